@@ -1,1 +1,20 @@
-//! Floor 0.
+//! Floor 0 of SiltDB: the words everybody speaks, and the only door to files and time.
+//!
+//! Nothing here knows what a memtable, a table or a log is.
+#![deny(unsafe_code)]
+
+pub mod sync;
+#[allow(unsafe_code)]
+pub mod hint;
+pub mod error;
+pub mod limits;
+pub mod id;
+pub mod codec;
+pub mod checksum;
+pub mod key;
+pub mod slice;
+pub mod tombstone;
+pub mod cursor;
+pub mod budget;
+pub mod clock;
+pub mod fs;

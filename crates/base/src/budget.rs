@@ -1,0 +1,64 @@
+//! The one memory account: who holds how many bytes of the budget.
+//!
+//! It counts; it does not evict, wait or refuse. Those who can give memory back look at it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A part of the memory of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Memtables, active and frozen.
+    Memtables,
+    /// Blocks in the cache.
+    Blocks,
+    /// Indexes, filters and properties of open tables.
+    Tables,
+}
+
+/// Bytes held, by part, and the limit for their sum.
+///
+/// # Thread safety
+/// Any thread may charge and release; sums are exact once all have finished.
+#[derive(Debug)]
+pub struct Budget {
+    limit: AtomicUsize,
+    parts: [AtomicUsize; 3],
+}
+
+impl Budget {
+    /// An empty account with a limit in bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { limit: AtomicUsize::new(limit), parts: Default::default() }
+    }
+
+    /// The limit, in bytes.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        // Relaxed, here and below: counters carry no other data with them.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Adds `bytes` to a part.
+    pub fn charge(&self, part: Part, bytes: usize) {
+        self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes `bytes` off a part, which must have been charged before.
+    pub fn release(&self, part: Part, bytes: usize) {
+        let before = self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "released more than was charged");
+    }
+
+    /// Bytes held by a part.
+    #[must_use]
+    pub fn used(&self, part: Part) -> usize {
+        self.parts[part as usize].load(Ordering::Relaxed)
+    }
+
+    /// Bytes held by all parts.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.parts.iter().map(|part| part.load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,86 @@
+//! The one way to walk ordered entries, whatever they lie in.
+//!
+//! A cursor shows every entry of its source, newest first within a key, tombstones included;
+//! what a reader may see of them is decided above.
+
+use crate::{error::Result, id::SequenceNumber, key::Entry};
+
+/// A position among the ordered entries of one source (see [`crate::key`] for the order).
+///
+/// A new cursor stands nowhere. A cursor that returned an error stands nowhere, and keeps returning
+/// that there is nothing, until it is positioned anew.
+pub trait Cursor {
+    /// The entry under the cursor; `None` before the first positioning and past either end.
+    fn entry(&self) -> Option<Entry<'_>>;
+
+    /// Goes to the first entry.
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn seek_to_first(&mut self) -> Result<()>;
+
+    /// Goes to the last entry.
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn seek_to_last(&mut self) -> Result<()>;
+
+    /// Goes to the first entry at or after (`key`, `sequence`): the newest entry of `key` that is not
+    /// newer than `sequence`, or the newest entry of the next key.
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()>;
+
+    /// Goes to the last entry strictly before (`key`, `sequence`).
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()>;
+
+    /// Goes to the next entry; does nothing if the cursor stands nowhere.
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn next(&mut self) -> Result<()>;
+
+    /// Goes to the previous entry; does nothing if the cursor stands nowhere.
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn prev(&mut self) -> Result<()>;
+
+    /// What is known without looking about the entries around the cursor; `None` where nothing is.
+    fn span(&self) -> Option<Span<'_>> {
+        None
+    }
+}
+
+/// A stretch of entries of one source that lies in one block, the cursor's among them.
+///
+/// It allows a merge to walk the stretch without comparing, and a reader to walk it without
+/// checking visibility.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// The user key of the first entry of the stretch.
+    pub first_key: &'a [u8],
+    /// The user key of the last entry of the stretch.
+    pub last_key: &'a [u8],
+    /// Entries of the stretch before the cursor's.
+    pub before: usize,
+    /// Entries of the stretch after the cursor's.
+    pub after: usize,
+    /// No entry of the stretch is newer.
+    pub sequence_max: SequenceNumber,
+    /// What kinds of entries the stretch can hold.
+    pub content: SpanContent,
+}
+
+/// What kinds of entries a [`Span`] can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanContent {
+    /// Only `Put`, and of each key of the stretch the source has one entry.
+    Plain,
+    /// Anything.
+    Any,
+}

@@ -1,0 +1,265 @@
+//! The one error type of the project: what the caller should do, where it happened, and why.
+//!
+//! It does not log, retry or translate: an error is made where the fact is known and passed on.
+
+use std::{borrow::Cow, fmt, io, path::Path};
+
+/// The result of everything that can fail here.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller can do about an [`Error`].
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The thing asked for does not exist.
+    NotFound,
+    /// The thing to be created exists.
+    AlreadyExists,
+    /// An argument is outside what is allowed; nothing was changed.
+    InvalidArgument,
+    /// Bytes on disk are not what was written; the message names file and offset.
+    Corruption,
+    /// The data was written by a newer version, or with a feature this build lacks.
+    Unsupported,
+    /// Another opener holds the database.
+    Locked,
+    /// The disk is full; nothing was lost, and writing resumes when there is space.
+    NoSpace,
+    /// The operating system refused an operation.
+    Io,
+    /// An earlier write or sync failed; reads go on, reopen to recover.
+    Poisoned,
+    /// The database, file or medium cannot be written.
+    ReadOnly,
+    /// The database was closed.
+    Closed,
+    /// A resource is held by somebody else; try again.
+    Busy,
+}
+
+impl ErrorKind {
+    /// The kind as a word, as it appears in messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not found",
+            Self::AlreadyExists => "already exists",
+            Self::InvalidArgument => "invalid argument",
+            Self::Corruption => "corruption",
+            Self::Unsupported => "unsupported",
+            Self::Locked => "locked",
+            Self::NoSpace => "no space",
+            Self::Io => "io",
+            Self::Poisoned => "poisoned",
+            Self::ReadOnly => "read-only",
+            Self::Closed => "closed",
+            Self::Busy => "busy",
+        }
+    }
+}
+
+/// An error: its kind, its context and its source.
+///
+/// It prints as `kind: message. file=F, offset=O, expected=E, found=F; hint`, leaving out what is not known.
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    file: Option<String>,
+    offset: Option<u64>,
+    mismatch: Option<(String, String)>,
+    hint: Option<Cow<'static, str>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`; `message` is lower case, without a full stop.
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            inner: Box::new(Inner {
+                kind,
+                message: message.into(),
+                file: None,
+                offset: None,
+                mismatch: None,
+                hint: None,
+                source: None,
+            }),
+        }
+    }
+
+    /// Bytes on disk are wrong in the way `message` says.
+    #[cold]
+    pub fn corruption(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Corruption, message)
+    }
+
+    /// An argument is outside what is allowed.
+    #[cold]
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// An error of the operating system while doing `action` (`read`, `sync`, …) on `file`.
+    #[cold]
+    pub fn io(action: &'static str, file: &Path, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                ErrorKind::ReadOnly
+            }
+            _ => ErrorKind::Io,
+        };
+        let mut error = Self::new(kind, format!("cannot {action}")).with_file(file);
+        error.inner.source = Some(Box::new(source));
+        error
+    }
+
+    /// Names the file.
+    #[must_use]
+    pub fn with_file(mut self, file: &Path) -> Self {
+        self.inner.file = Some(file.display().to_string());
+        self
+    }
+
+    /// Names the file, unless it is already named.
+    #[must_use]
+    pub fn or_file(self, file: &Path) -> Self {
+        if self.inner.file.is_some() { self } else { self.with_file(file) }
+    }
+
+    /// Names the offset in the file, in bytes.
+    #[must_use]
+    pub fn with_offset(mut self, offset: u64) -> Self {
+        self.inner.offset = Some(offset);
+        self
+    }
+
+    /// Names the offset, unless it is already named.
+    #[must_use]
+    pub fn or_offset(self, offset: u64) -> Self {
+        if self.inner.offset.is_some() { self } else { self.with_offset(offset) }
+    }
+
+    /// Says what was expected and what was found instead.
+    #[must_use]
+    pub fn with_mismatch(mut self, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        self.inner.mismatch = Some((expected.to_string(), found.to_string()));
+        self
+    }
+
+    /// Tells the reader what to do next.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.inner.hint = Some(hint.into());
+        self
+    }
+
+    /// Keeps the error that caused this one.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.inner.source = Some(source.into());
+        self
+    }
+
+    /// What the caller can do.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The message without kind and context.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// The file it happened in.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.inner.file.as_deref()
+    }
+
+    /// The offset in [`Error::file`], in bytes.
+    #[must_use]
+    pub fn offset(&self) -> Option<u64> {
+        self.inner.offset
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.inner.hint.as_deref()
+    }
+
+    /// The same error once more, for another who has to be told; the source becomes its text.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        let inner = &self.inner;
+        Self {
+            inner: Box::new(Inner {
+                kind: inner.kind,
+                message: inner.message.clone(),
+                file: inner.file.clone(),
+                offset: inner.offset,
+                mismatch: inner.mismatch.clone(),
+                hint: inner.hint.clone(),
+                source: inner.source.as_ref().map(|source| source.to_string().into()),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.inner;
+        write!(f, "{}: {}", inner.kind.as_str(), inner.message)?;
+        let mut separator = ". ";
+        let mut item = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| {
+            let result = write!(f, "{separator}{name}={value}");
+            separator = ", ";
+            result
+        };
+        if let Some(file) = &inner.file {
+            item(f, "file", file)?;
+        }
+        if let Some(offset) = inner.offset {
+            item(f, "offset", &offset)?;
+        }
+        if let Some((expected, found)) = &inner.mismatch {
+            item(f, "expected", expected)?;
+            item(f, "found", found)?;
+        }
+        if let Some(source) = &inner.source {
+            item(f, "cause", source)?;
+        }
+        match &inner.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.inner.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The only door to files: a small set of operations that a disk, a memory or a simulator offers.
+//!
+//! It knows paths and bytes, not what they mean. What survives which failure is part of the
+//! contract: a kill keeps every completed call; a power loss keeps only what was synced, and of the
+//! rest any mixture, torn at 512 bytes. A directory's entries (create, rename, remove, link) are
+//! synced by [`Fs::sync_dir`] alone.
+
+use crate::error::Result;
+use std::{fmt, path::Path, sync::Arc};
+
+#[allow(unsafe_code)]
+mod map;
+#[allow(unsafe_code)]
+pub mod os;
+pub mod mem;
+
+/// A file system as the engine needs it.
+///
+/// Errors carry the action and the path; out of space is
+/// [`NoSpace`](crate::error::ErrorKind::NoSpace).
+pub trait Fs: Send + Sync + fmt::Debug {
+    /// Creates a directory and its parents; fine if it exists.
+    ///
+    /// # Errors
+    /// The system's; `NotFound`/`Io` if a file stands in the way.
+    fn create_dir_all(&self, dir: &Path) -> Result<()>;
+
+    /// The entries of a directory, in no order.
+    ///
+    /// # Errors
+    /// The system's.
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
+
+    /// What lies at `path`; `None` if nothing does.
+    ///
+    /// # Errors
+    /// The system's.
+    fn metadata(&self, path: &Path) -> Result<Option<Metadata>>;
+
+    /// Opens a file for reading at any offset.
+    ///
+    /// # Errors
+    /// `NotFound` and the system's.
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>>;
+
+    /// Creates a new file, to be appended to.
+    ///
+    /// # Errors
+    /// `AlreadyExists` and the system's.
+    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
+
+    /// Opens a file of a log for filling; creates it if it does not exist, keeps its bytes if it does.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open_log(&self, path: &Path, options: LogFileOptions) -> Result<Arc<dyn LogFile>>;
+
+    /// Renames, replacing what `to` named.
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives a file a second name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` and the system's.
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `NotFound` and the system's.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Makes the entries of a directory durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Takes the exclusive lock of the file at `path`, creating it; dropping the guard releases it.
+    ///
+    /// # Errors
+    /// [`Locked`](crate::error::ErrorKind::Locked) if any process, this one included, holds it.
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// Its name; bytes that are not UTF-8 are replaced, so such a name matches none of ours.
+    pub name: String,
+    /// What it names.
+    pub metadata: Metadata,
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metadata {
+    /// A file.
+    File {
+        /// Its length, in bytes.
+        len: u64,
+    },
+    /// A directory.
+    Directory,
+    /// Something else.
+    Other,
+}
+
+/// A file that is read at any offset, by any number of threads.
+pub trait File: Send + Sync + fmt::Debug {
+    /// The length when the file was opened, in bytes.
+    fn len(&self) -> u64;
+
+    /// Whether the file was empty when it was opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// `Corruption` if the file ends before the buffer is full; the system's.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
+}
+
+/// A new file that is appended to by one thread.
+pub trait WriteFile: Send + fmt::Debug {
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+
+    /// Whether nothing was appended yet.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends all of `bytes`; may hold them back until [`WriteFile::sync`] or `flush`.
+    ///
+    /// # Errors
+    /// `NoSpace` and the system's; the file is then worthless.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Hands what is held back to the operating system.
+    ///
+    /// # Errors
+    /// As [`WriteFile::append`].
+    fn flush(&mut self) -> Result<()>;
+
+    /// Makes everything appended durable; the directory entry is not part of it.
+    ///
+    /// # Errors
+    /// As [`WriteFile::append`]; never retried.
+    fn sync(&mut self) -> Result<()>;
+}
+
+/// A file of a log: filled at disjoint places by any number of threads, synced by one.
+///
+/// # Thread safety
+/// Everything may be called from any thread at any time; concurrent fills must be disjoint.
+pub trait LogFile: Send + Sync + fmt::Debug {
+    /// The bytes it can hold.
+    fn capacity(&self) -> u64;
+
+    /// How fills reach the operating system.
+    fn way(&self) -> LogWay;
+
+    /// Makes the bytes before `end` ready to be filled (space, mapping, page tables). Called ahead of
+    /// time by a worker; a fill prepares for itself what was not.
+    ///
+    /// # Errors
+    /// `NoSpace` and the system's; nothing is lost.
+    fn prepare(&self, end: u64) -> Result<()>;
+
+    /// Promises that nothing before `start` is filled again.
+    fn release(&self, start: u64);
+
+    /// Copies `parts`, one after the other, to `offset`. On return a killed process keeps them.
+    ///
+    /// # Errors
+    /// `NoSpace` if the bytes were not prepared and there is no space; the system's. What lies in
+    /// the range is then unknown.
+    fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()>;
+
+    /// Makes every fill that returned before this call durable. Never retried after an error.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&self) -> Result<()>;
+}
+
+/// What a log file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFileOptions {
+    /// The bytes it can hold.
+    pub capacity: u64,
+    /// How fills shall reach the operating system.
+    pub io: LogIo,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogIo {
+    /// By mapping where that is safe (ext4, xfs, tmpfs), else by writing.
+    #[default]
+    Auto,
+    /// By a shared mapping (large records still by writing).
+    Map,
+    /// By `pwrite`.
+    Write,
+}
+
+/// How a log file is in fact written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogWay {
+    /// By a shared mapping.
+    Map,
+    /// By `pwrite`.
+    Write,
+}
+
+/// The lock of a directory, held until dropped.
+pub trait FileLock: Send + Sync + fmt::Debug {}

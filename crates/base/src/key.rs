@@ -1,0 +1,189 @@
+//! What an entry is: a user key, its place in the order, what kind of operation, and its payload.
+//!
+//! It does not say how entries lie in memory or on disk; only their order is fixed here:
+//! user keys ascending bytewise, and within one key sequence numbers descending (newest first).
+
+use crate::{
+    codec::{Reader, put_varint},
+    error::{Error, Result},
+    id::{FileNumber, SequenceNumber},
+};
+use std::cmp::Ordering;
+
+/// What an entry does to its key. The numbers lie on disk.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// The key has the payload as its value.
+    Put = 1,
+    /// As `Put`, until an expiry: the payload is `| expiry_ms u64 le | value |`.
+    PutExpiring = 2,
+    /// The key has no value. The payload is empty.
+    Delete = 3,
+    /// Cancels exactly one older `Put`. The payload is empty.
+    SingleDelete = 4,
+    /// Keys in `[key, payload)` have no older value.
+    RangeDelete = 5,
+    /// The payload is an operand for the family's merge operator.
+    Merge = 6,
+    /// The value lies in a blob file: the payload is a [`BlobPointer`].
+    BlobPointer = 7,
+}
+
+impl EntryKind {
+    /// The kind with this number.
+    ///
+    /// # Errors
+    /// Corruption, if there is none.
+    #[inline]
+    pub fn from_u8(number: u8) -> Result<Self> {
+        Ok(match number {
+            1 => Self::Put,
+            2 => Self::PutExpiring,
+            3 => Self::Delete,
+            4 => Self::SingleDelete,
+            5 => Self::RangeDelete,
+            6 => Self::Merge,
+            7 => Self::BlobPointer,
+            _ => return Err(Error::corruption("unknown entry kind").with_mismatch("1..=7", number)),
+        })
+    }
+
+    /// Whether the entry says "no value": `Delete` and `SingleDelete`.
+    #[inline]
+    #[must_use]
+    pub fn is_point_tombstone(self) -> bool {
+        matches!(self, Self::Delete | Self::SingleDelete)
+    }
+}
+
+/// Sequence number and kind in one word: `sequence << 8 | kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Trailer(pub u64);
+
+impl Trailer {
+    /// Packs the two.
+    #[inline]
+    #[must_use]
+    pub fn new(sequence: SequenceNumber, kind: EntryKind) -> Self {
+        debug_assert!(sequence <= SequenceNumber::MAX);
+        Self(sequence.0 << 8 | kind as u64)
+    }
+
+    /// The sequence number.
+    #[inline]
+    #[must_use]
+    pub fn sequence(self) -> SequenceNumber {
+        SequenceNumber(self.0 >> 8)
+    }
+
+    /// The kind.
+    ///
+    /// # Errors
+    /// Corruption, if the low byte is no kind.
+    #[inline]
+    pub fn kind(self) -> Result<EntryKind> {
+        EntryKind::from_u8(self.0 as u8)
+    }
+}
+
+/// One operation on one key, borrowed from wherever it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The user key; of a range tombstone, its inclusive start.
+    pub key: &'a [u8],
+    /// Its place in the order of the database; unique among the entries of a key.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    /// Its payload, as [`EntryKind`] says.
+    pub value: &'a [u8],
+}
+
+/// Compares two places in the order of entries: keys ascending, sequence numbers descending.
+#[inline]
+#[must_use]
+pub fn compare(a: (&[u8], SequenceNumber), b: (&[u8], SequenceNumber)) -> Ordering {
+    a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
+}
+
+/// The first 8 bytes of `key` as a number that orders as the keys do (shorter keys: zero-filled).
+///
+/// Equal heads say nothing: compare the keys.
+#[inline]
+#[must_use]
+pub fn head(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => {
+            let mut chunk = [0; 8];
+            chunk[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(chunk)
+        }
+    }
+}
+
+/// Splits the payload of [`EntryKind::PutExpiring`] into expiry (ms since 1970) and value.
+///
+/// # Errors
+/// Corruption, if it is shorter than 8 bytes.
+#[inline]
+pub fn split_expiring(payload: &[u8]) -> Result<(u64, &[u8])> {
+    match payload.split_first_chunk::<8>() {
+        Some((expiry, value)) => Ok((u64::from_le_bytes(*expiry), value)),
+        None => Err(Error::corruption("expiring entry without an expiry")),
+    }
+}
+
+/// Where a separated value lies: the payload of [`EntryKind::BlobPointer`].
+///
+/// `| file varint | offset varint | length varint | checksum u32 le | expiry_ms varint (0: none) |`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobPointer {
+    /// The blob file.
+    pub file: FileNumber,
+    /// Offset of the value in it, in bytes.
+    pub offset: u64,
+    /// Length of the value, in bytes.
+    pub length: u32,
+    /// CRC-32C of the value.
+    pub checksum: u32,
+    /// Absolute expiry in ms since 1970, if any.
+    pub expiry_ms: Option<u64>,
+}
+
+impl BlobPointer {
+    /// Appends the encoding to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.file.0);
+        put_varint(out, self.offset);
+        put_varint(out, u64::from(self.length));
+        out.extend_from_slice(&self.checksum.to_le_bytes());
+        put_varint(out, self.expiry_ms.unwrap_or(0));
+    }
+
+    /// Reads an encoding that fills all of `payload`.
+    ///
+    /// # Errors
+    /// Corruption, if it is none.
+    pub fn decode(payload: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        let pointer = Self {
+            file: FileNumber(reader.varint()?),
+            offset: reader.varint()?,
+            length: reader.varint_u32()?,
+            checksum: reader.u32()?,
+            expiry_ms: match reader.varint()? {
+                0 => None,
+                expiry => Some(expiry),
+            },
+        };
+        if !reader.is_empty() {
+            return Err(Error::corruption("bytes after a blob pointer"));
+        }
+        Ok(pointer)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! Every bound of the engine, in one place, so that each can be tested at it and one past it.
+//!
+//! Options that a user can set are not here; their permitted ranges are.
+
+/// Longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest value, in bytes.
+pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
+
+/// Longest encoded batch, in bytes: what one log record can carry.
+pub const BATCH_BYTES_MAX: usize = u32::MAX as usize;
+
+/// Most operations in one batch.
+pub const BATCH_OPERATIONS_MAX: usize = u32::MAX as usize;
+
+/// Longest family name, in bytes.
+pub const FAMILY_NAME_BYTES_MAX: usize = 255;
+
+/// Most families in one database.
+pub const FAMILIES_MAX: usize = 1 << 16;
+
+/// Levels of a tree: 0 (overlapping, newest first) to 6.
+pub const LEVELS: usize = 7;
+
+/// Block size an option may ask for, in bytes.
+pub const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
+
+/// Longest window of the log that is prepared ahead of its tail, in bytes.
+pub const LOG_WINDOW_BYTES_MAX: usize = 4 << 20;
