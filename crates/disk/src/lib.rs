@@ -1,1 +1,17 @@
-//! Floor 1.
+//! Floor 1 of SiltDB: every byte that lies on disk.
+//!
+//! It reads and writes formats; it does not decide what is written when.
+#![forbid(unsafe_code)]
+
+pub mod options;
+pub mod file_name;
+pub mod compress;
+pub mod frame;
+pub mod cache;
+pub mod filter;
+pub mod block;
+pub mod log;
+pub mod batch;
+pub mod summary;
+pub mod table;
+pub mod edit;
