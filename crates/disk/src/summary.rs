@@ -3,10 +3,12 @@
 //! The same bytes stand in a table's properties and in the edit that adds it; that they agree is
 //! checked when the table is opened.
 //!
-//!     | uid u64 le | first key: length varint, bytes | last key: length varint, bytes | end u8 |
-//!     | entries varint | point tombstones varint | range tombstones varint | merge operands varint |
-//!     | sequence min varint | sequence max varint | expiry min + 1 varint (0: none) |
-//!     | logical bytes varint | file bytes varint |
+//! ```text
+//! | uid u64 le | first key: length varint, bytes | last key: length varint, bytes | end u8 |
+//! | entries varint | point tombstones varint | range tombstones varint | merge operands varint |
+//! | sequence min varint | sequence max varint | expiry min + 1 varint (0: none) |
+//! | logical bytes varint | file bytes varint |
+//! ```
 
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
