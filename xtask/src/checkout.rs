@@ -60,7 +60,7 @@ impl Source {
 
     /// The line, counted from 1, that holds `offset`.
     pub fn line(&self, offset: usize) -> usize {
-        1 + self.text.as_bytes()[..offset].iter().filter(|&&b| b == b'\n').count()
+        1 + self.text[..offset].matches('\n').count()
     }
 
     /// A finding at `offset`.

@@ -259,15 +259,16 @@ fn type_name(head: &str) -> String {
     path.rsplit("::").next().unwrap_or("").trim_start_matches('&').trim().to_owned()
 }
 
-/// Items that exist in tests only: from their `cfg` attribute to their end.
+/// Items that exist in tests only: from the attribute that says so to their end.
 pub fn test_regions(code: &str) -> Vec<Range<usize>> {
-    let mut regions = Vec::new();
+    let whole = |start| start..item_end(code, start).unwrap_or(code.len());
+    let mut regions: Vec<_> = code.match_indices("#[test]").map(|(at, _)| whole(at)).collect();
     for (start, _) in code.match_indices("#[cfg(") {
         let Some(end) = closing(code, start + 1) else { continue };
         let condition = &code[start..end];
         let certain = !condition.contains("not(") && !condition.contains("any(");
         if certain && occurrences(condition, "test").next().is_some() {
-            regions.push(start..item_end(code, end + 1).unwrap_or(code.len()));
+            regions.push(whole(start));
         }
     }
     regions

@@ -53,6 +53,7 @@ fn blocks_know_their_type() {
 fn test_items_are_cut_out() {
     let code =
         "a\n#[cfg(test)]\nmod tests { b }\n#[cfg(all(test, loom))]\nmod l;\n#[cfg(not(test))]\nc";
+    let code = &format!("#[test]\nfn t(a: [u8; 2]) {{ d }}\n{code}");
     let rest = blanked(code, &test_regions(code));
     assert_eq!(rest.split_whitespace().collect::<Vec<_>>(), ["a", "#[cfg(not(test))]", "c"]);
 }

@@ -1,9 +1,12 @@
-//! Links in the documents lead somewhere, and decisions are numbered without gaps.
+//! Links in the documents lead somewhere, decisions are numbered without gaps, and each law that is
+//! cited stands in `docs/laws.md`, once.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
+use crate::items::{identifier, occurrences};
 use std::collections::BTreeMap;
 
+const LAWS: &str = "docs/laws.md";
 const DECISIONS: &str = "docs/decisions/";
 
 /// Appends a finding for each relative link that leads nowhere and each misnumbered decision.
@@ -17,6 +20,7 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
         }
     }
     check_decisions(checkout, findings);
+    check_laws(checkout, findings);
 }
 
 /// The prose of a document: line number and text, without fenced code and code spans.
@@ -126,6 +130,36 @@ fn check_decisions(checkout: &Checkout, findings: &mut Vec<Finding>) {
             break;
         }
     }
+}
+
+/// Laws are the rows of their document that begin with a capital letter and a number.
+fn check_laws(checkout: &Checkout, findings: &mut Vec<Finding>) {
+    let Some(document) = checkout.source(LAWS) else { return };
+    let mut laws = BTreeMap::new();
+    for (index, line) in document.text.lines().enumerate() {
+        let cell = line.strip_prefix("| ").and_then(|row| row.split(" |").next());
+        let Some(law) = cell.filter(|cell| is_law(cell)) else { continue };
+        if let Some(first) = laws.insert(law, index + 1) {
+            let message = format!("law {law} is also the law of line {first}");
+            findings.push(document.finding_at_line(index + 1, "documents", message));
+        }
+    }
+    for source in &checkout.sources {
+        let text = if source.is_rust() { &source.comments } else { &source.text };
+        for at in occurrences(text, "law") {
+            let cited = text[at + "law".len()..].strip_prefix(' ').and_then(identifier);
+            if let Some(law) = cited.filter(|law| is_law(law) && !laws.contains_key(law)) {
+                let message = format!("there is no law {law} in {LAWS}");
+                findings.push(source.finding(at, "documents", message));
+            }
+        }
+    }
+}
+
+/// A capital letter and a number.
+fn is_law(word: &str) -> bool {
+    let number = word.strip_prefix(|first: char| first.is_ascii_uppercase());
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 #[cfg(test)]

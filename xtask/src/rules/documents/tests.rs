@@ -46,3 +46,14 @@ fn decisions_have_no_gaps_and_no_twins() {
     assert_eq!(messages(&[good[0], ("docs/decisions/second.md", "")]).len(), 1);
     assert_eq!(messages(&[good[1]]).len(), 1);
 }
+
+#[test]
+fn a_cited_law_exists_once() {
+    let laws = ("docs/laws.md", "| | law |\n|---|---|\n| A1 | x |\n| A2 | y |\n| A1 | z |");
+    let code = ("a.rs", "//! By law A2, and by law A3.\nlet law = \"law A4\"; // the law Bar");
+    let expected = [
+        "docs/laws.md:5: documents: law A1 is also the law of line 3",
+        "a.rs:1: documents: there is no law A3 in docs/laws.md",
+    ];
+    assert_eq!(messages(&[laws, code]), expected);
+}
