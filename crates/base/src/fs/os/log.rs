@@ -14,6 +14,11 @@
 //! 3. Releasing drops page table entries only (see `map`): a late fill before `released` would be
 //!    slow, not wrong.
 //!
+//! # What a mapping risks
+//! A page that the kernel gave up under memory pressure is read again when it is touched. If the
+//! device cannot read it, or somebody else shortens the file, the process is killed (SIGBUS); writing
+//! would return an error. Hence `LogIo::Write`, and few windows ahead of the tail.
+//!
 //! # Syncing a mapping
 //! `fdatasync` alone suffices on Linux, the only platform that maps here. A store to a shared mapping
 //! modifies the page cache itself ("updates to the mapping are carried through to the underlying
@@ -68,14 +73,19 @@ impl OsLogFile {
         if capacity > i64::MAX as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "capacity is too large"));
         }
-        let mapping = match io {
-            _ if capacity == 0 => None,
-            // Whoever has no addresses left can still write.
-            LogIo::Auto if maps_safely(&file) => Mapping::new(&file, capacity).ok(),
-            LogIo::Map if maps_safely(&file) || allocates(&file) => {
-                Some(Mapping::new(&file, capacity)?)
+        let wanted = match io {
+            LogIo::Auto => maps_safely(&file),
+            LogIo::Map => true,
+            LogIo::Write => false,
+        };
+        let mapping = if wanted && capacity > 0 && allocates(&file) {
+            match Mapping::new(&file, capacity) {
+                // Whoever has no addresses left can still write.
+                Err(_) if io == LogIo::Auto => None,
+                mapping => Some(mapping?),
             }
-            LogIo::Auto | LogIo::Map | LogIo::Write => None,
+        } else {
+            None
         };
         let path = path.to_owned();
         let (prepared, released) = (AtomicU64::new(0), Mutex::new(0));
@@ -110,10 +120,13 @@ impl OsLogFile {
     }
 
     fn prepare_range(&self, start: u64, end: u64) -> Result<()> {
-        let ready = allocate(&self.file, start, end).and_then(|()| match &self.mapping {
-            Some(mapping) => mapping.populate(start, end),
-            None => Ok(()),
-        });
+        let ready = match &self.mapping {
+            // Never without blocks, by (1).
+            Some(mapping) => {
+                allocate(&self.file, start, end).and_then(|()| mapping.populate(start, end))
+            }
+            None => allocate_or_grow(&self.file, start, end),
+        };
         ready.map_err(|error| Error::io("allocate space", &self.path, error).with_offset(start))
     }
 
@@ -132,6 +145,17 @@ impl OsLogFile {
         }
         write_all_at(&self.file, slices, offset)
             .map_err(|error| Error::io("write", &self.path, error).with_offset(offset))
+    }
+}
+
+/// Where blocks cannot be had ahead of time, at least the length stands, so that a sync need not
+/// write a new one each time.
+fn allocate_or_grow(file: &File, start: u64, end: u64) -> io::Result<()> {
+    match allocate(file, start, end) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            if file.metadata()?.len() < end { file.set_len(end) } else { Ok(()) }
+        }
+        result => result,
     }
 }
 

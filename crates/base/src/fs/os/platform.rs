@@ -42,22 +42,25 @@ pub(super) fn maps_safely(_file: &File) -> bool {
     false
 }
 
-/// Whether [`allocate`] really allocates, so that a mapping does not run into holes.
-#[cfg(target_os = "linux")]
+/// Whether [`allocate`] works on `file`: it does not on every file system, nor on each file of those
+/// it does (a file of ext4 that came from ext3).
 pub(super) fn allocates(file: &File) -> bool {
-    use rustix::{fs::FallocateFlags, io::Errno};
-    let result = rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, 1);
-    !matches!(result, Err(Errno::OPNOTSUPP | Errno::NOSYS))
-}
-
-/// Elsewhere it does not.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn allocates(_file: &File) -> bool {
-    false
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::{fs::FallocateFlags, io::Errno};
+        let result = rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, 1);
+        !matches!(result, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        false
+    }
 }
 
 /// Gives `file` blocks for a range and at least the length of its end; bytes that are there stay.
-/// Where blocks cannot be had ahead of time, only the length grows.
+///
+/// `Unsupported` where blocks cannot be had ahead of time.
 pub(super) fn allocate(file: &File, start: u64, end: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     loop {
@@ -65,13 +68,15 @@ pub(super) fn allocate(file: &File, start: u64, end: u64) -> io::Result<()> {
         match rustix::fs::fallocate(file.as_fd(), FallocateFlags::empty(), start, end - start) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => break,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Err(io::ErrorKind::Unsupported.into()),
             Err(error) => return Err(error.into()),
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (start, file.as_fd());
-    if file.metadata()?.len() < end { file.set_len(end) } else { Ok(()) }
+    {
+        let _ = (file, start, end);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Writes a part of `slices` at `offset` by one system call; returns the bytes written.
