@@ -5,17 +5,19 @@
 //! ```text
 //! | count varint | prefix length varint | base sequence varint | width u8 | prefix | entry, ... |
 //!
-//! entry: | suffix length varint | value length varint | trailer, `width` bytes le | suffix | value |
+//! entry: | suffix length varint | value length varint | trailer, `width` bytes le | suffix | value
+//! |
 //! ```
 //!
 //! The key of an entry is the prefix and its suffix; the prefix is the longest that all keys of
-//! the block share. The trailer is `(sequence - base sequence) << 3 | kind`, `width` (1 to 8) the bytes
-//! that the largest trailer of the block needs. Entries are in the order of [`siltdb_base::key`].
+//! the block share. The trailer is `(sequence - base sequence) << 3 | kind`, `width` (1 to 8) the
+//! bytes that the largest trailer of the block needs. Entries are in the order of
+//! [`siltdb_base::key`].
 //!
 //! In memory two arrays stand in front of these bytes, derived when the block is loaded: of each
 //! entry the *head* (the first 8 bytes of its suffix as a number that orders as they do) and the
-//! offset. A lookup is a binary search over the heads; only entries with the head sought are looked at.
-//! Storing the arrays on disk would cost a tenth of the space and save little time.
+//! offset. A lookup is a binary search over the heads; only entries with the head sought are looked
+//! at. Storing the arrays on disk would cost a tenth of the space and save little time.
 //!
 //! ```text
 //! | head u64, ... | offset u32, ... | the bytes above | 8 zeros |
@@ -136,8 +138,8 @@ impl Block {
         Ok(Self { bytes: bytes.into(), ..block })
     }
 
-    /// Checks every entry that `reader` stands before and writes its head and offset to the front of
-    /// `bytes`.
+    /// Checks every entry that `reader` stands before and writes its head and offset to the front
+    /// of `bytes`.
     fn fill_arrays(&self, bytes: &mut [u8], mut reader: Reader<'_>) -> Result<()> {
         let end = bytes.len() - PADDING_BYTES;
         let count = self.count as usize;
@@ -274,7 +276,8 @@ impl Block {
         let sought = head(suffix);
         let heads = self.heads();
         let first = heads.partition_point(|head| u64::from_ne_bytes(*head) < sought);
-        let same = |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_ne_bytes());
+        let same =
+            |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_ne_bytes());
         if !same(first) {
             return first;
         }
@@ -316,8 +319,7 @@ impl Block {
     pub fn check_order(&self) -> Result<()> {
         for index in 1..self.count() {
             let (before, after) = (self.entry(index - 1), self.entry(index));
-            let order =
-                compare((before.suffix, before.sequence), (after.suffix, after.sequence));
+            let order = compare((before.suffix, before.sequence), (after.suffix, after.sequence));
             if order != Ordering::Less {
                 return Err(Error::corruption(format!("entry {index} of a block out of order")));
             }
@@ -325,8 +327,8 @@ impl Block {
         Ok(())
     }
 
-    /// Asks for the heads and offsets: they are needed together, and one after the other each would cost
-    /// the time of a cache miss.
+    /// Asks for the heads and offsets: they are needed together, and one after the other each would
+    /// cost the time of a cache miss.
     #[inline]
     fn prefetch_arrays(&self) {
         const LINES_MAX: usize = 8;
@@ -341,7 +343,8 @@ impl Block {
         self.bytes[..self.count() * HEAD_BYTES].as_chunks().0
     }
 
-    /// Whether the entry at `index`, which has the head of `suffix`, lies before (suffix, sequence).
+    /// Whether the entry at `index`, which has the head of `suffix`, lies before (suffix,
+    /// sequence).
     #[inline]
     fn is_before(&self, index: usize, suffix: &[u8], sequence: SequenceNumber) -> bool {
         let entry = self.entry(index);
@@ -488,11 +491,11 @@ impl BlockBuilder {
         Some((&self.staged[start..start + last.key_bytes], last.trailer.sequence()))
     }
 
-    /// Writes the block over the contents of `out` and forgets the entries.
+    /// Writes the block over the contents of `out`.
     ///
     /// # Panics
     /// If there is no entry.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
         let first = self.first_key().expect("a block has an entry");
         let prefix = &first[..self.prefix_bytes];
@@ -519,6 +522,10 @@ impl BlockBuilder {
             out.extend_from_slice(suffix);
             out.extend_from_slice(value);
         }
+    }
+
+    /// Forgets the entries.
+    pub fn clear(&mut self) {
         self.staged.clear();
         self.entries.clear();
         self.entry_bytes = 0;

@@ -173,8 +173,7 @@ impl TableSummary {
             logical_bytes: reader.varint()?,
             file_bytes: reader.varint()?,
         };
-        if summary.sequence_min > summary.sequence_max
-            || summary.sequence_max > SequenceNumber::MAX
+        if summary.sequence_min > summary.sequence_max || summary.sequence_max > SequenceNumber::MAX
         {
             return Err(Error::corruption("bad sequence range of a table"));
         }

@@ -23,7 +23,8 @@ fn raw(entries: &[Owned]) -> Vec<u8> {
     let last = entries.last().unwrap();
     assert_eq!(builder.last().unwrap(), (&last.0[..], SequenceNumber(last.1)));
     let mut out = vec![1];
-    builder.finish(&mut out);
+    builder.encode(&mut out);
+    builder.clear();
     assert!(builder.is_empty() && builder.last().is_none());
     out
 }
@@ -44,7 +45,8 @@ fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
         assert_eq!(entry_of(&block, index), *expected);
     }
     let own = entries.iter().flat_map(|entry| {
-        [entry.1.saturating_sub(1), entry.1, entry.1 + 1].map(|sequence| (entry.0.clone(), sequence))
+        [entry.1.saturating_sub(1), entry.1, entry.1 + 1]
+            .map(|sequence| (entry.0.clone(), sequence))
     });
     for (key, sequence) in own.chain(probes.iter().cloned()) {
         let sought = (&key[..], SequenceNumber(sequence));
@@ -120,7 +122,7 @@ fn the_estimate_is_near_the_length() {
     }
     let estimate = builder.raw_bytes_with(b"", 0);
     let mut out = Vec::new();
-    builder.finish(&mut out);
+    builder.encode(&mut out);
     assert!(estimate.abs_diff(out.len()) < 150, "{estimate} {}", out.len());
 }
 
@@ -191,9 +193,8 @@ fn entries() -> impl Strategy<Value = Vec<Owned>> {
             for entry in &mut entries {
                 entry.0.splice(0..0, prefix.iter().copied());
             }
-            entries.sort_by(|a, b| {
-                compare((&a.0, SequenceNumber(a.1)), (&b.0, SequenceNumber(b.1)))
-            });
+            entries
+                .sort_by(|a, b| compare((&a.0, SequenceNumber(a.1)), (&b.0, SequenceNumber(b.1))));
             entries.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
             entries
         },
@@ -213,7 +214,8 @@ proptest! {
 
     #[test]
     fn damaged_blocks_are_refused_or_stay_in_bounds(
-        entries in entries(), damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4),
+        entries in entries(),
+        damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4),
     ) {
         let mut bytes = raw(&entries);
         for (at, byte) in damage {
