@@ -10,7 +10,6 @@ use std::{fmt, path::Path, sync::Arc};
 
 #[allow(unsafe_code)]
 mod map;
-#[allow(unsafe_code)]
 pub mod os;
 pub mod mem;
 
@@ -222,3 +221,6 @@ pub enum LogWay {
 
 /// The lock of a directory, held until dropped.
 pub trait FileLock: Send + Sync + fmt::Debug {}
+
+#[cfg(test)]
+mod tests;

@@ -309,6 +309,27 @@ fn a_fault_hits_the_nth_call_of_its_kind_once_or_from_then_on() {
 }
 
 #[test]
+fn a_fault_set_by_the_observer_hits_the_observed_call() {
+    let fs = MemFs::new();
+    let log = open_log(&fs, "log", 1000);
+    let inner = fs.clone();
+    fs.on_call(Some(Arc::new(move |call: Call<'_>| {
+        if call.kind == CallKind::Fill && call.offset == 100 {
+            let (kind, span, error) = (None, FaultSpan::FromThenOn, FaultError::Io);
+            inner.set_fault(Some(Fault { kind, nth: 1, span, error }));
+        }
+    })));
+    log.fill(0, &[&[1; 100]]).unwrap();
+    let calls = fs.calls();
+    assert_eq!(log.fill(100, &[&[2; 100]]).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(log.fill(200, &[&[3; 100]]).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!((fs.calls(), fs.faults()), (calls + 2, 2));
+    let bytes = fs.read_all(path("log")).unwrap();
+    assert_eq!(bytes[100..150], [2; 50], "a failed fill leaves its first half");
+    assert_eq!(bytes[150..200], [0; 50]);
+}
+
+#[test]
 fn what_a_failed_sync_gave_up_no_later_sync_saves() {
     let fs = MemFs::new();
     let log = open_log(&fs, "log", 1 << 20);
