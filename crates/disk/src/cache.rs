@@ -4,10 +4,11 @@
 //! It does not read, decode or know what it keeps: the owner of a slot array does.
 //!
 //! A cached value is found by its index in the array of its table, so that a hit is one load, not a
-//! search through a table of all blocks. Eviction is the clock algorithm: a hand passes over the slots of
-//! all arrays in turn, takes away the mark of a value that was used since it last passed, and evicts a
-//! value without one. A value that somebody holds lives on after its eviction until it is let go;
-//! it is then no longer counted here.
+//! search through a table of all blocks. Eviction is the clock algorithm: a hand passes over the
+//! slots of all arrays in turn, takes away the mark of a value that was used since it last passed,
+//! and evicts a value without one; in one eviction it takes away a bounded number of marks and then
+//! evicts what comes, so that nobody waits long for it. A value that somebody holds lives on after its eviction until it
+//! is let go; it is then no longer counted here.
 //!
 //! # Thread safety
 //! Everything may be called from any thread. A hit takes no lock and writes to no shared memory,
@@ -16,11 +17,11 @@
 //!
 //! # Invariants
 //! 1. The bytes of a value are in `Cache::used` from before it enters its slot until after it left.
-//! 2. `Cache::used` never exceeds the capacity, unless the capacity was lowered and the hand has not
-//!    found enough to evict since.
+//! 2. `Cache::used` never exceeds the capacity, unless the capacity was lowered and the hand has
+//!    not found enough to evict since.
 //! 3. A value enters a slot only if the slot is empty, and whoever takes it out releases its bytes.
-//! 4. If a slot holds a value and its insertion has returned, its bit in `occupied` is set: a bit is
-//!    cleared before the slot is emptied, and set after it was filled.
+//! 4. If a slot holds a value and its insertion has returned, its bit in `occupied` is set: a bit
+//!    is cleared before the slot is emptied, and set after it was filled.
 
 use arc_swap::ArcSwapOption;
 use siltdb_base::{
@@ -55,6 +56,9 @@ const HIT_STRIPES: usize = 16;
 /// once for the arrays it began in the middle of.
 const ROUNDS_MAX: usize = 3;
 
+/// Marks that the hand takes away in one eviction before it evicts marked values too.
+const PATIENCE: usize = 4096;
+
 /// What a cached value costs beyond its own bytes: reference counts and the allocator's header.
 const HELD_OVERHEAD_BYTES: usize = 48;
 
@@ -75,7 +79,8 @@ impl<T> Held<T> {
     }
 
     fn mark(&self) {
-        // Relaxed: the mark is a hint to the hand. Looking first keeps the line shared among readers.
+        // Relaxed: the mark is a hint to the hand. Looking first keeps the line shared among
+        // readers.
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
         }
@@ -136,8 +141,9 @@ struct Hand {
 
 /// A slot array as the hand sees it.
 trait Sweep: Send + Sync {
-    /// Passes over the slots from `from` on until `wanted` bytes are free or the array ends.
-    fn sweep(&self, from: usize, wanted: usize) -> Swept;
+    /// Passes over the slots from `from` on until `wanted` bytes are free or the array ends, and
+    /// spares at most `patience` marked values.
+    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept;
 }
 
 /// What one pass of the hand did.
@@ -220,12 +226,8 @@ impl Cache {
                 continue;
             }
             // Relaxed: a count of bytes; the values themselves are published by their slots.
-            let swapped = self.used.compare_exchange_weak(
-                used,
-                wanted,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+            let swapped =
+                self.used.compare_exchange_weak(used, wanted, Ordering::Relaxed, Ordering::Relaxed);
             if swapped.is_ok() {
                 self.budget.charge(Part::Blocks, bytes);
                 return true;
@@ -243,9 +245,10 @@ impl Cache {
         let mut hand = lock(&self.hand);
         let mut freed = 0;
         let mut ends = 0;
+        let mut patience = PATIENCE;
         while freed < wanted && ends <= ROUNDS_MAX * hand.arrays.len() {
             let Some((_, array)) = hand.arrays.get(hand.array) else { break };
-            let swept = array.sweep(hand.slot, wanted - freed);
+            let swept = array.sweep(hand.slot, wanted - freed, &mut patience);
             freed += swept.freed;
             self.evictions.fetch_add(swept.evicted, Ordering::Relaxed);
             if swept.freed > 0 {
@@ -340,15 +343,18 @@ impl<T: Send + Sync + 'static> Slots<T> {
         }
     }
 
-    /// Takes hold of the value in slot `index`, if there is one.
+    /// Takes hold of the value in slot `index`, if there is one. One who passes leaves no mark.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<Arc<Held<T>>> {
+    pub fn get(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
         match self.array.slots[index].load_full() {
             Some(held) => {
-                held.mark();
+                match fill {
+                    CacheFill::Keep => held.mark(),
+                    CacheFill::Pass => {}
+                }
                 self.cache.count_hit();
                 Some(held)
             }
@@ -406,15 +412,15 @@ impl<T: Send + Sync + 'static> fmt::Debug for Slots<T> {
 
 impl<T> Array<T> {
     /// Takes the mark of a value away, or the value; returns the bytes freed.
-    fn pass(&self, index: usize) -> usize {
+    fn pass(&self, index: usize, patience: &mut usize) -> usize {
         match &*self.slots[index].load() {
             None => return 0,
-            Some(held) => {
-                // Relaxed: a use that the hand misses costs a read later.
-                if held.referenced.swap(false, Ordering::Relaxed) {
-                    return 0;
-                }
+            // Relaxed: a use that the hand misses costs a read later.
+            Some(held) if *patience > 0 && held.referenced.swap(false, Ordering::Relaxed) => {
+                *patience -= 1;
+                return 0;
             }
+            Some(_) => {}
         }
         // By (4): before the slot is emptied.
         let bit = 1 << (index % SLOTS_PER_WORD);
@@ -424,7 +430,7 @@ impl<T> Array<T> {
 }
 
 impl<T: Send + Sync> Sweep for Array<T> {
-    fn sweep(&self, from: usize, wanted: usize) -> Swept {
+    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept {
         let mut swept = Swept { freed: 0, evicted: 0, next: None };
         let first_word = from / SLOTS_PER_WORD;
         let mut mask = u64::MAX << (from % SLOTS_PER_WORD);
@@ -435,7 +441,7 @@ impl<T: Send + Sync> Sweep for Array<T> {
             while bits != 0 {
                 let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                let freed = self.pass(index);
+                let freed = self.pass(index, patience);
                 swept.freed += freed;
                 swept.evicted += u64::from(freed > 0);
                 if swept.freed >= wanted {

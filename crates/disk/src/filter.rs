@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A key of hash `h` (XXH3, 64 bits) belongs to line `(h >> 32) * lines >> 32`. Within the line of
-//! 512 bits its probes are the upper 9 bits of `x`, where `x` is first `h * 0x9e3779b97f4a7c15` and then
-//! multiplied by the same number for each further probe, modulo 2^64. Bit `b` of a line is bit
+//! 512 bits its probes are the upper 9 bits of `x`, where `x` is first `h * 0x9e3779b97f4a7c15` and
+//! then multiplied by the same number for each further probe, modulo 2^64. Bit `b` of a line is bit
 //! `b % 8` of its byte `b / 8`.
 //!
 //! Source: Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters (2007).
@@ -22,6 +22,9 @@ use siltdb_base::{
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
 const HEADER_BYTES: usize = 8;
+
+/// Most lines of a filter: beyond 4 GiB it lets more absent keys through instead of growing.
+const LINES_MAX: u64 = (4 << 30) / LINE_BYTES as u64 - 1;
 const PROBES_MAX: u32 = 16;
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -42,7 +45,7 @@ impl Filter {
     #[must_use]
     pub fn build(hashes: &[u64], bits_per_key: u32) -> Self {
         let bits = hashes.len() as u64 * u64::from(bits_per_key);
-        let lines = bits.div_ceil(LINE_BITS as u64).clamp(1, u64::from(u32::MAX));
+        let lines = bits.div_ceil(LINE_BITS as u64).clamp(1, LINES_MAX);
         // A line fills unevenly, so the best number of probes is a little below ln 2 per bit.
         let probes = (bits_per_key * 6 / 10).clamp(1, PROBES_MAX);
         let mut filter = Self { lines: vec![Line::default(); lines as usize].into(), probes };
@@ -128,7 +131,7 @@ impl Filter {
     /// The line of a key; in bounds, because the upper half of the hash is below 2^32.
     #[inline]
     fn line_of(&self, hash: u64) -> usize {
-        ((hash >> 32) * self.lines.len() as u64 >> 32) as usize
+        (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
     }
 }
 

@@ -18,10 +18,10 @@ fn a_value_is_found_until_its_table_is_dropped() {
     assert_eq!(slots.with(1, |value| *value), None);
     slots.insert(1, &held(7));
     assert_eq!(slots.with(1, |value| *value), Some(7));
-    assert_eq!(slots.get(1).map(|held| **held), Some(7));
-    assert_eq!(slots.get(0).map(|held| **held), None);
+    assert_eq!(slots.get(1, CacheFill::Keep).map(|held| **held), Some(7));
+    assert_eq!(slots.get(0, CacheFill::Keep).map(|held| **held), None);
     assert_eq!(budget.used(Part::Blocks), 1000);
-    let pinned = slots.get(1).unwrap();
+    let pinned = slots.get(1, CacheFill::Keep).unwrap();
     drop(slots);
     assert_eq!(budget.used(Part::Blocks), 0);
     assert_eq!(**pinned, 7);
@@ -47,15 +47,17 @@ fn the_hand_spares_values_that_were_used() {
         left.insert(index * 20, &held(1));
         right.insert(index * 15, &held(2));
     }
-    assert!(left.get(20).is_some() && right.get(60).is_some());
+    assert!(left.get(20, CacheFill::Keep).is_some() && right.get(60, CacheFill::Keep).is_some());
+    // Passing by is no use.
+    assert!(left.get(40, CacheFill::Pass).is_some());
     // Eight more: the eight that were not used go.
     for index in 0..8 {
         right.insert(index + 1, &held(3));
         // Fresh ones are used at once, so that the hand prefers the old.
-        assert!(right.get(index + 1).is_some());
+        assert!(right.get(index + 1, CacheFill::Keep).is_some());
     }
-    assert!(left.get(20).is_some() && right.get(60).is_some());
-    let left_kept = (0..100).filter(|&index| left.get(index).is_some()).count();
+    assert!(left.get(20, CacheFill::Keep).is_some() && right.get(60, CacheFill::Keep).is_some());
+    let left_kept = (0..100).filter(|&index| left.get(index, CacheFill::Keep).is_some()).count();
     assert_eq!(left_kept, 1);
     assert_eq!(cache.stats().evictions, 8);
     assert_eq!(cache.stats().bytes, 10_000);
@@ -66,13 +68,13 @@ fn what_is_larger_than_the_cache_is_not_kept() {
     let (budget, cache) = cache(999);
     let slots = Slots::new(&cache, 1);
     slots.insert(0, &held(1));
-    assert!(slots.get(0).is_none());
+    assert!(slots.get(0, CacheFill::Keep).is_none());
     assert_eq!(budget.used(Part::Blocks), 0);
     cache.set_capacity(1000);
     slots.insert(0, &held(1));
-    assert!(slots.get(0).is_some());
+    assert!(slots.get(0, CacheFill::Keep).is_some());
     cache.set_capacity(0);
-    assert!(slots.get(0).is_none());
+    assert!(slots.get(0, CacheFill::Keep).is_none());
     assert_eq!(budget.used(Part::Blocks), 0);
 }
 
@@ -93,7 +95,7 @@ fn tables_that_come_and_go_leave_the_hand_in_place() {
                 let index = pick / 50 % slots.array.slots.len();
                 slots.insert(index, &held(round as u64));
                 // The insertion makes room, whatever was marked.
-                assert!(slots.get(index).is_some());
+                assert!(slots.get(index, CacheFill::Keep).is_some());
             }
         }
         assert!(budget.used(Part::Blocks) <= 5_000);
