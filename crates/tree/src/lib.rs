@@ -6,3 +6,4 @@
 pub mod merge_operator;
 pub mod merge;
 pub mod visible;
+pub mod retain;
