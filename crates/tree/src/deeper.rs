@@ -74,3 +74,6 @@ impl DeeperTables {
         if found { Deeper::Something } else { Deeper::Nothing }
     }
 }
+
+#[cfg(test)]
+mod tests;

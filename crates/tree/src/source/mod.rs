@@ -101,3 +101,6 @@ impl Cursor for SourceCursor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
