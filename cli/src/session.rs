@@ -93,6 +93,19 @@ impl Session {
         Ok(self.db.write_with(batch, &WriteOptions::new().durability(durability))?)
     }
 
+    /// Writes `batch` as [`Session::write`] does, as the only one of its kind: a volatile one, which
+    /// is in no log, goes to a table at once.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn write_once(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        self.write(batch, durability)?;
+        if durability == Durability::Volatile {
+            self.db.flush()?;
+        }
+        Ok(())
+    }
+
     /// Closes the database.
     ///
     /// # Errors

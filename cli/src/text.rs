@@ -45,9 +45,7 @@ impl Form {
             return;
         }
         for chunk in bytes.utf8_chunks() {
-            for character in chunk.valid().chars() {
-                self.push_character(character, text);
-            }
+            self.render_valid(chunk.valid(), text);
             for byte in chunk.invalid() {
                 text.push_str("\\x");
                 push_hex(*byte, text);
@@ -55,17 +53,25 @@ impl Form {
         }
     }
 
-    fn push_character(self, character: char, text: &mut String) {
-        if character == '\\' && self == Self::Escape {
-            text.push_str("\\\\");
-        } else if is_printable(character) {
-            text.push(character);
-        } else {
-            for byte in character.encode_utf8(&mut [0; 4]).bytes() {
-                text.push_str("\\x");
-                push_hex(byte, text);
+    /// Appends `valid`, copying as much at once as can stay as it is.
+    fn render_valid(self, valid: &str, text: &mut String) {
+        let mut start = 0;
+        for (index, character) in valid.char_indices() {
+            if character == '\\' && self == Self::Escape {
+                text.push_str(&valid[start..index]);
+                text.push_str("\\\\");
+            } else if is_printable(character) {
+                continue;
+            } else {
+                text.push_str(&valid[start..index]);
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    text.push_str("\\x");
+                    push_hex(byte, text);
+                }
             }
+            start = index + character.len_utf8();
         }
+        text.push_str(&valid[start..]);
     }
 
     /// The bytes that `text` stands for.

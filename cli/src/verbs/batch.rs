@@ -71,7 +71,7 @@ pub fn run(session: &mut Session, arguments: &Arguments, source: Source) -> Resu
     }
     drop(progress);
     let operations = batch.len();
-    session.write(batch, arguments.durability.or(Durability::Synced))?;
+    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     let text = format!("applied {operations} operations");
     session.output.result(&text, &json!({ "operations": operations }))
 }

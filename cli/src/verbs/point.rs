@@ -17,9 +17,10 @@ use std::{ffi::OsString, path::PathBuf};
 #[derive(Args, Debug)]
 pub struct GetArguments {
     /// The key to look up.
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// Print the bytes of the value exactly as they are, without a line end.
-    #[arg(long, conflicts_with_all = ["json", "hex"])]
+    #[arg(long, conflicts_with = "json")]
     raw: bool,
     #[command(flatten)]
     family: FamilyArguments,
@@ -44,9 +45,10 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
 #[derive(Args, Debug)]
 pub struct PutArguments {
     /// The key to write.
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// Its value.
-    #[arg(required_unless_present = "file", allow_hyphen_values = true)]
+    #[arg(required_unless_present = "file", allow_negative_numbers = true)]
     value: Option<OsString>,
     /// Take the bytes of this file as the value; `-` is stdin.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
@@ -93,7 +95,7 @@ pub fn put(session: &mut Session, arguments: &PutArguments, entry: &Entry) -> Re
     let family = session.family(arguments.family.name())?;
     let mut batch = WriteBatch::new();
     batch.put(&family, &entry.key, &entry.value)?;
-    session.write(batch, arguments.durability.or(Durability::Synced))?;
+    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     session.output.result("", &json!({ "operations": 1 }))
 }
 
@@ -101,6 +103,7 @@ pub fn put(session: &mut Session, arguments: &PutArguments, entry: &Entry) -> Re
 #[derive(Args, Debug)]
 pub struct DeleteArguments {
     /// The key to delete; it need not exist.
+    #[arg(allow_negative_numbers = true)]
     key: OsString,
     #[command(flatten)]
     family: FamilyArguments,
@@ -117,6 +120,6 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
     let family = session.family(arguments.family.name())?;
     let mut batch = WriteBatch::new();
     batch.delete(&family, &key)?;
-    session.write(batch, arguments.durability.or(Durability::Synced))?;
+    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     session.output.result("", &json!({ "operations": 1 }))
 }

@@ -307,7 +307,12 @@ impl Completer for Completion {
         let start = typed
             .rfind(char::is_whitespace)
             .map_or(0, |index| index + typed[index..].chars().next().map_or(0, char::len_utf8));
-        Ok((start, self.candidates(&typed[..start], &typed[start..])))
+        let mut candidates = self.candidates(&typed[..start], &typed[start..]);
+        if let [only] = candidates.as_mut_slice() {
+            // The word is complete: the next one can be typed at once.
+            only.push(' ');
+        }
+        Ok((start, candidates))
     }
 }
 

@@ -25,6 +25,17 @@ fn empty_keys_and_values_are_legal() {
 }
 
 #[test]
+fn numbers_below_zero_are_keys_and_values_and_typos_are_not() {
+    let place = Place::new();
+    place.ok(&["put", "db", "-1", "-2.5"]);
+    assert_eq!(place.ok(&["get", "db", "-1"]), "-2.5\n");
+    place.ok(&["delete", "db", "-1"]);
+    place.run(&["put", "db", "k", "--durabilty"], 2).says(&["--durability"]);
+    place.ok(&["put", "db", "--", "--key", "--value"]);
+    assert_eq!(place.ok(&["scan", "db"]), "--key\t--value\n");
+}
+
+#[test]
 fn volatile_and_interval_writes_are_there_after_the_verb() {
     let place = Place::new();
     place.ok(&["put", "db", "a", "1", "--durability", "volatile"]);

@@ -66,6 +66,18 @@ fn a_closed_pipe_ends_quietly() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_behind_stdout_is_a_failure() {
+    let place = filled();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
+    let output = command.current_dir(place.path("")).args(["scan", "db"]).stdout(full).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to stdout"));
+}
+
 #[test]
 fn families_are_apart() {
     let place = filled();
