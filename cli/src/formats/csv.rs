@@ -6,6 +6,7 @@
 
 use super::input::{BoundedReader, RecordStart};
 use super::object::{self, Object};
+use super::quotes::{QuoteReader, Unclosed};
 use super::record::{BadRecord, ReadError, Record, WriteError};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use std::collections::{HashMap, HashSet};
@@ -37,8 +38,9 @@ impl Delimiter {
 
 /// Reads the formats *csv* and *tsv*.
 pub struct Reader {
-    records: csv::Reader<BoundedReader>,
+    records: csv::Reader<QuoteReader<BoundedReader>>,
     record_start: RecordStart,
+    unclosed: Unclosed,
     key_column: Option<String>,
     header: Option<Header>,
     buffer: ByteRecord,
@@ -61,13 +63,22 @@ impl Reader {
     ) -> Self {
         let input = BoundedReader::new(input, record_bytes_max);
         let record_start = input.record_start();
+        let input = QuoteReader::new(input, delimiter.byte());
+        let unclosed = input.unclosed();
         let records = ReaderBuilder::new()
             .delimiter(delimiter.byte())
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(256 << 10)
             .from_reader(input);
-        Self { records, record_start, key_column, header: None, buffer: ByteRecord::new() }
+        Self {
+            records,
+            record_start,
+            unclosed,
+            key_column,
+            header: None,
+            buffer: ByteRecord::new(),
+        }
     }
 
     /// The line of the record last read, from 1.
@@ -108,10 +119,17 @@ impl Reader {
 
     fn read_record(&mut self) -> Result<bool, ReadError> {
         self.record_start.mark();
-        self.records.read_byte_record(&mut self.buffer).map_err(|error| match error.into_kind() {
+        let more = self.records.read_byte_record(&mut self.buffer);
+        let more = more.map_err(|error| match error.into_kind() {
             csv::ErrorKind::Io(error) => ReadError::Io(error),
             kind => ReadError::Io(io::Error::other(format!("{kind:?}"))),
-        })
+        })?;
+        if self.unclosed.get() {
+            let index = self.buffer.len().saturating_sub(1);
+            let reason = "the input ends inside quotes".to_owned();
+            return Err(bad(&self.buffer, index, reason).into());
+        }
+        Ok(more)
     }
 
     fn read_header(&self) -> Result<Header, BadRecord> {

@@ -5,6 +5,7 @@
 pub mod record;
 pub mod input;
 pub mod object;
+pub mod quotes;
 pub mod lines;
 pub mod jsonl;
 pub mod csv;

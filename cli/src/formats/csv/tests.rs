@@ -71,10 +71,26 @@ fn bad_records_say_where_and_why() {
         (None, b"id,a,id\n1,2,3\n", 1, 3, "column 1 has this name too: id"),
         (Some("x"), b"id,a\n1,2\n", 1, 1, "no column `x`; there are: id, a"),
         (None, b"", 1, 1, "the input is empty"),
+        (None, b"id,a\n1,2\n3,\"x,y\n\n", 3, 2, "ends inside quotes"),
+        (None, b"id,a\n1,2\n3,\"", 3, 2, "ends inside quotes"),
+        (None, b"id,\"a", 1, 2, "ends inside quotes"),
     ] {
         let found = bad(key, text);
         assert_eq!((found.line, found.column), (line, column), "{}", found.reason);
         assert!(found.reason.contains(reason), "{}", found.reason);
+    }
+}
+
+#[test]
+fn quotes_that_are_closed_are_no_truncation() {
+    for text in [
+        &b"\xef\xbb\xbf\"id\",\"a\"\n1,\"x\n\"\"\"\n"[..],
+        b"id,a\n1,x\"y",
+        b"id,a\n1,\"x\"y",
+        b"id,a\n1,\"\"",
+        b"id,a\r\n\"1\",\"\"\"\"\r\n",
+    ] {
+        assert_eq!(read(Delimiter::Comma, None, text).unwrap().len(), 1);
     }
 }
 
