@@ -6,8 +6,8 @@
 
 use super::input::{BoundedReader, RecordStart};
 use super::object::{self, Object};
-use super::quotes::{QuoteReader, Unclosed};
 use super::record::{BadRecord, ReadError, Record, WriteError};
+use super::track::{Track, TrackingReader};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
@@ -38,9 +38,10 @@ impl Delimiter {
 
 /// Reads the formats *csv* and *tsv*.
 pub struct Reader {
-    records: csv::Reader<QuoteReader<BoundedReader>>,
+    records: csv::Reader<TrackingReader<BoundedReader>>,
     record_start: RecordStart,
-    unclosed: Unclosed,
+    track: Track,
+    line: u64,
     key_column: Option<String>,
     header: Option<Header>,
     buffer: ByteRecord,
@@ -63,8 +64,8 @@ impl Reader {
     ) -> Self {
         let input = BoundedReader::new(input, record_bytes_max);
         let record_start = input.record_start();
-        let input = QuoteReader::new(input, delimiter.byte());
-        let unclosed = input.unclosed();
+        let input = TrackingReader::new(input, delimiter.byte());
+        let track = input.track();
         let records = ReaderBuilder::new()
             .delimiter(delimiter.byte())
             .has_headers(false)
@@ -74,7 +75,8 @@ impl Reader {
         Self {
             records,
             record_start,
-            unclosed,
+            track,
+            line: 1,
             key_column,
             header: None,
             buffer: ByteRecord::new(),
@@ -83,7 +85,7 @@ impl Reader {
 
     /// The line of the record last read, from 1.
     pub fn line(&self) -> u64 {
-        self.buffer.position().map_or(0, csv::Position::line)
+        self.line
     }
 
     /// Reads the next record into `record`; false at the end of the input.
@@ -108,7 +110,7 @@ impl Reader {
         record.key.extend_from_slice(&self.buffer[header.key]);
         record.value.clear();
         for (index, name) in header.names.iter().enumerate() {
-            let field = field(&self.buffer, index)?;
+            let field = self.field(index)?;
             record.value.push(if index == 0 { b'{' } else { b',' });
             record.value.extend_from_slice(name);
             push_json(field, &mut record.value);
@@ -124,20 +126,21 @@ impl Reader {
             csv::ErrorKind::Io(error) => ReadError::Io(error),
             kind => ReadError::Io(io::Error::other(format!("{kind:?}"))),
         })?;
-        if self.unclosed.get() {
+        self.line = self.track.next_record_line().unwrap_or(self.line);
+        if self.track.ends_inside_quotes() {
             let index = self.buffer.len().saturating_sub(1);
             let reason = "the input ends inside quotes".to_owned();
-            return Err(bad(&self.buffer, index, reason).into());
+            return Err(bad(self.line, index, reason).into());
         }
         Ok(more)
     }
 
     fn read_header(&self) -> Result<Header, BadRecord> {
-        let bad = |index: usize, reason: String| bad(&self.buffer, index, reason);
+        let bad = |index: usize, reason: String| bad(self.line, index, reason);
         let mut columns: HashMap<&str, usize> = HashMap::new();
         let mut names = Vec::with_capacity(self.buffer.len());
         for index in 0..self.buffer.len() {
-            let name = field(&self.buffer, index)?;
+            let name = self.field(index)?;
             if let Some(first) = columns.insert(name, index) {
                 return Err(bad(index, format!("column {} has this name too: {name}", first + 1)));
             }
@@ -163,18 +166,17 @@ impl Reader {
             return Ok(());
         }
         let reason = format!("expected {expected} fields, found {found}");
-        Err(bad(&self.buffer, found.min(expected), reason))
+        Err(bad(self.line, found.min(expected), reason))
+    }
+
+    fn field(&self, index: usize) -> Result<&str, BadRecord> {
+        std::str::from_utf8(&self.buffer[index])
+            .map_err(|_| bad(self.line, index, "not valid UTF-8".to_owned()))
     }
 }
 
-fn bad(record: &ByteRecord, index: usize, reason: String) -> BadRecord {
-    let line = record.position().map_or(0, csv::Position::line);
+fn bad(line: u64, index: usize, reason: String) -> BadRecord {
     BadRecord { line, column: index as u64 + 1, reason }
-}
-
-fn field(record: &ByteRecord, index: usize) -> Result<&str, BadRecord> {
-    std::str::from_utf8(&record[index])
-        .map_err(|_| bad(record, index, "not valid UTF-8".to_owned()))
 }
 
 fn push_json(text: &str, json: &mut Vec<u8>) {

@@ -5,7 +5,7 @@
 pub mod record;
 pub mod input;
 pub mod object;
-pub mod quotes;
+pub mod track;
 pub mod lines;
 pub mod jsonl;
 pub mod csv;

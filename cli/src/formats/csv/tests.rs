@@ -70,6 +70,7 @@ fn bad_records_say_where_and_why() {
         (None, b"id,\xff\n", 1, 2, "not valid UTF-8"),
         (None, b"id,a,id\n1,2,3\n", 1, 3, "column 1 has this name too: id"),
         (Some("x"), b"id,a\n1,2\n", 1, 1, "no column `x`; there are: id, a"),
+        (None, b"id,a\r\n1,2\r\n\r\n1\r\n", 4, 2, "expected 2 fields, found 1"),
         (None, b"", 1, 1, "the input is empty"),
         (None, b"id,a\n1,2\n3,\"x,y\n\n", 3, 2, "ends inside quotes"),
         (None, b"id,a\n1,2\n3,\"", 3, 2, "ends inside quotes"),
