@@ -5,7 +5,7 @@
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use siltdb::{Create, Db, Durability, Family, Options, WriteBatch, WriteOptions};
+use siltdb::{Create, Db, Durability, ErrorKind, Family, Options, WriteBatch, WriteOptions};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -78,11 +78,13 @@ impl Session {
     /// [`Failure::Missing`] if there is none.
     pub fn family(&self, name: Option<&str>) -> Result<Family> {
         let name = name.unwrap_or(&self.family);
-        if self.db.families().iter().any(|family| family == name) {
-            return Ok(self.db.family(name)?);
-        }
-        let hint = "`silt families` lists them and `silt families create` makes one";
-        Err(Failure::Missing(format!("no family `{name}`; {hint}")))
+        self.db.family(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let hint = "`silt families` lists them and `silt families create` makes one";
+                Failure::Missing(format!("no family `{name}`; {hint}"))
+            }
+            _ => error.into(),
+        })
     }
 
     /// Writes `batch` atomically, to last as `durability` says.

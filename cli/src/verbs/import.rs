@@ -114,8 +114,9 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
 /// The family to fill; an import into a new one makes it.
 fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
     let Some(name) = name else { return session.family(None) };
-    if session.db().families().iter().any(|family| family == name) {
-        return session.family(Some(name));
+    match session.family(Some(name)) {
+        Err(Failure::Missing(_)) => {}
+        found => return found,
     }
     let family = session.db().create_family(name, FamilyOptions::new())?;
     if session.output.settings().style == Style::Text {

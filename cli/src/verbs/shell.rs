@@ -110,13 +110,16 @@ pub fn run(session: &mut Session) -> Result<()> {
 }
 
 fn run_script(session: &mut Session) -> Result<()> {
-    for line in io::stdin().lines() {
-        let line = line.map_err(|error| Failure::file("read", "stdin", error))?;
-        if run_line(session, &line)? == Next::End {
-            break;
+    // Stdin is not held between lines: a verb may read the rest of it (`batch -`).
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let count = io::stdin().read_line(&mut line);
+        let count = count.map_err(|error| Failure::file("read", "stdin", error))?;
+        if count == 0 || run_line(session, &line)? == Next::End {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 fn run_terminal(session: &mut Session) -> Result<()> {

@@ -53,6 +53,14 @@ fn a_failure_ends_a_script_with_its_exit_code() {
 }
 
 #[test]
+fn a_verb_can_read_the_rest_of_a_script() {
+    let place = Place::new();
+    let run = place.run_with(&["shell", "db"], b"put a 1\nbatch -\nput b 2\nput c 3\n", 0);
+    assert_eq!(run.stdout, "applied 2 operations\n");
+    assert_eq!(place.ok(&["count", "db"]), "3\n");
+}
+
+#[test]
 fn help_is_a_result() {
     let place = Place::new();
     let run = place.run_with(&["shell", "db"], b"help\nhelp scan\nscan --help\n", 0);
