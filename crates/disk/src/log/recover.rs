@@ -62,7 +62,8 @@ impl KnownCut {
 /// What the manifest knows of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryOptions {
-    /// The first segment that is needed; earlier ones are retired.
+    /// Segments before this one are retired; the first one needed is it or, if it was never begun,
+    /// the first that was.
     pub first: SegmentId,
     /// What to do about damage.
     pub mode: RecoveryMode,
@@ -284,7 +285,7 @@ fn walk(
         stop: Stop::NoHeader,
     };
     for (index, &(file_index, header)) in inventory.live.iter().enumerate() {
-        if !walk.is_followed_by(&header) {
+        if !walk.is_followed_by(&header, options) {
             break;
         }
         let successor = inventory.live.get(index + 1).map(|(_, header)| header.previous);
@@ -312,9 +313,12 @@ fn walk(
 
 impl Walk {
     /// Whether a segment begins where the walk stands, in bytes and in sequence numbers.
-    fn is_followed_by(&self, header: &SegmentHeader) -> bool {
+    fn is_followed_by(&self, header: &SegmentHeader, options: &RecoveryOptions) -> bool {
         match self.next_sequence {
-            None => header.id == self.end.segment,
+            // The first one needed follows what is retired, or nothing.
+            None => {
+                header.previous == LogPosition::ZERO || header.previous.segment < options.first
+            }
             Some(next) => header.previous == self.end && header.first_sequence == next,
         }
     }
