@@ -257,9 +257,8 @@ fn main() {
         });
         results.measure("table seek", gets, || gets_of(&table_seek, &absent));
         results.measure("map scan", count, || {
-            let sum = |(key, value): (&Vec<u8>, &Vec<u8>)| {
-                usize::from(key[0]) + usize::from(value[50])
-            };
+            let sum =
+                |(key, value): (&Vec<u8>, &Vec<u8>)| usize::from(key[0]) + usize::from(value[50]);
             black_box(map.iter().map(sum).sum::<usize>());
         });
         results.measure("table scan", count, || assert_eq!(tables.scan(CacheFill::Keep), count));

@@ -316,9 +316,7 @@ impl Walk {
     fn is_followed_by(&self, header: &SegmentHeader, options: &RecoveryOptions) -> bool {
         match self.next_sequence {
             // The first one needed follows what is retired, or nothing.
-            None => {
-                header.previous == LogPosition::ZERO || header.previous.segment < options.first
-            }
+            None => header.previous == LogPosition::ZERO || header.previous.segment < options.first,
             Some(next) => header.previous == self.end && header.first_sequence == next,
         }
     }
