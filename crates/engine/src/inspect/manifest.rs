@@ -72,12 +72,7 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
     )
 }
 
-fn report_edit(
-    record: &Record<'_>,
-    index: u64,
-    detail: Detail,
-    on_line: OnLine<'_>,
-) -> Result<()> {
+fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     if record.header.kind != RecordKind::Edit {
         return Err(Error::corruption("a record of a manifest that is no edit"));
     }
@@ -103,9 +98,9 @@ fn report_edit(
 fn change_line(change: &Change) -> Line {
     let line = |kind: &str| Line::new("change").with("kind", kind);
     match change {
-        Change::Format { version, features } => line("format")
-            .with("version", version)
-            .with("features", format_args!("{features:#x}")),
+        Change::Format { version, features } => {
+            line("format").with("version", version).with("features", format_args!("{features:#x}"))
+        }
         Change::CreateFamily { id, name, options } => line("create-family")
             .with("family", id)
             .with_bytes("name", name.as_bytes())
@@ -127,10 +122,9 @@ fn change_line(change: &Change) -> Line {
             .with("file", FileName::Table(*file))
             .with("offset", offset),
         Change::LogStart { segment } => line("log-start").with("segment", segment),
-        Change::LogCut { position, next, bytes } => line("log-cut")
-            .with("at", position)
-            .with("next_segment", next)
-            .with("bytes", bytes),
+        Change::LogCut { position, next, bytes } => {
+            line("log-cut").with("at", position).with("next_segment", next).with("bytes", bytes)
+        }
         Change::NextFile(file) => line("next-file").with("number", file),
         Change::NextFamily(family) => line("next-family").with("family", family),
         Change::LastSequence(sequence) => line("last-sequence").with("sequence", sequence),

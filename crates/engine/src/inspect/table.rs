@@ -99,7 +99,7 @@ impl TableBytes<'_> {
         // The footer was checked against the file, so this is at most as long as the file.
         let offset = table_bytes - FOOTER_BYTES as u64 - properties_bytes;
         let mut frame = vec![0; properties_bytes as usize];
-        let read = || {
+        let mut read = || {
             self.file.read_exact_at(&mut frame, self.offset + offset)?;
             let place = Place { table: uid, offset };
             let mut raw = Vec::new();

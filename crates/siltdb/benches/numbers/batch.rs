@@ -26,7 +26,8 @@ const THREADS: u64 = 2;
 pub fn random(plan: &Plan) -> Result<()> {
     let job = Job { count: plan.count(10_000_000), dir: plan.dir.clone() };
     let rounds = plan.rounds(&["batch-siltdb", "batch-map"], &job)?;
-    let (ours, map) = (rounds[0].figure("settled_per_second")?, rounds[1].figure("puts_per_second")?);
+    let (ours, map) =
+        (rounds[0].figure("settled_per_second")?, rounds[1].figure("puts_per_second")?);
     let cells = [ours.show(" M/s", 1e6), format!("BTreeMap {}", map.show(" M/s", 1e6))];
     print_ratio("batch-1000-random", cells, &ours.over(&map), Bar::AtLeast(1.0));
     let unit = (" ms", 1e6);

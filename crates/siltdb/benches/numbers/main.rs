@@ -63,7 +63,8 @@ fn arguments() -> Result<Arguments> {
 }
 
 fn compete(name: &str, job: &Job) -> Result<()> {
-    let contestants = [&put::CONTESTANTS[..], &batch::CONTESTANTS, &read::CONTESTANTS, &open::CONTESTANTS];
+    let contestants =
+        [&put::CONTESTANTS[..], &batch::CONTESTANTS, &read::CONTESTANTS, &open::CONTESTANTS];
     let find = |contestant: &&Contestant| contestant.name == name;
     let contestant = contestants.into_iter().flatten().find(find).ok_or("no such contestant")?;
     for (name, figure) in (contestant.run)(job)? {
@@ -78,7 +79,8 @@ fn measure() -> Result<()> {
         return compete(&name, &Job { count, dir: plan.dir });
     }
     run::print_head();
-    for row in ROWS.iter().filter(|row| rows.is_empty() || rows.iter().any(|name| name == row.name)) {
+    for row in ROWS.iter().filter(|row| rows.is_empty() || rows.iter().any(|name| name == row.name))
+    {
         eprintln!("{}", row.name);
         let scratch = run::scratch(&plan.dir)?;
         let plan = Plan { dir: scratch.path().to_owned(), ..plan.clone() };

@@ -128,7 +128,9 @@ fn fill_memtable(job: &Job) -> Result<Figures> {
     let seconds = start.elapsed().as_secs_f64();
     if memtable.entries() != job.count {
         let found = memtable.entries();
-        return Err(format!("wrong number of entries. expected={}, found={found}", job.count).into());
+        return Err(
+            format!("wrong number of entries. expected={}, found={found}", job.count).into()
+        );
     }
     Ok([("seconds".to_owned(), seconds), ("log_bytes".to_owned(), log_bytes as f64)].into())
 }

@@ -37,7 +37,10 @@ pub fn calls(plan: &Plan) -> Result<()> {
     for round in 0..plan.repeat {
         let once = calls_of(count, &plan.dir)?;
         let twice = calls_of(2 * count, &plan.dir)?;
-        eprintln!("  round {}: {once} calls for {count} puts, {twice} for twice as many", round + 1);
+        eprintln!(
+            "  round {}: {once} calls for {count} puts, {twice} for twice as many",
+            round + 1
+        );
         per_put.push((twice as f64 - once as f64) / count as f64);
     }
     let unit = (" calls a 1000 puts", 1e-3);

@@ -115,7 +115,11 @@ impl Samples {
     pub fn median(&self) -> f64 {
         let sorted = self.sorted();
         let middle = sorted.len() / 2;
-        if sorted.len() % 2 == 1 { sorted[middle] } else { sorted[middle - 1].midpoint(sorted[middle]) }
+        if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            sorted[middle - 1].midpoint(sorted[middle])
+        }
     }
 
     fn sorted(&self) -> Vec<f64> {
