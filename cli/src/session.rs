@@ -5,7 +5,7 @@
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use siltdb::{Create, Db, Durability, ErrorKind, Family, Options, WriteBatch, WriteOptions};
+use siltdb::{Create, Db, Durability, ErrorKind, Family, Options, Read, WriteBatch, WriteOptions};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -92,7 +92,7 @@ impl Session {
     /// # Errors
     /// Those of the database.
     pub fn write(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        Ok(self.db.write_with(batch, &WriteOptions::new().durability(durability))?)
+        Ok(self.db.write_with(&batch, &WriteOptions::new().durability(durability))?)
     }
 
     /// Writes `batch` as [`Session::write`] does, as the only one of its kind: a volatile one, which
@@ -132,7 +132,7 @@ pub fn visit(
     direction: Direction,
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
-    let mut entries = family.range(range);
+    let mut entries = family.range(range)?;
     loop {
         let entry = match direction {
             Direction::Forward => entries.next(),

@@ -6,8 +6,10 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
-use siltdb::inspect;
-use std::ops::ControlFlow;
+use siltdb::{
+    Error, ErrorKind,
+    inspect::{self, Detail, Line},
+};
 use std::path::PathBuf;
 
 /// What is looked into.
@@ -28,6 +30,9 @@ pub struct Arguments {
     part: Part,
     /// The database; for a table, its file, as in `demo.db/000012.table`.
     path: PathBuf,
+    /// Show every operation of a record and every entry of a table as well.
+    #[arg(long)]
+    operations: bool,
 }
 
 /// Prints the records of a part, as `name=value` pairs or as objects.
@@ -42,30 +47,29 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
             Part::Wal | Part::Manifest => Failure::no_database(path),
         });
     }
+    // A failure of stdout has its own kind: it ends the report and is what is told.
     let mut outcome = Ok(());
-    let mut on_line = |line: inspect::Line| {
+    let mut on_line = |line: Line| {
         outcome = print(output, line);
-        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Error::new(ErrorKind::Io, "cannot print")),
+        }
     };
-    match arguments.part {
-        Part::Wal => inspect::wal(path, &mut on_line),
-        Part::Manifest => inspect::manifest(path, &mut on_line),
-        Part::Table => inspect::table(path, &mut on_line),
-    }?;
-    outcome
+    let detail = if arguments.operations { Detail::Operations } else { Detail::Records };
+    let inspected = match arguments.part {
+        Part::Wal => inspect::wal(path, detail, &mut on_line),
+        Part::Manifest => inspect::manifest(path, detail, &mut on_line),
+        Part::Table => inspect::table(path, detail, &mut on_line),
+    };
+    outcome?;
+    Ok(inspected?)
 }
 
-fn print(output: &mut Output, line: inspect::Line) -> Result<()> {
-    let mut text = String::new();
-    for (name, value) in &line {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(name);
-        text.push('=');
-        output.settings().form.render(value.as_bytes(), &mut text);
-    }
-    let fields = line.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
+fn print(output: &mut Output, line: Line) -> Result<()> {
+    let text = line.to_string();
+    let fields = line.fields.into_iter();
+    let fields = fields.map(|(name, value)| (name.to_owned(), Value::from(value)));
     let object: Map<String, Value> = fields.collect();
     output.result(&text, &Value::Object(object))
 }

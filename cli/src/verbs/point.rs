@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::text::Form;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, WriteBatch};
+use siltdb::{Durability, Read as _, WriteBatch};
 use std::io::Read;
 use std::{ffi::OsString, path::PathBuf};
 
