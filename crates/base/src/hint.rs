@@ -20,8 +20,8 @@ pub fn prefetch_address(address: *const u8) {
     let _ = address;
 }
 
-/// Continues CRC-32C (as the bare remainder, neither inverted before nor after) over `bytes` with the
-/// processor's instruction for it; `None` where it has none.
+/// Continues CRC-32C (as the bare remainder, inverted neither before nor after) over `bytes` with
+/// the processor's instruction for it; `None` where it has none.
 ///
 /// One instruction per 8 bytes, each waiting for the one before: the fastest way up to some 256
 /// bytes, and no longer beyond.

@@ -120,7 +120,9 @@ proptest! {
     #[test]
     fn damage_to_what_was_synced_is_never_passed_over(
         steps in proptest::collection::vec(any_step(), 5..60),
-        (which, byte, flip) in (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..=255_u8),
+        which in any::<prop::sample::Index>(),
+        byte in any::<prop::sample::Index>(),
+        flip in 1..=255_u8,
     ) {
         let first = next_segment(SegmentId(1), 77);
         let mut writer = Writer::new(first.0, stale_file());
