@@ -1,5 +1,6 @@
 //! Tables against a sorted list, damaged in every byte, forged, copied, and read by many threads.
 
+mod ahead;
 mod copies;
 mod damage;
 mod model;
