@@ -238,87 +238,131 @@ fn on_two_threads(work: impl Fn(usize) + Sync) {
     });
 }
 
-fn main() {
-    let (count, rounds) = (number("TABLE_KEYS", 1_000_000), number("TABLE_ROUNDS", 5));
-    let mut random = Random(1);
-    let mut keys: Vec<[u8; 16]> = (0..count).map(|_| random.key()).collect();
-    let mut map = BTreeMap::new();
-    for key in &keys {
-        map.insert(key.to_vec(), random.value());
-    }
-    // Asked for in another order than inserted, or the map's allocations would follow each other.
-    for index in (1..keys.len()).rev() {
-        keys.swap(index, random.next() as usize % (index + 1));
-    }
-    let gets = count.min(1_000_000);
-    let absent: Vec<[u8; 16]> = (0..gets).map(|_| random.key()).collect();
-    let written = Tables::write(&map);
-    let tables = Tables::open(&written);
-    let logical: u64 = written.iter().map(|(_, summary)| summary.logical_bytes).sum();
-    let stored: u64 = written.iter().map(|(_, summary)| summary.file_bytes).sum();
-    assert_eq!(tables.scan(CacheFill::Keep), count);
-    let budget = tables.cache.budget();
-    println!(
-        "{count} keys, {} tables; MB: {:.1} logical, {:.1} stored, {:.1} cached, {:.1} beside",
-        written.len(),
-        logical as f64 / 1e6,
-        stored as f64 / 1e6,
-        budget.used(Part::Blocks) as f64 / 1e6,
-        budget.used(Part::Tables) as f64 / 1e6,
-    );
+/// What is compared, and what is asked of it.
+struct Contest {
+    map: BTreeMap<Vec<u8>, Vec<u8>>,
+    written: Vec<(Arc<Bytes>, TableSummary)>,
+    tables: Tables,
+    /// Keys that are there, in another order than they were inserted.
+    keys: Vec<[u8; 16]>,
+    absent: Vec<[u8; 16]>,
+    /// Entries one after the other, and a file to write them to.
+    flat: Vec<u8>,
+    file: Bytes,
+}
 
-    let mut results = Results { only: std::env::var("TABLE_ONLY").ok(), ..Results::default() };
-    let half = gets / 2;
-    let few = map.iter().take(500_000);
-    let flat: Vec<u8> = few.flat_map(|(key, value)| [&key[..], &value[..]].concat()).collect();
-    let mut file = Bytes::default();
-    Tables::rewrite(&flat, &mut file);
-    let map_get = |key: &[u8; 16]| map.get(&key[..]).map(|value| usize::from(value[50]));
-    for _ in 0..rounds {
-        let gets_of = |get: &dyn Fn(&[u8; 16]) -> Option<usize>, keys: &[[u8; 16]]| {
-            black_box(keys.iter().filter_map(get).sum::<usize>());
-        };
-        let table_get = |key: &[u8; 16]| tables.get(key);
-        let table_seek = |key: &[u8; 16]| tables.seek(key);
-        results.measure("map get hit", gets, || gets_of(&map_get, &keys[..gets]));
-        results.measure("table get hit", gets, || gets_of(&table_get, &keys[..gets]));
+/// Most keys asked for in one round.
+const GETS_MAX: usize = 1_000_000;
+
+fn ask(get: impl Fn(&[u8; 16]) -> Option<usize>, keys: &[[u8; 16]]) {
+    black_box(keys.iter().filter_map(get).sum::<usize>());
+}
+
+impl Contest {
+    fn new(count: usize) -> Self {
+        let mut random = Random(1);
+        let mut keys: Vec<[u8; 16]> = (0..count).map(|_| random.key()).collect();
+        let mut map = BTreeMap::new();
+        for key in &keys {
+            map.insert(key.to_vec(), random.value());
+        }
+        // In the order of insertion the map's allocations would follow each other.
+        for index in (1..keys.len()).rev() {
+            keys.swap(index, random.next() as usize % (index + 1));
+        }
+        keys.truncate(GETS_MAX);
+        let absent = keys.iter().map(|_| random.key()).collect();
+        let written = Tables::write(&map);
+        let tables = Tables::open(&written);
+        assert_eq!(tables.scan(CacheFill::Keep), count);
+        let few = map.iter().take(500_000);
+        let flat: Vec<u8> = few.flat_map(|(key, value)| [&key[..], &value[..]].concat()).collect();
+        let mut file = Bytes::default();
+        Tables::rewrite(&flat, &mut file);
+        Self { map, written, tables, keys, absent, flat, file }
+    }
+
+    fn print_sizes(&self) {
+        let summaries = || self.written.iter().map(|(_, summary)| summary);
+        let budget = self.tables.cache.budget();
+        let megabytes = [
+            summaries().map(|summary| summary.logical_bytes).sum(),
+            summaries().map(|summary| summary.file_bytes).sum(),
+            budget.used(Part::Blocks) as u64,
+            budget.used(Part::Tables) as u64,
+        ];
+        let [logical, stored, cached, beside] = megabytes.map(|bytes| bytes as f64 / 1e6);
+        println!("{} keys, {} tables", self.map.len(), self.written.len());
+        println!(
+            "MB: {logical:.1} logical, {stored:.1} stored, {cached:.1} cached, {beside:.1} beside"
+        );
+    }
+
+    fn map_get(&self, key: &[u8; 16]) -> Option<usize> {
+        self.map.get(&key[..]).map(|value| usize::from(value[50]))
+    }
+
+    fn map_seek(&self, key: &[u8; 16]) -> Option<usize> {
+        let from = (Bound::Included(&key[..]), Bound::Unbounded);
+        let found = self.map.range::<[u8], _>(from).next();
+        found.map(|(_, value)| usize::from(value[50]))
+    }
+
+    fn lookups(&self, results: &mut Results) {
+        let (keys, absent, gets) = (&self.keys, &self.absent, self.keys.len());
+        let half = gets / 2;
+        let map_get = |key: &[u8; 16]| self.map_get(key);
+        let table_get = |key: &[u8; 16]| self.tables.get(key);
+        results.measure("map get hit", gets, || ask(map_get, keys));
+        results.measure("table get hit", gets, || ask(table_get, keys));
         results.measure("map get hit, 2 threads", 2 * half, || {
-            on_two_threads(|thread| gets_of(&map_get, &keys[thread * half..][..half]));
+            on_two_threads(|thread| ask(map_get, &keys[thread * half..][..half]));
         });
         results.measure("table get hit, 2 threads", 2 * half, || {
-            on_two_threads(|thread| gets_of(&table_get, &keys[thread * half..][..half]));
+            on_two_threads(|thread| ask(table_get, &keys[thread * half..][..half]));
         });
-        results.measure("map get miss", gets, || gets_of(&map_get, &absent));
-        results.measure("table get miss", gets, || gets_of(&table_get, &absent));
-        results.measure("map seek", gets, || {
-            let seek = |key: &[u8; 16]| {
-                let from = (Bound::Included(&key[..]), Bound::Unbounded);
-                let found = map.range::<[u8], _>(from).next();
-                found.map(|(_, value)| usize::from(value[50]))
-            };
-            gets_of(&seek, &absent);
-        });
-        results.measure("table seek", gets, || gets_of(&table_seek, &absent));
+        results.measure("map get miss", gets, || ask(map_get, absent));
+        results.measure("table get miss", gets, || ask(table_get, absent));
+        results.measure("map seek", gets, || ask(|key| self.map_seek(key), absent));
+        results.measure("table seek", gets, || ask(|key| self.tables.seek(key), absent));
+    }
+
+    fn scans(&self, results: &mut Results) {
+        let count = self.map.len();
         results.measure("map scan", count, || {
             let sum =
                 |(key, value): (&Vec<u8>, &Vec<u8>)| usize::from(key[0]) + usize::from(value[50]);
-            black_box(map.iter().map(sum).sum::<usize>());
+            black_box(self.map.iter().map(sum).sum::<usize>());
         });
-        results.measure("table scan", count, || assert_eq!(tables.scan(CacheFill::Keep), count));
-        results.measure("table scan, 2 threads", 2 * count, || {
-            on_two_threads(|_| assert_eq!(tables.scan(CacheFill::Keep), count));
-        });
-        let cold = Tables::open(&written);
+        let scan = || assert_eq!(self.tables.scan(CacheFill::Keep), count);
+        results.measure("table scan", count, scan);
+        results.measure("table scan, 2 threads", 2 * count, || on_two_threads(|_| scan()));
+    }
+
+    fn files(&mut self, results: &mut Results) {
+        let (cold, count) = (Tables::open(&self.written), self.map.len());
         results.measure("table scan, not cached", count, || {
             assert_eq!(cold.scan(CacheFill::Pass), count);
         });
-        let some = gets.min(200_000);
+        let some = self.keys.len().min(200_000);
         results.measure("table get, not cached", some, || {
-            gets_of(&|key| cold.get(key), &keys[..some]);
+            ask(|key| cold.get(key), &self.keys[..some]);
         });
-        results.measure("table write (lz4)", flat.len() / (16 + VALUE_BYTES), || {
-            Tables::rewrite(&flat, &mut file);
+        results.measure("table write (lz4)", self.flat.len() / (16 + VALUE_BYTES), || {
+            Tables::rewrite(&self.flat, &mut self.file);
         });
+    }
+}
+
+fn main() {
+    let mut contest = Contest::new(number("TABLE_KEYS", 1_000_000));
+    contest.print_sizes();
+    let only = std::env::var("TABLE_ONLY").ok();
+    let mut results = Results { only, ..Results::default() };
+    for _ in 0..number("TABLE_ROUNDS", 5) {
+        contest.lookups(&mut results);
+        contest.scans(&mut results);
+        contest.files(&mut results);
     }
     results.print();
 }

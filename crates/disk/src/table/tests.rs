@@ -3,6 +3,7 @@
 mod ahead;
 mod copies;
 mod damage;
+mod faults;
 mod model;
 
 use super::*;
