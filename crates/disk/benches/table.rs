@@ -344,6 +344,11 @@ impl Contest {
         results.measure("table scan, not cached", count, || {
             assert_eq!(cold.scan(CacheFill::Pass), count);
         });
+        results.measure("table verify", count, || {
+            for table in &cold.tables {
+                table.verify(&mut |_| {}).expect("sound");
+            }
+        });
         let some = self.keys.len().min(200_000);
         results.measure("table get, not cached", some, || {
             ask(|key| cold.get(key), &self.keys[..some]);
