@@ -355,7 +355,7 @@ fn a_span_describes_the_leaf_around_the_cursor() {
 fn tombstones_read_in_turn_with_inserts_are_all_found() {
     let memtable = Memtable::new(&pool());
     let mut all = Vec::new();
-    for sequence in 1..=if cfg!(miri) { 40 } else { 300_u64 } {
+    for sequence in 1..=if cfg!(miri) { 20 } else { 300_u64 } {
         let (start, end) = ([(sequence * 37 % 251) as u8], [(sequence * 91 % 256) as u8]);
         memtable.insert(Entry { kind: EntryKind::RangeDelete, ..put(&start, sequence, &end) });
         all.push(RangeTombstone {
@@ -364,7 +364,7 @@ fn tombstones_read_in_turn_with_inserts_are_all_found() {
             sequence: SequenceNumber(sequence),
         });
         let expected = Fragments::new(&all);
-        for key in (0..=255_u8).step_by(5) {
+        for key in (0..=255_u8).step_by(if cfg!(miri) { 50 } else { 5 }) {
             for visible in [SequenceNumber(sequence / 2), SequenceNumber::MAX] {
                 assert_eq!(memtable.covering(&[key], visible), expected.covering(&[key], visible));
             }
@@ -383,7 +383,7 @@ fn scattered(number: u64) -> [u8; 8] {
 #[test]
 fn threads_insert_read_and_walk_at_the_same_time() {
     const WRITERS: u64 = 3;
-    let per_writer = if cfg!(miri) { 40 } else { 30_000_u64 };
+    let per_writer = if cfg!(miri) { 16 } else { 30_000_u64 };
     let memtable = Memtable::new(&pool());
     let done: Vec<AtomicU64> = (0..WRITERS).map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);
@@ -448,7 +448,7 @@ fn threads_insert_read_and_walk_at_the_same_time() {
 
 #[test]
 fn threads_append_to_the_same_end() {
-    let per_writer = if cfg!(miri) { 40 } else { 20_000_u64 };
+    let per_writer = if cfg!(miri) { 16 } else { 20_000_u64 };
     let memtable = Memtable::new(&pool());
     let next = AtomicU64::new(1);
     std::thread::scope(|scope| {

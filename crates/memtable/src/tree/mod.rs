@@ -226,6 +226,7 @@ impl Tree {
 
     /// Inserts an entry that lies in the arena; the leaf that took it.
     fn insert_from_root<'t>(&'t self, entry: EntryRef<'t>) -> Node<'t> {
+        let mut spare = None;
         loop {
             let Some(place) = self.find(entry.probe(), Purpose::Insert) else {
                 self.plant();
@@ -235,7 +236,7 @@ impl Tree {
                 Attempt::Done => return place.leaf.node,
                 Attempt::Changed => {}
                 Attempt::Full => {
-                    if let Some(leaf) = self.insert_splitting(entry) {
+                    if let Some(leaf) = self.insert_splitting(entry, &mut spare) {
                         return leaf;
                     }
                 }
