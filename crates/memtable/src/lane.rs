@@ -4,7 +4,8 @@
 //!
 //! A lane is no thread's property: who finds the usual one taken takes another.
 //!
-//! # Thread safety Lanes are locked by a flag for a few nanoseconds. They use `std`'s atomics also
+//! # Thread safety
+//! Lanes are locked by a flag for a few nanoseconds. They use `std`'s atomics also
 //! under loom: nothing a model could reorder happens between two of its steps.
 //!
 //! # Invariants

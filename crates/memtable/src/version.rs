@@ -2,7 +2,8 @@
 //!
 //! It does not know what it protects. A reader writes nothing; a writer excludes other writers.
 //!
-//! # Thread safety What is read between [`Version::begin`] and [`Version::is_unchanged`] must be
+//! # Thread safety
+//! What is read between [`Version::begin`] and [`Version::is_unchanged`] must be
 //! read through atomics, because a writer may be at it; until the check has succeeded it may be a
 //! mixture of states.
 //!

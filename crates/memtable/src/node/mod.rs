@@ -6,7 +6,8 @@
 //! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*, so
 //! that keys like `user:0000123` are told apart by looking at integers that lie together.
 //!
-//! # Thread safety A method that says "locked" may be called only by the holder of the node's
+//! # Thread safety
+//! A method that says "locked" may be called only by the holder of the node's
 //! version lock, or before the node is published. All others may run beside it, and give a mixture
 //! of states then: their caller checks the version afterwards. They are memory-safe in any case.
 //!

@@ -4,7 +4,8 @@
 //! It keeps entries apart that differ in key or sequence number, and does not know which of them a
 //! reader may see.
 //!
-//! # Thread safety Any thread may insert, get and walk at the same time. Readers write nothing and
+//! # Thread safety
+//! Any thread may insert, get and walk at the same time. Readers write nothing and
 //! wait only while a node they stand before is being changed; an insert locks one leaf, or two
 //! nodes when it splits.
 //!
