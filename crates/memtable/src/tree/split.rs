@@ -2,7 +2,7 @@
 //!
 //! It splits one node at a time and leaves the rest of the way to the next try.
 
-use super::{Seen, Tree, descend};
+use super::{Purpose, Seen, Tree, descend};
 use crate::{
     entry::EntryRef,
     node::{FANOUT, Node, Shape, Ties},
@@ -20,9 +20,25 @@ struct Cut<'t> {
     shape: Shape,
 }
 
+impl Cut<'_> {
+    /// Locks the parent, if any, and the node, if both are as they were seen; else nothing.
+    fn try_lock(&self) -> bool {
+        let parent = self.parent.map(|(parent, _)| parent);
+        if parent.is_some_and(|parent| !parent.node.version.try_lock(parent.stamp)) {
+            return false;
+        }
+        let is_locked = self.node.node.version.try_lock(self.node.stamp);
+        if let (false, Some(parent)) = (is_locked, parent) {
+            parent.node.version.unlock_unchanged(parent.stamp);
+        }
+        is_locked
+    }
+}
+
 impl Tree {
     /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry, and
-    /// gives back the leaf that took it. None: try again from the root.
+    /// gives back the leaf that took it. None: try again from the root, with the node that is left
+    /// over in `spare`, as the arena takes nothing back.
     ///
     /// 1. Go down until a node is full; the node above it is not (2).
     /// 2. Take the memory that the split needs, so that nothing can fail under a lock.
@@ -30,22 +46,21 @@ impl Tree {
     /// 4. Move the upper part of the node to a new one on its right.
     /// 5. Tell the parent of the new node, or put a new root above both.
     #[inline(never)]
-    pub(super) fn insert_splitting<'t>(&'t self, entry: EntryRef<'t>) -> Option<Node<'t>> {
+    pub(super) fn insert_splitting<'t>(
+        &'t self,
+        entry: EntryRef<'t>,
+        spare: &mut Option<Node<'t>>,
+    ) -> Option<Node<'t>> {
         let cut = self.find_full(entry)?;
-        let right = Node::new(&self.arena, cut.shape.level);
+        let level = cut.shape.level;
+        let fitting = spare.take_if(|spare| spare.shape().level == level);
+        let right = fitting.unwrap_or_else(|| Node::new(&self.arena, level));
         let root = match cut.parent {
             Some(_) => None,
-            None => Some(Node::new(&self.arena, cut.shape.level + 1)),
+            None => Some(Node::new(&self.arena, level + 1)),
         };
-        if let Some((parent, _)) = cut.parent
-            && !parent.node.version.try_lock(parent.stamp)
-        {
-            return None;
-        }
-        if !cut.node.node.version.try_lock(cut.node.stamp) {
-            if let Some((parent, _)) = cut.parent {
-                parent.node.version.unlock_unchanged(parent.stamp);
-            }
+        if !cut.try_lock() {
+            *spare = Some(right);
             return None;
         }
         let (separator, taker) = if cut.shape.is_leaf() {
@@ -86,7 +101,7 @@ impl Tree {
                 return None;
             }
             let index = node.node.position(shape, entry.probe(), Ties::After)?;
-            let child = descend(node, shape, entry.probe())?;
+            let child = descend(node, shape, entry.probe(), Purpose::Insert)?;
             parent = Some((node, index));
             node = child;
         }
