@@ -6,8 +6,8 @@
 //! Everything may be called from any thread; concurrent copies must be disjoint.
 //!
 //! # Invariants
-//! 1. The whole length is mapped once, when the mapping is made, and unmapped when it is dropped, so
-//!    an address inside it stays valid for as long as anybody can call a method. Nothing has to
+//! 1. The whole length is mapped once, when the mapping is made, and unmapped when it is dropped,
+//!    so an address inside it stays valid for as long as anybody can call a method. Nothing has to
 //!    watch over the lifetime of a part: `forget` gives back pages, never addresses.
 //! 2. Pages wholly beyond the end of the file must not be touched (the kernel answers with SIGBUS),
 //!    nor holes of a full disk. The owner allocates a range before it lets anybody copy to it, and
@@ -32,10 +32,11 @@ impl Mapping {
         Ok(Self { map: MmapOptions::new().len(len).map_raw(file)? })
     }
 
-    /// Has the kernel make the pages of a range present and writable, so that a copy does not fault.
+    /// Has the kernel make the pages of a range present and writable, so that a copy does not
+    /// fault.
     ///
-    /// A kernel that cannot (before Linux 5.14) does nothing. Fails if touching the pages would kill
-    /// the process: a read error, or no space under them.
+    /// A kernel that cannot (before Linux 5.14) does nothing. Fails if touching the pages would
+    /// kill the process: a read error, or no space under them.
     #[cfg(target_os = "linux")]
     pub(super) fn populate(&self, start: u64, end: u64) -> io::Result<()> {
         let len = (end - start) as usize;

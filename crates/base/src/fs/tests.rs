@@ -47,7 +47,7 @@ fn a_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => a_path().prop_map(Step::CreateDir),
         3 => (a_path(), size()).prop_map(|(path, size)| Step::Create(path, size)),
-        3 => (0..4_usize, size(), 0..4_u8).prop_map(|(at, size, then)| Step::Append(at, size, then)),
+        3 => (0..4_usize, size(), 0..4_u8).prop_map(|(at, s, then)| Step::Append(at, s, then)),
         1 => (0..4_usize).prop_map(Step::Close),
         2 => a_path().prop_map(Step::Open),
         3 => (0..4_usize, 0..900_000_u64, size()).prop_map(|(at, o, s)| Step::Read(at, o, s)),

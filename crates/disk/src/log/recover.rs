@@ -1,7 +1,7 @@
 //! Reads a whole log after whatever happened to it: its records in order, and where it ends.
 //!
-//! It changes no file. Which segments are still needed, and where earlier recoveries cut, it is told
-//! by the manifest through [`RecoveryOptions`].
+//! It changes no file. Which segments are still needed, and where earlier recoveries cut, it is
+//! told by the manifest through [`RecoveryOptions`].
 //!
 //! 1. Each file says which segment it holds. Segments before the first one needed, and those that
 //!    an earlier recovery cut off, are passed over.
@@ -62,7 +62,8 @@ impl KnownCut {
 /// What the manifest knows of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryOptions {
-    /// The first segment that is needed; earlier ones are retired.
+    /// Segments before this one are retired; the first one needed is it or, if it was never begun,
+    /// the first that was.
     pub first: SegmentId,
     /// What to do about damage.
     pub mode: RecoveryMode,
@@ -78,8 +79,8 @@ pub struct RecoveryOptions {
 pub struct Recovered {
     /// The segments whose records were delivered, in order.
     pub segments: Vec<RecoveredSegment>,
-    /// Where the log ends: the `previous` of the next segment. At offset 0 if even the header of the
-    /// first segment is lost: the next segment is then the first one needed.
+    /// Where the log ends: the `previous` of the next segment. At offset 0 if even the header of
+    /// the first segment is lost: the next segment is then the first one needed.
     pub end: LogPosition,
     /// The sequence number with which the next segment begins; `None` if there was no segment.
     pub next_sequence: Option<SequenceNumber>,
@@ -284,7 +285,7 @@ fn walk(
         stop: Stop::NoHeader,
     };
     for (index, &(file_index, header)) in inventory.live.iter().enumerate() {
-        if !walk.is_followed_by(&header) {
+        if !walk.is_followed_by(&header, options) {
             break;
         }
         let successor = inventory.live.get(index + 1).map(|(_, header)| header.previous);
@@ -312,9 +313,10 @@ fn walk(
 
 impl Walk {
     /// Whether a segment begins where the walk stands, in bytes and in sequence numbers.
-    fn is_followed_by(&self, header: &SegmentHeader) -> bool {
+    fn is_followed_by(&self, header: &SegmentHeader, options: &RecoveryOptions) -> bool {
         match self.next_sequence {
-            None => header.id == self.end.segment,
+            // The first one needed follows what is retired, or nothing.
+            None => header.previous == LogPosition::ZERO || header.previous.segment < options.first,
             Some(next) => header.previous == self.end && header.first_sequence == next,
         }
     }

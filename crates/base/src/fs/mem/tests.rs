@@ -115,6 +115,23 @@ fn power_loss_leaves_each_sector_as_it_once_was() {
 }
 
 #[test]
+fn one_write_can_be_torn_at_any_sector() {
+    let fs = MemFs::new();
+    write(&fs, "log", &[1; 4096]);
+    fs.sync_dir(path("")).unwrap();
+    open_log(&fs, "log", 4096).fill(0, &[&[2; 4096]]).unwrap();
+    let mut torn = BTreeSet::new();
+    for seed in 0..300 {
+        let bytes = fs.crash_clone(Crash::PowerLoss { seed }).read_all(path("log")).unwrap();
+        let sectors = bytes.chunks(SECTOR_BYTES as usize);
+        assert!(sectors.clone().all(|s| s == [1; 512] || s == [2; 512]), "seed {seed}");
+        torn.insert(sectors.map(|sector| sector[0]).collect::<Vec<_>>());
+    }
+    assert!(torn.contains(&vec![1; 8]) && torn.contains(&vec![2; 8]));
+    assert!(torn.len() > 30, "{} ways to tear", torn.len());
+}
+
+#[test]
 fn synced_bytes_survive_power_loss_whatever_follows() {
     let fs = MemFs::new();
     write(&fs, "table", &[7; 10_000]);
@@ -234,6 +251,22 @@ fn a_rename_between_directories_never_loses_the_file() {
             assert!(synced.is_empty() || found[1], "{synced}, seed {seed}");
             assert!(synced != "from" || !found[0], "seed {seed}");
         }
+    }
+}
+
+#[test]
+fn a_durable_rename_hides_older_unsynced_entries_of_its_name() {
+    let fs = MemFs::new();
+    fs.create_dir_all(path("from")).unwrap();
+    fs.create_dir_all(path("to")).unwrap();
+    fs.sync_dir(path("")).unwrap();
+    write(&fs, "to/a", b"old");
+    write(&fs, "from/a", b"new");
+    fs.rename(path("from/a"), path("to/a")).unwrap();
+    fs.sync_dir(path("from")).unwrap();
+    for seed in 0..50 {
+        let after = fs.crash_clone(Crash::PowerLoss { seed });
+        assert_eq!(after.read_all(path("to/a")).unwrap(), b"new", "seed {seed}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lock that keeps a second opener away: other processes by the system, this one by a registry.
 //!
-//! A system's lock belongs to an open file, so a process could take it twice under two names or lose
-//! it by closing another handle, on some platforms. Hence the registry of (device, inode).
+//! A system's lock belongs to an open file, so a process could take it twice under two names or
+//! lose it by closing another handle, on some platforms. Hence the registry of (device, inode).
 //!
 //! # Invariants
 //! 1. A file is in the registry from before its lock is tried until after it is given back.

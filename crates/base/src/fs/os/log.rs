@@ -16,14 +16,15 @@
 //!
 //! # What a mapping risks
 //! A page that the kernel gave up under memory pressure is read again when it is touched. If the
-//! device cannot read it, or somebody else shortens the file, the process is killed (SIGBUS); writing
-//! would return an error. Hence `LogIo::Write`, and few windows ahead of the tail.
+//! device cannot read it, or somebody else shortens the file, the process is killed (SIGBUS);
+//! writing would return an error. Hence `LogIo::Write`, and few windows ahead of the tail.
 //!
 //! # Syncing a mapping
-//! `fdatasync` alone suffices on Linux, the only platform that maps here. A store to a shared mapping
-//! modifies the page cache itself ("updates to the mapping are carried through to the underlying
-//! file", mmap(2)), the same pages that `pwrite` modifies, and fsync(2) and fdatasync(2) write "all
-//! modified in-core data" of the file. `msync` with `MS_SYNC` would do the same for a range.
+//! `fdatasync` alone suffices on Linux, the only platform that maps here. A store to a shared
+//! mapping modifies the page cache itself (updates "are carried through to the underlying file",
+//! mmap(2)), the same pages that `pwrite` modifies, and fsync(2) and fdatasync(2)
+//! write "all modified in-core data" of the file. `msync` with `MS_SYNC` would do the same for a
+//! range.
 
 use super::platform::{
     LOG_WINDOW_BYTES_FIRST, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX, PARTS_MAX, allocate,

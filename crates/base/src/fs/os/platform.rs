@@ -25,8 +25,8 @@ pub(super) const OPEN_FLAGS: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 pub(super) const OPEN_DIRECTORY_FLAGS: i32 = rustix::fs::OFlags::DIRECTORY.bits() as i32;
 
 /// Whether a shared mapping of `file` is known to be safe and fast: ext4 (ext2 and ext3 share its
-/// number and driver), xfs and tmpfs. Their allocated blocks are written in place, so a touched page
-/// cannot run out of space.
+/// number and driver), xfs and tmpfs. Their allocated blocks are written in place, so a touched
+/// page cannot run out of space.
 #[cfg(target_os = "linux")]
 pub(super) fn maps_safely(file: &File) -> bool {
     const EXT4: u64 = 0xef53;
@@ -42,8 +42,8 @@ pub(super) fn maps_safely(_file: &File) -> bool {
     false
 }
 
-/// Whether [`allocate`] works on `file`: it does not on every file system, nor on each file of those
-/// it does (a file of ext4 that came from ext3).
+/// Whether [`allocate`] works on `file`: it does not on every file system, nor on each file of
+/// those it does (a file of ext4 that came from ext3).
 pub(super) fn allocates(file: &File) -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -1,0 +1,186 @@
+//! The files of the repository, read once for all rules.
+//! Does not judge them; a rule sees nothing but what is in here.
+
+use crate::finding::Finding;
+use crate::items::{Module, blanked, modules, test_regions};
+use crate::lexer;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Whether code ships or only tests what ships.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Code that ships.
+    Production,
+    /// A test or a benchmark.
+    Test,
+}
+
+/// One text file. The views are empty for files that are not Rust.
+pub struct Source {
+    /// Path from the root of the repository, with `/`.
+    pub path: String,
+    /// The file as it is.
+    pub text: String,
+    /// Code without comments and literals, see [`lexer::Views`].
+    pub code: String,
+    /// Comments only.
+    pub comments: String,
+    /// `code` without what exists in tests only.
+    pub production: String,
+    /// What the file as a whole is for.
+    pub role: Role,
+}
+
+impl Source {
+    fn new(path: &str, text: String) -> Self {
+        let views = if path.ends_with(".rs") {
+            lexer::split(&text)
+        } else {
+            lexer::Views { code: String::new(), comments: String::new() }
+        };
+        let segments: Vec<_> = path.split('/').collect();
+        let (name, folders) = segments.split_last().expect("split yields at least one part");
+        let test = *name == "tests.rs" || folders.iter().any(|f| matches!(*f, "tests" | "benches"));
+        Self {
+            path: path.to_owned(),
+            text,
+            production: blanked(&views.code, &test_regions(&views.code)),
+            code: views.code,
+            comments: views.comments,
+            role: if test { Role::Test } else { Role::Production },
+        }
+    }
+
+    /// Whether this is a Rust file.
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// The line, counted from 1, that holds `offset`.
+    pub fn line(&self, offset: usize) -> usize {
+        1 + self.text[..offset].matches('\n').count()
+    }
+
+    /// A finding at `offset`.
+    pub fn finding(&self, offset: usize, rule: &'static str, message: String) -> Finding {
+        self.finding_at_line(self.line(offset), rule, message)
+    }
+
+    /// A finding at `line`.
+    pub fn finding_at_line(&self, line: usize, rule: &'static str, message: String) -> Finding {
+        Finding { path: self.path.clone(), line, rule, message }
+    }
+
+    /// The folder in which the files of this file's submodules lie.
+    pub fn module_folder(&self) -> String {
+        let (folder, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        match name {
+            "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
+            _ => self.path.trim_end_matches(".rs").to_owned(),
+        }
+    }
+}
+
+/// All text files that git knows or would add.
+pub struct Checkout {
+    /// The text files, ordered by path.
+    pub sources: Vec<Source>,
+    /// The paths of all files, binary ones included.
+    pub paths: BTreeSet<String>,
+}
+
+impl Checkout {
+    /// Reads the repository at `root`.
+    ///
+    /// # Errors
+    /// If git cannot list the files or one of them cannot be read.
+    pub fn read(root: &Path) -> Result<Self, String> {
+        let mut command = Command::new("git");
+        command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+        let output = command.current_dir(root).output().map_err(|e| format!("git: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        }
+        let mut files = Vec::new();
+        for path in String::from_utf8_lossy(&output.stdout).split('\0') {
+            let file = root.join(path);
+            // A deleted file stays listed until the deletion is committed.
+            if path.is_empty() || !file.is_file() {
+                continue;
+            }
+            let bytes = std::fs::read(&file).map_err(|e| format!("{path}: {e}"))?;
+            files.push((path.to_owned(), bytes));
+        }
+        Ok(Self::new(files))
+    }
+
+    /// A checkout of the given files.
+    pub fn new(mut files: Vec<(String, Vec<u8>)>) -> Self {
+        files.sort();
+        files.dedup();
+        let paths = files.iter().map(|(path, _)| path.clone()).collect();
+        let text = |(path, bytes): (String, Vec<u8>)| {
+            Some(Source::new(&path, String::from_utf8(bytes).ok()?))
+        };
+        let mut checkout = Self { sources: files.into_iter().filter_map(text).collect(), paths };
+        checkout.mark_test_modules();
+        checkout
+    }
+
+    /// A checkout of samples, for the tests of the rules.
+    #[cfg(test)]
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let owned = files.iter().map(|(p, t)| ((*p).to_owned(), t.as_bytes().to_vec()));
+        Self::new(owned.collect())
+    }
+
+    /// The Rust files.
+    pub fn rust(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter().filter(|source| source.is_rust())
+    }
+
+    /// The file at `path`.
+    pub fn source(&self, path: &str) -> Option<&Source> {
+        let at = self.sources.binary_search_by(|source| source.path.as_str().cmp(path)).ok()?;
+        Some(&self.sources[at])
+    }
+
+    /// The file of a module declared as `mod name;` whose parent's files lie in `folder`.
+    pub fn module_file(&self, folder: &str, name: &str) -> Option<&Source> {
+        let name = name.trim_start_matches("r#");
+        self.source(&format!("{folder}/{name}.rs"))
+            .or_else(|| self.source(&format!("{folder}/{name}/mod.rs")))
+    }
+
+    /// A file whose `mod` line exists in tests only is a test, and so is all below it.
+    fn mark_test_modules(&mut self) {
+        let mut files = BTreeSet::new();
+        let mut folders = Vec::new();
+        for source in self.rust() {
+            let shipped = modules(&source.production);
+            let all = modules(&source.code).into_iter().filter(|module| module.body.is_none());
+            let only_test = |m: &Module| shipped.iter().all(|shipped| shipped.name != m.name);
+            for module in all.filter(only_test) {
+                let folder = source.module_folder();
+                if let Some(file) = self.module_file(&folder, &module.name) {
+                    files.insert(file.path.clone());
+                    folders.push(format!("{folder}/{}/", module.name));
+                }
+            }
+        }
+        for source in &mut self.sources {
+            let below = folders.iter().any(|folder| source.path.starts_with(folder));
+            if below || files.contains(&source.path) {
+                source.role = Role::Test;
+            }
+            if source.role == Role::Test {
+                source.production = lexer::blank(&source.code);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

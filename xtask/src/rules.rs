@@ -1,0 +1,15 @@
+//! The rules of the house, one family per file. There is no list of exceptions: a rule that hurts
+//! is expressed better.
+
+pub mod paths;
+pub mod sizes;
+pub mod headers;
+pub mod calls;
+pub mod unsafety;
+pub mod names;
+pub mod signatures;
+pub mod manifest;
+pub mod floors;
+pub mod modules;
+pub mod documents;
+pub mod dependencies;

@@ -1,0 +1,129 @@
+//! Calls and marks that have no place in this project, or one place only.
+
+use crate::checkout::{Checkout, Source};
+use crate::finding::Finding;
+use crate::items::{imports, occurrences};
+
+/// Where a ban holds.
+enum Reach {
+    /// In each Rust file, tests included.
+    Everywhere,
+    /// In code that ships.
+    Production,
+    /// In code that ships as a library, but for the files whose paths start like this.
+    Libraries(&'static [&'static str]),
+}
+
+struct Ban {
+    needle: &'static str,
+    reach: Reach,
+    instead: &'static str,
+}
+
+const fn ban(needle: &'static str, reach: Reach, instead: &'static str) -> Ban {
+    Ban { needle, reach, instead }
+}
+
+/// The folders whose code ends up in somebody else's program.
+const LIBRARIES: [&str; 2] = ["crates/", "bindings/"];
+
+const FILES: &[&str] = &["crates/base/src/fs/", "crates/base/src/fs.rs"];
+const CLOCK: &[&str] = &["crates/base/src/clock.rs", "crates/base/src/clock/"];
+const THREADS: &[&str] = &["crates/engine/src/workers.rs"];
+
+const BY_RETURN: &str = "return a value or an error; a library does not print";
+const BY_FS: &str = "go through `base::fs::Fs`";
+const BY_CLOCK: &str = "go through `base::clock::Clock`";
+const BY_WORKERS: &str = "only `engine::workers` starts threads";
+const FINISHED: &str = "unfinished code is not committed";
+
+/// Calls, found in code: a literal or a comment may name them.
+const CALLS: [Ban; 21] = [
+    ban("todo!", Reach::Everywhere, FINISHED),
+    ban("unimplemented!", Reach::Everywhere, FINISHED),
+    ban("dbg!", Reach::Everywhere, "remove it"),
+    ban("allow(dead_code)", Reach::Everywhere, "delete what is not used"),
+    ban("expect(dead_code)", Reach::Everywhere, "delete what is not used"),
+    ban("#[ignore", Reach::Everywhere, "a test that does not run is deleted"),
+    ban("transmute", Reach::Everywhere, "convert through bytes or a safe function"),
+    ban("transmute_copy", Reach::Everywhere, "convert through bytes or a safe function"),
+    ban(".unwrap()", Reach::Production, "`expect` with the reason why it cannot fail"),
+    ban("DefaultHasher", Reach::Production, "its result differs between releases: use xxh3"),
+    ban("println!", Reach::Libraries(&[]), BY_RETURN),
+    ban("eprintln!", Reach::Libraries(&[]), BY_RETURN),
+    ban("print!", Reach::Libraries(&[]), BY_RETURN),
+    ban("eprint!", Reach::Libraries(&[]), BY_RETURN),
+    ban("thread::spawn", Reach::Libraries(THREADS), BY_WORKERS),
+    ban("thread::Builder", Reach::Libraries(THREADS), BY_WORKERS),
+    ban("thread::scope", Reach::Libraries(THREADS), BY_WORKERS),
+    ban("std::fs", Reach::Libraries(FILES), BY_FS),
+    ban("File::open", Reach::Libraries(FILES), BY_FS),
+    ban("SystemTime::now", Reach::Libraries(CLOCK), BY_CLOCK),
+    ban("Instant::now", Reach::Libraries(CLOCK), BY_CLOCK),
+];
+
+/// Marks of work left undone, found in comments.
+const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
+
+/// Appends a finding for each banned call or mark.
+pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
+    for source in &checkout.sources {
+        check_marks(source, findings);
+    }
+    for source in checkout.rust() {
+        for ban in CALLS.iter().filter(|ban| reaches(&ban.reach, source)) {
+            let code = match ban.reach {
+                Reach::Everywhere => &source.code,
+                Reach::Production | Reach::Libraries(_) => &source.production,
+            };
+            for at in occurrences(code, ban.needle) {
+                findings.push(finding(source, at, ban));
+            }
+        }
+        check_imports(source, findings);
+    }
+}
+
+fn finding(source: &Source, at: usize, ban: &Ban) -> Finding {
+    source.finding(at, "calls", format!("`{}` is banned: {}", ban.needle, ban.instead))
+}
+
+fn reaches(reach: &Reach, source: &Source) -> bool {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|p| source.path.starts_with(p));
+    match reach {
+        Reach::Everywhere | Reach::Production => true,
+        Reach::Libraries(places) => starts(&LIBRARIES) && !starts(places),
+    }
+}
+
+/// `use std::{fs, thread::spawn}` brings in what its text does not spell in one piece.
+fn check_imports(source: &Source, findings: &mut Vec<Finding>) {
+    for import in imports(&source.production) {
+        let path = import.path.join("::");
+        let spelled = &source.production[import.start..import.end];
+        for ban in CALLS.iter().filter(|ban| reaches(&ban.reach, source)) {
+            let named =
+                ban.needle.contains("::") && occurrences(&path, ban.needle).next().is_some();
+            if named && !spelled.contains(ban.needle) {
+                findings.push(finding(source, import.start, ban));
+            }
+        }
+    }
+}
+
+fn check_marks(source: &Source, findings: &mut Vec<Finding>) {
+    // Prose may speak of marks; code, scripts and settings may not bear them.
+    let text = if source.is_rust() { &source.comments } else { &source.text };
+    if source.path.ends_with(".md") {
+        return;
+    }
+    for mark in MARKS {
+        for at in occurrences(text, mark) {
+            let message = format!("`{mark}`: do it, or write down why not in docs/decisions");
+            findings.push(source.finding(at, "calls", message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! A crate of the house uses lower floors only; what stands above it uses `siltdb` only.
+
+use crate::checkout::Checkout;
+use crate::finding::Finding;
+use crate::rules::manifest::{Manifest, parse};
+use std::collections::BTreeMap;
+
+/// The crates of the house and their floors.
+pub const FLOORS: [(&str, u8); 6] = [
+    ("siltdb-base", 0),
+    ("siltdb-memtable", 1),
+    ("siltdb-disk", 1),
+    ("siltdb-tree", 2),
+    ("siltdb-engine", 3),
+    ("siltdb", 4),
+];
+
+/// The floor of a crate of the house.
+fn floor(name: &str) -> Option<u8> {
+    FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
+}
+
+/// Appends a finding for each dependency that points up, sideways, or past the front door.
+pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
+    let manifests: Vec<_> = checkout
+        .sources
+        .iter()
+        .filter(|source| source.path.rsplit('/').next() == Some("Cargo.toml"))
+        .map(|source| (source, parse(&source.text)))
+        .collect();
+    let root = manifests.iter().find(|(source, _)| source.path == "Cargo.toml");
+    let renames = root.map(|(_, manifest)| manifest.workspace.clone()).unwrap_or_default();
+    let folders: BTreeMap<_, _> =
+        manifests.iter().map(|(source, manifest)| (&manifest.name, top(&source.path))).collect();
+    for (source, manifest) in &manifests {
+        if source.path.starts_with("crates/") && floor(&manifest.name).is_none() {
+            let message = format!("`{}` has no floor: give it one in xtask", manifest.name);
+            findings.push(source.finding_at_line(1, "floors", message));
+        }
+        for dependency in &manifest.dependencies {
+            let package = dependency.package.as_ref().or_else(|| renames.get(&dependency.key));
+            let package = package.unwrap_or(&dependency.key);
+            let Some(folder) = folders.get(package) else { continue };
+            if let Some(why) = refusal(manifest, top(&source.path), package, folder) {
+                let message = format!("`{}` may not use `{package}`: {why}", manifest.name);
+                findings.push(source.finding_at_line(dependency.line, "floors", message));
+            }
+        }
+    }
+}
+
+fn top(path: &str) -> &str {
+    path.split('/').next().unwrap_or("")
+}
+
+/// Why the crate in folder `from` may not use our crate `package` in folder `to`.
+fn refusal(manifest: &Manifest, from: &str, package: &str, to: &str) -> Option<&'static str> {
+    match (floor(&manifest.name), floor(package)) {
+        (Some(own), Some(other)) if other < own => None,
+        (Some(_), _) => Some("a floor uses lower floors only"),
+        (None, _) if from == "xtask" => Some("xtask judges the house from outside"),
+        (None, Some(_)) if package == "siltdb" => None,
+        (None, Some(0)) if from == "testing" => None,
+        (None, Some(_)) => Some("it enters the house through `siltdb`"),
+        (None, None) if from == to || (from, to) == ("peers", "bench") => None,
+        (None, None) => Some("what stands on the house does not stand on each other"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! `cargo xtask tidy`: runs every rule over the checkout and prints what it found.
+
+use crate::checkout::Checkout;
+use crate::finding::Finding;
+use crate::items::functions;
+use crate::rules::dependencies::{self, Graph};
+use crate::rules::{
+    calls, documents, floors, headers, modules, names, paths, signatures, sizes, unsafety,
+};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Every rule that needs nothing but the files.
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 10] = [
+    sizes::check,
+    headers::check,
+    calls::check,
+    unsafety::check,
+    names::check,
+    paths::check,
+    signatures::check,
+    modules::check,
+    floors::check,
+    documents::check,
+];
+
+/// Prints findings and one line of summary. Exit code 1 if a rule is broken, 2 if tidy itself
+/// could not run.
+pub fn run() -> ExitCode {
+    match judge() {
+        Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn judge() -> Result<Vec<Finding>, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of it");
+    // Cargo resolves while the files are read.
+    let graphs = dependencies::GRAPHS.map(|limits| Graph::start(root, limits));
+    let checkout = Checkout::read(root)?;
+    let mut findings = Vec::new();
+    for rule in RULES {
+        rule(&checkout, &mut findings);
+    }
+    for graph in graphs {
+        dependencies::check(&graph?.finish()?, &mut findings);
+    }
+    findings.sort();
+    findings.dedup();
+    findings.iter().for_each(|finding| println!("{finding}"));
+    let files = checkout.sources.len();
+    let count: usize = checkout.rust().map(|source| functions(&source.code).len()).sum();
+    match findings.len() {
+        0 => println!("tidy: {files} files, {count} functions, ok"),
+        broken => println!("tidy: {files} files, {count} functions, {broken} findings"),
+    }
+    Ok(findings)
+}
