@@ -1,1 +1,326 @@
-//! Door.
+//! A file system in memory that can crash, run full, fail and be damaged: for tests and simulation.
+//!
+//! It keeps the contract of [`Fs`] at its weakest: what need not survive a crash sometimes does not.
+//! It takes no time and gives no concurrency: one lock guards it all.
+
+mod seed;
+mod pages;
+mod content;
+mod call;
+mod state;
+mod shared;
+mod handle;
+
+pub use call::{Call, CallKind, Fault, FaultError, FaultSpan, Observer};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    fs::{
+        DirEntry, File, FileLock, Fs, LogFile, LogFileOptions, LogIo, LogWay, Metadata, WriteFile,
+    },
+};
+use handle::{Handle, MemFile, MemLock, MemLogFile, MemWriteFile};
+use shared::Shared;
+use state::{Node, NodeId, State};
+use std::{io, path::Path, sync::Arc};
+
+/// A file system in memory; clones are handles to the same one.
+///
+/// `..` in a path goes back one name, and relative paths start at the root.
+///
+/// # Examples
+/// ```
+/// use siltdb_base::fs::{Fs, mem::{Crash, MemFs}};
+/// use std::path::Path;
+///
+/// let fs = MemFs::new();
+/// let mut file = fs.create(Path::new("a"))?;
+/// file.append(b"kept")?;
+/// file.sync()?;
+/// fs.sync_dir(Path::new(""))?;
+/// file.append(b"lost")?;
+/// let after = fs.crash_clone(Crash::PowerLoss { seed: 1 });
+/// assert_eq!(after.read_all(Path::new("a"))?, b"kept");
+/// # Ok::<(), siltdb_base::error::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MemFs {
+    shared: Arc<Shared>,
+}
+
+/// How a [`MemFs`] crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The process is killed: every completed call stays, of one in progress perhaps a part.
+    Kill,
+    /// The power is lost: what was synced stays. Of the rest every sector of 512 bytes holds what it
+    /// held at the last sync or at some time since; files may be shorter; each change of a
+    /// directory's entries is kept or lost as a whole.
+    PowerLoss {
+        /// Decides what is kept; the same seed on the same state always gives the same.
+        seed: u64,
+    },
+}
+
+impl MemFs {
+    /// An empty file system without limit.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty file system whose files may take `bytes` in sum.
+    #[must_use]
+    pub fn with_space_limit(bytes: u64) -> Self {
+        let fs = Self::new();
+        fs.set_space_limit(Some(bytes));
+        fs
+    }
+
+    /// Limits the sum of the lengths of all files, names and open handles counted; `None`: no limit.
+    /// A limit below what is used stops growth and takes nothing away.
+    pub fn set_space_limit(&self, bytes: Option<u64>) {
+        self.shared.state().limit = bytes;
+    }
+
+    /// The sum of the lengths of all files that have a name or an open handle, in bytes.
+    #[must_use]
+    pub fn space_used(&self) -> u64 {
+        self.shared.state().used()
+    }
+
+    /// What a crash at this moment would leave: an independent file system with the same space limit,
+    /// without locks, handles, fault and observer.
+    ///
+    /// Everything in the clone of a power loss is durable; the clone of a kill can lose power itself.
+    #[must_use]
+    pub fn crash_clone(&self, crash: Crash) -> Self {
+        let mut state = self.shared.state().clone();
+        state.kill();
+        if let Crash::PowerLoss { seed } = crash {
+            state.lose_power(seed);
+        }
+        Self { shared: Arc::new(Shared::new(state)) }
+    }
+
+    /// Sets the failure to come, in place of an earlier one.
+    ///
+    /// A failed write or fill leaves the first half of its bytes. A failed sync leaves some of what
+    /// was unsynced durable and gives the rest up: readers see it, but no later sync saves it. Other
+    /// failed calls change nothing.
+    pub fn set_fault(&self, fault: Option<Fault>) {
+        self.shared.gate().fault = fault;
+    }
+
+    /// Calls so far, reads included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.shared.gate().calls
+    }
+
+    /// Calls that a fault has made fail so far.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.shared.gate().faults
+    }
+
+    /// Has `observer` called before each mutating call, by the thread that makes it; `None`: nobody.
+    ///
+    /// No lock is held: it may take a crash clone (which then holds a part of the write or fill that
+    /// is about to happen) or set a fault that hits this very call.
+    pub fn on_call(&self, observer: Option<Observer>) {
+        self.shared.gate().observer = observer;
+    }
+
+    /// The bytes of a file as a reader would see them.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Io` if `path` names no file.
+    pub fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
+        let state = self.shared.state();
+        let node = state.find_file(path).map_err(|error| Error::io("read", path, error))?;
+        let content = &state.file(node).content;
+        let mut bytes = vec![0; usize::try_from(content.len()).expect("it lies in memory")];
+        content.read(0, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Replaces or creates a file; bytes and entry are durable at once. Not limited, not counted.
+    ///
+    /// # Errors
+    /// `NotFound` if the directory does not exist, `Io` if `path` names no file.
+    pub fn write_all(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let result = self.shared.state().replace(path, bytes);
+        result.map_err(|error| Error::io("write", path, error))
+    }
+
+    /// Exclusive-ors the byte at `offset` with `mask`, at once and durably, along with all that was
+    /// unsynced in the file.
+    ///
+    /// # Errors
+    /// `InvalidArgument` at or past the end, else as [`MemFs::read_all`].
+    pub fn bytes_flip(&self, path: &Path, offset: u64, mask: u8) -> Result<()> {
+        self.damage(path, |state, node| {
+            let mut byte = [0];
+            if state.file(node).content.read(offset, &mut byte) == 0 {
+                return Err(Error::invalid("no byte to flip").with_file(path).with_offset(offset));
+            }
+            state.damage(node, |pages| pages.write(offset, &[byte[0] ^ mask]));
+            Ok(())
+        })
+    }
+
+    /// Cuts a file to `len`, or grows it with zeros, at once and durably, along with all that was
+    /// unsynced in it. Not limited.
+    ///
+    /// # Errors
+    /// As [`MemFs::read_all`].
+    pub fn truncate(&self, path: &Path, len: u64) -> Result<()> {
+        self.damage(path, |state, node| {
+            state.damage(node, |pages| pages.set_len(len));
+            Ok(())
+        })
+    }
+
+    fn damage(
+        &self,
+        path: &Path,
+        work: impl FnOnce(&mut State, NodeId) -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.shared.state();
+        let node = state.find_file(path).map_err(|error| Error::io("damage", path, error))?;
+        work(&mut state, node)
+    }
+
+    fn handle(&self, node: NodeId, path: &Path) -> Handle {
+        Handle::new(&self.shared, node, path)
+    }
+}
+
+fn metadata(state: &State, node: NodeId) -> Metadata {
+    match state.node(node) {
+        Node::File(file) => Metadata::File { len: file.content.len() },
+        Node::Directory(_) => Metadata::Directory,
+    }
+}
+
+impl Fs for MemFs {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let mut ancestors: Vec<_> = dir.ancestors().collect();
+        ancestors.reverse();
+        for ancestor in ancestors {
+            let found = {
+                let state = self.shared.state();
+                state.find(ancestor).and_then(|node| state.directory(node).map(|_| ()))
+            };
+            match found {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.shared
+                        .call(CallKind::CreateDir, ancestor, |state| state.create_dir(ancestor))?;
+                }
+                Err(error) => return Err(Error::io(CallKind::CreateDir.action(), dir, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        self.shared.call(CallKind::List, dir, |state| {
+            let names = &state.directory(state.find(dir)?)?.current;
+            let entry = |(name, &node): (&std::ffi::OsString, _)| DirEntry {
+                name: name.to_string_lossy().into_owned(),
+                metadata: metadata(state, node),
+            };
+            Ok(names.iter().map(entry).collect())
+        })
+    }
+
+    fn metadata(&self, path: &Path) -> Result<Option<Metadata>> {
+        self.shared.call(CallKind::Metadata, path, |state| match state.find(path) {
+            Ok(node) => Ok(Some(metadata(state, node))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let (node, len) = self.shared.call(CallKind::Open, path, |state| {
+            let node = state.find_file(path)?;
+            state.hold(node);
+            Ok((node, state.file(node).content.len()))
+        })?;
+        Ok(Arc::new(MemFile { handle: self.handle(node, path), len }))
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        let node = self.shared.call(CallKind::Create, path, |state| {
+            let node = state.create(path)?;
+            state.hold(node);
+            Ok(node)
+        })?;
+        Ok(Box::new(MemWriteFile::new(self.handle(node, path))))
+    }
+
+    fn open_log(&self, path: &Path, options: LogFileOptions) -> Result<Arc<dyn LogFile>> {
+        let node =
+            self.shared.call(CallKind::OpenLog, path, |state| open_or_create(state, path))?;
+        let way = match options.io {
+            LogIo::Auto | LogIo::Map => LogWay::Map,
+            LogIo::Write => LogWay::Write,
+        };
+        let handle = self.handle(node, path);
+        Ok(Arc::new(MemLogFile { handle, capacity: options.capacity, way }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.shared
+            .call(CallKind::Rename, to, |state| state.rename(from, to))
+            .map_err(|error| error.with_file(from))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.shared.call(CallKind::Link, to, |state| state.link(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.shared.call(CallKind::Remove, path, |state| state.remove(path))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.shared.call(CallKind::SyncDir, dir, |state| {
+            let node = state.find(dir)?;
+            state.directory(node)?;
+            state.sync_dir(node);
+            Ok(())
+        })
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        let locked = self.shared.call(CallKind::Lock, path, |state| {
+            let node = open_or_create(state, path)?;
+            let free = state.locked.insert(node);
+            if !free {
+                state.let_go(node);
+            }
+            Ok(free.then_some(node))
+        })?;
+        match locked {
+            Some(node) => Ok(Box::new(MemLock { handle: self.handle(node, path) })),
+            None => Err(Error::new(ErrorKind::Locked, "the lock is held").with_file(path)),
+        }
+    }
+}
+
+/// The file at `path`, created if it does not exist, with a handle opened.
+fn open_or_create(state: &mut State, path: &Path) -> io::Result<NodeId> {
+    let node = match state.find_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => state.create(path)?,
+        found => found?,
+    };
+    state.hold(node);
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests;

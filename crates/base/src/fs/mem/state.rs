@@ -1,0 +1,515 @@
+//! Directories, the names in them, and the files they name: everything a memory file system holds.
+//!
+//! Errors are the system's here; the callers add action and path.
+//!
+//! # Invariants
+//! 1. `current` of a directory is its `durable` with its part of `pending` applied in order.
+//! 2. `links` of a file counts its `current` names. A file with neither link nor handle takes no
+//!    space; it is kept as long as a durable or pending name could bring it back.
+//! 3. `used` is the sum of the lengths of all files that take space.
+
+use super::{content::Content, seed::Seed};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{OsStr, OsString},
+    io,
+    path::{Component, Path},
+};
+
+/// Names a file or directory for its whole life.
+pub(super) type NodeId = u64;
+
+const ROOT: NodeId = 0;
+
+type Names = BTreeMap<OsString, NodeId>;
+
+/// A file or a directory.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    File(FileNode),
+    Directory(Directory),
+}
+
+/// A file, whatever its names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileNode {
+    pub(super) content: Content,
+    links: u32,
+    handles: u32,
+}
+
+impl FileNode {
+    fn takes_space(&self) -> bool {
+        self.links > 0 || self.handles > 0
+    }
+}
+
+/// The names of a directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directory {
+    pub(super) current: Names,
+    durable: Names,
+}
+
+/// A change of names that is not durable yet; it happens as a whole.
+#[derive(Clone, Debug)]
+struct Operation {
+    changes: Vec<Change>,
+    /// The directory whose sync makes all of it durable: where a rename takes a name away. A file
+    /// system logs a rename whole, so a file never vanishes between its two names.
+    whole_with: NodeId,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    directory: NodeId,
+    name: OsString,
+    node: Option<NodeId>,
+}
+
+/// A fill or write that was begun and has not returned.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    pub(super) node: NodeId,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Everything a memory file system holds.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    nodes: BTreeMap<NodeId, Node>,
+    next: NodeId,
+    pending: Vec<Operation>,
+    pub(super) locked: BTreeSet<NodeId>,
+    /// By the number of the call.
+    pub(super) in_flight: BTreeMap<u64, InFlight>,
+    used: u64,
+    pub(super) limit: Option<u64>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            nodes: BTreeMap::from([(ROOT, Node::Directory(Directory::default()))]),
+            next: ROOT + 1,
+            pending: Vec::new(),
+            locked: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
+            used: 0,
+            limit: None,
+        }
+    }
+}
+
+/// The names on the way to `path`; `..` goes back one name.
+fn names(path: &Path) -> Vec<&OsStr> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => names.push(name),
+            Component::ParentDir => {
+                names.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    names
+}
+
+impl State {
+    /// Bytes taken by all files.
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn walk(&self, names: &[&OsStr]) -> io::Result<NodeId> {
+        let mut node = ROOT;
+        for &name in names {
+            let next = self.directory(node)?.current.get(name);
+            node = *next.ok_or(io::ErrorKind::NotFound)?;
+        }
+        Ok(node)
+    }
+
+    /// What `path` names.
+    pub(super) fn find(&self, path: &Path) -> io::Result<NodeId> {
+        self.walk(&names(path))
+    }
+
+    /// The file that `path` names.
+    pub(super) fn find_file(&self, path: &Path) -> io::Result<NodeId> {
+        let node = self.find(path)?;
+        match self.node(node) {
+            Node::File(_) => Ok(node),
+            Node::Directory(_) => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    /// The directory that `path` lies in, and its name there.
+    fn parent(&self, path: &Path) -> io::Result<(NodeId, OsString)> {
+        let names = names(path);
+        let (name, parents) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
+        let parent = self.walk(parents)?;
+        self.directory(parent)?;
+        Ok((parent, (*name).to_owned()))
+    }
+
+    pub(super) fn node(&self, node: NodeId) -> &Node {
+        self.nodes.get(&node).expect("a node is kept while a name or handle refers to it")
+    }
+
+    fn node_mut(&mut self, node: NodeId) -> &mut Node {
+        self.nodes.get_mut(&node).expect("a node is kept while a name or handle refers to it")
+    }
+
+    /// The directory behind `node`.
+    pub(super) fn directory(&self, node: NodeId) -> io::Result<&Directory> {
+        match self.node(node) {
+            Node::Directory(directory) => Ok(directory),
+            Node::File(_) => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn directory_mut(&mut self, node: NodeId) -> &mut Directory {
+        match self.node_mut(node) {
+            Node::Directory(directory) => directory,
+            Node::File(_) => unreachable!("names are changed only in what was found a directory"),
+        }
+    }
+
+    /// The file behind `node`, which was found to be one.
+    pub(super) fn file(&self, node: NodeId) -> &FileNode {
+        match self.node(node) {
+            Node::File(file) => file,
+            Node::Directory(_) => unreachable!("handles and file names refer to files"),
+        }
+    }
+
+    fn file_mut(&mut self, node: NodeId) -> &mut FileNode {
+        match self.node_mut(node) {
+            Node::File(file) => file,
+            Node::Directory(_) => unreachable!("handles and file names refer to files"),
+        }
+    }
+
+    /// The bytes of a file, for changes that keep its length or go past the limit.
+    pub(super) fn content_mut(&mut self, node: NodeId) -> &mut Content {
+        &mut self.file_mut(node).content
+    }
+
+    /// Changes a file's bytes and keeps the account.
+    pub(super) fn damage(&mut self, node: NodeId, change: impl FnOnce(&mut super::pages::Pages)) {
+        let file = self.file_mut(node);
+        let before = file.content.len();
+        file.content.damage(change);
+        let (after, counts) = (file.content.len(), file.takes_space());
+        if counts {
+            self.used = self.used - before + after;
+        }
+    }
+
+    /// The end up to which a file may grow, at most `end`, within the limit.
+    fn room(&self, node: NodeId, end: u64) -> u64 {
+        let len = self.file(node).content.len();
+        match self.limit {
+            Some(limit) => end.min(len + limit.saturating_sub(self.used)).max(end.min(len)),
+            None => end,
+        }
+    }
+
+    /// Writes what there is room for.
+    pub(super) fn write(&mut self, node: NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        let room = self.room(node, end);
+        let fitting = room.saturating_sub(offset) as usize;
+        let content = self.content_mut(node);
+        let before = content.len();
+        content.write(offset, &bytes[..fitting]);
+        self.used += self.file(node).content.len() - before;
+        if room < end { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    /// Grows a file with zeros to `len`, or not at all.
+    pub(super) fn grow(&mut self, node: NodeId, len: u64) -> io::Result<()> {
+        if self.room(node, len) < len {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let content = self.content_mut(node);
+        let before = content.len();
+        content.grow(len);
+        self.used += self.file(node).content.len() - before;
+        Ok(())
+    }
+
+    /// Opens a handle on a file.
+    pub(super) fn hold(&mut self, node: NodeId) {
+        self.count(node, |file| file.handles += 1);
+    }
+
+    /// Closes a handle on a file.
+    pub(super) fn let_go(&mut self, node: NodeId) {
+        self.count(node, |file| file.handles -= 1);
+        self.sweep();
+    }
+
+    /// Changes links or handles of a file and keeps the account, by (3).
+    fn count(&mut self, node: NodeId, change: impl FnOnce(&mut FileNode)) {
+        let file = self.file_mut(node);
+        let (len, before) = (file.content.len(), file.takes_space());
+        change(file);
+        match (before, file.takes_space()) {
+            (false, true) => self.used += len,
+            (true, false) => self.used -= len,
+            _ => {}
+        }
+    }
+
+    fn link_count(&mut self, node: NodeId, change: impl FnOnce(&mut u32)) {
+        if matches!(self.node(node), Node::File(_)) {
+            self.count(node, |file| change(&mut file.links));
+        }
+    }
+
+    /// Carries out a change of names, which is pending from now on.
+    fn apply(&mut self, changes: Vec<Change>, whole_with: NodeId) {
+        for change in &changes {
+            let names = &mut self.directory_mut(change.directory).current;
+            let before = match change.node {
+                Some(node) => names.insert(change.name.clone(), node),
+                None => names.remove(&change.name),
+            };
+            if let Some(node) = change.node {
+                self.link_count(node, |links| *links += 1);
+            }
+            if let Some(node) = before {
+                self.link_count(node, |links| *links -= 1);
+            }
+        }
+        self.pending.push(Operation { changes, whole_with });
+    }
+
+    fn change_one(&mut self, (directory, name): (NodeId, OsString), node: Option<NodeId>) {
+        self.apply(vec![Change { directory, name, node }], directory);
+    }
+
+    fn add_node(&mut self, node: Node) -> NodeId {
+        let id = self.next;
+        self.next += 1;
+        self.nodes.insert(id, node);
+        id
+    }
+
+    /// Creates an empty file.
+    pub(super) fn create(&mut self, path: &Path) -> io::Result<NodeId> {
+        let place = self.parent(path)?;
+        if self.directory(place.0)?.current.contains_key(&place.1) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let node = self.add_node(Node::File(FileNode::default()));
+        self.change_one(place, Some(node));
+        Ok(node)
+    }
+
+    /// Creates a directory.
+    pub(super) fn create_dir(&mut self, path: &Path) -> io::Result<()> {
+        let place = self.parent(path)?;
+        let node = self.add_node(Node::Directory(Directory::default()));
+        self.change_one(place, Some(node));
+        Ok(())
+    }
+
+    /// Gives a file a second name.
+    pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let node = self.find(from)?;
+        let place = self.parent(to)?;
+        if self.directory(place.0)?.current.contains_key(&place.1) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if matches!(self.node(node), Node::Directory(_)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        self.change_one(place, Some(node));
+        Ok(())
+    }
+
+    /// Removes the name of a file.
+    pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.find_file(path)?;
+        let place = self.parent(path)?;
+        self.change_one(place, None);
+        Ok(())
+    }
+
+    /// Renames a file or directory, replacing a file or an empty directory.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let node = self.find(from)?;
+        let (source, target) = (self.parent(from)?, self.parent(to)?);
+        let is_directory = matches!(self.node(node), Node::Directory(_));
+        if is_directory && names(to).starts_with(&names(from)) && names(to) != names(from) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if let Some(&replaced) = self.directory(target.0)?.current.get(&target.1) {
+            // Two names of one file: POSIX asks for nothing to happen.
+            if replaced == node {
+                return Ok(());
+            }
+            match (self.node(replaced), is_directory) {
+                (Node::Directory(_), false) => return Err(io::ErrorKind::IsADirectory.into()),
+                (Node::File(_), true) => return Err(io::ErrorKind::NotADirectory.into()),
+                (Node::Directory(directory), true) if !directory.current.is_empty() => {
+                    return Err(io::ErrorKind::DirectoryNotEmpty.into());
+                }
+                _ => {}
+            }
+        }
+        let whole_with = source.0;
+        let add = Change { directory: target.0, name: target.1, node: Some(node) };
+        let take = Change { directory: source.0, name: source.1, node: None };
+        self.apply(vec![add, take], whole_with);
+        Ok(())
+    }
+
+    /// Makes the names of a directory durable.
+    pub(super) fn sync_dir(&mut self, directory: NodeId) {
+        let mut left = Vec::new();
+        for mut operation in std::mem::take(&mut self.pending) {
+            let whole = operation.whole_with == directory;
+            let (done, rest): (Vec<_>, Vec<_>) = (operation.changes.drain(..))
+                .partition(|change| whole || change.directory == directory);
+            for change in done {
+                self.settle(&change);
+                // Older changes of that name can no longer surface.
+                for older in &mut left {
+                    let Operation { changes, .. } = older;
+                    changes.retain(|c| (c.directory, &c.name) != (change.directory, &change.name));
+                }
+            }
+            left.push(Operation { changes: rest, ..operation });
+        }
+        left.retain(|operation| !operation.changes.is_empty());
+        self.pending = left;
+        self.sweep();
+    }
+
+    fn settle(&mut self, change: &Change) {
+        let names = &mut self.directory_mut(change.directory).durable;
+        match change.node {
+            Some(node) => names.insert(change.name.clone(), node),
+            None => names.remove(&change.name),
+        };
+    }
+
+    /// Forgets files that no name, durable name, pending change or handle refers to.
+    fn sweep(&mut self) {
+        let orphaned = |node: &Node| match node {
+            Node::File(file) => !file.takes_space(),
+            Node::Directory(_) => false,
+        };
+        if !self.nodes.values().any(orphaned) {
+            return;
+        }
+        let mut named = BTreeSet::new();
+        for node in self.nodes.values() {
+            if let Node::Directory(directory) = node {
+                named.extend(directory.durable.values());
+            }
+        }
+        let changes = self.pending.iter().flat_map(|operation| &operation.changes);
+        named.extend(changes.filter_map(|change| change.node));
+        self.nodes.retain(|id, node| !orphaned(node) || named.contains(id));
+    }
+
+    /// What a killed process leaves: no handles, no locks, of begun writes a part.
+    pub(super) fn kill(&mut self) {
+        for (number, write) in std::mem::take(&mut self.in_flight) {
+            let cut = cut(number, write.bytes.len());
+            // Out of space cuts the write shorter, which a kill may do as well.
+            let _ = self.write(write.node, write.offset, &write.bytes[..cut]);
+        }
+        self.locked.clear();
+        let is_file = |node: &Node| matches!(node, Node::File(_));
+        let files: Vec<_> =
+            self.nodes.iter().filter(|(_, node)| is_file(node)).map(|(&id, _)| id).collect();
+        for id in files {
+            self.count(id, |file| file.handles = 0);
+        }
+        self.sweep();
+    }
+
+    /// What a loss of power leaves, after [`State::kill`].
+    pub(super) fn lose_power(&mut self, seed: u64) {
+        self.lose_names(&mut Seed::new(seed, ROOT));
+        for (&id, node) in &mut self.nodes {
+            match node {
+                Node::File(file) => {
+                    file.content.lose_power(&mut Seed::new(seed, id));
+                    file.links = 0;
+                }
+                Node::Directory(directory) => directory.current.clone_from(&directory.durable),
+            }
+        }
+        let mut reached = BTreeSet::new();
+        let mut open = vec![ROOT];
+        while let Some(id) = open.pop() {
+            let first = reached.insert(id);
+            match self.node_mut(id) {
+                Node::File(file) => file.links += 1,
+                Node::Directory(directory) if first => open.extend(directory.current.values()),
+                Node::Directory(_) => {}
+            }
+        }
+        self.nodes.retain(|id, _| reached.contains(id));
+        let lens = self.nodes.values().map(|node| match node {
+            Node::File(file) => file.content.len(),
+            Node::Directory(_) => 0,
+        });
+        self.used = lens.sum();
+    }
+
+    /// Settles some of the pending changes of names and forgets the others.
+    fn lose_names(&mut self, seed: &mut Seed) {
+        let pending = std::mem::take(&mut self.pending);
+        let count = pending.len() as u64;
+        let (style, border) = (seed.below(6), seed.below(count + 1));
+        for (index, operation) in pending.iter().enumerate() {
+            let index = index as u64;
+            let kept = match style {
+                0 => false,
+                1 => true,
+                2 | 3 => index < border,
+                4 => index != border,
+                _ => seed.chance(1, 2),
+            };
+            if kept {
+                operation.changes.iter().for_each(|change| self.settle(change));
+            }
+        }
+    }
+
+    /// Makes the file at `path`, its bytes and its name durable, with these bytes.
+    pub(super) fn replace(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let node = match self.find_file(path) {
+            Ok(node) => node,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
+            Err(error) => return Err(error),
+        };
+        let (directory, _) = self.parent(path)?;
+        self.damage(node, |pages| {
+            pages.set_len(0);
+            pages.write(0, bytes);
+        });
+        self.sync_dir(directory);
+        Ok(())
+    }
+}
+
+/// How much of a begun write of `len` bytes a kill leaves: nothing, all, or a part.
+pub(super) fn cut(number: u64, len: usize) -> usize {
+    let mut seed = Seed::new(number, u64::MAX);
+    match seed.below(4) {
+        0 => 0,
+        1 => len,
+        _ => seed.below(len as u64 + 1) as usize,
+    }
+}
