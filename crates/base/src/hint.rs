@@ -2,6 +2,9 @@
 //!
 //! A hint never changes a result, so there is no fallback to test beyond "does nothing".
 
+/// Bytes that travel between memory and processor together.
+pub const CACHE_LINE_BYTES: usize = 64;
+
 /// Asks for the cache line at `place` to be loaded; does nothing where that is not possible.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(place: &T) {
@@ -18,4 +21,12 @@ pub fn prefetch_address(address: *const u8) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
+}
+
+/// Asks for all cache lines of `bytes` bytes from `address` on; the address need not be valid.
+#[inline(always)]
+pub fn prefetch_bytes(address: *const u8, bytes: usize) {
+    for line in 0..bytes.div_ceil(CACHE_LINE_BYTES) {
+        prefetch_address(address.wrapping_add(line * CACHE_LINE_BYTES));
+    }
 }

@@ -1,1 +1,545 @@
-//! To be written with its room.
+//! Data blocks: a stretch of ordered entries, searched by key heads.
+//!
+//! It does not compress, checksum or cache.
+//!
+//! ```text
+//! | count varint | prefix length varint | base sequence varint | width u8 | prefix | entry, ... |
+//!
+//! entry: | suffix length varint | value length varint | trailer, `width` bytes le | suffix | value
+//! |
+//! ```
+//!
+//! The key of an entry is the prefix and its suffix; the prefix is the longest that all keys of
+//! the block share. The trailer is `(sequence - base sequence) << 3 | kind`, `width` (1 to 8) the
+//! bytes that the largest trailer of the block needs. Entries are in the order of
+//! [`siltdb_base::key`].
+//!
+//! In memory two arrays stand in front of these bytes, derived when the block is loaded: of each
+//! entry the *head* (the first 8 bytes of its suffix as a number that orders as they do) and the
+//! offset. A lookup is a binary search over the heads; only entries with the head sought are looked
+//! at. Storing the arrays on disk would cost a tenth of the space and save little time.
+//!
+//! ```text
+//! | head u64, ... | offset u32, ... | the bytes above | 8 zeros |
+//! ```
+//!
+//! # Invariants
+//! Checked when a block is parsed, so that every access afterwards is within bounds:
+//! 1. There is at least one entry, and each lies between the header and the zeros.
+//! 2. Each trailer has a kind other than `RangeDelete` and a sequence number of 56 bits.
+//! 3. No key is longer than the limit, and expiring entries have an expiry.
+//!
+//! That the entries are in order is not checked here: a block out of order gives wrong answers,
+//! and [`Block::check_order`] finds it.
+
+use bytes::Bytes;
+use siltdb_base::{
+    codec::{Reader, VARINT_BYTES_MAX, put_varint, varint_len},
+    error::{Error, Result},
+    hint::prefetch_address,
+    id::SequenceNumber,
+    key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
+    limits::KEY_BYTES_MAX,
+    slice::Slice,
+};
+use std::cmp::Ordering;
+
+/// Low bits of a trailer that hold the kind.
+const KIND_BITS: u32 = 3;
+const KIND_MASK: u8 = (1 << KIND_BITS) - 1;
+
+/// Most bytes in front of the prefix of a block.
+const BLOCK_HEADER_BYTES: usize = 3 * VARINT_BYTES_MAX + 1;
+
+/// Zeros after the entries, so that eight bytes can be read at once from everywhere.
+const PADDING_BYTES: usize = 8;
+
+const HEAD_BYTES: usize = size_of::<u64>();
+const OFFSET_BYTES: usize = size_of::<u32>();
+const CACHE_LINE_BYTES: usize = 64;
+
+/// A block in memory; immutable.
+#[derive(Debug)]
+pub struct Block {
+    /// See the file header.
+    bytes: Bytes,
+    base_sequence: u64,
+    trailer_mask: u64,
+    trailer_bytes: u32,
+    count: u32,
+    prefix_start: u32,
+    prefix_bytes: u32,
+}
+
+/// An entry of a block without the prefix of its key.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockEntry<'a> {
+    /// The key without the prefix of the block.
+    pub suffix: &'a [u8],
+    /// Its place in the order of the database.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    /// Its payload.
+    pub value: &'a [u8],
+}
+
+/// Where the parts of an entry lie in the bytes of its block.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    /// Its place in the order of the database.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    suffix_start: usize,
+    value_start: usize,
+    value_end: usize,
+}
+
+impl Block {
+    /// Checks `raw` and takes a copy of it that can be searched.
+    ///
+    /// Allocates at most 5 times the length of `raw`.
+    ///
+    /// # Errors
+    /// Corruption, if the invariants do not hold.
+    pub fn parse(raw: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(raw);
+        let count = reader.varint()?;
+        let prefix_bytes = reader.varint_u32()?;
+        let base_sequence = reader.varint()?;
+        let width = reader.u8()?;
+        let prefix = reader.take(prefix_bytes as usize)?;
+        if !(1..=8).contains(&width) || base_sequence > SequenceNumber::MAX.0 {
+            return Err(Error::corruption("bad block header"));
+        }
+        let entry_bytes_min = 2 + u64::from(width);
+        if count == 0 || count > reader.rest().len() as u64 / entry_bytes_min {
+            return Err(Error::corruption("bad entry count of a block"));
+        }
+        let count = count as usize;
+        let arrays = count * (HEAD_BYTES + OFFSET_BYTES);
+        let mut bytes = Vec::with_capacity(arrays + raw.len() + PADDING_BYTES);
+        bytes.resize(arrays, 0);
+        bytes.extend_from_slice(raw);
+        bytes.resize(arrays + raw.len() + PADDING_BYTES, 0);
+        let header_bytes = raw.len() - reader.rest().len();
+        let block = Self {
+            bytes: Bytes::new(),
+            base_sequence,
+            trailer_mask: u64::MAX >> (64 - 8 * u32::from(width)),
+            trailer_bytes: u32::from(width),
+            count: u32::try_from(count).map_err(|_| Error::corruption("too many entries"))?,
+            prefix_start: u32::try_from(arrays + header_bytes - prefix.len())
+                .map_err(|_| Error::corruption("block too large"))?,
+            prefix_bytes,
+        };
+        block.fill_arrays(&mut bytes, reader)?;
+        Ok(Self { bytes: bytes.into(), ..block })
+    }
+
+    /// Checks every entry that `reader` stands before and writes its head and offset to the front
+    /// of `bytes`.
+    fn fill_arrays(&self, bytes: &mut [u8], mut reader: Reader<'_>) -> Result<()> {
+        let end = bytes.len() - PADDING_BYTES;
+        let count = self.count as usize;
+        let (heads, rest) = bytes.split_at_mut(count * HEAD_BYTES);
+        let (heads, _) = heads.as_chunks_mut::<HEAD_BYTES>();
+        let (offsets, _) = rest[..count * OFFSET_BYTES].as_chunks_mut::<OFFSET_BYTES>();
+        for (head_bytes, offset_bytes) in heads.iter_mut().zip(offsets) {
+            let offset = u32::try_from(end - reader.rest().len())
+                .map_err(|_| Error::corruption("block too large"))?;
+            *offset_bytes = offset.to_ne_bytes();
+            let suffix_bytes = reader.varint_u32()? as usize;
+            let value_bytes = reader.varint()?;
+            let mut trailer = [0; 8];
+            let width = self.trailer_bytes as usize;
+            trailer[..width].copy_from_slice(reader.take(width)?);
+            let trailer = u64::from_le_bytes(trailer);
+            if suffix_bytes + self.prefix_bytes as usize > KEY_BYTES_MAX {
+                return Err(Error::corruption("key too long")
+                    .with_mismatch(KEY_BYTES_MAX, suffix_bytes + self.prefix_bytes as usize));
+            }
+            let sequence = self.base_sequence + (trailer >> KIND_BITS);
+            if sequence > SequenceNumber::MAX.0 {
+                return Err(Error::corruption("bad sequence number"));
+            }
+            let kind = EntryKind::from_u8(trailer as u8 & KIND_MASK)?;
+            *head_bytes = head(reader.take(suffix_bytes)?).to_ne_bytes();
+            let value_bytes = usize::try_from(value_bytes)
+                .map_err(|_| Error::corruption("value exceeds memory"))?;
+            let value = reader.take(value_bytes)?;
+            match kind {
+                EntryKind::RangeDelete => {
+                    return Err(Error::corruption("range tombstone among the entries"));
+                }
+                EntryKind::PutExpiring => {
+                    split_expiring(value)?;
+                }
+                _ => {}
+            }
+        }
+        if !reader.is_empty() {
+            return Err(Error::corruption("bytes after the last entry of a block"));
+        }
+        Ok(())
+    }
+
+    /// Entries; never 0.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Bytes of memory it takes beside itself.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What all keys of the block begin with.
+    #[inline]
+    #[must_use]
+    pub fn prefix(&self) -> &[u8] {
+        let start = self.prefix_start as usize;
+        &self.bytes[start..start + self.prefix_bytes as usize]
+    }
+
+    /// The entry at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, index: usize) -> BlockEntry<'_> {
+        let located = self.locate(index);
+        BlockEntry {
+            suffix: self.suffix_at(&located),
+            sequence: located.sequence,
+            kind: located.kind,
+            value: self.value_at(&located),
+        }
+    }
+
+    /// The key without the prefix of an entry of this block.
+    ///
+    /// # Panics
+    /// Perhaps, if the entry is another block's.
+    #[inline]
+    #[must_use]
+    pub fn suffix_at(&self, located: &Located) -> &[u8] {
+        &self.bytes[located.suffix_start..located.value_start]
+    }
+
+    /// The payload of an entry of this block.
+    ///
+    /// # Panics
+    /// Perhaps, if the entry is another block's.
+    #[inline]
+    #[must_use]
+    pub fn value_at(&self, located: &Located) -> &[u8] {
+        &self.bytes[located.value_start..located.value_end]
+    }
+
+    /// The payload of an entry of this block, sharing its memory.
+    ///
+    /// # Panics
+    /// Perhaps, if the entry is another block's.
+    #[inline]
+    #[must_use]
+    pub fn share_value(&self, located: &Located) -> Slice {
+        if located.value_start == located.value_end {
+            return Slice::default();
+        }
+        Slice::from(self.bytes.slice(located.value_start..located.value_end))
+    }
+
+    /// The key of the entry at `index`, put together in `key`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn copy_key(&self, index: usize, key: &mut Vec<u8>) {
+        key.clear();
+        key.extend_from_slice(self.prefix());
+        key.extend_from_slice(self.entry(index).suffix);
+    }
+
+    /// The first entry at or after (`key`, `sequence`); the count, if all entries lie before.
+    #[must_use]
+    pub fn lower_bound(&self, key: &[u8], sequence: SequenceNumber) -> usize {
+        self.prefetch_arrays();
+        let prefix = self.prefix();
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return if key < prefix { 0 } else { self.count() };
+        };
+        let sought = head(suffix);
+        let heads = self.heads();
+        let first = heads.partition_point(|head| u64::from_ne_bytes(*head) < sought);
+        let same =
+            |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_ne_bytes());
+        if !same(first) {
+            return first;
+        }
+        if !same(first + 1) {
+            return first + usize::from(self.is_before(first, suffix, sequence));
+        }
+        // Several: versions of a key, or keys that agree in their heads.
+        let end = heads.partition_point(|head| u64::from_ne_bytes(*head) <= sought);
+        let (mut low, mut high) = (first, end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.is_before(middle, suffix, sequence) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The newest entry of `key` that is not newer than `visible`.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Option<Located> {
+        let index = self.lower_bound(key, visible);
+        if index == self.count() {
+            return None;
+        }
+        // A key that has not the prefix lies before the first entry, and is not here.
+        let suffix = key.strip_prefix(self.prefix())?;
+        let located = self.locate(index);
+        (self.suffix_at(&located) == suffix).then_some(located)
+    }
+
+    /// Checks that the entries are in order.
+    ///
+    /// # Errors
+    /// Corruption, naming the entry that is not after the one before.
+    pub fn check_order(&self) -> Result<()> {
+        for index in 1..self.count() {
+            let (before, after) = (self.entry(index - 1), self.entry(index));
+            let order = compare((before.suffix, before.sequence), (after.suffix, after.sequence));
+            if order != Ordering::Less {
+                return Err(Error::corruption(format!("entry {index} of a block out of order")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the heads and offsets: they are needed together, and one after the other each would
+    /// cost the time of a cache miss.
+    #[inline]
+    fn prefetch_arrays(&self) {
+        const LINES_MAX: usize = 8;
+        let arrays = &self.bytes[..self.count() * (HEAD_BYTES + OFFSET_BYTES)];
+        for line in arrays.chunks(CACHE_LINE_BYTES).take(LINES_MAX) {
+            prefetch_address(line.as_ptr());
+        }
+    }
+
+    #[inline]
+    fn heads(&self) -> &[[u8; HEAD_BYTES]] {
+        self.bytes[..self.count() * HEAD_BYTES].as_chunks().0
+    }
+
+    /// Whether the entry at `index`, which has the head of `suffix`, lies before (suffix,
+    /// sequence).
+    #[inline]
+    fn is_before(&self, index: usize, suffix: &[u8], sequence: SequenceNumber) -> bool {
+        let entry = self.entry(index);
+        compare((entry.suffix, entry.sequence), (suffix, sequence)) == Ordering::Less
+    }
+
+    /// Finds the parts of the entry at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    #[must_use]
+    pub fn locate(&self, index: usize) -> Located {
+        let start = self.count() * HEAD_BYTES + index * OFFSET_BYTES;
+        let offset = self.bytes[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
+        let mut at = u32::from_ne_bytes(*offset) as usize;
+        let lengths = self.word(at);
+        let (suffix_bytes, value_bytes);
+        if lengths & 0x8080 == 0 {
+            // Both are one byte long.
+            suffix_bytes = lengths & 0x7f;
+            value_bytes = lengths >> 8 & 0x7f;
+            at += 2;
+        } else if lengths & 0x80_0080 == 0 {
+            // One byte and two.
+            suffix_bytes = lengths & 0x7f;
+            value_bytes = lengths >> 8 & 0x7f | (lengths >> 16 & 0x7f) << 7;
+            at += 3;
+        } else {
+            let mut reader = Reader::new(&self.bytes[at..]);
+            let before = reader.rest().len();
+            suffix_bytes = reader.varint().expect("checked when parsed, by (1)");
+            value_bytes = reader.varint().expect("checked when parsed, by (1)");
+            at += before - reader.rest().len();
+        }
+        let trailer = self.word(at) & self.trailer_mask;
+        let suffix_start = at + self.trailer_bytes as usize;
+        let value_start = suffix_start + suffix_bytes as usize;
+        Located {
+            sequence: SequenceNumber(self.base_sequence + (trailer >> KIND_BITS)),
+            kind: EntryKind::from_u8(trailer as u8 & KIND_MASK)
+                .expect("checked when parsed, by (2)"),
+            suffix_start,
+            value_start,
+            value_end: value_start + value_bytes as usize,
+        }
+    }
+
+    /// Eight bytes at `at`, which is at most the offset of the padding.
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        let bytes = self.bytes[at..].first_chunk::<8>().expect("eight bytes follow every entry");
+        u64::from_le_bytes(*bytes)
+    }
+}
+
+/// The bytes at the front that both have.
+#[must_use]
+pub fn shared_prefix_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Gathers the entries of one block after the other and encodes them.
+#[derive(Debug, Default)]
+pub struct BlockBuilder {
+    /// Key and value of each entry, one after the other.
+    staged: Vec<u8>,
+    entries: Vec<Staged>,
+    prefix_bytes: usize,
+    last_key_start: usize,
+    sequence_min: SequenceNumber,
+    sequence_max: SequenceNumber,
+    /// Bytes of the entries if they had no common prefix.
+    entry_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Staged {
+    key_bytes: usize,
+    value_bytes: usize,
+    trailer: Trailer,
+}
+
+impl BlockBuilder {
+    /// Whether it holds no entry.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Entries it holds.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// About the bytes of the block if an entry of this key and value length were added.
+    #[inline]
+    #[must_use]
+    pub fn raw_bytes_with(&self, key: &[u8], value_bytes: usize) -> usize {
+        let entry_bytes = self.entry_bytes + entry_bytes(key.len(), value_bytes);
+        // The prefix is that of the entries so far: the new one can only shorten it.
+        BLOCK_HEADER_BYTES + entry_bytes - self.prefix_bytes * self.entries.len()
+    }
+
+    /// Adds an entry, which must follow those before it.
+    #[inline]
+    pub fn add(&mut self, entry: Entry<'_>) {
+        if self.entries.is_empty() {
+            self.prefix_bytes = entry.key.len();
+            (self.sequence_min, self.sequence_max) = (entry.sequence, entry.sequence);
+        } else {
+            let prefix = &self.staged[..self.prefix_bytes];
+            if !entry.key.starts_with(prefix) {
+                self.prefix_bytes = shared_prefix_bytes(prefix, entry.key);
+            }
+            self.sequence_min = self.sequence_min.min(entry.sequence);
+            self.sequence_max = self.sequence_max.max(entry.sequence);
+        }
+        self.last_key_start = self.staged.len();
+        self.staged.extend_from_slice(entry.key);
+        self.staged.extend_from_slice(entry.value);
+        self.entries.push(Staged {
+            key_bytes: entry.key.len(),
+            value_bytes: entry.value.len(),
+            trailer: Trailer::new(entry.sequence, entry.kind),
+        });
+        self.entry_bytes += entry_bytes(entry.key.len(), entry.value.len());
+    }
+
+    /// The key of the first entry, if there is one.
+    #[must_use]
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.entries.first().map(|entry| &self.staged[..entry.key_bytes])
+    }
+
+    /// Key and sequence number of the last entry, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn last(&self) -> Option<(&[u8], SequenceNumber)> {
+        let last = self.entries.last()?;
+        let start = self.last_key_start;
+        Some((&self.staged[start..start + last.key_bytes], last.trailer.sequence()))
+    }
+
+    /// Writes the block over the contents of `out`.
+    ///
+    /// # Panics
+    /// If there is no entry.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.clear();
+        let first = self.first_key().expect("a block has an entry");
+        let prefix = &first[..self.prefix_bytes];
+        let base = self.sequence_min.0;
+        let largest = (self.sequence_max.0 - base) << KIND_BITS | u64::from(KIND_MASK);
+        let width = (64 - largest.leading_zeros() as usize).div_ceil(8);
+        out.reserve(BLOCK_HEADER_BYTES + self.entry_bytes + self.entries.len() * 8);
+        put_varint(out, self.entries.len() as u64);
+        put_varint(out, prefix.len() as u64);
+        put_varint(out, base);
+        out.push(width as u8);
+        out.extend_from_slice(prefix);
+        let mut rest = &self.staged[..];
+        for entry in &self.entries {
+            let (key, after) = rest.split_at(entry.key_bytes);
+            let (value, after) = after.split_at(entry.value_bytes);
+            rest = after;
+            let suffix = &key[prefix.len()..];
+            put_varint(out, suffix.len() as u64);
+            put_varint(out, value.len() as u64);
+            let kind = entry.trailer.0 & u64::from(KIND_MASK);
+            let trailer = (entry.trailer.sequence().0 - base) << KIND_BITS | kind;
+            out.extend_from_slice(&trailer.to_le_bytes()[..width]);
+            out.extend_from_slice(suffix);
+            out.extend_from_slice(value);
+        }
+    }
+
+    /// Forgets the entries.
+    pub fn clear(&mut self) {
+        self.staged.clear();
+        self.entries.clear();
+        self.entry_bytes = 0;
+        self.prefix_bytes = 0;
+    }
+}
+
+/// About the bytes of an entry without a common prefix.
+#[inline]
+fn entry_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    const TRAILER_BYTES: usize = 4;
+    let lengths = varint_len(key_bytes as u64) + varint_len(value_bytes as u64);
+    lengths + TRAILER_BYTES + key_bytes + value_bytes
+}
+
+#[cfg(test)]
+mod tests;

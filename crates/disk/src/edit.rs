@@ -1,1 +1,378 @@
-//! To be written with its room.
+//! Edits of the manifest: the only currency in which the set of files and families changes.
+//!
+//! It says what changes, and neither applies a change nor asks whether it makes sense.
+//!
+//! A manifest is a record log of one segment. The payload of each record is an edit, and the first
+//! is a snapshot: it begins with [`Change::Format`] and leads from nothing to the whole state.
+//!
+//! An edit is its changes one after the other. Numbers are varints unless a width is given, names
+//! and options are a varint length and bytes, an optional number is the number plus 1, or 0.
+//!
+//! ```text
+//! |  1 | version | features |                                     Format
+//! |  2 | family | name | options |                                CreateFamily
+//! |  3 | family |                                                 DropFamily
+//! |  4 | family | name |                                          RenameFamily
+//! |  5 | family | options |                                       FamilyOptions
+//! |  6 | family | level u8 | table reference |                    AddTable
+//! |  7 | family | level u8 | file | offset |                      RemoveTable
+//! |  8 | segment |                                                LogStart
+//! |  9 | segment | offset | next segment | bytes |                LogCut
+//! | 10 | file |                                                   NextFile
+//! | 11 | family |                                                 NextFamily
+//! | 12 | sequence |                                               LastSequence
+//! table reference:
+//! | file | offset | length | visible to, optional | global sequence, optional |
+//! | 0 u8, or 1 u8 and key slice | summary |
+//! ```
+
+pub mod current;
+
+use crate::{
+    log::record::LogPosition,
+    summary::{KeyRange, TableSummary},
+};
+use siltdb_base::{
+    codec::{Reader, put_bytes, put_varint},
+    error::{Error, ErrorKind, Result},
+    id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
+    limits::{FAMILY_NAME_BYTES_MAX, LEVELS},
+};
+
+/// The version of the files of a database that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The features of a database, one bit each, that this build knows.
+pub const FEATURES_KNOWN: u64 = 0;
+
+/// Where a table lies, and what its tree sees of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableReference {
+    /// The file.
+    pub file: FileNumber,
+    /// Where in the file the table begins, in bytes.
+    pub offset: u64,
+    /// Its length, in bytes.
+    pub length: u64,
+    /// What is known of it without opening it.
+    pub summary: TableSummary,
+    /// Newer entries of the table are not seen; for clones.
+    pub visible_to: Option<SequenceNumber>,
+    /// Only keys in this range are seen.
+    pub key_slice: Option<KeyRange>,
+    /// All entries have this sequence number, whatever the table says; for ingestion.
+    pub global_sequence: Option<SequenceNumber>,
+}
+
+impl TableReference {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.file.0);
+        put_varint(out, self.offset);
+        put_varint(out, self.length);
+        for sequence in [self.visible_to, self.global_sequence] {
+            put_varint(out, sequence.map_or(0, |sequence| sequence.0 + 1));
+        }
+        match &self.key_slice {
+            None => out.push(0),
+            Some(range) => {
+                out.push(1);
+                range.encode(out);
+            }
+        }
+        self.summary.encode(out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let (file, offset, length) =
+            (FileNumber(reader.varint()?), reader.varint()?, reader.varint()?);
+        if offset.checked_add(length).is_none() {
+            return Err(Error::corruption("table beyond the end of any file"));
+        }
+        let visible_to = optional_sequence(reader)?;
+        let global_sequence = optional_sequence(reader)?;
+        let key_slice = match reader.u8()? {
+            0 => None,
+            1 => Some(KeyRange::decode(reader)?),
+            other => {
+                return Err(Error::corruption("bad key slice").with_mismatch("0 or 1", other));
+            }
+        };
+        let summary = TableSummary::decode(reader)?;
+        Ok(Self { file, offset, length, summary, visible_to, key_slice, global_sequence })
+    }
+}
+
+fn optional_sequence(reader: &mut Reader<'_>) -> Result<Option<SequenceNumber>> {
+    reader.varint()?.checked_sub(1).map(checked_sequence).transpose()
+}
+
+fn sequence(reader: &mut Reader<'_>) -> Result<SequenceNumber> {
+    checked_sequence(reader.varint()?)
+}
+
+fn checked_sequence(number: u64) -> Result<SequenceNumber> {
+    if number > SequenceNumber::MAX.0 {
+        return Err(Error::corruption("sequence number exceeds 56 bits"));
+    }
+    Ok(SequenceNumber(number))
+}
+
+/// One change of the set of files and families.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all changes of an edit add tables")]
+pub enum Change {
+    /// The first change of a manifest: what is needed to read the database.
+    Format {
+        /// [`FORMAT_VERSION`] of the writer.
+        version: u32,
+        /// The features in use, one bit each.
+        features: u64,
+    },
+    /// There is a new family.
+    CreateFamily {
+        /// Its id, never used before.
+        id: FamilyId,
+        /// Its name.
+        name: String,
+        /// Its options, encoded by the floors that know them.
+        options: Vec<u8>,
+    },
+    /// A family is gone, and all its tables with it.
+    DropFamily {
+        /// The family.
+        id: FamilyId,
+    },
+    /// A family has a new name.
+    RenameFamily {
+        /// The family.
+        id: FamilyId,
+        /// The new name.
+        name: String,
+    },
+    /// A family has new options.
+    FamilyOptions {
+        /// The family.
+        id: FamilyId,
+        /// All of them, encoded by the floors that know them.
+        options: Vec<u8>,
+    },
+    /// A table joins a level.
+    AddTable {
+        /// The family.
+        family: FamilyId,
+        /// The level, below [`LEVELS`].
+        level: u8,
+        /// The table.
+        table: TableReference,
+    },
+    /// A table leaves a level.
+    RemoveTable {
+        /// The family.
+        family: FamilyId,
+        /// The level, below [`LEVELS`].
+        level: u8,
+        /// The table's file.
+        file: FileNumber,
+        /// Where in the file it begins, in bytes.
+        offset: u64,
+    },
+    /// Recovery begins with this segment; earlier ones are retired.
+    LogStart {
+        /// The segment.
+        segment: SegmentId,
+    },
+    /// A recovery cut the log; see [`KnownCut`](crate::log::recover::KnownCut).
+    LogCut {
+        /// Where the log ends.
+        position: LogPosition,
+        /// Segments between that of the position and this one are cut off as well.
+        next: SegmentId,
+        /// The bytes that were lost.
+        bytes: u64,
+    },
+    /// Files get numbers from this one on.
+    NextFile(FileNumber),
+    /// Families get ids from this one on.
+    NextFamily(FamilyId),
+    /// Every sequence number up to this one is taken.
+    LastSequence(SequenceNumber),
+}
+
+impl Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Format { version, features } => {
+                put_numbers(out, 1, &[u64::from(*version), *features]);
+            }
+            Self::CreateFamily { id, name, options } => {
+                put_numbers(out, 2, &[u64::from(id.0)]);
+                put_bytes(out, name.as_bytes());
+                put_bytes(out, options);
+            }
+            Self::DropFamily { id } => put_numbers(out, 3, &[u64::from(id.0)]),
+            Self::RenameFamily { id, name } => {
+                put_numbers(out, 4, &[u64::from(id.0)]);
+                put_bytes(out, name.as_bytes());
+            }
+            Self::FamilyOptions { id, options } => {
+                put_numbers(out, 5, &[u64::from(id.0)]);
+                put_bytes(out, options);
+            }
+            Self::AddTable { family, level, table } => {
+                put_numbers(out, 6, &[u64::from(family.0)]);
+                out.push(*level);
+                table.encode(out);
+            }
+            Self::RemoveTable { family, level, file, offset } => {
+                put_numbers(out, 7, &[u64::from(family.0)]);
+                out.push(*level);
+                put_varint(out, file.0);
+                put_varint(out, *offset);
+            }
+            Self::LogStart { segment } => put_numbers(out, 8, &[segment.0]),
+            Self::LogCut { position, next, bytes } => {
+                put_numbers(out, 9, &[position.segment.0, position.offset, next.0, *bytes]);
+            }
+            Self::NextFile(file) => put_numbers(out, 10, &[file.0]),
+            Self::NextFamily(family) => put_numbers(out, 11, &[u64::from(family.0)]),
+            Self::LastSequence(sequence) => put_numbers(out, 12, &[sequence.0]),
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(match reader.u8()? {
+            1 => format(reader)?,
+            2 => Self::CreateFamily {
+                id: family(reader)?,
+                name: name(reader)?,
+                options: reader.bytes()?.to_vec(),
+            },
+            3 => Self::DropFamily { id: family(reader)? },
+            4 => Self::RenameFamily { id: family(reader)?, name: name(reader)? },
+            5 => Self::FamilyOptions { id: family(reader)?, options: reader.bytes()?.to_vec() },
+            6 => Self::AddTable {
+                family: family(reader)?,
+                level: level(reader)?,
+                table: TableReference::decode(reader)?,
+            },
+            7 => Self::RemoveTable {
+                family: family(reader)?,
+                level: level(reader)?,
+                file: FileNumber(reader.varint()?),
+                offset: reader.varint()?,
+            },
+            8 => Self::LogStart { segment: SegmentId(reader.varint()?) },
+            9 => Self::LogCut {
+                position: LogPosition {
+                    segment: SegmentId(reader.varint()?),
+                    offset: reader.varint()?,
+                },
+                next: SegmentId(reader.varint()?),
+                bytes: reader.varint()?,
+            },
+            10 => Self::NextFile(FileNumber(reader.varint()?)),
+            11 => Self::NextFamily(family(reader)?),
+            12 => Self::LastSequence(sequence(reader)?),
+            tag => {
+                return Err(Error::new(ErrorKind::Unsupported, "unknown change in the manifest")
+                    .with_mismatch("1..=12", tag));
+            }
+        })
+    }
+}
+
+fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.push(tag);
+    for &number in numbers {
+        put_varint(out, number);
+    }
+}
+
+fn format(reader: &mut Reader<'_>) -> Result<Change> {
+    let (version, features) = (reader.varint_u32()?, reader.varint()?);
+    if version != FORMAT_VERSION {
+        return Err(Error::new(ErrorKind::Unsupported, "unknown format version of a database")
+            .with_mismatch(FORMAT_VERSION, version));
+    }
+    let unknown = features & !FEATURES_KNOWN;
+    if unknown != 0 {
+        return Err(Error::new(ErrorKind::Unsupported, "database uses unknown features")
+            .with_mismatch(
+                format_args!("bits within {FEATURES_KNOWN:#x}"),
+                format_args!("{unknown:#x}"),
+            ));
+    }
+    Ok(Change::Format { version, features })
+}
+
+fn family(reader: &mut Reader<'_>) -> Result<FamilyId> {
+    reader.varint_u32().map(FamilyId)
+}
+
+fn level(reader: &mut Reader<'_>) -> Result<u8> {
+    let level = reader.u8()?;
+    if usize::from(level) >= LEVELS {
+        return Err(
+            Error::corruption("no such level").with_mismatch(format_args!("below {LEVELS}"), level)
+        );
+    }
+    Ok(level)
+}
+
+fn name(reader: &mut Reader<'_>) -> Result<String> {
+    let bytes = reader.bytes()?;
+    if bytes.len() > FAMILY_NAME_BYTES_MAX {
+        return Err(Error::corruption("family name is too long")
+            .with_mismatch(format_args!("at most {FAMILY_NAME_BYTES_MAX}"), bytes.len()));
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(name) => Ok(name.to_owned()),
+        Err(error) => Err(Error::corruption("family name is not UTF-8").with_source(error)),
+    }
+}
+
+/// Changes that become durable and visible together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The changes, in the order in which they apply.
+    pub changes: Vec<Change>,
+}
+
+impl Edit {
+    /// Appends the encoding to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for change in &self.changes {
+            change.encode(out);
+        }
+    }
+
+    /// Reads an encoding that fills all of `bytes`; allocates in proportion to them.
+    ///
+    /// # Errors
+    /// `Unsupported`, if a change, the format version or a feature is not known; `Corruption`, if the
+    /// bytes are no edit.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let mut changes = Vec::new();
+        while !reader.is_empty() {
+            changes.push(Change::decode(&mut reader)?);
+        }
+        Ok(Self { changes })
+    }
+
+    /// Reads the first edit of a manifest, which must begin with [`Change::Format`].
+    ///
+    /// # Errors
+    /// As [`Edit::decode`]; `Corruption`, if it begins otherwise.
+    pub fn decode_snapshot(bytes: &[u8]) -> Result<Self> {
+        let edit = Self::decode(bytes)?;
+        match edit.changes.first() {
+            Some(Change::Format { .. }) => Ok(edit),
+            _ => Err(Error::corruption("manifest does not begin with its format")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,66 @@
-//! To be written with its room.
+//! What can be chosen about the bytes on disk.
+//!
+//! Options say how new bytes are written; what is on disk describes itself and is read whatever the
+//! options are.
+
+use siltdb_base::{
+    error::{Error, Result},
+    limits::BLOCK_BYTES,
+};
+
+/// How blocks are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4, where it saves at least an eighth.
+    #[default]
+    Lz4,
+}
+
+/// Most filter bits per key; more would not lower the error rate any further.
+pub const FILTER_BITS_PER_KEY_MAX: u32 = 32;
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Bytes of a data block before compression, in [`BLOCK_BYTES`]. An entry that is larger has a
+    /// block of its own.
+    pub block_bytes: usize,
+    /// How blocks are compressed.
+    pub compression: Compression,
+    /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no filter.
+    /// 10 bits let about 1 % of absent keys through.
+    pub filter_bits_per_key: u32,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self { block_bytes: 4096, compression: Compression::default(), filter_bits_per_key: 10 }
+    }
+}
+
+impl TableOptions {
+    /// Checks that every option is in its range.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the option.
+    pub fn check(&self) -> Result<()> {
+        if !BLOCK_BYTES.contains(&self.block_bytes) {
+            return Err(Error::invalid("block_bytes out of range").with_mismatch(
+                format_args!("{}..={}", BLOCK_BYTES.start(), BLOCK_BYTES.end()),
+                self.block_bytes,
+            ));
+        }
+        if self.filter_bits_per_key > FILTER_BITS_PER_KEY_MAX {
+            return Err(Error::invalid("filter_bits_per_key out of range").with_mismatch(
+                format_args!("0..={FILTER_BITS_PER_KEY_MAX}"),
+                self.filter_bits_per_key,
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

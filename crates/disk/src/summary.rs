@@ -79,7 +79,8 @@ impl KeyRange {
         Self { first, last, end }
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the encoding to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, &self.first);
         put_bytes(out, &self.last);
         out.push(match self.end {
@@ -88,7 +89,11 @@ impl KeyRange {
         });
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    /// Reads an encoding.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none or the range is empty.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let first = Slice::copy_from(reader.bytes()?);
         let last = Slice::copy_from(reader.bytes()?);
         let end = match reader.u8()? {
@@ -173,8 +178,7 @@ impl TableSummary {
             logical_bytes: reader.varint()?,
             file_bytes: reader.varint()?,
         };
-        if summary.sequence_min > summary.sequence_max
-            || summary.sequence_max > SequenceNumber::MAX
+        if summary.sequence_min > summary.sequence_max || summary.sequence_max > SequenceNumber::MAX
         {
             return Err(Error::corruption("bad sequence range of a table"));
         }

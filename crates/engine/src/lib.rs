@@ -1,1 +1,29 @@
-//! Floor 3.
+//! Floor 3 of SiltDB: many trees, one log: order, durability and background work.
+//!
+//! It knows nothing of transactions.
+#![forbid(unsafe_code)]
+
+pub mod options;
+pub mod health;
+pub mod snapshots;
+pub mod publish;
+pub mod throttle;
+pub mod signal;
+pub mod random;
+pub mod wal;
+pub mod generation;
+pub mod tail;
+pub mod family;
+pub mod manifest;
+pub mod share;
+pub mod database;
+pub mod install;
+pub mod replay;
+pub mod recovery;
+pub mod commit;
+pub mod jobs;
+pub mod workers;
+pub mod read;
+pub mod stats;
+pub mod check;
+pub mod engine;

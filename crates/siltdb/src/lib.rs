@@ -1,1 +1,45 @@
-//! SiltDB.
+//! SiltDB: an embedded, transactional, ordered key-value storage engine.
+//!
+//! A database is a directory. It holds *families*, each an ordered map from byte strings to byte
+//! strings; a batch over any number of families happens as a whole or not at all, also when the
+//! process is killed. Readers never wait for writers and see one consistent state.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("data");
+//! use siltdb::{Db, Read};
+//!
+//! let db = Db::open(path)?;
+//! db.put(b"key", b"value")?;
+//! assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Limits: keys up to 64 KiB, values and batches up to 4 GiB - 1; both may be empty.
+#![forbid(unsafe_code)]
+
+pub mod read;
+pub mod iter;
+pub mod family;
+pub mod batch;
+pub mod snapshot;
+pub mod options;
+pub mod db;
+
+pub use batch::{WriteBatch, WriteOptions};
+pub use db::{Db, check};
+pub use family::Family;
+pub use iter::{Cursor, Iter};
+pub use options::{
+    Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, RecoveryMode,
+};
+pub use read::Read;
+pub use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    slice::Slice,
+};
+pub use siltdb_engine::{
+    check::{CheckProgress, CheckReport},
+    stats::Stats,
+};
+pub use snapshot::Snapshot;

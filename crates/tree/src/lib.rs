@@ -1,1 +1,28 @@
-//! Floor 2.
+//! Floor 2 of SiltDB: one ordered map across memory and disk.
+//!
+//! A tree owns no threads and no logs; work on files returns changes and installs nothing.
+#![forbid(unsafe_code)]
+
+pub mod merge_operator;
+pub mod options;
+pub mod memory;
+pub mod open_files;
+pub mod level;
+pub mod version;
+pub mod merge;
+pub mod visible;
+pub mod source;
+pub mod view;
+pub mod retain;
+pub mod deeper;
+pub mod job;
+pub mod output;
+pub mod flush;
+pub mod plan;
+pub mod pick_leveled;
+pub mod pick_range;
+pub mod compact;
+pub mod tree;
+
+#[cfg(test)]
+mod fixture;

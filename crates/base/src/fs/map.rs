@@ -1,1 +1,94 @@
-//! Door.
+//! A shared mapping of a file that bytes are copied into: the only `unsafe` of the file system.
+//!
+//! It neither allocates nor syncs: its owner says which bytes of the file are there.
+//!
+//! # Thread safety
+//! Everything may be called from any thread; concurrent copies must be disjoint.
+//!
+//! # Invariants
+//! 1. The whole length is mapped once, when the mapping is made, and unmapped when it is dropped,
+//!    so an address inside it stays valid for as long as anybody can call a method. Nothing has to
+//!    watch over the lifetime of a part: `forget` gives back pages, never addresses.
+//! 2. Pages wholly beyond the end of the file must not be touched (the kernel answers with SIGBUS),
+//!    nor holes of a full disk. The owner allocates a range before it lets anybody copy to it, and
+//!    never shortens the file.
+//! 3. No reference into the mapping ever exists, only raw pointers: other processes, `pwrite` and
+//!    disjoint copies may change the bytes under it. Copies that overlap, which the contract of
+//!    [`LogFile::fill`](super::LogFile::fill) forbids, would mix bytes in their own range.
+
+use memmap2::{MmapOptions, MmapRaw};
+use std::{fs::File, io};
+
+/// A file mapped shared and writable.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    map: MmapRaw,
+}
+
+impl Mapping {
+    /// Reserves addresses for the first `len` bytes of `file`, whatever its length now.
+    pub(super) fn new(file: &File, len: u64) -> io::Result<Self> {
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(Self { map: MmapOptions::new().len(len).map_raw(file)? })
+    }
+
+    /// Has the kernel make the pages of a range present and writable, so that a copy does not
+    /// fault.
+    ///
+    /// A kernel that cannot (before Linux 5.14) does nothing. Fails if touching the pages would
+    /// kill the process: a read error, or no space under them.
+    #[cfg(target_os = "linux")]
+    pub(super) fn populate(&self, start: u64, end: u64) -> io::Result<()> {
+        let len = (end - start) as usize;
+        loop {
+            let error =
+                match self.map.advise_range(memmap2::Advice::PopulateWrite, start as usize, len) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                };
+            match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::INTR) => {}
+                Some(rustix::io::Errno::FAULT | rustix::io::Errno::HWPOISON) => return Err(error),
+                // Anything else says that it cannot be done ahead of time: the copy will fault.
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Elsewhere there is no such call: the copy will fault.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn populate(&self, _start: u64, _end: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Gives back the page table entries of a range; its bytes stay in the file.
+    pub(super) fn forget(&self, start: u64, end: u64) {
+        let (start, len) = (start as usize, (end - start) as usize);
+        let advice = memmap2::UncheckedAdvice::DontNeed;
+        // SAFETY: by (1) the addresses stay mapped, and by (3) nobody relies on their pages. In a
+        // shared mapping of a file they come back with the file's bytes when touched (madvise(2)).
+        let advised = unsafe { self.map.unchecked_advise_range(advice, start, len) };
+        // It only saves memory.
+        let _ = advised;
+    }
+
+    /// Copies `parts`, one after the other, to `offset`. The range must be allocated, by (2).
+    ///
+    /// # Panics
+    /// If the range exceeds the mapping.
+    #[inline]
+    pub(super) fn copy(&self, offset: u64, parts: &[&[u8]]) {
+        let mut offset = offset as usize;
+        for part in parts {
+            let room = self.map.len().checked_sub(offset);
+            assert!(room.is_some_and(|room| part.len() <= room), "a copy stays in the mapping");
+            // SAFETY: `offset` is within the mapping, which is one allocation by (1).
+            let target = unsafe { self.map.as_mut_ptr().add(offset) };
+            // SAFETY: `part.len()` bytes from `target` lie within the mapping and are valid by (1)
+            // and (2); `part` is a live slice and cannot overlap, since by (3) no slice points into
+            // the mapping.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), target, part.len()) };
+            offset += part.len();
+        }
+    }
+}

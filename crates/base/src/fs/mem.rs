@@ -1,7 +1,7 @@
 //! A file system in memory that can crash, run full, fail and be damaged: for tests and simulation.
 //!
-//! It keeps the contract of [`Fs`] at its weakest: what need not survive a crash sometimes does not.
-//! It takes no time and gives no concurrency: one lock guards it all.
+//! It keeps the contract of [`Fs`] at its weakest: what need not survive a crash sometimes does
+//! not. It takes no time and gives no concurrency: one lock guards it all.
 
 mod seed;
 mod pages;
@@ -53,8 +53,8 @@ pub struct MemFs {
 pub enum Crash {
     /// The process is killed: every completed call stays, of one in progress perhaps a part.
     Kill,
-    /// The power is lost: what was synced stays. Of the rest every sector of 512 bytes holds what it
-    /// held at the last sync or at some time since; files may be shorter; each change of a
+    /// The power is lost: what was synced stays. Of the rest every sector of 512 bytes holds what
+    /// it held at the last sync or at some time since; files may be shorter; each change of a
     /// directory's entries is kept or lost as a whole.
     PowerLoss {
         /// Decides what is kept; the same seed on the same state always gives the same.
@@ -77,8 +77,8 @@ impl MemFs {
         fs
     }
 
-    /// Limits the sum of the lengths of all files, names and open handles counted; `None`: no limit.
-    /// A limit below what is used stops growth and takes nothing away.
+    /// Limits the sum of the lengths of all files, names and open handles counted; `None`: no
+    /// limit. A limit below what is used stops growth and takes nothing away.
     pub fn set_space_limit(&self, bytes: Option<u64>) {
         self.shared.state().limit = bytes;
     }
@@ -89,10 +89,11 @@ impl MemFs {
         self.shared.state().used()
     }
 
-    /// What a crash at this moment would leave: an independent file system with the same space limit,
-    /// without locks, handles, fault and observer.
+    /// What a crash at this moment would leave: an independent file system with the same space
+    /// limit, without locks, handles, fault and observer.
     ///
-    /// Everything in the clone of a power loss is durable; the clone of a kill can lose power itself.
+    /// Everything in the clone of a power loss is durable; the clone of a kill can lose power
+    /// itself.
     #[must_use]
     pub fn crash_clone(&self, crash: Crash) -> Self {
         let mut state = self.shared.state().clone();
@@ -106,8 +107,8 @@ impl MemFs {
     /// Sets the failure to come, in place of an earlier one.
     ///
     /// A failed write or fill leaves the first half of its bytes. A failed sync leaves some of what
-    /// was unsynced durable and gives the rest up: readers see it, but no later sync saves it. Other
-    /// failed calls change nothing.
+    /// was unsynced durable and gives the rest up: readers see it, but no later sync saves it.
+    /// Other failed calls change nothing.
     pub fn set_fault(&self, fault: Option<Fault>) {
         self.shared.gate().fault = fault;
     }
@@ -124,10 +125,11 @@ impl MemFs {
         self.shared.gate().faults
     }
 
-    /// Has `observer` called before each mutating call, by the thread that makes it; `None`: nobody.
+    /// Has `observer` called before each mutating call, by the thread that makes it; `None`:
+    /// nobody.
     ///
-    /// No lock is held: it may take a crash clone (which then holds a part of the write or fill that
-    /// is about to happen) or set a fault that hits this very call.
+    /// No lock is held: it may take a crash clone (which then holds a part of the write or fill
+    /// that is about to happen) or set a fault that hits this very call.
     pub fn on_call(&self, observer: Option<Observer>) {
         self.shared.gate().observer = observer;
     }

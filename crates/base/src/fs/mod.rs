@@ -10,7 +10,6 @@ use std::{fmt, path::Path, sync::Arc};
 
 #[allow(unsafe_code)]
 mod map;
-#[allow(unsafe_code)]
 pub mod os;
 pub mod mem;
 
@@ -49,7 +48,8 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// `AlreadyExists` and the system's.
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
 
-    /// Opens a file of a log for filling; creates it if it does not exist, keeps its bytes if it does.
+    /// Opens a file of a log for filling; creates it if it does not exist, keeps its bytes if it
+    /// does.
     ///
     /// # Errors
     /// The system's.
@@ -166,8 +166,9 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// How fills reach the operating system.
     fn way(&self) -> LogWay;
 
-    /// Makes the bytes before `end` ready to be filled (space, mapping, page tables). Called ahead of
-    /// time by a worker; a fill prepares for itself what was not.
+    /// Makes the bytes before `end` ready to be filled (space, mapping, page tables); an `end` past
+    /// the capacity means all. Called ahead of time by a worker; a fill prepares for itself what
+    /// was not.
     ///
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
@@ -222,3 +223,6 @@ pub enum LogWay {
 
 /// The lock of a directory, held until dropped.
 pub trait FileLock: Send + Sync + fmt::Debug {}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,44 @@
-//! To be written with its room.
+//! The record log: segments of checksummed records, shared by the write-ahead log and the manifest.
+//!
+//! It does not know what the payload of a record means, when to sync, or when a segment may go.
+//!
+//! ```text
+//! segment: | segment header, 64 bytes | record | record | … | unused or stale bytes |
+//! record:  | record header, 48 bytes | payload | zeros up to a multiple of 8 |
+//! ```
+//!
+//! # Invariants
+//! 1. Records of a segment follow each other without gaps; each begins at a multiple of 8.
+//! 2. The first sequence number of a record is that of the record before it plus its count.
+//! 3. A segment begins where its header's `previous` says that the one before it ended, and with
+//!    the next sequence number. So what survives of a segment whose predecessor lost its tail is
+//!    not replayed.
+//! 4. A record names its segment and its offset, and a segment's id is never used twice. So stale
+//!    bytes of a recycled file and misplaced writes are not records.
+//! 5. A record's `synced` is a position at or before the record, and everything before that
+//!    position was durable when the record was filled.
+//! 6. Nothing follows an `End` record, and nothing is appended to a segment after recovery.
+//!
+//! # What the writer owes
+//! 1. Segment ids come from [`segment::next_segment`]: their random part keeps somebody who chooses
+//!    values from composing, in a payload, something that passes for a record.
+//! 2. `synced` names an offset in a segment whose header is synced: after a rotation it stays in
+//!    the old segment until bytes of the new one are durable; it is never an offset 0.
+//! 3. After a recovery, and before the first new record counts as durable: the segments replayed are
+//!    synced, and a cut, if there was one, is durable in the manifest as a [`recover::KnownCut`].
+//!
+//! # Seeded faults
+//! Under `cfg(seeded_fault = "replay_without_segment_id")` a record need not name its segment, nor
+//! have the next sequence number; under `cfg(seeded_fault = "skip_checksum")` the checksum of a
+//! payload is not looked at. A crash suite that does not notice them proves nothing.
+
+pub mod record;
+pub mod segment;
+pub mod fill;
+mod window;
+pub mod read;
+mod scan;
+pub mod recover;
+
+#[cfg(test)]
+mod tests;

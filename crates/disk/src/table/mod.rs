@@ -1,1 +1,34 @@
-//! To be written with its room.
+//! Tables: immutable files of ordered entries, with range tombstones beside them.
+//!
+//! A table is a byte range of a file, so that several can share one. It does not say which tables
+//! make up a tree, nor what a reader may see of their entries.
+//!
+//! ```text
+//! | data frame, ... | filter frame | range tombstone frame | index frame, ... |
+//! | properties frame | footer |
+//! ```
+//!
+//! The frames touch: the index says where the data frames lie, the properties where the other
+//! frames lie, and the footer where the properties lie. Offsets count from the start of the table,
+//! so a table can be copied to another place of another file as it is.
+
+mod facts;
+mod sealed;
+mod footer;
+mod properties;
+mod tombstones;
+mod index;
+mod writer;
+mod reader;
+mod cursor;
+mod verify;
+
+pub use cursor::TableCursor;
+pub use facts::Contents;
+pub use index::BlockInfo;
+pub use reader::{Found, Table};
+pub use sealed::SealedBlock;
+pub use writer::TableWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! The calls that reach a memory file system: what they are, and which of them shall fail.
 //!
-//! It decides and counts; what a failed call leaves behind is decided where the call is carried out.
+//! It decides and counts; what a failed call leaves behind is decided where the call is carried
+//! out.
 
 use crate::error::Error;
 use std::{fmt, io, path::Path, sync::Arc};

@@ -1,8 +1,8 @@
 //! What one file holds: what readers see, what is durable, and what lies between.
 //!
 //! # Invariants
-//! 1. `current` is `durable` with all of `unsynced` applied in order, except for bytes that a failed
-//!    sync gave up: those are in `current` only, and no later sync brings them back.
+//! 1. `current` is `durable` with all of `unsynced` applied in order, except for bytes that a
+//!    failed sync gave up: those are in `current` only, and no later sync brings them back.
 //! 2. After power loss each sector (512 bytes) holds `durable` or what `current` held there after
 //!    some unsynced write: a page cache writes sectors whole and in any order.
 

@@ -343,8 +343,8 @@ impl State {
 
     /// Renames a file or directory, replacing a file or an empty directory.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let node = self.find(from)?;
         let (source, target) = (self.parent(from)?, self.parent(to)?);
+        let node = self.find(from)?;
         let is_directory = matches!(self.node(node), Node::Directory(_));
         if is_directory && names(to).starts_with(&names(from)) && names(to) != names(from) {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -115,6 +115,23 @@ fn power_loss_leaves_each_sector_as_it_once_was() {
 }
 
 #[test]
+fn one_write_can_be_torn_at_any_sector() {
+    let fs = MemFs::new();
+    write(&fs, "log", &[1; 4096]);
+    fs.sync_dir(path("")).unwrap();
+    open_log(&fs, "log", 4096).fill(0, &[&[2; 4096]]).unwrap();
+    let mut torn = BTreeSet::new();
+    for seed in 0..300 {
+        let bytes = fs.crash_clone(Crash::PowerLoss { seed }).read_all(path("log")).unwrap();
+        let sectors = bytes.chunks(SECTOR_BYTES as usize);
+        assert!(sectors.clone().all(|s| s == [1; 512] || s == [2; 512]), "seed {seed}");
+        torn.insert(sectors.map(|sector| sector[0]).collect::<Vec<_>>());
+    }
+    assert!(torn.contains(&vec![1; 8]) && torn.contains(&vec![2; 8]));
+    assert!(torn.len() > 30, "{} ways to tear", torn.len());
+}
+
+#[test]
 fn synced_bytes_survive_power_loss_whatever_follows() {
     let fs = MemFs::new();
     write(&fs, "table", &[7; 10_000]);
@@ -238,6 +255,22 @@ fn a_rename_between_directories_never_loses_the_file() {
 }
 
 #[test]
+fn a_durable_rename_hides_older_unsynced_entries_of_its_name() {
+    let fs = MemFs::new();
+    fs.create_dir_all(path("from")).unwrap();
+    fs.create_dir_all(path("to")).unwrap();
+    fs.sync_dir(path("")).unwrap();
+    write(&fs, "to/a", b"old");
+    write(&fs, "from/a", b"new");
+    fs.rename(path("from/a"), path("to/a")).unwrap();
+    fs.sync_dir(path("from")).unwrap();
+    for seed in 0..50 {
+        let after = fs.crash_clone(Crash::PowerLoss { seed });
+        assert_eq!(after.read_all(path("to/a")).unwrap(), b"new", "seed {seed}");
+    }
+}
+
+#[test]
 fn an_unsynced_directory_takes_its_synced_files_along() {
     let fs = MemFs::new();
     fs.create_dir_all(path("db")).unwrap();
@@ -306,6 +339,27 @@ fn a_fault_hits_the_nth_call_of_its_kind_once_or_from_then_on() {
     let any = Fault { kind: None, nth: 1, span: FaultSpan::Once, error: FaultError::NoSpace };
     fs.set_fault(Some(any));
     assert_eq!(fs.list(path("")).unwrap_err().kind(), ErrorKind::NoSpace);
+}
+
+#[test]
+fn a_fault_set_by_the_observer_hits_the_observed_call() {
+    let fs = MemFs::new();
+    let log = open_log(&fs, "log", 1000);
+    let inner = fs.clone();
+    fs.on_call(Some(Arc::new(move |call: Call<'_>| {
+        if call.kind == CallKind::Fill && call.offset == 100 {
+            let (kind, span, error) = (None, FaultSpan::FromThenOn, FaultError::Io);
+            inner.set_fault(Some(Fault { kind, nth: 1, span, error }));
+        }
+    })));
+    log.fill(0, &[&[1; 100]]).unwrap();
+    let calls = fs.calls();
+    assert_eq!(log.fill(100, &[&[2; 100]]).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(log.fill(200, &[&[3; 100]]).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!((fs.calls(), fs.faults()), (calls + 2, 2));
+    let bytes = fs.read_all(path("log")).unwrap();
+    assert_eq!(bytes[100..150], [2; 50], "a failed fill leaves its first half");
+    assert_eq!(bytes[150..200], [0; 50]);
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! Files on disk: read at any offset, or appended to once.
+//!
+//! Interrupted and short calls are continued; no other error is retried.
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    fs::{File, WriteFile},
+    limits::WRITE_BUFFER_BYTES,
+};
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Refuses what is no plain file, which may have no end and no offsets.
+pub(super) fn check_plain(file: &fs::File) -> io::Result<fs::Metadata> {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else if !metadata.is_file() {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"))
+    } else {
+        Ok(metadata)
+    }
+}
+
+/// A file open for reading.
+#[derive(Debug)]
+pub(super) struct OsFile {
+    pub(super) file: fs::File,
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+}
+
+impl File for OsFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let mut read = 0;
+        while read < buffer.len() {
+            let at = offset.saturating_add(read as u64);
+            let end = offset.saturating_add(buffer.len() as u64);
+            // The system refuses ranges past this; for the caller they are past the end.
+            let count = if end > i64::MAX as u64 {
+                Ok(0)
+            } else {
+                self.file.read_at(&mut buffer[read..], at)
+            };
+            match count {
+                Ok(0) => return Err(ends_early(&self.path, offset, buffer.len(), read)),
+                Ok(count) => read += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("read", &self.path, error).with_offset(at)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn ends_early(path: &Path, offset: u64, wanted: usize, found: usize) -> Error {
+    Error::corruption("file ends early")
+        .with_file(path)
+        .with_offset(offset)
+        .with_mismatch(wanted, found)
+}
+
+/// A new file. It holds back up to [`WRITE_BUFFER_BYTES`]; longer appends go straight through.
+#[derive(Debug)]
+pub(super) struct OsWriteFile {
+    file: fs::File,
+    path: PathBuf,
+    held: Vec<u8>,
+    written: u64,
+    failed: bool,
+}
+
+impl OsWriteFile {
+    pub(super) fn new(file: fs::File, path: &Path) -> Self {
+        Self { file, path: path.to_owned(), held: Vec::new(), written: 0, failed: false }
+    }
+
+    /// After a failure nobody knows what the file holds: it stays failed.
+    fn check(&self) -> Result<()> {
+        if self.failed {
+            let message = "an earlier write to this file failed";
+            return Err(Error::new(ErrorKind::Poisoned, message).with_file(&self.path));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, action: &'static str, result: io::Result<()>) -> Result<()> {
+        result.map_err(|error| {
+            self.failed = true;
+            Error::io(action, &self.path, error).with_offset(self.written)
+        })
+    }
+}
+
+impl WriteFile for OsWriteFile {
+    fn len(&self) -> u64 {
+        self.written + self.held.len() as u64
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        if self.held.len() + bytes.len() > WRITE_BUFFER_BYTES {
+            self.flush()?;
+            if bytes.len() >= WRITE_BUFFER_BYTES {
+                let result = self.file.write_all(bytes);
+                self.note("write", result)?;
+                self.written += bytes.len() as u64;
+                return Ok(());
+            }
+        }
+        self.held.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.check()?;
+        let result = self.file.write_all(&self.held);
+        self.note("write", result)?;
+        self.written += self.held.len() as u64;
+        self.held.clear();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        // The length is part of it: fdatasync(2) leaves out only what reading does not need.
+        let result = self.file.sync_data();
+        self.note("sync", result)
+    }
+}

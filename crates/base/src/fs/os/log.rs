@@ -1,0 +1,244 @@
+//! Log files on disk: filled by copying into a shared mapping, or by `pwritev`.
+//!
+//! It knows no records. A fill of prepared bytes makes no system call in the mapped way, and one in
+//! the other. Either way the bytes are in the page cache when it returns, so a killed process keeps
+//! them.
+//!
+//! # Thread safety
+//! Preparing and releasing take a lock; fills and syncs do not, unless a fill has to prepare.
+//!
+//! # Invariants
+//! 1. Bytes before `prepared` have blocks, lie within the file, and were populated; it only grows.
+//!    It is stored (release) after that is so and loaded (acquire) before bytes are copied.
+//! 2. The file is never shortened, so what (1) says stays true.
+//! 3. Releasing drops page table entries only (see `map`): a late fill before `released` would be
+//!    slow, not wrong.
+//!
+//! # What a mapping risks
+//! A page that the kernel gave up under memory pressure is read again when it is touched. If the
+//! device cannot read it, or somebody else shortens the file, the process is killed (SIGBUS);
+//! writing would return an error. Hence `LogIo::Write`, and few windows ahead of the tail.
+//!
+//! # Syncing a mapping
+//! `fdatasync` alone suffices on Linux, the only platform that maps here. A store to a shared
+//! mapping modifies the page cache itself (updates "are carried through to the underlying file",
+//! mmap(2)), the same pages that `pwrite` modifies, and fsync(2) and fdatasync(2)
+//! write "all modified in-core data" of the file. `msync` with `MS_SYNC` would do the same for a
+//! range.
+
+use super::platform::{
+    LOG_WINDOW_BYTES_FIRST, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX, PARTS_MAX, allocate,
+    allocates, maps_safely, write_vectored_at,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    fs::{LogFile, LogFileOptions, LogIo, LogWay, map::Mapping},
+    limits::LOG_WINDOW_BYTES_MAX,
+};
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// A log file on disk.
+#[derive(Debug)]
+pub(super) struct OsLogFile {
+    file: File,
+    path: PathBuf,
+    capacity: u64,
+    mapping: Option<Mapping>,
+    prepared: AtomicU64,
+    /// Up to where pages were given back; the lock also lets one thread prepare at a time.
+    released: Mutex<u64>,
+}
+
+/// The end of the window that `offset` lies in: windows double up to the longest.
+fn window_end(offset: u64) -> u64 {
+    const MAX: u64 = LOG_WINDOW_BYTES_MAX as u64;
+    if offset < MAX {
+        (offset + 1).next_power_of_two().max(LOG_WINDOW_BYTES_FIRST)
+    } else {
+        (offset / MAX + 1) * MAX
+    }
+}
+
+impl OsLogFile {
+    /// Takes over a file that is open for reading and writing.
+    pub(super) fn new(file: File, path: &Path, options: LogFileOptions) -> io::Result<Self> {
+        let LogFileOptions { capacity, io } = options;
+        if capacity > i64::MAX as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "capacity is too large"));
+        }
+        let wanted = match io {
+            LogIo::Auto => maps_safely(&file),
+            LogIo::Map => true,
+            LogIo::Write => false,
+        };
+        let mapping = if wanted && capacity > 0 && allocates(&file) {
+            match Mapping::new(&file, capacity) {
+                // Whoever has no addresses left can still write.
+                Err(_) if io == LogIo::Auto => None,
+                mapping => Some(mapping?),
+            }
+        } else {
+            None
+        };
+        let path = path.to_owned();
+        let (prepared, released) = (AtomicU64::new(0), Mutex::new(0));
+        Ok(Self { file, path, capacity, mapping, prepared, released })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prepares whole windows until the bytes before `end` are ready.
+    #[cold]
+    fn prepare_windows(&self, end: u64) -> Result<()> {
+        let _one_at_a_time = self.lock();
+        loop {
+            // Relaxed: the lock orders it against the only place that stores.
+            let start = self.prepared.load(Ordering::Relaxed);
+            if start >= end {
+                return Ok(());
+            }
+            let window = window_end(start).min(self.capacity);
+            let done = match self.prepare_range(start, window) {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {
+                    let least = end.next_multiple_of(LOG_WINDOW_BYTES_LEAST).min(window);
+                    self.prepare_range(start, least).map(|()| least)?
+                }
+                result => result.map(|()| window)?,
+            };
+            // Release: pairs with `fill`, which copies to what was allocated before, by (1).
+            self.prepared.store(done, Ordering::Release);
+        }
+    }
+
+    fn prepare_range(&self, start: u64, end: u64) -> Result<()> {
+        let ready = match &self.mapping {
+            // Never without blocks, by (1).
+            Some(mapping) => {
+                allocate(&self.file, start, end).and_then(|()| mapping.populate(start, end))
+            }
+            None => allocate_or_grow(&self.file, start, end),
+        };
+        ready.map_err(|error| Error::io("allocate space", &self.path, error).with_offset(start))
+    }
+
+    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        const INLINE: usize = 8;
+        let mut inline = [IoSlice::new(&[]); INLINE];
+        let mut long = Vec::new();
+        let slices = if parts.len() <= INLINE {
+            &mut inline[..parts.len()]
+        } else {
+            long.resize(parts.len(), IoSlice::new(&[]));
+            &mut long[..]
+        };
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+        }
+        write_all_at(&self.file, slices, offset)
+            .map_err(|error| Error::io("write", &self.path, error).with_offset(offset))
+    }
+}
+
+/// Where blocks cannot be had ahead of time, at least the length stands, so that a sync need not
+/// write a new one each time.
+fn allocate_or_grow(file: &File, start: u64, end: u64) -> io::Result<()> {
+    match allocate(file, start, end) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            if file.metadata()?.len() < end { file.set_len(end) } else { Ok(()) }
+        }
+        result => result,
+    }
+}
+
+/// Writes all of `slices`, continuing short and interrupted writes.
+fn write_all_at(file: &File, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+    // Takes empty slices off the front, so that no write is asked to do nothing.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        let count = slices.len().min(PARTS_MAX);
+        match write_vectored_at(file, &slices[..count], offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                offset += written as u64;
+                IoSlice::advance_slices(&mut slices, written);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl LogFile for OsLogFile {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn way(&self) -> LogWay {
+        if self.mapping.is_some() { LogWay::Map } else { LogWay::Write }
+    }
+
+    fn prepare(&self, end: u64) -> Result<()> {
+        let end = end.min(self.capacity);
+        // Relaxed: nothing is copied here.
+        if self.prepared.load(Ordering::Relaxed) >= end {
+            return Ok(());
+        }
+        self.prepare_windows(end)
+    }
+
+    fn release(&self, start: u64) {
+        let Some(mapping) = &self.mapping else { return };
+        let mut released = self.lock();
+        // Relaxed: the lock orders it, as in `prepare_windows`.
+        let prepared = self.prepared.load(Ordering::Relaxed);
+        let start = start.min(prepared);
+        let end = start - start % LOG_WINDOW_BYTES_FIRST;
+        if end > *released {
+            mapping.forget(*released, end);
+            *released = end;
+        }
+    }
+
+    #[inline]
+    fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let end = match offset.checked_add(len as u64) {
+            Some(end) if end <= self.capacity => end,
+            _ => return Err(exceeds(&self.path, offset)),
+        };
+        // Acquire: pairs with the store in `prepare_windows`.
+        if end > self.prepared.load(Ordering::Acquire) {
+            self.prepare_windows(end)?;
+        }
+        match &self.mapping {
+            Some(mapping) if len <= MAPPED_FILL_BYTES_MAX => {
+                mapping.copy(offset, parts);
+                Ok(())
+            }
+            _ => self.write(offset, parts),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+#[cold]
+fn exceeds(path: &Path, offset: u64) -> Error {
+    Error::invalid("fill exceeds the capacity of the log file").with_file(path).with_offset(offset)
+}
+
+#[cfg(test)]
+mod tests;

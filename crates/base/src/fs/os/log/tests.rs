@@ -1,0 +1,226 @@
+//! Fills reach the file in both ways, whatever the windows, and outlive the process.
+
+use super::*;
+use crate::fs::{Fs, os::OsFs};
+use std::{env, fs, process::Command};
+use tempfile::TempDir;
+
+const WAYS: [LogIo; 3] = [LogIo::Auto, LogIo::Map, LogIo::Write];
+const CAPACITY: u64 = 10 << 20;
+
+fn open(path: &Path, io: LogIo) -> std::sync::Arc<dyn LogFile> {
+    OsFs.open_log(path, LogFileOptions { capacity: CAPACITY, io }).unwrap()
+}
+
+fn temporary() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    (dir, path)
+}
+
+/// Checks that the file holds `expected` and only zeros behind it.
+fn assert_holds(path: &Path, expected: &[u8]) {
+    let found = fs::read(path).unwrap();
+    assert!(found[..expected.len()] == *expected, "the bytes differ");
+    assert!(found[expected.len()..].iter().all(|&byte| byte == 0), "stray bytes");
+}
+
+#[test]
+fn windows_double_up_to_the_longest() {
+    const K: u64 = 1 << 10;
+    let mut ends = vec![0];
+    while *ends.last().unwrap() < 16 * K * K {
+        let start = *ends.last().unwrap();
+        let end = window_end(start);
+        assert_eq!(window_end(end - 1), end);
+        ends.push(end);
+    }
+    let expected = [0, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384].map(|end| end * K);
+    assert_eq!(ends, expected);
+}
+
+#[test]
+fn a_mapping_is_used_where_it_is_safe_or_asked_for() {
+    let (_dir, path) = temporary();
+    assert_eq!(open(&path, LogIo::Write).way(), LogWay::Write);
+    let safe = maps_safely(&File::open(&path).unwrap());
+    let expected = if safe { LogWay::Map } else { LogWay::Write };
+    assert_eq!(open(&path, LogIo::Auto).way(), expected);
+    let empty = OsFs.open_log(&path, LogFileOptions { capacity: 0, io: LogIo::Map }).unwrap();
+    assert_eq!(empty.fill(0, &[b"a"]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(empty.fill(0, &[]).is_ok());
+}
+
+#[test]
+fn fills_of_all_sizes_cross_window_borders() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        let mut expected = Vec::new();
+        let mut size = 1;
+        while expected.len() + size < CAPACITY as usize {
+            let bytes: Vec<u8> = (0..size).map(|at| (at * 31 + size) as u8 | 1).collect();
+            let (head, tail) = bytes.split_at(size / 3);
+            log.fill(expected.len() as u64, &[head, &[], tail]).unwrap();
+            expected.extend_from_slice(&bytes);
+            size = (size * 5 / 4 + 1) % 600_000;
+        }
+        assert!(expected.len() > 9 << 20);
+        assert_holds(&path, &expected);
+        log.sync().unwrap();
+        assert_holds(&path, &expected);
+    }
+}
+
+#[test]
+fn a_fill_of_more_parts_than_one_write_takes_is_whole() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let bytes: Vec<u8> = (0..50_000_u32).map(|at| at as u8 | 1).collect();
+        let parts: Vec<&[u8]> = bytes.chunks(20).collect();
+        assert!(parts.len() > PARTS_MAX);
+        open(&path, io).fill(3, &parts).unwrap();
+        assert_eq!(fs::read(&path).unwrap()[..3], [0; 3]);
+        assert!(fs::read(&path).unwrap()[3..50_003] == bytes[..]);
+    }
+}
+
+#[test]
+fn opening_keeps_what_lies_there() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let old = vec![7; 300_000];
+        fs::write(&path, &old).unwrap();
+        let log = open(&path, io);
+        log.prepare(1 << 20).unwrap();
+        log.fill(100_000, &[b"new"]).unwrap();
+        let mut expected = old;
+        expected[100_000..100_003].copy_from_slice(b"new");
+        assert_holds(&path, &expected);
+    }
+}
+
+#[test]
+fn prepare_allocates_ahead_and_never_past_the_capacity() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0, "opening takes no space");
+        log.prepare(1).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), LOG_WINDOW_BYTES_FIRST);
+        log.prepare(u64::MAX).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), CAPACITY);
+    }
+}
+
+#[test]
+fn a_fill_past_the_capacity_is_refused() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        log.fill(CAPACITY - 5, &[b"12345"]).unwrap();
+        for offset in [CAPACITY - 4, CAPACITY, u64::MAX - 4, u64::MAX] {
+            let error = log.fill(offset, &[b"12345"]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(fs::metadata(&path).unwrap().len(), CAPACITY);
+    }
+}
+
+#[test]
+fn released_bytes_stay_in_the_file() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        let mut expected = Vec::new();
+        for index in 0..1000_u64 {
+            let bytes = [index as u8 | 1; 5000];
+            log.fill(index * 5000, &[&bytes]).unwrap();
+            expected.extend_from_slice(&bytes);
+            log.release(index * 5000);
+        }
+        log.release(u64::MAX);
+        assert_holds(&path, &expected);
+        // The contract forbids it, but it must not cost the process.
+        log.fill(10, &[b"late"]).unwrap();
+        expected[10..14].copy_from_slice(b"late");
+        assert_holds(&path, &expected);
+    }
+}
+
+#[test]
+fn disjoint_fills_of_many_threads_all_arrive() {
+    const THREADS: u64 = 4;
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let log = &log;
+                scope.spawn(move || {
+                    for index in 0..2000 {
+                        let offset = (index * THREADS + thread) * 1000;
+                        log.fill(offset, &[&[thread as u8 + 1; 400], &[9; 600]]).unwrap();
+                    }
+                });
+            }
+            scope.spawn(|| (0..8).for_each(|window| log.prepare(window << 20).unwrap()));
+        });
+        let found = fs::read(&path).unwrap();
+        for (index, record) in found[..8_000_000].chunks(1000).enumerate() {
+            let thread = (index as u64 % THREADS) as u8 + 1;
+            assert!(record[..400] == [thread; 400] && record[400..] == [9; 600], "{index}");
+        }
+    }
+}
+
+/// Write system calls of this thread so far, where the kernel tells.
+fn write_calls() -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
+}
+
+#[test]
+fn a_prepared_fill_writes_by_mapping_or_by_one_call() {
+    for io in WAYS {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        log.prepare(200_000).unwrap();
+        let before = write_calls();
+        for index in 0..1000 {
+            log.fill(index * 130, &[&[1; 30], &[2; 100]]).unwrap();
+        }
+        let (Some(before), Some(after)) = (before, write_calls()) else { return };
+        let expected = if log.way() == LogWay::Map { 0 } else { 1000 };
+        assert_eq!(after - before, expected, "{io:?}");
+    }
+}
+
+const CHILD: &str = "SILTDB_TEST_LOG_CHILD";
+
+/// Runs in a child process of the next test; by itself it has nothing to do.
+#[test]
+fn child_that_fills_and_dies() {
+    let Some(path) = env::var_os(CHILD) else { return };
+    for (index, io) in WAYS.into_iter().enumerate() {
+        let log = open(&Path::new(&path).join(index.to_string()), io);
+        for offset in 0..10_000 {
+            log.fill(offset * 100, &[&[index as u8 + 1; 100]]).unwrap();
+        }
+    }
+    std::process::abort();
+}
+
+#[test]
+fn filled_bytes_survive_the_death_of_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "fs::os::log::tests::child_that_fills_and_dies"])
+        .env(CHILD, dir.path())
+        .output()
+        .unwrap();
+    assert!(!status.status.success(), "the child must have died");
+    for index in 0..WAYS.len() {
+        assert_holds(&dir.path().join(index.to_string()), &[index as u8 + 1; 1_000_000]);
+    }
+}

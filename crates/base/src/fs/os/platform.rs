@@ -1,0 +1,102 @@
+//! What differs between platforms and file systems, and the sizes that were chosen for them.
+//!
+//! It offers no file; it answers questions about one.
+
+use std::{fs::File, io, os::fd::AsFd};
+
+/// Length of the first window of a log that is prepared, in bytes: a small database should not pay
+/// for a large one. The following windows double up to `limits::LOG_WINDOW_BYTES_MAX`.
+pub(super) const LOG_WINDOW_BYTES_FIRST: u64 = 256 << 10;
+
+/// What is prepared when there is no space for a whole window, in bytes: no page is larger.
+pub(super) const LOG_WINDOW_BYTES_LEAST: u64 = 64 << 10;
+
+/// Longest fill that is copied into a mapping, in bytes. Copying wins by far for small records and
+/// loses by up to a quarter at 116 KB, where page faults outweigh one system call.
+pub(super) const MAPPED_FILL_BYTES_MAX: usize = 32 << 10;
+
+/// Most parts that one `pwritev` takes (IOV_MAX; every platform allows at least as many).
+pub(super) const PARTS_MAX: usize = 1024;
+
+/// Open flags so that opening something that is no file (a pipe) does not wait for a partner.
+pub(super) const OPEN_FLAGS: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+
+/// Open flags so that only a directory opens.
+pub(super) const OPEN_DIRECTORY_FLAGS: i32 = rustix::fs::OFlags::DIRECTORY.bits() as i32;
+
+/// Whether a shared mapping of `file` is known to be safe and fast: ext4 (ext2 and ext3 share its
+/// number and driver), xfs and tmpfs. Their allocated blocks are written in place, so a touched
+/// page cannot run out of space.
+#[cfg(target_os = "linux")]
+pub(super) fn maps_safely(file: &File) -> bool {
+    const EXT4: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const TMPFS: u64 = 0x0102_1994;
+    let kind = rustix::fs::fstatfs(file.as_fd()).map(|system| u64::try_from(system.f_type));
+    matches!(kind, Ok(Ok(EXT4 | XFS | TMPFS)))
+}
+
+/// Elsewhere nothing allocates the blocks under a mapping reliably.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn maps_safely(_file: &File) -> bool {
+    false
+}
+
+/// Whether [`allocate`] works on `file`: it does not on every file system, nor on each file of
+/// those it does (a file of ext4 that came from ext3).
+pub(super) fn allocates(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::{fs::FallocateFlags, io::Errno};
+        let result = rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, 1);
+        !matches!(result, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        false
+    }
+}
+
+/// Gives `file` blocks for a range and at least the length of its end; bytes that are there stay.
+///
+/// `Unsupported` where blocks cannot be had ahead of time.
+pub(super) fn allocate(file: &File, start: u64, end: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    loop {
+        use rustix::{fs::FallocateFlags, io::Errno};
+        match rustix::fs::fallocate(file.as_fd(), FallocateFlags::empty(), start, end - start) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Err(io::ErrorKind::Unsupported.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, start, end);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Writes a part of `slices` at `offset` by one system call; returns the bytes written.
+#[cfg(target_os = "linux")]
+pub(super) fn write_vectored_at(
+    file: &File,
+    slices: &[io::IoSlice<'_>],
+    offset: u64,
+) -> io::Result<usize> {
+    Ok(rustix::io::pwritev(file.as_fd(), slices, offset)?)
+}
+
+/// Elsewhere part by part.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn write_vectored_at(
+    file: &File,
+    slices: &[io::IoSlice<'_>],
+    offset: u64,
+) -> io::Result<usize> {
+    use std::os::unix::fs::FileExt;
+    let part = slices.iter().find(|slice| !slice.is_empty());
+    part.map_or(Ok(0), |part| file.write_at(part, offset))
+}

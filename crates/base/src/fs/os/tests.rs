@@ -1,0 +1,161 @@
+//! What the system's file system answers to right and wrong paths, and who gets a lock.
+
+use super::*;
+use crate::{error::ErrorKind, limits::WRITE_BUFFER_BYTES};
+use std::os::unix::fs::symlink;
+use tempfile::tempdir;
+
+#[test]
+fn appended_bytes_are_read_back() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("a");
+    let mut file = OsFs.create(&path).unwrap();
+    let mut expected = Vec::new();
+    for size in [0, 1, 1000, WRITE_BUFFER_BYTES - 1, 2, WRITE_BUFFER_BYTES, 7, 1 << 20] {
+        let bytes: Vec<u8> = (0..size).map(|at| (at ^ size) as u8).collect();
+        file.append(&bytes).unwrap();
+        expected.extend_from_slice(&bytes);
+        assert_eq!(file.len(), expected.len() as u64);
+    }
+    file.append(b"held back").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+    expected.extend_from_slice(b"held back");
+    file.sync().unwrap();
+    OsFs.sync_dir(dir.path()).unwrap();
+    let reader = OsFs.open(&path).unwrap();
+    assert_eq!(reader.len(), expected.len() as u64);
+    let mut found = vec![0; expected.len() - 5];
+    reader.read_exact_at(&mut found, 5).unwrap();
+    assert!(found == expected[5..]);
+    for offset in [6, 1 << 40, i64::MAX as u64, u64::MAX] {
+        let error = reader.read_exact_at(&mut found, offset).unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(offset)));
+        assert!(error.file().unwrap().ends_with("/a"));
+    }
+}
+
+#[test]
+fn a_wrong_kind_of_path_is_a_clear_error() {
+    let dir = tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("file"), b"x").unwrap();
+    let text = |result: Result<()>| result.unwrap_err().to_string();
+    let made = text(OsFs.create_dir_all(&path("file")));
+    assert!(made.contains("a file stands where a directory should be"), "{made}");
+    assert_eq!(made, text(OsFs.create_dir_all(&path("file"))));
+    assert!(text(OsFs.create_dir_all(&path("file/below"))).contains("a file stands"));
+    assert!(text(OsFs.list(&path("file")).map(|_| ())).contains("cannot list directory"));
+    assert!(text(OsFs.sync_dir(&path("file"))).contains("cannot sync directory"));
+    assert!(text(OsFs.open(dir.path()).map(|_| ())).contains("is a directory"));
+    assert_eq!(OsFs.open(&path("none")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(OsFs.create(&path("file")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(OsFs.metadata(&path("none")).unwrap(), None);
+}
+
+#[test]
+fn links_are_followed_and_what_is_no_file_is_other() {
+    let dir = tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("file"), b"abc").unwrap();
+    std::fs::create_dir(path("dir")).unwrap();
+    symlink("file", path("to file")).unwrap();
+    symlink("dir", path("to dir")).unwrap();
+    symlink("nowhere", path("to nothing")).unwrap();
+    symlink("circle", path("circle")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    let mut entries = OsFs.list(dir.path()).unwrap();
+    entries.sort();
+    let found: Vec<_> = entries.iter().map(|e| (e.name.as_str(), e.metadata)).collect();
+    let file = Metadata::File { len: 3 };
+    assert_eq!(
+        found,
+        [
+            ("circle", Metadata::Other),
+            ("dir", Metadata::Directory),
+            ("file", file),
+            ("socket", Metadata::Other),
+            ("to dir", Metadata::Directory),
+            ("to file", file),
+            ("to nothing", Metadata::Other),
+        ]
+    );
+    assert_eq!(OsFs.metadata(&path("to file")).unwrap(), Some(file));
+    assert_eq!(OsFs.metadata(&path("to nothing")).unwrap(), Some(Metadata::Other));
+}
+
+#[test]
+fn opening_a_pipe_fails_instead_of_waiting() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return;
+    }
+    assert_eq!(OsFs.open(&path).unwrap_err().kind(), ErrorKind::Io);
+    let options = LogFileOptions { capacity: 100, io: crate::fs::LogIo::Auto };
+    assert_eq!(OsFs.open_log(&path, options).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(OsFs.lock(&path).unwrap_err().kind(), ErrorKind::Io);
+}
+
+#[test]
+fn a_lock_excludes_the_same_process_under_any_name() {
+    let dir = tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let lock = OsFs.lock(&path("LOCK")).unwrap();
+    std::fs::hard_link(path("LOCK"), path("hard")).unwrap();
+    symlink(dir.path(), path("link")).unwrap();
+    for name in ["LOCK", "hard", "link/LOCK"] {
+        for _ in 0..2 {
+            let error = OsFs.lock(&path(name)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Locked, "{name}");
+            assert!(error.hint().unwrap().contains("this process"), "{name}");
+        }
+    }
+    assert!(OsFs.lock(&path("other")).is_ok());
+    drop(lock);
+    drop(OsFs.lock(&path("hard")).unwrap());
+    assert!(OsFs.lock(&path("LOCK")).is_ok());
+}
+
+#[test]
+fn a_lock_of_another_holder_excludes_us_and_leaves_no_trace() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    // An open file of its own is to the system what another process is.
+    let other = std::fs::File::create(&path).unwrap();
+    other.lock().unwrap();
+    for _ in 0..2 {
+        let error = OsFs.lock(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.hint().unwrap().contains("another process"));
+    }
+    drop(other);
+    let lock = OsFs.lock(&path).unwrap();
+    let other = std::fs::File::open(&path).unwrap();
+    assert!(other.try_lock().is_err(), "the refused attempts must not have released anything");
+    drop(lock);
+    assert!(other.try_lock().is_ok());
+}
+
+#[test]
+fn a_replaced_lock_file_can_be_locked_anew() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let first = OsFs.lock(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let second = OsFs.lock(&path).unwrap();
+    drop(first);
+    assert_eq!(OsFs.lock(&path).unwrap_err().kind(), ErrorKind::Locked);
+    drop(second);
+}
+
+#[test]
+fn a_full_device_is_no_space() {
+    let path = Path::new("/dev/full");
+    let Ok(file) = OpenOptions::new().write(true).open(path) else { return };
+    let mut file = OsWriteFile::new(file, path);
+    file.append(b"x").unwrap();
+    assert_eq!(file.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+    assert_eq!(file.append(b"x").unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+}

@@ -1,0 +1,233 @@
+//! Blocks against the plain list of their entries, and damaged blocks.
+
+use super::*;
+use proptest::prelude::*;
+
+type Owned = (Vec<u8>, u64, EntryKind, Vec<u8>);
+
+const KINDS: [EntryKind; 6] = [
+    EntryKind::Put,
+    EntryKind::PutExpiring,
+    EntryKind::Delete,
+    EntryKind::SingleDelete,
+    EntryKind::Merge,
+    EntryKind::BlobPointer,
+];
+
+fn raw(entries: &[Owned]) -> Vec<u8> {
+    let mut builder = BlockBuilder::default();
+    for (key, sequence, kind, value) in entries {
+        builder.add(Entry { key, sequence: SequenceNumber(*sequence), kind: *kind, value });
+    }
+    assert_eq!(builder.first_key().unwrap(), &entries[0].0[..]);
+    let last = entries.last().unwrap();
+    assert_eq!(builder.last().unwrap(), (&last.0[..], SequenceNumber(last.1)));
+    let mut out = vec![1];
+    builder.encode(&mut out);
+    builder.clear();
+    assert!(builder.is_empty() && builder.last().is_none());
+    out
+}
+
+fn entry_of(block: &Block, index: usize) -> Owned {
+    let entry = block.entry(index);
+    let mut key = Vec::new();
+    block.copy_key(index, &mut key);
+    assert_eq!(key, [block.prefix(), entry.suffix].concat());
+    (key, entry.sequence.0, entry.kind, entry.value.to_vec())
+}
+
+fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
+    let block = Block::parse(&raw(entries)).unwrap();
+    block.check_order().unwrap();
+    assert_eq!(block.count(), entries.len());
+    for (index, expected) in entries.iter().enumerate() {
+        assert_eq!(entry_of(&block, index), *expected);
+    }
+    let own = entries.iter().flat_map(|entry| {
+        [entry.1.saturating_sub(1), entry.1, entry.1 + 1]
+            .map(|sequence| (entry.0.clone(), sequence))
+    });
+    for (key, sequence) in own.chain(probes.iter().cloned()) {
+        let sought = (&key[..], SequenceNumber(sequence));
+        let expected = entries.partition_point(|entry| {
+            compare((&entry.0, SequenceNumber(entry.1)), sought) == Ordering::Less
+        });
+        assert_eq!(block.lower_bound(sought.0, sought.1), expected, "{sought:?}");
+        let found = block.get(sought.0, sought.1);
+        let expected = entries.get(expected).filter(|entry| entry.0 == key);
+        assert_eq!(found.map(|located| located.sequence.0), expected.map(|entry| entry.1));
+        if let (Some(located), Some(expected)) = (found, expected) {
+            assert_eq!(block.value_at(&located), expected.3);
+            assert_eq!(block.share_value(&located), expected.3[..]);
+        }
+    }
+}
+
+fn put(key: &[u8], sequence: u64, value: &[u8]) -> Owned {
+    (key.to_vec(), sequence, EntryKind::Put, value.to_vec())
+}
+
+#[test]
+fn keys_at_the_edges_are_found() {
+    check_against(&[put(b"", 1, b"")], &[(b"a".to_vec(), 1)]);
+    let longest = vec![b'x'; KEY_BYTES_MAX];
+    check_against(&[put(&longest, 7, &[3; 20_000])], &[(b"x".to_vec(), 1), (b"y".to_vec(), 1)]);
+    // Keys that agree in their heads, and zeros that look like the filling of short keys.
+    let mut same: Vec<Owned> = Vec::new();
+    for tail in 0..40_u8 {
+        same.push(put(&[b"prefix--eightchars".as_slice(), &[tail]].concat(), 5, &[tail; 200]));
+    }
+    same.push(put(b"q", SequenceNumber::MAX.0, b"newest"));
+    same.push(put(b"q", 0, b"oldest"));
+    same.push(put(b"q\0", 1, b""));
+    same.push(put(b"q\0\0", 1, b""));
+    check_against(&same, &[(b"prefix".to_vec(), 0), (b"r".to_vec(), 0), (b"".to_vec(), 0)]);
+}
+
+#[test]
+fn a_key_without_the_prefix_lies_before_or_after() {
+    let entries = [put(b"user:10", 4, b"a"), put(b"user:19", 4, b"b")];
+    let probes = [b"", &b"user:"[..], b"user:1", b"user;", b"a", b"z", b"user:0", b"user:2"];
+    check_against(&entries, &probes.map(|key| (key.to_vec(), 9)));
+    assert_eq!(Block::parse(&raw(&entries)).unwrap().prefix(), b"user:1");
+}
+
+#[test]
+fn the_bytes_are_the_documented_ones() {
+    let bytes = raw(&[
+        put(b"ka", 9, b"v"),
+        put(b"kb", 300, b""),
+        (b"kb".to_vec(), 8, EntryKind::Delete, Vec::new()),
+    ]);
+    let trailer = (300_u16 - 8) << 3 | 1;
+    let [low, high] = trailer.to_le_bytes();
+    let expected = [
+        &[3, 1, 8, 2, b'k'][..],
+        &[1, 1, 1 << 3 | 1, 0, b'a', b'v'],
+        &[1, 0, low, high, b'b'],
+        &[1, 0, 3, 0, b'b'],
+    ];
+    assert_eq!(bytes, expected.concat());
+}
+
+#[test]
+fn the_estimate_is_near_the_length() {
+    let mut builder = BlockBuilder::default();
+    for number in 0..50_u32 {
+        let key = format!("customer/00000000/{number:08}");
+        assert!(builder.raw_bytes_with(key.as_bytes(), 10) >= builder.raw_bytes_with(b"", 0));
+        let sequence = SequenceNumber(u64::from(number));
+        builder.add(Entry { key: key.as_bytes(), sequence, kind: EntryKind::Put, value: &[1; 10] });
+    }
+    let estimate = builder.raw_bytes_with(b"", 0);
+    let mut out = Vec::new();
+    builder.encode(&mut out);
+    assert!(estimate.abs_diff(out.len()) < 150, "{estimate} {}", out.len());
+}
+
+#[test]
+fn disorder_is_found() {
+    for entries in [
+        [put(b"b", 1, b""), put(b"a", 1, b"")],
+        [put(b"a", 1, b""), put(b"a", 1, b"")],
+        [put(b"a", 1, b""), put(b"a", 2, b"")],
+    ] {
+        let block = Block::parse(&raw(&entries)).unwrap();
+        assert!(block.check_order().is_err());
+        let _ = (block.get(b"a", SequenceNumber::MAX), block.get(b"b", SequenceNumber(1)));
+    }
+}
+
+#[test]
+fn blocks_that_break_an_invariant_are_refused() {
+    let good = raw(&[put(b"a", 1, b"x"), put(b"b", 1, b"y")]);
+    Block::parse(&good).unwrap();
+    let damaged = |index: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[index] = byte;
+        Block::parse(&bytes).is_err()
+    };
+    assert!(damaged(0, 0) && damaged(0, 1) && damaged(0, 3) && damaged(0, 200), "count");
+    assert!(damaged(1, 100), "prefix");
+    assert!(damaged(3, 0) && damaged(3, 9) && damaged(3, 255), "width");
+    assert!(damaged(6, 0) && damaged(6, EntryKind::RangeDelete as u8), "kind");
+    assert!(damaged(6, EntryKind::PutExpiring as u8), "expiry");
+    for end in 0..good.len() {
+        assert!(Block::parse(&good[..end]).is_err());
+    }
+    assert!(Block::parse(&[&good[..], &[0]].concat()).is_err());
+    // A sequence number beyond 56 bits.
+    let newest = raw(&[put(b"a", SequenceNumber::MAX.0, b"")]);
+    let mut beyond = newest.clone();
+    let trailer = beyond.len() - 1;
+    assert_eq!(beyond[trailer], 1);
+    Block::parse(&newest).unwrap();
+    beyond[trailer] |= 1 << 3;
+    assert!(Block::parse(&beyond).is_err());
+}
+
+#[test]
+fn too_long_keys_are_refused() {
+    let longest = raw(&[put(&vec![1; KEY_BYTES_MAX], 1, b"")]);
+    Block::parse(&longest).unwrap();
+    assert!(Block::parse(&raw(&[put(&vec![1; KEY_BYTES_MAX + 1], 1, b"")])).is_err());
+}
+
+fn entries() -> impl Strategy<Value = Vec<Owned>> {
+    let key = prop_oneof![
+        proptest::collection::vec(0_u8..3, 0..5),
+        proptest::collection::vec(0_u8..2, 8..12),
+        proptest::collection::vec(any::<u8>(), 0..20),
+    ];
+    let value = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 8..20),
+        proptest::collection::vec(any::<u8>(), 120..300),
+        proptest::collection::vec(any::<u8>(), 16_380..16_390),
+    ];
+    let sequence = prop_oneof![0_u64..10, 0..=SequenceNumber::MAX.0];
+    let entry = (key, sequence, 0..KINDS.len(), value)
+        .prop_map(|(key, sequence, kind, value)| (key, sequence, KINDS[kind], value));
+    (proptest::collection::vec(entry, 1..40), proptest::collection::vec(0_u8..3, 0..12)).prop_map(
+        |(mut entries, prefix)| {
+            for entry in &mut entries {
+                entry.0.splice(0..0, prefix.iter().copied());
+            }
+            entries
+                .sort_by(|a, b| compare((&a.0, SequenceNumber(a.1)), (&b.0, SequenceNumber(b.1))));
+            entries.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
+            entries
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_block_answers_as_the_list_of_its_entries(
+        entries in entries(),
+        probes in proptest::collection::vec(
+            (proptest::collection::vec(0_u8..3, 0..16), 0_u64..12), 0..20,
+        ),
+    ) {
+        check_against(&entries, &probes);
+    }
+
+    #[test]
+    fn damaged_blocks_are_refused_or_stay_in_bounds(
+        entries in entries(),
+        damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = raw(&entries);
+        for (at, byte) in damage {
+            let at = usize::from(at) % bytes.len().min(300);
+            bytes[at] = byte;
+        }
+        if let Ok(block) = Block::parse(&bytes) {
+            for index in 0..block.count() {
+                let (key, sequence, ..) = entry_of(&block, index);
+                let _ = block.get(&key, SequenceNumber(sequence));
+            }
+            let _ = block.check_order();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Slots, the hand, and the budget under concurrent readers.
+
+use super::*;
+
+fn cache(capacity: usize) -> (Arc<Budget>, Arc<Cache>) {
+    let budget = Arc::new(Budget::new(1 << 30));
+    (Arc::clone(&budget), Cache::new(budget, capacity))
+}
+
+fn held(value: u64) -> Arc<Held<u64>> {
+    Arc::new(Held::new(value, 1000 - size_of::<Held<u64>>() - HELD_OVERHEAD_BYTES))
+}
+
+#[test]
+fn a_value_is_found_until_its_table_is_dropped() {
+    let (budget, cache) = cache(10_000);
+    let slots = Slots::new(&cache, 3);
+    assert_eq!(slots.with(1, |value| *value), None);
+    slots.insert(1, &held(7));
+    assert_eq!(slots.with(1, |value| *value), Some(7));
+    assert_eq!(slots.get(1, CacheFill::Keep).map(|held| **held), Some(7));
+    assert_eq!(slots.get(0, CacheFill::Keep).map(|held| **held), None);
+    assert_eq!(budget.used(Part::Blocks), 1000);
+    let pinned = slots.get(1, CacheFill::Keep).unwrap();
+    drop(slots);
+    assert_eq!(budget.used(Part::Blocks), 0);
+    assert_eq!(**pinned, 7);
+    let stats = cache.stats();
+    assert_eq!((stats.hits, stats.misses, stats.insertions, stats.bytes), (3, 2, 1, 0));
+}
+
+#[test]
+fn the_first_value_in_a_slot_stays() {
+    let (budget, cache) = cache(10_000);
+    let slots = Slots::new(&cache, 1);
+    slots.insert(0, &held(1));
+    slots.insert(0, &held(2));
+    assert_eq!(slots.with(0, |value| *value), Some(1));
+    assert_eq!(budget.used(Part::Blocks), 1000);
+}
+
+#[test]
+fn the_hand_spares_values_that_were_used() {
+    let (_, cache) = cache(10_000);
+    let (left, right) = (Slots::new(&cache, 100), Slots::new(&cache, 70));
+    for index in 0..5 {
+        left.insert(index * 20, &held(1));
+        right.insert(index * 15, &held(2));
+    }
+    assert!(left.get(20, CacheFill::Keep).is_some() && right.get(60, CacheFill::Keep).is_some());
+    // Passing by is no use.
+    assert!(left.get(40, CacheFill::Pass).is_some());
+    // Eight more: the eight that were not used go.
+    for index in 0..8 {
+        right.insert(index + 1, &held(3));
+        // Fresh ones are used at once, so that the hand prefers the old.
+        assert!(right.get(index + 1, CacheFill::Keep).is_some());
+    }
+    assert!(left.get(20, CacheFill::Keep).is_some() && right.get(60, CacheFill::Keep).is_some());
+    let left_kept = (0..100).filter(|&index| left.get(index, CacheFill::Keep).is_some()).count();
+    assert_eq!(left_kept, 1);
+    assert_eq!(cache.stats().evictions, 8);
+    assert_eq!(cache.stats().bytes, 10_000);
+}
+
+#[test]
+fn what_is_larger_than_the_cache_is_not_kept() {
+    let (budget, cache) = cache(999);
+    let slots = Slots::new(&cache, 1);
+    slots.insert(0, &held(1));
+    assert!(slots.get(0, CacheFill::Keep).is_none());
+    assert_eq!(budget.used(Part::Blocks), 0);
+    cache.set_capacity(1000);
+    slots.insert(0, &held(1));
+    assert!(slots.get(0, CacheFill::Keep).is_some());
+    cache.set_capacity(0);
+    assert!(slots.get(0, CacheFill::Keep).is_none());
+    assert_eq!(budget.used(Part::Blocks), 0);
+}
+
+#[test]
+fn tables_that_come_and_go_leave_the_hand_in_place() {
+    let (budget, cache) = cache(5_000);
+    let mut tables: Vec<Slots<u64>> = Vec::new();
+    let mut state = 1_u64;
+    for round in 0..5_000_usize {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let pick = (state >> 33) as usize;
+        match pick % 7 {
+            0 => tables.push(Slots::new(&cache, 1 + pick % 130)),
+            1 if tables.len() > 3 => drop(tables.remove(pick / 7 % tables.len())),
+            _ => {
+                let Some(count) = tables.len().checked_sub(1) else { continue };
+                let slots = &tables[pick / 7 % (count + 1)];
+                let index = pick / 50 % slots.array.slots.len();
+                slots.insert(index, &held(round as u64));
+                // The insertion makes room, whatever was marked.
+                assert!(slots.get(index, CacheFill::Keep).is_some());
+            }
+        }
+        assert!(budget.used(Part::Blocks) <= 5_000);
+    }
+    assert!(cache.stats().evictions > 1000);
+    drop(tables);
+    assert_eq!(budget.used(Part::Blocks), 0);
+}
+
+#[test]
+fn the_cache_stays_within_its_capacity_under_concurrent_readers() {
+    let (budget, cache) = cache(20_000);
+    let tables: Vec<Slots<u64>> = (0..3).map(|_| Slots::new(&cache, 100)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (tables, budget) = (&tables, &budget);
+            scope.spawn(move || {
+                let mut state = thread + 1;
+                for _ in 0..20_000 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let (table, index) = ((state >> 33) % 3, (state >> 40) % 100);
+                    let slots = &tables[table as usize];
+                    let expected = table * 1000 + index;
+                    match slots.with(index as usize, |value| *value) {
+                        Some(found) => assert_eq!(found, expected),
+                        None => slots.insert(index as usize, &held(expected)),
+                    }
+                    assert!(budget.used(Part::Blocks) <= 20_000);
+                }
+            });
+        }
+    });
+    let stats = cache.stats();
+    assert!(stats.hits > 0 && stats.evictions > 0);
+    assert_eq!(stats.hits + stats.misses, 80_000);
+    // Every value that is in a slot can be evicted: none has lost its bit.
+    cache.set_capacity(0);
+    assert_eq!((cache.stats().bytes, budget.used(Part::Blocks)), (0, 0));
+    drop(tables);
+    assert_eq!(budget.used(Part::Blocks), 0);
+}

@@ -1,0 +1,161 @@
+//! Edits there and back, alone and in a manifest; cut off, changed, and made of anything.
+
+use super::*;
+use crate::summary::RangeEnd;
+use proptest::prelude::*;
+use siltdb_base::{id::TableUid, slice::Slice};
+
+fn table(file: u64) -> TableReference {
+    let range = KeyRange {
+        first: Slice::copy_from(b"a"),
+        last: Slice::copy_from(b"m"),
+        end: RangeEnd::Exclusive,
+    };
+    TableReference {
+        file: FileNumber(file),
+        offset: 1 << 20,
+        length: 4096,
+        summary: TableSummary {
+            uid: TableUid(u64::MAX),
+            range: range.clone(),
+            entries: 1,
+            point_tombstones: 2,
+            range_tombstones: 3,
+            merge_operands: 4,
+            sequence_min: SequenceNumber(5),
+            sequence_max: SequenceNumber::MAX,
+            expiry_min_ms: Some(7),
+            logical_bytes: 8,
+            file_bytes: 4096,
+        },
+        visible_to: Some(SequenceNumber::ZERO),
+        key_slice: Some(range),
+        global_sequence: Some(SequenceNumber::MAX),
+    }
+}
+
+fn every_change() -> Edit {
+    let plain =
+        TableReference { visible_to: None, key_slice: None, global_sequence: None, ..table(3) };
+    let id = FamilyId(u32::MAX);
+    let name = "n".repeat(FAMILY_NAME_BYTES_MAX);
+    Edit {
+        changes: vec![
+            Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN },
+            Change::CreateFamily { id, name: "ünïcode".to_owned(), options: vec![0; 300] },
+            Change::DropFamily { id: FamilyId(0) },
+            Change::RenameFamily { id, name },
+            Change::FamilyOptions { id, options: Vec::new() },
+            Change::AddTable { family: id, level: 0, table: plain },
+            Change::AddTable { family: id, level: LEVELS as u8 - 1, table: table(u64::MAX) },
+            Change::RemoveTable { family: id, level: 6, file: FileNumber(9), offset: u64::MAX },
+            Change::LogStart { segment: SegmentId(u64::MAX) },
+            Change::LogCut {
+                position: LogPosition { segment: SegmentId(7), offset: 1 << 34 },
+                next: SegmentId(9),
+                bytes: 77,
+            },
+            Change::NextFile(FileNumber(12)),
+            Change::NextFamily(FamilyId(13)),
+            Change::LastSequence(SequenceNumber::MAX),
+        ],
+    }
+}
+
+fn encoded(edit: &Edit) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    edit.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn every_change_round_trips() {
+    let edit = every_change();
+    assert_eq!(Edit::decode(&encoded(&edit)).unwrap(), edit);
+    assert_eq!(Edit::decode_snapshot(&encoded(&edit)).unwrap(), edit);
+    assert_eq!(Edit::decode(b"").unwrap(), Edit::default());
+}
+
+#[test]
+fn a_truncation_is_refused_or_is_a_prefix_of_the_changes() {
+    let edit = every_change();
+    let bytes = encoded(&edit);
+    let mut whole = 0;
+    for end in 0..bytes.len() {
+        match Edit::decode(&bytes[..end]) {
+            Ok(prefix) => {
+                assert_eq!(prefix.changes[..], edit.changes[..whole]);
+                whole += 1;
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption),
+        }
+    }
+    assert_eq!(whole, edit.changes.len());
+}
+
+#[test]
+fn what_a_newer_build_wrote_is_refused_by_name() {
+    for tag in (13..=u8::MAX).chain([0]) {
+        let error = Edit::decode(&[10, 1, tag, 0, 0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+    let version = Change::Format { version: FORMAT_VERSION + 1, features: 0 };
+    let features = Change::Format { version: FORMAT_VERSION, features: 1 << 63 };
+    for (change, found) in [(version, "found=2"), (features, "found=0x8000000000000000")] {
+        let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(found), "{error}");
+    }
+}
+
+#[test]
+fn a_manifest_must_begin_with_its_format() {
+    for changes in [vec![], vec![Change::NextFile(FileNumber(1))]] {
+        let error = Edit::decode_snapshot(&encoded(&Edit { changes })).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+}
+
+#[test]
+fn fields_out_of_range_are_refused() {
+    let name = "n".repeat(FAMILY_NAME_BYTES_MAX + 1);
+    let level = LEVELS as u8;
+    let (family, file) = (FamilyId(1), FileNumber(2));
+    let beyond = TableReference { offset: u64::MAX - 4095, ..table(1) };
+    for change in [
+        Change::RenameFamily { id: family, name },
+        Change::RemoveTable { family, level, file, offset: 0 },
+        Change::AddTable { family, level, table: table(1) },
+        Change::AddTable { family, level: 0, table: beyond },
+        Change::LastSequence(SequenceNumber::MAX.next()),
+    ] {
+        let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+    let not_utf8 = [4, 1, 2, 0xff, 0xfe];
+    assert_eq!(Edit::decode(&not_utf8).unwrap_err().kind(), ErrorKind::Corruption);
+    let too_long_a_length = [5, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+    assert_eq!(Edit::decode(&too_long_a_length).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_and_what_is_read_is_written_the_same(
+        bytes in proptest::collection::vec(prop_oneof![0..14_u8, any::<u8>()], 0..200),
+    ) {
+        if let Ok(edit) = Edit::decode(&bytes) {
+            prop_assert!(edit.changes.len() <= bytes.len());
+            prop_assert_eq!(Edit::decode(&encoded(&edit)).unwrap(), edit);
+        }
+    }
+
+    #[test]
+    fn no_changed_byte_panics(index in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut bytes = encoded(&every_change());
+        let index = index.index(bytes.len());
+        bytes[index] = byte;
+        if let Ok(edit) = Edit::decode(&bytes) {
+            prop_assert_eq!(Edit::decode(&encoded(&edit)).unwrap(), edit);
+        }
+    }
+}

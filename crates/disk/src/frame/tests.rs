@@ -1,0 +1,86 @@
+//! Frames at their place and elsewhere, whole and damaged.
+
+use super::*;
+use crate::options::Compression;
+use proptest::prelude::*;
+
+const HERE: Place = Place { table: TableUid(0x1234_5678_9abc_def0), offset: 4096 };
+
+fn sealed(compression: Compression, raw: &[u8]) -> Vec<u8> {
+    let mut out = vec![1, 2, 3];
+    seal(FrameKind::Data, HERE, raw, &mut Compressor::new(compression), &mut out);
+    out.split_off(3)
+}
+
+fn opened(bytes: &[u8], kind: FrameKind, place: Place) -> Result<Vec<u8>> {
+    Ok(Frame::open(bytes, kind, place)?.decode(&mut Vec::new())?.to_vec())
+}
+
+#[test]
+fn a_frame_opens_where_it_was_written_and_nowhere_else() {
+    for raw in [&[][..], b"x", &[5; 5000]] {
+        for compression in [Compression::None, Compression::Lz4] {
+            let frame = sealed(compression, raw);
+            assert_eq!(opened(&frame, FrameKind::Data, HERE).unwrap(), raw);
+            assert!(opened(&frame, FrameKind::Index, HERE).is_err());
+            let offset = Place { offset: HERE.offset + 1, ..HERE };
+            let table = Place { table: TableUid(7), ..HERE };
+            for elsewhere in [offset, table] {
+                assert!(opened(&frame, FrameKind::Data, elsewhere).is_err());
+                let mut moved = frame.clone();
+                reseal(&mut moved, HERE, elsewhere);
+                assert_eq!(opened(&moved, FrameKind::Data, elsewhere).unwrap(), raw);
+                assert!(opened(&moved, FrameKind::Data, HERE).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_truncation_and_extension_is_noticed() {
+    let raw: Vec<u8> = (0..600_u32).flat_map(|index| (index / 9).to_le_bytes()).collect();
+    for compression in [Compression::None, Compression::Lz4] {
+        let frame = sealed(compression, &raw);
+        for bit in 0..frame.len() * 8 {
+            let mut damaged = frame.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(opened(&damaged, FrameKind::Data, HERE).is_err(), "bit {bit}");
+        }
+        for end in 0..frame.len() {
+            assert!(opened(&frame[..end], FrameKind::Data, HERE).is_err(), "end {end}");
+        }
+        let mut longer = frame.clone();
+        longer.push(0);
+        assert!(opened(&longer, FrameKind::Data, HERE).is_err());
+    }
+}
+
+#[test]
+fn the_bytes_are_the_documented_ones() {
+    let place = Place { table: TableUid(1), offset: 0 };
+    let mut frame = Vec::new();
+    seal(FrameKind::Filter, place, b"abc", &mut Compressor::new(Compression::None), &mut frame);
+    assert_eq!(frame[..7], [3, 0, 3, 3, b'a', b'b', b'c']);
+    let checksum = crc32c(&frame[..7]).wrapping_add(mix(place));
+    assert_eq!(frame[7..], checksum.to_le_bytes());
+    // splitmix64's first output for the state 1, without its increment.
+    assert_eq!(mix(place), 0x5692_161d);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_with_a_good_checksum_open_or_fail(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0_u8..7, codec in 0_u8..3,
+    ) {
+        if let [first, second, ..] = &mut bytes[..] {
+            (*first, *second) = (kind, codec);
+        }
+        let checksum = crc32c(&bytes).wrapping_add(mix(HERE));
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        for kind in [FrameKind::Data, FrameKind::Properties] {
+            if let Ok(raw) = opened(&bytes, kind, HERE) {
+                prop_assert!(raw.len() <= 255 * bytes.len() + 64);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A record's header: where it lies, what it carries, and how far the log was durable.
+//!
+//! It does not read or write files.
+//!
+//! ```text
+//!  0 | header checksum u32 le: CRC-32C of the 44 bytes that follow      |
+//!  4 | payload checksum u32 le: CRC-32C of the payload                  |
+//!  8 | segment u64 le                                                   |
+//! 16 | offset / 8 u32 le: where in the segment this header begins       |
+//! 20 | payload length u32 le                                            |
+//! 24 | kind u8                                                          |
+//! 25 | first sequence number u56 le                                     |
+//! 32 | count u32 le: sequence numbers the record takes                  |
+//! 36 | synced offset / 8 u32 le                                         |
+//! 40 | synced segment u64 le                                            |
+//! 48 | payload, then zeros up to a multiple of 8                        |
+//! ```
+//!
+//! Zeros are no header: their checksum is not zero, and neither is a kind.
+
+use siltdb_base::{
+    checksum::crc32c,
+    error::{Error, ErrorKind, Result},
+    id::{SegmentId, SequenceNumber},
+};
+use std::fmt;
+
+/// Length of a record's header, in bytes.
+pub const RECORD_HEADER_BYTES: usize = 48;
+
+/// Records and synced positions lie at multiples of this, in bytes.
+pub const RECORD_ALIGNMENT: u64 = 8;
+
+/// Longest segment, in bytes: offsets are stored in units of [`RECORD_ALIGNMENT`] as 32 bits.
+pub const SEGMENT_BYTES_MAX: u64 = (1 << 32) * RECORD_ALIGNMENT;
+
+/// The bytes a record takes in its segment: header, payload and what fills up to 8.
+#[inline]
+#[must_use]
+pub const fn record_bytes(payload_bytes: usize) -> u64 {
+    (RECORD_HEADER_BYTES as u64 + payload_bytes as u64).next_multiple_of(RECORD_ALIGNMENT)
+}
+
+/// A place in the log. Positions order as the bytes were reserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogPosition {
+    /// The segment.
+    pub segment: SegmentId,
+    /// The offset in it, in bytes.
+    pub offset: u64,
+}
+
+impl LogPosition {
+    /// Precedes every record: as a synced position it says that nothing is known to be durable.
+    pub const ZERO: Self = Self { segment: SegmentId(0), offset: 0 };
+}
+
+impl fmt::Display for LogPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.segment, self.offset)
+    }
+}
+
+/// What a record carries. The numbers lie on disk.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// A write batch; `count` is its number of operations.
+    Batch = 1,
+    /// An edit of the manifest; `count` is 1.
+    Edit = 2,
+    /// Nothing: `count` sequence numbers were given to operations that are not in the log.
+    Skip = 3,
+    /// Nothing: the log was closed here. `count` is 0.
+    End = 4,
+}
+
+impl RecordKind {
+    fn from_u8(number: u8) -> Result<Self> {
+        Ok(match number {
+            1 => Self::Batch,
+            2 => Self::Edit,
+            3 => Self::Skip,
+            4 => Self::End,
+            _ => {
+                return Err(Error::new(ErrorKind::Unsupported, "unknown kind of log record")
+                    .with_mismatch("1..=4", number));
+            }
+        })
+    }
+}
+
+/// What the writer says of a record; the rest of its header follows from place and payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// The sequence number of the first operation, or the one that the next operation will have.
+    pub first_sequence: SequenceNumber,
+    /// How many sequence numbers the record takes.
+    pub count: u32,
+    /// What it carries.
+    pub kind: RecordKind,
+    /// Everything before this position was durable when the record was filled.
+    pub synced: LogPosition,
+}
+
+impl RecordHeader {
+    /// The sequence number with which the next record begins.
+    #[inline]
+    #[must_use]
+    pub fn next_sequence(&self) -> SequenceNumber {
+        SequenceNumber(self.first_sequence.0 + u64::from(self.count))
+    }
+}
+
+/// A header together with what follows from place and payload: all that is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedHeader {
+    /// Where the record begins.
+    pub at: LogPosition,
+    /// What the writer said.
+    pub header: RecordHeader,
+    /// Length of the payload, in bytes.
+    pub payload_bytes: u32,
+    /// CRC-32C of the payload.
+    pub payload_checksum: u32,
+}
+
+impl PlacedHeader {
+    /// The header as it lies on disk.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if a position is no multiple of 8 or beyond [`SEGMENT_BYTES_MAX`].
+    #[inline]
+    pub fn encode(&self) -> Result<[u8; RECORD_HEADER_BYTES]> {
+        let Self { at, header, .. } = self;
+        debug_assert!(is_plausible(self), "a record that would not be read back: {self:?}");
+        let kind_and_sequence = header.first_sequence.0 << 8 | header.kind as u64;
+        let mut out = [0; RECORD_HEADER_BYTES];
+        out[4..8].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        out[8..16].copy_from_slice(&at.segment.0.to_le_bytes());
+        out[16..20].copy_from_slice(&encode_offset(at.offset)?.to_le_bytes());
+        out[20..24].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        out[24..32].copy_from_slice(&kind_and_sequence.to_le_bytes());
+        out[32..36].copy_from_slice(&header.count.to_le_bytes());
+        out[36..40].copy_from_slice(&encode_offset(header.synced.offset)?.to_le_bytes());
+        out[40..48].copy_from_slice(&header.synced.segment.0.to_le_bytes());
+        let checksum = crc32c(&out[4..]);
+        out[..4].copy_from_slice(&checksum.to_le_bytes());
+        Ok(out)
+    }
+
+    /// Reads the header of a record that begins at `offset` of its file; `None` if `bytes` are not
+    /// such a header, whatever else they are.
+    ///
+    /// # Errors
+    /// `Unsupported`, if they are one of a kind this build does not know.
+    #[inline]
+    pub fn decode(bytes: &[u8; RECORD_HEADER_BYTES], offset: u64) -> Result<Option<Self>> {
+        if decode_offset(field(bytes, 16)) != offset || crc32c(&bytes[4..]) != field(bytes, 0) {
+            return Ok(None);
+        }
+        let kind_and_sequence = wide_field(bytes, 24);
+        let placed = Self {
+            at: LogPosition { segment: SegmentId(wide_field(bytes, 8)), offset },
+            header: RecordHeader {
+                first_sequence: SequenceNumber(kind_and_sequence >> 8),
+                count: field(bytes, 32),
+                kind: RecordKind::from_u8(kind_and_sequence as u8)?,
+                synced: LogPosition {
+                    segment: SegmentId(wide_field(bytes, 40)),
+                    offset: decode_offset(field(bytes, 36)),
+                },
+            },
+            payload_bytes: field(bytes, 20),
+            payload_checksum: field(bytes, 4),
+        };
+        Ok(is_plausible(&placed).then_some(placed))
+    }
+
+    /// The bytes the record takes in its segment.
+    #[inline]
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        record_bytes(self.payload_bytes as usize)
+    }
+
+    /// Where the record after this one begins.
+    #[inline]
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.at.offset + self.record_bytes()
+    }
+}
+
+/// Whether a header says nothing that a writer cannot have meant.
+fn is_plausible(placed: &PlacedHeader) -> bool {
+    let header = &placed.header;
+    placed.at.segment != SegmentId(0)
+        && header.synced <= placed.at
+        && (header.synced == LogPosition::ZERO || header.synced.offset > 0)
+        && header.next_sequence() <= SequenceNumber::MAX.next()
+}
+
+/// An offset in units of [`RECORD_ALIGNMENT`].
+#[inline]
+pub(super) fn encode_offset(offset: u64) -> Result<u32> {
+    if !offset.is_multiple_of(RECORD_ALIGNMENT) {
+        return Err(Error::invalid("log offset is no multiple of 8").with_offset(offset));
+    }
+    u32::try_from(offset / RECORD_ALIGNMENT).map_err(|_| {
+        Error::invalid("log segment is too long")
+            .with_mismatch(format_args!("at most {SEGMENT_BYTES_MAX}"), offset)
+    })
+}
+
+/// The offset that [`encode_offset`] encoded, in bytes.
+#[inline]
+pub(super) fn decode_offset(units: u32) -> u64 {
+    u64::from(units) * RECORD_ALIGNMENT
+}
+
+/// The 4 bytes at a fixed place of a fixed header.
+#[inline]
+pub(super) fn field<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("the slice has 4 bytes"))
+}
+
+/// The 8 bytes at a fixed place of a fixed header.
+#[inline]
+pub(super) fn wide_field<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("the slice has 8 bytes"))
+}

@@ -1,0 +1,6 @@
+//! The log as a whole: written by a small model of the engine, damaged, and recovered.
+
+mod codec;
+mod crash;
+mod damage;
+mod model;

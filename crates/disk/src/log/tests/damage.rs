@@ -1,0 +1,390 @@
+//! What recovery does with each way in which a log can be wrong.
+
+use super::model::{Writer, from_first, recovered, segment_files, small_log};
+use crate::log::{
+    read::Stop,
+    record::{LogPosition, RecordKind},
+    recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind},
+    id::SegmentId,
+};
+
+fn position(segment: u64, offset: u64) -> LogPosition {
+    LogPosition { segment: SegmentId(segment), offset }
+}
+
+fn point_in_time(first: u64) -> RecoveryOptions {
+    RecoveryOptions { mode: RecoveryMode::PointInTime, ..from_first(first) }
+}
+
+#[test]
+fn an_unharmed_log_is_delivered_whole() {
+    let writer = small_log();
+    let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+    assert_eq!(payloads, writer.payloads);
+    assert_eq!((report.end, report.cut), (writer.position, None));
+    assert_eq!(report.ending, Ending::Open);
+    assert_eq!(report.next_sequence.unwrap().0, writer.sequence);
+    assert_eq!(report.highest_segment, SegmentId(3));
+    assert_eq!(report.synced, writer.synced);
+    let segments: Vec<_> = report.segments.iter().map(|segment| segment.header.id.0).collect();
+    assert_eq!(segments, [1, 2, 3]);
+    // Slots have no order: the files may come in any.
+    let shuffled = [2, 0, 1].map(|index| writer.files[index].clone());
+    assert_eq!(recovered(&shuffled, &from_first(1)).unwrap().0, writer.payloads);
+    // Retired segments are not looked at.
+    let (payloads, _) = recovered(&writer.files, &from_first(2)).unwrap();
+    assert_eq!(payloads, writer.payloads[3..]);
+}
+
+#[test]
+fn no_files_are_an_empty_log() {
+    let (payloads, report) = recovered(&[], &from_first(5)).unwrap();
+    assert!(payloads.is_empty());
+    assert_eq!((report.end, report.cut, report.next_sequence), (position(5, 0), None, None));
+}
+
+#[test]
+fn a_log_that_the_manifest_knows_to_be_durable_must_be_there() {
+    let options = RecoveryOptions { synced: position(5, 64), ..from_first(5) };
+    let error = recovered(&[], &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("the manifest"), "{error}");
+}
+
+/// Each truncation of one file gives a prefix of the records that ends at or behind the synced
+/// position, or a corruption error; and always the latter if synced records are gone.
+#[test]
+fn every_truncation_gives_an_error_or_a_prefix() {
+    let writer = small_log();
+    for slot in 0..writer.files.len() {
+        for length in 0..writer.files[slot].len() {
+            let mut files = writer.files.clone();
+            files[slot].truncate(length);
+            match recovered(&files, &from_first(1)) {
+                Ok((payloads, report)) => {
+                    assert!(payloads.len() >= writer.synced_payloads, "file {slot} at {length}");
+                    assert_eq!(payloads, writer.payloads[..payloads.len()]);
+                    let lost = payloads.len() < writer.payloads.len();
+                    assert!(slot == 2 || !lost || report.cut.is_some());
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption);
+                    assert!(error.file().is_some() && error.offset().is_some());
+                    let kept = writer.places.iter().take(writer.synced_payloads);
+                    let gone = |&(at, end): &(LogPosition, u64)| {
+                        at.segment.0 == slot as u64 + 1 && end > length as u64
+                    };
+                    assert!(kept.into_iter().any(gone), "file {slot} at {length}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Each flipped bit of an open log gives a prefix that holds everything synced, or an error.
+#[test]
+fn every_flipped_bit_of_an_open_log_gives_an_error_or_a_prefix() {
+    let writer = small_log();
+    let (mut errors, mut prefixes) = (0, 0);
+    for slot in 0..writer.files.len() {
+        for bit in 0..8 * writer.files[slot].len() {
+            let mut files = writer.files.clone();
+            files[slot][bit / 8] ^= 1 << (bit % 8);
+            match recovered(&files, &from_first(1)) {
+                Ok((payloads, _)) => {
+                    assert!(payloads.len() >= writer.synced_payloads, "file {slot}, bit {bit}");
+                    assert_eq!(payloads, writer.payloads[..payloads.len()]);
+                    prefixes += usize::from(payloads.len() < writer.payloads.len());
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption);
+                    errors += 1;
+                }
+            }
+        }
+    }
+    assert!(errors > 0 && prefixes > 0, "both must happen: {errors} errors, {prefixes} prefixes");
+}
+
+/// Each flipped bit of a closed log is an error, except where it harms nothing: in what fills up
+/// to 8, behind the end, and in the `End` record itself.
+#[test]
+fn every_flipped_bit_of_a_closed_log_is_an_error_or_harmless() {
+    let mut writer = small_log();
+    let end_record = writer.position;
+    writer.close();
+    let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+    assert_eq!((payloads, report.ending), (writer.payloads.clone(), Ending::Closed));
+    for slot in 0..writer.files.len() {
+        for bit in 0..8 * writer.files[slot].len() {
+            let mut files = writer.files.clone();
+            let at = bit / 8;
+            files[slot][at] ^= 1 << (bit % 8);
+            let place = position(slot as u64 + 1, at as u64);
+            let mut records = writer.places.iter().zip(&writer.payloads);
+            let covered = at < 64
+                || records.any(|(&(begin, _), payload)| {
+                    begin.segment == place.segment
+                        && (begin.offset..begin.offset + 48 + payload.len() as u64)
+                            .contains(&place.offset)
+                });
+            match recovered(&files, &from_first(1)) {
+                Err(error) => {
+                    assert!(covered, "file {slot}, bit {bit}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::Corruption);
+                }
+                Ok((payloads, report)) => {
+                    assert!(!covered, "file {slot}, bit {bit} went unnoticed");
+                    assert_eq!(payloads, writer.payloads);
+                    let in_end = place >= end_record && place < writer.position;
+                    assert_eq!(report.ending == Ending::Open, in_end);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_names_file_and_offset_and_is_passed_only_on_request() {
+    let mut writer = small_log();
+    writer.close();
+    let (at, _) = writer.places[4];
+    writer.files[1][at.offset as usize + 50] ^= 1;
+    let error = recovered(&writer.files, &from_first(1)).unwrap_err();
+    assert_eq!((error.file(), error.offset()), (Some("000001.log"), Some(at.offset)));
+    assert!(error.hint().is_some());
+    let (payloads, report) = recovered(&writer.files, &point_in_time(1)).unwrap();
+    assert_eq!(payloads, writer.payloads[..4]);
+    let cut = report.cut.unwrap();
+    assert_eq!((cut.at, cut.kind, cut.stop), (at, CutKind::Damage, Stop::BadPayload));
+    assert!(cut.bytes > 0);
+    assert_eq!(report.highest_segment, SegmentId(3));
+}
+
+#[test]
+fn a_tail_torn_at_any_sector_is_cut() {
+    let mut writer = Writer::new(1, vec![0; 8192]);
+    writer.append_numbered(700);
+    writer.sync();
+    for length in [100, 1500, 30, 900, 8, 8, 2000] {
+        writer.append_numbered(length);
+    }
+    let zeros = vec![0; 512];
+    let garbage = vec![0x5a; 512];
+    for sector in 2..16 {
+        for lost in [&zeros, &garbage] {
+            let mut files = writer.files.clone();
+            let torn = sector * 512;
+            files[0][torn..torn + 512].copy_from_slice(lost);
+            let (payloads, report) = recovered(&files, &from_first(1)).unwrap();
+            let used = |end: u64| end as usize <= torn;
+            let whole = writer.places.iter().filter(|&&(_, end)| used(end)).count();
+            // A sector may hold nothing of a record but what fills it up to 8.
+            assert!(payloads.len() >= whole && payloads == writer.payloads[..payloads.len()]);
+            if torn < writer.position.offset as usize - 8 {
+                assert_eq!(payloads.len(), whole);
+                assert_eq!(report.end.offset, writer.places[whole].0.offset);
+            }
+        }
+    }
+}
+
+#[test]
+fn stale_records_of_a_recycled_segment_are_not_replayed() {
+    // The same lengths and the same sequence numbers: only the segment's id tells them apart.
+    let mut old = Writer::new(1, vec![0; 4096]);
+    for _ in 0..10 {
+        old.append_numbered(100);
+    }
+    let mut recycled = Writer::new(2, old.files[0].clone());
+    for _ in 0..3 {
+        recycled.append_numbered(100);
+    }
+    let (payloads, report) = recovered(&recycled.files, &from_first(2)).unwrap();
+    assert_eq!(payloads, recycled.payloads);
+    assert_eq!((report.end, report.cut), (recycled.position, None));
+}
+
+#[test]
+fn stale_bytes_do_not_hide_what_was_synced_behind_them() {
+    let mut old = Writer::new(1, vec![0; 4096]);
+    old.append_numbered(3000);
+    let stale = old.files[0].clone();
+    let mut writer = Writer::new(2, stale.clone());
+    for _ in 0..5 {
+        writer.append_numbered(200);
+    }
+    writer.sync();
+    writer.append_numbered(200);
+    // The first sectors are those of the old segment again, its header included.
+    writer.files[0][64..1024].copy_from_slice(&stale[64..1024]);
+    let error = recovered(&writer.files, &from_first(2)).unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(64)));
+}
+
+#[test]
+fn a_lost_tail_takes_the_segments_behind_it() {
+    let mut writer = Writer::new(1, vec![0; 1024]);
+    for _ in 0..4 {
+        writer.append_numbered(100);
+    }
+    writer.begin(2, vec![0; 1024]);
+    writer.append_numbered(100);
+    let (at, _) = writer.places[3];
+    // Wholly gone, as if the segment had ended one record earlier.
+    writer.files[0][at.offset as usize..].fill(0);
+    let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+    assert_eq!(payloads, writer.payloads[..3]);
+    let cut = report.cut.unwrap();
+    assert_eq!((cut.at, cut.kind, cut.stop), (at, CutKind::LostTail, Stop::NoHeader));
+    assert_eq!(cut.bytes, 64 + 152);
+    assert_eq!(report.segments.len(), 1);
+}
+
+#[test]
+fn a_lost_middle_segment_is_a_cut_or_damage() {
+    let mut writer = Writer::new(1, vec![0; 512]);
+    for segment in 2..=4 {
+        writer.append_numbered(100);
+        writer.begin(segment, vec![0; 512]);
+    }
+    writer.append_numbered(100);
+    let mut files = writer.files.clone();
+    files.remove(1);
+    let (payloads, report) = recovered(&files, &from_first(1)).unwrap();
+    assert_eq!(payloads, writer.payloads[..1]);
+    assert_eq!(report.cut.unwrap().at, position(1, 64 + 152));
+    writer.sync();
+    writer.append_numbered(100);
+    for lost in 0..4 {
+        let mut files = writer.files.clone();
+        files.remove(lost);
+        let result = recovered(&files, &from_first(1));
+        // The last segment alone knows that it was synced: without it there is nothing to miss.
+        assert_eq!(result.is_ok(), lost == 3, "segment {}", lost + 1);
+        let (payloads, _) = recovered(&files, &point_in_time(1)).unwrap();
+        assert_eq!(payloads, writer.payloads[..lost]);
+    }
+}
+
+#[test]
+fn a_synced_segment_without_its_header_is_damage() {
+    let mut writer = small_log();
+    writer.sync();
+    writer.append_numbered(8);
+    let mut files = writer.files.clone();
+    files[2][..64].fill(0);
+    let error = recovered(&files, &from_first(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("000002.log says"), "{error}");
+}
+
+#[test]
+fn two_files_of_one_segment_are_refused() {
+    let writer = small_log();
+    let mut files = writer.files.clone();
+    files.push(files[1].clone());
+    let error = recovered(&files, &from_first(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("000001.log"), "{error}");
+    assert!(recovered(&files, &from_first(3)).is_ok(), "a retired one may be there twice");
+}
+
+#[test]
+fn a_gap_in_the_sequence_numbers_ends_the_log() {
+    let mut writer = Writer::new(1, vec![0; 1024]);
+    writer.append_numbered(10);
+    writer.sequence += 1;
+    writer.append_numbered(10);
+    let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+    assert_eq!(payloads.len(), 1);
+    assert_eq!(report.cut.unwrap().stop, Stop::SequenceGap);
+    // A `Skip` record closes the gap.
+    let mut writer = Writer::new(1, vec![0; 1024]);
+    writer.append_numbered(10);
+    writer.append_kind(RecordKind::Skip, 1, b"");
+    writer.append_numbered(10);
+    let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+    assert_eq!((payloads.len(), report.cut), (3, None));
+    // Nor does a segment follow that begins with another number.
+    writer.sequence += 1;
+    writer.begin(2, vec![0; 1024]);
+    writer.append_numbered(10);
+    assert_eq!(recovered(&writer.files, &from_first(1)).unwrap().0.len(), 3);
+}
+
+#[test]
+fn a_known_cut_ends_its_segment_and_hides_what_it_cut_off() {
+    let mut writer = Writer::new(1, vec![0; 1024]);
+    for _ in 0..4 {
+        writer.append_numbered(100);
+    }
+    writer.begin(2, vec![0; 1024]);
+    writer.append_numbered(100);
+    writer.sync();
+    writer.append_numbered(100);
+    let (at, _) = writer.places[2];
+    let whole = writer.files.clone();
+    writer.files[0][at.offset as usize + 60] ^= 1;
+    let cut = recovered(&writer.files, &point_in_time(1)).unwrap().1.cut.unwrap();
+    assert_eq!(cut.at, at);
+
+    let known_cuts = vec![KnownCut { at, next: SegmentId(3) }];
+    let options = RecoveryOptions { known_cuts, ..from_first(1) };
+    // The cut holds also when the damage was but a failed read, and before segment 3 exists.
+    for files in [&writer.files, &whole] {
+        let (payloads, report) = recovered(files, &options).unwrap();
+        assert_eq!(payloads, writer.payloads[..2]);
+        assert_eq!((report.end, report.cut), (at, None));
+        assert_eq!(report.highest_segment, SegmentId(2));
+    }
+    let mut after = Writer::new(1, vec![0; 1024]);
+    after.append_numbered(100);
+    after.append_numbered(100);
+    after.begin(3, vec![0; 1024]);
+    after.append_numbered(100);
+    after.sync();
+    after.append_numbered(100);
+    for mut files in [writer.files, whole] {
+        files.push(after.files[1].clone());
+        let (payloads, report) = recovered(&files, &options).unwrap();
+        assert_eq!(payloads, after.payloads);
+        assert_eq!((report.end, report.cut), (after.position, None));
+    }
+}
+
+#[test]
+fn nothing_follows_an_end_record() {
+    let mut writer = Writer::new(1, vec![0; 1024]);
+    writer.append_numbered(10);
+    writer.close();
+    let (end, closed) = (writer.position, writer.files.clone());
+    writer.append_numbered(10);
+    let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+    assert_eq!((payloads.len(), report.end), (1, end));
+    assert_eq!((report.ending, report.cut.unwrap().bytes), (Ending::Open, 64));
+    // A new segment does, after a reopening.
+    let mut reopened = Writer { files: closed, position: end, ..writer };
+    reopened.sequence =
+        recovered(&reopened.files, &from_first(1)).unwrap().1.next_sequence.unwrap().0;
+    reopened.begin(2, vec![0; 512]);
+    reopened.append_numbered(20);
+    let (payloads, report) = recovered(&reopened.files, &from_first(1)).unwrap();
+    assert_eq!((payloads.len(), report.cut, report.ending), (2, None, Ending::Open));
+}
+
+#[test]
+fn what_the_receiver_refuses_is_reported_with_its_place() {
+    let writer = small_log();
+    let mut count = 0;
+    let error = recover(&segment_files(&writer.files), &from_first(1), &mut |_| {
+        count += 1;
+        if count == 5 { Err(Error::corruption("bad batch")) } else { Ok(()) }
+    })
+    .unwrap_err();
+    let (at, _) = writer.places[4];
+    assert_eq!((error.file(), error.offset()), (Some("000001.log"), Some(at.offset)));
+}

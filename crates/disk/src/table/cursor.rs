@@ -1,0 +1,200 @@
+//! Walks the point entries of a table, block by block.
+//!
+//! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
+
+use super::reader::Table;
+use crate::{
+    block::{Block, Located},
+    cache::{CacheFill, Held},
+};
+use siltdb_base::{
+    cursor::{Cursor, Span, SpanContent},
+    error::Result,
+    id::SequenceNumber,
+    key::Entry,
+};
+use std::sync::Arc;
+
+/// A position among the point entries of a table. Holds the table and one block.
+///
+/// # Invariants
+/// 1. `located` is an entry of `block`, at `entry_index`, and `key` its key.
+/// 2. If there is a block, it is the one at `block_index`, and `key` begins with its prefix.
+#[derive(Debug)]
+pub struct TableCursor {
+    table: Arc<Table>,
+    fill: CacheFill,
+    block: Option<Arc<Held<Block>>>,
+    block_index: usize,
+    entry_index: usize,
+    located: Option<Located>,
+    key: Vec<u8>,
+}
+
+impl Table {
+    /// A cursor that stands nowhere yet.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: CacheFill) -> TableCursor {
+        TableCursor {
+            table: Arc::clone(self),
+            fill,
+            block: None,
+            block_index: 0,
+            entry_index: 0,
+            located: None,
+            key: Vec::new(),
+        }
+    }
+}
+
+/// An end of a block.
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
+impl TableCursor {
+    /// Leaves the entries; the block stays, for the case that the next seek leads to it.
+    fn leave(&mut self) {
+        self.located = None;
+    }
+
+    /// Makes the block at `index` the cursor's; it stands on no entry.
+    fn enter(&mut self, index: usize) -> Result<()> {
+        self.located = None;
+        if self.block.is_some() && self.block_index == index {
+            return Ok(());
+        }
+        self.block = None;
+        let block = self.table.block(index, self.fill)?;
+        self.key.clear();
+        self.key.extend_from_slice(block.prefix());
+        self.block = Some(block);
+        self.block_index = index;
+        Ok(())
+    }
+
+    fn enter_at(&mut self, index: usize, end: End) -> Result<()> {
+        self.enter(index)?;
+        self.stand_at(match end {
+            End::First => 0,
+            End::Last => self.block.as_ref().map_or(0, |block| block.count() - 1),
+        });
+        Ok(())
+    }
+
+    /// Stands on an entry of the block; nowhere, if it has not so many.
+    #[inline]
+    fn stand_at(&mut self, index: usize) {
+        let Some(block) = self.block.as_ref().filter(|block| index < block.count()) else {
+            self.located = None;
+            return;
+        };
+        let located = block.locate(index);
+        self.key.truncate(block.prefix().len());
+        self.key.extend_from_slice(block.suffix_at(&located));
+        self.entry_index = index;
+        self.located = Some(located);
+    }
+}
+
+impl Cursor for TableCursor {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (located, block) = (self.located.as_ref()?, self.block.as_ref()?);
+        Some(Entry {
+            key: &self.key,
+            sequence: located.sequence,
+            kind: located.kind,
+            value: block.value_at(located),
+        })
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match self.table.block_count() {
+            0 => {
+                self.leave();
+                Ok(())
+            }
+            _ => self.enter_at(0, End::First),
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self.table.block_count().checked_sub(1) {
+            None => {
+                self.leave();
+                Ok(())
+            }
+            Some(last) => self.enter_at(last, End::Last),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let Some(index) = self.table.contents.index.find(key, sequence) else {
+            self.leave();
+            return Ok(());
+        };
+        self.enter(index)?;
+        let entry = self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence));
+        // The last entry of the block is at or after the key, so this is an entry of the block.
+        self.stand_at(entry);
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let Some(index) = self.table.contents.index.find(key, sequence) else {
+            return self.seek_to_last();
+        };
+        self.enter(index)?;
+        let entry = self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence));
+        match (entry.checked_sub(1), index.checked_sub(1)) {
+            (Some(entry), _) => self.stand_at(entry),
+            (None, Some(before)) => self.enter_at(before, End::Last)?,
+            (None, None) => self.leave(),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.located.is_none() {
+            return Ok(());
+        }
+        self.stand_at(self.entry_index + 1);
+        if self.located.is_none() && self.block_index + 1 < self.table.block_count() {
+            return self.enter_at(self.block_index + 1, End::First);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.located.is_none() {
+            return Ok(());
+        }
+        match (self.entry_index.checked_sub(1), self.block_index.checked_sub(1)) {
+            (Some(entry), _) => self.stand_at(entry),
+            (None, Some(before)) => self.enter_at(before, End::Last)?,
+            (None, None) => self.leave(),
+        }
+        Ok(())
+    }
+
+    fn span(&self) -> Option<Span<'_>> {
+        let (_, block) = (self.located.as_ref()?, self.block.as_ref()?);
+        let info = self.table.block_info(self.block_index);
+        Some(Span {
+            first_key: info.first_key,
+            last_key: info.last_key,
+            before: self.entry_index,
+            after: block.count() - 1 - self.entry_index,
+            sequence_max: info.sequence_max,
+            content: match self.table.is_plain(self.block_index) {
+                true => SpanContent::Plain,
+                false => SpanContent::Any,
+            },
+        })
+    }
+}

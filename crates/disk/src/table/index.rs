@@ -1,0 +1,355 @@
+//! The index of a table: of each data block its keys, bounds and place, searched by key heads.
+//!
+//! It does not read blocks.
+//!
+//! On disk it is cut into frames of about 64 KiB, each readable alone:
+//!
+//! ```text
+//! | block, ... |
+//!
+//! block: | shared varint | rest of the first key: length varint, bytes |
+//!        | shared varint | rest of the last key: length varint, bytes |
+//!        | frame length varint | entries varint | sequence max varint |
+//!        | sequence max - sequence of the last entry varint | contents u8 |
+//!        | expiry min + 1 varint (0: none) |
+//! ```
+//!
+//! `shared` counts the bytes at the front that a key has in common with the one written before it
+//! (first of the frame: the empty key). Data frames touch, so their lengths give their offsets.
+//!
+//! # Invariants
+//! Checked when an index is read:
+//! 1. Of each block, first key <= last key; of neighbours, last key <= first key, and the places
+//!    (last key, sequence of the last entry) ascend.
+//! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
+//!    and one more.
+
+use super::facts::{Contents, Facts};
+use crate::{block::shared_prefix_bytes, compress::Codec};
+use siltdb_base::{
+    codec::{Reader, put_bytes, put_varint},
+    error::{Error, Result},
+    id::SequenceNumber,
+    key::{compare, head},
+    limits::KEY_BYTES_MAX,
+};
+use std::cmp::Ordering;
+
+/// Raw length from which on an index frame is full, in bytes.
+const INDEX_FRAME_BYTES: usize = 64 << 10;
+
+/// What the index knows of one data block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo<'a> {
+    /// The key of its first entry.
+    pub first_key: &'a [u8],
+    /// The key of its last entry.
+    pub last_key: &'a [u8],
+    /// The sequence number of its last entry.
+    pub last_sequence: SequenceNumber,
+    /// The newest sequence number.
+    pub sequence_max: SequenceNumber,
+    /// The earliest expiry, in ms since 1970.
+    pub expiry_min_ms: Option<u64>,
+    /// What it holds beside plain entries.
+    pub contents: Contents,
+    /// Entries.
+    pub entries: u64,
+    /// Offset of its frame from the start of the table, in bytes.
+    pub offset: u64,
+    /// Length of its frame, in bytes.
+    pub bytes: u64,
+}
+
+/// Gathers the blocks of a table and encodes their index.
+#[derive(Debug, Default)]
+pub struct IndexBuilder {
+    full: Vec<Vec<u8>>,
+    open: Vec<u8>,
+    last_key: Vec<u8>,
+    blocks: u64,
+}
+
+impl IndexBuilder {
+    /// Adds the block after those before it.
+    pub fn add(
+        &mut self,
+        first_key: &[u8],
+        (last_key, last_sequence): (&[u8], SequenceNumber),
+        facts: &Facts,
+        frame_bytes: u64,
+    ) {
+        if self.open.len() >= INDEX_FRAME_BYTES {
+            self.full.push(std::mem::take(&mut self.open));
+            self.last_key.clear();
+        }
+        let out = &mut self.open;
+        let shared = shared_prefix_bytes(&self.last_key, first_key);
+        put_varint(out, shared as u64);
+        put_bytes(out, &first_key[shared..]);
+        let shared = shared_prefix_bytes(first_key, last_key);
+        put_varint(out, shared as u64);
+        put_bytes(out, &last_key[shared..]);
+        put_varint(out, frame_bytes);
+        put_varint(out, facts.entries);
+        put_varint(out, facts.sequence_max.0);
+        put_varint(out, facts.sequence_max.0 - last_sequence.0);
+        out.push(facts.contents.bits());
+        put_varint(out, facts.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)));
+        self.last_key.clear();
+        self.last_key.extend_from_slice(last_key);
+        self.blocks += 1;
+    }
+
+    /// Blocks added.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Bytes of the index so far, before compression.
+    #[must_use]
+    pub fn raw_bytes(&self) -> usize {
+        self.full.iter().map(Vec::len).sum::<usize>() + self.open.len()
+    }
+
+    /// The raw frames.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Vec<u8>> {
+        if !self.open.is_empty() {
+            self.full.push(self.open);
+        }
+        self.full
+    }
+}
+
+/// The index in memory.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Heads of the last keys after the prefix that all last keys share.
+    heads: Vec<u64>,
+    prefix_bytes: usize,
+    /// First and last key of each block, one after the other.
+    keys: Vec<u8>,
+    /// Where each of them begins, and where the last of them ends.
+    borders: Vec<u64>,
+    /// Where each block begins, and where the last of them ends.
+    offsets: Vec<u64>,
+    last_sequences: Vec<SequenceNumber>,
+    sequences_max: Vec<SequenceNumber>,
+    entries: Vec<u32>,
+    contents: Vec<Contents>,
+    /// Expiry plus one, 0 for none; empty if no block has any.
+    expiries: Vec<u64>,
+}
+
+impl Index {
+    /// Reads one more frame of an index.
+    ///
+    /// The keys in memory are at most twice the longest raw form of the data blocks, and thus
+    /// bounded by the length of the table.
+    ///
+    /// # Errors
+    /// Corruption, if the invariants do not hold.
+    pub fn read_frame(&mut self, raw: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(raw);
+        if self.borders.is_empty() {
+            self.borders.push(0);
+            self.offsets.push(0);
+        }
+        // The key written before lies here: from `before` to the end of `keys`.
+        let mut before = self.keys.len();
+        while !reader.is_empty() {
+            let first = self.read_key(&mut reader, before)?;
+            let last = self.read_key(&mut reader, first)?;
+            before = last;
+            let frame_bytes = reader.varint()?;
+            let raw_bytes_max = Codec::Lz4.raw_bytes_max(frame_bytes);
+            if (last - first).max(self.keys.len() - last) as u64 > raw_bytes_max {
+                return Err(Error::corruption("keys longer than their block"));
+            }
+            let entries = reader.varint_u32()?;
+            let sequence_max = reader.varint()?;
+            let last_sequence = sequence_max.checked_sub(reader.varint()?);
+            let contents = Contents::from_bits(reader.u8()?)?;
+            let expiry = reader.varint()?;
+            let Some(last_sequence) = last_sequence.filter(|_| {
+                entries > 0 && frame_bytes > 0 && sequence_max <= SequenceNumber::MAX.0
+            }) else {
+                return Err(Error::corruption("bad block in an index"));
+            };
+            let offset = self.offsets.last().and_then(|offset| offset.checked_add(frame_bytes));
+            let offset = offset.ok_or_else(|| Error::corruption("bad block length in an index"))?;
+            self.borders.extend_from_slice(&[last as u64, self.keys.len() as u64]);
+            self.offsets.push(offset);
+            self.last_sequences.push(SequenceNumber(last_sequence));
+            self.sequences_max.push(SequenceNumber(sequence_max));
+            self.entries.push(entries);
+            self.contents.push(contents);
+            if expiry > 0 || !self.expiries.is_empty() {
+                self.expiries.resize(self.entries.len() - 1, 0);
+                self.expiries.push(expiry);
+            }
+            self.check_order(self.entries.len() - 1)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a key to `keys` that shares bytes with the one that lies from `before` on; returns
+    /// where it begins.
+    fn read_key(&mut self, reader: &mut Reader<'_>, before: usize) -> Result<usize> {
+        let start = self.keys.len();
+        let shared = reader.varint()?;
+        let rest = reader.bytes()?;
+        let shared = usize::try_from(shared).unwrap_or(usize::MAX);
+        if shared > start - before || shared + rest.len() > KEY_BYTES_MAX {
+            return Err(Error::corruption("bad key in an index"));
+        }
+        self.keys.extend_from_within(before..before + shared);
+        self.keys.extend_from_slice(rest);
+        Ok(start)
+    }
+
+    /// Checks (1) for the block that was added last.
+    fn check_order(&self, index: usize) -> Result<()> {
+        let own = self.info(index);
+        let ordered = own.first_key <= own.last_key
+            && index.checked_sub(1).is_none_or(|before| {
+                let before = self.info(before);
+                let (left, right) = (before.last_key, own.last_key);
+                left <= own.first_key
+                    && compare((left, before.last_sequence), (right, own.last_sequence))
+                        == Ordering::Less
+            });
+        if ordered { Ok(()) } else { Err(Error::corruption("index out of order")) }
+    }
+
+    /// Makes the index searchable, after its last frame was read.
+    pub fn finish(&mut self) {
+        let Some(last) = self.count().checked_sub(1) else { return };
+        self.prefix_bytes = shared_prefix_bytes(self.last_key(0), self.last_key(last));
+        let heads = (0..=last).map(|index| head(&self.last_key(index)[self.prefix_bytes..]));
+        self.heads = heads.collect();
+        if !self.expiries.is_empty() {
+            self.expiries.resize(last + 1, 0);
+        }
+        self.keys.shrink_to_fit();
+        self.borders.shrink_to_fit();
+        self.offsets.shrink_to_fit();
+        self.last_sequences.shrink_to_fit();
+        self.sequences_max.shrink_to_fit();
+        self.entries.shrink_to_fit();
+        self.contents.shrink_to_fit();
+        self.expiries.shrink_to_fit();
+    }
+
+    /// Data blocks.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Length of all data frames, in bytes.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        self.offsets.last().copied().unwrap_or(0)
+    }
+
+    /// Entries of all blocks.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries.iter().map(|&entries| u64::from(entries)).sum()
+    }
+
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&self.heads[..])
+            + self.keys.len()
+            + size_of_val(&self.borders[..])
+            + size_of_val(&self.offsets[..])
+            + size_of_val(&self.last_sequences[..])
+            + size_of_val(&self.sequences_max[..])
+            + size_of_val(&self.entries[..])
+            + size_of_val(&self.contents[..])
+            + size_of_val(&self.expiries[..])
+    }
+
+    /// What is known of the block at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn info(&self, index: usize) -> BlockInfo<'_> {
+        BlockInfo {
+            first_key: self.key(2 * index),
+            last_key: self.key(2 * index + 1),
+            last_sequence: self.last_sequences[index],
+            sequence_max: self.sequences_max[index],
+            expiry_min_ms: self.expiries.get(index).and_then(|expiry| expiry.checked_sub(1)),
+            contents: self.contents[index],
+            entries: u64::from(self.entries[index]),
+            offset: self.offsets[index],
+            bytes: self.offsets[index + 1] - self.offsets[index],
+        }
+    }
+
+    /// Whether the block holds only `Put`, and of each of its keys the table has one entry.
+    #[must_use]
+    pub fn is_plain(&self, index: usize) -> bool {
+        let (first, last) = (2 * index, 2 * index + 1);
+        self.contents[index] == Contents::PLAIN
+            && (first == 0 || self.key(first - 1) != self.key(first))
+            && (index + 1 == self.count() || self.key(last) != self.key(last + 1))
+    }
+
+    /// The block that holds the first entry at or after (`key`, `sequence`), if there is such an
+    /// entry.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: &[u8], sequence: SequenceNumber) -> Option<usize> {
+        let index = self.lower_bound(key, sequence);
+        (index < self.count()).then_some(index)
+    }
+
+    /// The first block whose last entry is at or after (`key`, `sequence`).
+    #[inline]
+    fn lower_bound(&self, key: &[u8], sequence: SequenceNumber) -> usize {
+        if self.heads.is_empty() {
+            return 0;
+        }
+        let prefix = &self.last_key(0)[..self.prefix_bytes];
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return if key < prefix { 0 } else { self.count() };
+        };
+        let sought = head(suffix);
+        let first = self.heads.partition_point(|&head| head < sought);
+        if self.heads.get(first) != Some(&sought) {
+            return first;
+        }
+        // Last keys that agree with the key in their heads: compare them whole.
+        let same = self.heads[first..].partition_point(|&head| head == sought);
+        let (mut low, mut high) = (first, first + same);
+        while low < high {
+            let middle = low.midpoint(high);
+            let last = (self.last_key(middle), self.last_sequences[middle]);
+            if compare(last, (key, sequence)) == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    #[inline]
+    fn last_key(&self, index: usize) -> &[u8] {
+        self.key(2 * index + 1)
+    }
+
+    #[inline]
+    fn key(&self, index: usize) -> &[u8] {
+        &self.keys[self.borders[index] as usize..self.borders[index + 1] as usize]
+    }
+}

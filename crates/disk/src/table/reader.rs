@@ -1,0 +1,422 @@
+//! An open table: its index, filter and range tombstones in memory, its blocks through the cache.
+//!
+//! It does not decide what a reader may see: it shows what is there.
+
+use super::{
+    footer::{FOOTER_BYTES, Footer},
+    index::{BlockInfo, Index},
+    properties::Properties,
+    sealed::SealedBlock,
+    tombstones,
+};
+use crate::{
+    block::Block,
+    cache::{Cache, CacheFill, Held, Slots},
+    filter::Filter,
+    frame::{Frame, FrameKind, Place},
+    summary::{KeyRange, RangeEnd, TableSummary},
+};
+use siltdb_base::{
+    budget::Part,
+    checksum::xxh3,
+    error::{Error, Result},
+    fs::File,
+    id::{SequenceNumber, TableUid},
+    key::EntryKind,
+    slice::Slice,
+    tombstone::Fragments,
+};
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Working memory that a thread keeps between reads, in bytes.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+/// A point entry that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its place in the order of the database.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    /// Its payload, sharing the memory of its block.
+    pub value: Slice,
+}
+
+/// An open table.
+///
+/// # Thread safety
+/// Any number of threads may read; nothing changes but the cache.
+#[derive(Debug)]
+pub struct Table {
+    pub(super) source: Source,
+    pub(super) contents: TableContents,
+    slots: Slots<Block>,
+    cache: Arc<Cache>,
+    /// Bytes charged to [`Part::Tables`].
+    charged: usize,
+}
+
+/// Where the bytes of a table lie.
+#[derive(Debug)]
+pub(super) struct Source {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    offset: u64,
+    length: u64,
+    uid: TableUid,
+}
+
+/// What of a table is in memory.
+#[derive(Debug)]
+pub(super) struct TableContents {
+    pub(super) summary: TableSummary,
+    pub(super) index: Index,
+    pub(super) filter: Option<Filter>,
+    pub(super) tombstones: Arc<Fragments>,
+}
+
+/// Working memory of a read.
+#[derive(Default)]
+struct Scratch {
+    frame: Vec<u8>,
+    raw: Vec<u8>,
+}
+
+fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
+    thread_local! {
+        static SCRATCH: Cell<Scratch> = Cell::default();
+    }
+    let mut scratch = SCRATCH.take();
+    let result = work(&mut scratch);
+    if scratch.frame.capacity() + scratch.raw.capacity() <= SCRATCH_BYTES_MAX {
+        SCRATCH.set(scratch);
+    }
+    result
+}
+
+impl Source {
+    /// Says in an error where in which file it happened.
+    #[cold]
+    pub(super) fn locate(&self, error: Error, offset: u64) -> Error {
+        error.or_file(&self.path).or_offset(self.offset + offset)
+    }
+
+    /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
+    /// table.
+    fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
+        debug_assert!(offset + bytes <= self.length);
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| self.locate(Error::corruption("frame exceeds memory"), offset))?;
+        buffer.resize(bytes, 0);
+        self.file
+            .read_exact_at(buffer, self.offset + offset)
+            .map_err(|error| self.locate(error, offset))
+    }
+
+    /// Reads the frame of `kind` and calls `work` with its raw bytes.
+    fn read_frame<R>(
+        &self,
+        kind: FrameKind,
+        offset: u64,
+        bytes: u64,
+        work: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        with_scratch(|scratch| {
+            self.read(offset, bytes, &mut scratch.frame)?;
+            let place = Place { table: self.uid, offset };
+            Frame::open(&scratch.frame, kind, place)
+                .and_then(|frame| work(frame.decode(&mut scratch.raw)?))
+                .map_err(|error| self.locate(error, offset))
+        })
+    }
+
+    /// Reads everything that the footer leads to, except the data frames.
+    pub(super) fn read_contents(&self) -> Result<TableContents> {
+        let footer_offset = self.length - FOOTER_BYTES as u64;
+        let footer = self.read_footer()?;
+        let wrong = |message: &'static str| self.locate(Error::corruption(message), footer_offset);
+        if footer.uid != self.uid {
+            return Err(wrong("the table is another one").with_mismatch(self.uid, footer.uid));
+        }
+        let Some(properties_offset) = footer_offset.checked_sub(footer.properties_bytes) else {
+            return Err(wrong("properties longer than their table"));
+        };
+        let properties = self.read_frame(
+            FrameKind::Properties,
+            properties_offset,
+            footer.properties_bytes,
+            |raw| Properties::decode(raw, self.length, footer.properties_bytes),
+        )?;
+        let mut index = Index::default();
+        let mut offset = properties.index_offset();
+        for &bytes in &properties.index_bytes {
+            self.read_frame(FrameKind::Index, offset, bytes, |raw| index.read_frame(raw))?;
+            offset += bytes;
+        }
+        index.finish();
+        let filter = match properties.filter_bytes {
+            0 => None,
+            bytes => Some(self.read_frame(
+                FrameKind::Filter,
+                properties.filter_offset(),
+                bytes,
+                Filter::decode,
+            )?),
+        };
+        let fragments = match properties.tombstone_bytes {
+            0 => Fragments::default(),
+            bytes => self.read_frame(
+                FrameKind::RangeTombstones,
+                properties.tombstone_offset(),
+                bytes,
+                tombstones::decode,
+            )?,
+        };
+        check_contents(&properties, &index, &fragments)
+            .map_err(|error| self.locate(error, properties_offset))?;
+        let (summary, tombstones) = (properties.summary, Arc::new(fragments));
+        if summary.uid != self.uid {
+            return Err(wrong("the table is another one").with_mismatch(self.uid, summary.uid));
+        }
+        Ok(TableContents { summary, index, filter, tombstones })
+    }
+
+    fn read_footer(&self) -> Result<Footer> {
+        let offset = self.length - FOOTER_BYTES as u64;
+        let mut bytes = [0; FOOTER_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, self.offset + offset)
+            .and_then(|()| Footer::decode(&bytes))
+            .and_then(|footer| match footer.table_bytes == self.length {
+                true => Ok(footer),
+                false => Err(Error::corruption("wrong length of a table")
+                    .with_mismatch(self.length, footer.table_bytes)),
+            })
+            .map_err(|error| self.locate(error, offset))
+    }
+}
+
+/// Checks that what was read apart agrees.
+fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
+    let summary = &properties.summary;
+    let blocks = index.count().checked_sub(1).map(|last| KeyRange {
+        first: Slice::copy_from(index.info(0).first_key),
+        last: Slice::copy_from(index.info(last).last_key),
+        end: RangeEnd::Inclusive,
+    });
+    let range = match (blocks, tombstones::range(fragments)) {
+        (Some(blocks), Some(tombstones)) => Some(blocks.union(&tombstones)),
+        (blocks, tombstones) => blocks.or(tombstones),
+    };
+    let agrees = index.count() as u64 == properties.data_frames
+        && index.data_bytes() == properties.data_bytes
+        && index.entries() == summary.entries
+        && fragments.tombstones().count() as u64 == summary.range_tombstones
+        && range.as_ref() == Some(&summary.range);
+    if agrees {
+        Ok(())
+    } else {
+        Err(Error::corruption("the parts of a table contradict each other"))
+    }
+}
+
+impl Table {
+    /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
+    ///
+    /// Footer, properties, index, filter and range tombstones are read and verified, and compared
+    /// with what is `expected`, if anything is. Data blocks are verified when they are read. The
+    /// memory that stays is charged to [`Part::Tables`].
+    ///
+    /// # Errors
+    /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
+    /// version wrote it; what reading fails with.
+    pub fn open(
+        file: Arc<dyn File>,
+        path: &Path,
+        offset: u64,
+        length: u64,
+        expected: Option<&TableSummary>,
+        cache: &Arc<Cache>,
+    ) -> Result<Arc<Self>> {
+        let end = offset.checked_add(length);
+        if length < FOOTER_BYTES as u64 || end.is_none_or(|end| end > file.len()) {
+            return Err(Error::corruption("table does not fit its file")
+                .with_file(path)
+                .with_offset(offset)
+                .with_mismatch(format_args!("{length} bytes"), file.len().saturating_sub(offset)));
+        }
+        let uid = TableUid(0);
+        let mut source = Source { file, path: path.to_owned(), offset, length, uid };
+        source.uid = match expected {
+            Some(expected) => expected.uid,
+            None => source.read_footer()?.uid,
+        };
+        let contents = source.read_contents()?;
+        if let Some(expected) = expected.filter(|&expected| *expected != contents.summary) {
+            let error = Error::corruption("the table is not the one that was installed")
+                .with_mismatch(
+                    format_args!("{expected:?}"),
+                    format_args!("{:?}", contents.summary),
+                );
+            return Err(source.locate(error, length - FOOTER_BYTES as u64));
+        }
+        let blocks = contents.index.count();
+        let charged = size_of::<Self>()
+            + contents.index.memory_bytes()
+            + contents.filter.as_ref().map_or(0, Filter::bytes)
+            + tombstones::memory_bytes(&contents.tombstones)
+            + Slots::<Block>::bytes(blocks);
+        cache.budget().charge(Part::Tables, charged);
+        let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
+        Ok(Arc::new(Self { source, contents, slots, cache, charged }))
+    }
+
+    /// The newest point entry of `key` that is not newer than `visible`.
+    ///
+    /// Asks the filter first; reads at most one block.
+    ///
+    /// # Errors
+    /// Corruption, if the block is damaged; what reading fails with. Nothing is cached then.
+    pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Result<Option<Found>> {
+        if let Some(filter) = &self.contents.filter
+            && !filter.may_contain(xxh3(key))
+        {
+            return Ok(None);
+        }
+        let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
+        let look = |block: &Block| {
+            let located = block.get(key, visible)?;
+            let value = block.share_value(&located);
+            Some(Found { sequence: located.sequence, kind: located.kind, value })
+        };
+        if let Some(found) = self.slots.with(index, look) {
+            return Ok(found);
+        }
+        Ok(look(&*self.load(index, CacheFill::Keep)?))
+    }
+
+    /// The range tombstones.
+    #[inline]
+    #[must_use]
+    pub fn tombstones(&self) -> &Arc<Fragments> {
+        &self.contents.tombstones
+    }
+
+    /// What is known of the table without opening it.
+    #[inline]
+    #[must_use]
+    pub fn summary(&self) -> &TableSummary {
+        &self.contents.summary
+    }
+
+    /// Bytes of memory it takes beside its cached blocks.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.charged
+    }
+
+    /// Data blocks.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.contents.index.count()
+    }
+
+    /// What the index knows of a data block.
+    ///
+    /// # Panics
+    /// If there is none of this index.
+    #[must_use]
+    pub fn block_info(&self, index: usize) -> BlockInfo<'_> {
+        self.contents.index.info(index)
+    }
+
+    /// The keys of a data block.
+    ///
+    /// # Panics
+    /// If there is none of this index.
+    #[must_use]
+    pub fn block_range(&self, index: usize) -> KeyRange {
+        let info = self.block_info(index);
+        let (first, last) = (Slice::copy_from(info.first_key), Slice::copy_from(info.last_key));
+        KeyRange { first, last, end: RangeEnd::Inclusive }
+    }
+
+    /// Reads a data block past the cache, verifies it, and returns it ready to be copied.
+    ///
+    /// # Errors
+    /// Corruption, if it is damaged or not what the index says; what reading fails with.
+    ///
+    /// # Panics
+    /// If there is none of this index.
+    pub fn read_sealed(&self, index: usize) -> Result<SealedBlock> {
+        let info = self.block_info(index);
+        let mut frame = Vec::new();
+        self.source.read(info.offset, info.bytes, &mut frame)?;
+        let place = Place { table: self.source.uid, offset: info.offset };
+        let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
+        let checked = sealed.and_then(|sealed| {
+            let facts = sealed.facts();
+            let agrees = facts.entries == info.entries
+                && facts.sequence_max == info.sequence_max
+                && facts.expiry_min_ms == info.expiry_min_ms
+                && facts.contents == info.contents;
+            if !agrees {
+                return Err(Error::corruption("a block is not what its index says"));
+            }
+            check_block(sealed.block(), &info).map(|()| sealed)
+        });
+        checked.map_err(|error| self.source.locate(error, info.offset))
+    }
+
+    /// The data block at `index`, from the cache or the file.
+    pub(super) fn block(&self, index: usize, fill: CacheFill) -> Result<Arc<Held<Block>>> {
+        match self.slots.get(index, fill) {
+            Some(held) => Ok(held),
+            None => self.load(index, fill),
+        }
+    }
+
+    #[cold]
+    fn load(&self, index: usize, fill: CacheFill) -> Result<Arc<Held<Block>>> {
+        let info = self.contents.index.info(index);
+        let block = self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
+            let block = Block::parse(raw)?;
+            check_block(&block, &info).map(|()| block)
+        })?;
+        let bytes = block.bytes();
+        let held = Arc::new(Held::new(block, bytes));
+        match fill {
+            CacheFill::Keep => self.slots.insert(index, &held),
+            CacheFill::Pass => {}
+        }
+        Ok(held)
+    }
+
+    /// Whether the block holds only `Put`, and of each of its keys the table has one entry.
+    pub(super) fn is_plain(&self, index: usize) -> bool {
+        self.contents.index.is_plain(index)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.cache.budget().release(Part::Tables, self.charged);
+    }
+}
+
+/// Checks that a block begins and ends where the index says.
+fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
+    let last = block.count() - 1;
+    let is = |index: usize, key: &[u8]| {
+        key.strip_prefix(block.prefix()) == Some(block.entry(index).suffix)
+    };
+    let agrees = block.count() as u64 == info.entries
+        && is(0, info.first_key)
+        && is(last, info.last_key)
+        && block.entry(last).sequence == info.last_sequence;
+    if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
+}

@@ -1,0 +1,171 @@
+//! Tables against a sorted list, damaged in every byte, forged, copied, and read by many threads.
+
+mod copies;
+mod damage;
+mod model;
+
+use super::*;
+use crate::{
+    cache::{Cache, CacheFill},
+    options::{Compression, TableOptions},
+    summary::TableSummary,
+};
+use siltdb_base::{
+    budget::{Budget, Part},
+    cursor::Cursor,
+    error::{Error, Result},
+    fs::{File, WriteFile},
+    id::{SequenceNumber, TableUid},
+    key::{Entry, EntryKind, compare},
+    slice::Slice,
+    tombstone::{Fragments, RangeTombstone},
+};
+use std::{path::Path, sync::Arc};
+
+type Owned = (Vec<u8>, u64, EntryKind, Vec<u8>);
+
+/// A file in memory, and nothing more.
+#[derive(Clone, Debug, Default)]
+struct Bytes(Vec<u8>);
+
+impl File for Bytes {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let found = self.0.get(offset as usize..).and_then(|rest| rest.get(..buffer.len()));
+        buffer.copy_from_slice(found.ok_or_else(|| Error::corruption("file ends early"))?);
+        Ok(())
+    }
+}
+
+impl WriteFile for Bytes {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn new_cache(capacity: usize) -> Arc<Cache> {
+    Cache::new(Arc::new(Budget::new(1 << 30)), capacity)
+}
+
+fn options(compression: Compression) -> TableOptions {
+    TableOptions { block_bytes: 1024, compression, filter_bits_per_key: 10 }
+}
+
+fn entry(owned: &Owned) -> Entry<'_> {
+    let (key, sequence, kind, value) = owned;
+    Entry { key, sequence: SequenceNumber(*sequence), kind: *kind, value }
+}
+
+fn put(key: impl AsRef<[u8]>, sequence: u64, value: impl AsRef<[u8]>) -> Owned {
+    (key.as_ref().to_vec(), sequence, EntryKind::Put, value.as_ref().to_vec())
+}
+
+fn tombstone(start: &str, end: &str, sequence: u64) -> RangeTombstone {
+    let key = |key: &str| Slice::copy_from(key.as_bytes());
+    RangeTombstone { start: key(start), end: key(end), sequence: SequenceNumber(sequence) }
+}
+
+fn sort(entries: &mut Vec<Owned>) {
+    entries.sort_by(|a, b| compare((&a.0, SequenceNumber(a.1)), (&b.0, SequenceNumber(b.1))));
+    entries.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
+}
+
+/// Writes a table to the end of `file`.
+fn write(
+    file: &mut Bytes,
+    options: &TableOptions,
+    uid: u64,
+    entries: &[Owned],
+    tombstones: &[RangeTombstone],
+) -> TableSummary {
+    let mut writer = TableWriter::new(file, options, TableUid(uid));
+    for tombstone in tombstones {
+        writer.add_tombstone(tombstone);
+    }
+    for owned in entries {
+        writer.add(entry(owned)).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn open(bytes: &[u8], expected: Option<&TableSummary>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
+    let file = Arc::new(Bytes(bytes.to_vec()));
+    Table::open(file, Path::new("t.table"), 0, bytes.len() as u64, expected, cache)
+}
+
+/// Writes, opens and verifies a table.
+fn table_of(
+    options: &TableOptions,
+    entries: &[Owned],
+    tombstones: &[RangeTombstone],
+) -> Arc<Table> {
+    let mut file = Bytes::default();
+    let summary = write(&mut file, options, 7, entries, tombstones);
+    let table = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
+    let mut bytes = 0;
+    table.verify(&mut |block| bytes += block).unwrap();
+    assert!(bytes <= summary.file_bytes);
+    table
+}
+
+fn scan(table: &Arc<Table>) -> Result<Vec<Owned>> {
+    let mut cursor = table.cursor(CacheFill::Pass);
+    cursor.seek_to_first()?;
+    let mut found = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        found.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
+        cursor.next()?;
+    }
+    Ok(found)
+}
+
+/// What `get` must answer.
+fn get_expected<'a>(entries: &'a [Owned], key: &[u8], visible: u64) -> Option<&'a Owned> {
+    entries.iter().find(|entry| entry.0 == key && entry.1 <= visible)
+}
+
+fn check_get(table: &Table, entries: &[Owned], key: &[u8], visible: u64) -> Result<()> {
+    let found = table.get(key, SequenceNumber(visible))?;
+    let found = found.map(|found| (found.sequence.0, found.kind, found.value.to_vec()));
+    let expected =
+        get_expected(entries, key, visible).map(|entry| (entry.1, entry.2, entry.3.clone()));
+    assert_eq!(found, expected, "{key:?} at {visible}");
+    Ok(())
+}
+
+/// Entries of many kinds over many blocks, in order: several versions, compressible values.
+fn many(count: u64) -> Vec<Owned> {
+    let mut entries = Vec::new();
+    for number in 0..count {
+        let key = format!("key-{:05}", number * 3);
+        let value = format!("value {number} ").repeat(3 + number as usize % 5);
+        entries.push(put(&key, 1000 + number, &value));
+        match number % 11 {
+            3 => entries.push((key.into(), 500, EntryKind::Delete, Vec::new())),
+            5 => entries.push((key.into(), 17, EntryKind::Merge, b"operand".to_vec())),
+            7 => {
+                let payload = [&(9000 - number).to_le_bytes()[..], b"soon gone"].concat();
+                entries.push((key.into(), 600, EntryKind::PutExpiring, payload));
+            }
+            _ => {}
+        }
+    }
+    sort(&mut entries);
+    entries
+}

@@ -1,0 +1,338 @@
+//! Damaged, cut, swapped and forged tables: an error or the right answer, never a wrong one.
+
+use super::*;
+use crate::{
+    block::{Block, BlockBuilder},
+    compress::Compressor,
+    filter::Filter,
+    frame::{FrameKind, Place, seal},
+    table::{
+        facts::Facts,
+        footer::{FOOTER_BYTES, Footer},
+        index::IndexBuilder,
+        properties::Properties,
+    },
+};
+use siltdb_base::{checksum::xxh3, error::ErrorKind};
+
+fn victim(compression: Compression) -> (Bytes, TableSummary, Vec<Owned>, Vec<RangeTombstone>) {
+    let entries = many(60);
+    let tombstones = vec![tombstone("key-1", "key-3", 40), tombstone("key-2", "z", 41)];
+    let mut file = Bytes::default();
+    let summary = write(&mut file, &options(compression), 99, &entries, &tombstones);
+    (file, summary, entries, tombstones)
+}
+
+/// Reads everything in every way; the answers must be right. Says whether damage was noticed.
+fn read_all(
+    bytes: &[u8],
+    expected: Option<&TableSummary>,
+    entries: &[Owned],
+    tombstones: &[RangeTombstone],
+) -> Result<()> {
+    let table = open(bytes, expected, &new_cache(1 << 20))?;
+    assert_eq!(**table.tombstones(), Fragments::new(tombstones));
+    let mut noticed = table.verify(&mut |_| {});
+    for owned in entries {
+        for visible in [owned.1, SequenceNumber::MAX.0] {
+            if let Err(error) = check_get(&table, entries, &owned.0, visible) {
+                noticed = Err(error);
+            }
+        }
+    }
+    match scan(&table) {
+        Ok(found) => assert_eq!(found, entries),
+        Err(error) => noticed = Err(error),
+    }
+    noticed
+}
+
+#[test]
+fn every_damaged_byte_is_noticed() {
+    for compression in [Compression::Lz4, Compression::None] {
+        let (file, summary, entries, tombstones) = victim(compression);
+        read_all(&file.0, Some(&summary), &entries, &tombstones).unwrap();
+        assert!(open(&file.0, None, &new_cache(0)).unwrap().block_count() > 3);
+        for index in 0..file.0.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bytes = file.0.clone();
+                bytes[index] ^= flip;
+                for expected in [None, Some(&summary)] {
+                    let error = read_all(&bytes, expected, &entries, &tombstones)
+                        .expect_err(&format!("byte {index} flipped by {flip:#x}"));
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                    assert_eq!(error.file(), Some("t.table"));
+                    assert!(error.offset().is_some(), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zeroed_cut_and_extended_tables_are_noticed() {
+    let (file, summary, entries, tombstones) = victim(Compression::Lz4);
+    let check = |bytes: &[u8]| {
+        assert!(read_all(bytes, None, &entries, &tombstones).is_err());
+        assert!(read_all(bytes, Some(&summary), &entries, &tombstones).is_err());
+    };
+    for end in 0..file.0.len() {
+        check(&file.0[..end]);
+    }
+    for start in 1..file.0.len() {
+        check(&file.0[start..]);
+    }
+    for extra in 1..100 {
+        check(&[&file.0[..], &vec![0; extra]].concat());
+        check(&[&vec![0; extra][..], &file.0].concat());
+        check(&[&file.0[..], &file.0[file.0.len() - extra..]].concat());
+    }
+    for start in (0..file.0.len()).step_by(64) {
+        let mut bytes = file.0.clone();
+        let end = bytes.len().min(start + 512);
+        bytes[start..end].fill(0);
+        check(&bytes);
+    }
+}
+
+#[test]
+fn another_table_in_its_place_is_noticed() {
+    let (file, summary, entries, tombstones) = victim(Compression::Lz4);
+    let mut other = Bytes::default();
+    let other_summary = write(&mut other, &options(Compression::Lz4), 100, &entries, &tombstones);
+    assert_eq!(file.0.len(), other.0.len());
+    let error = open(&other.0, Some(&summary), &new_cache(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    // An older table with the same name, too.
+    let mut older = other_summary.clone();
+    older.entries += 1;
+    assert!(open(&other.0, Some(&older), &new_cache(0)).is_err());
+    // And any part of it in place of the same part.
+    for part in 0..file.0.len() / 100 {
+        let mut bytes = file.0.clone();
+        let range = part * 100..part * 100 + 200.min(bytes.len() - part * 100);
+        if file.0[range.clone()] == other.0[range.clone()] {
+            continue;
+        }
+        bytes[range.clone()].copy_from_slice(&other.0[range]);
+        assert!(read_all(&bytes, Some(&summary), &entries, &tombstones).is_err());
+    }
+}
+
+#[test]
+fn swapped_blocks_are_noticed() {
+    let entries: Vec<Owned> =
+        (0..100).map(|number| put(format!("{number:04}"), 1, [number as u8; 100])).collect();
+    let mut file = Bytes::default();
+    let summary = write(&mut file, &options(Compression::None), 5, &entries, &[]);
+    let table = open(&file.0, Some(&summary), &new_cache(0)).unwrap();
+    let frame = |index: usize| {
+        let info = table.block_info(index);
+        info.offset as usize..(info.offset + info.bytes) as usize
+    };
+    assert!(table.block_count() > 4 && frame(1).len() == frame(2).len());
+    let mut bytes = file.0.clone();
+    bytes[frame(1)].copy_from_slice(&file.0[frame(2)]);
+    bytes[frame(2)].copy_from_slice(&file.0[frame(1)]);
+    assert!(read_all(&bytes, Some(&summary), &entries, &[]).is_err());
+    let mut doubled = file.0.clone();
+    doubled[frame(1)].copy_from_slice(&file.0[frame(2)]);
+    assert!(read_all(&doubled, Some(&summary), &entries, &[]).is_err());
+}
+
+#[test]
+fn a_read_error_is_passed_on_and_nothing_is_cached() {
+    let (file, summary, entries, _) = victim(Compression::Lz4);
+    let cache = new_cache(1 << 20);
+    let mut bytes = file.0.clone();
+    bytes[20] ^= 1;
+    let table = open(&bytes, Some(&summary), &cache).unwrap();
+    for _ in 0..2 {
+        assert!(table.get(&entries[0].0, SequenceNumber::MAX).is_err());
+    }
+    let mut cursor = table.cursor(CacheFill::Keep);
+    assert!(cursor.seek_to_first().is_err());
+    for _ in 0..2 {
+        assert!(cursor.entry().is_none() && cursor.span().is_none());
+        cursor.next().unwrap();
+        cursor.prev().unwrap();
+    }
+    assert_eq!((cache.stats().bytes, cache.stats().insertions), (0, 0));
+    // Positioned anew it works where the table is whole.
+    cursor.seek_to_last().unwrap();
+    assert_eq!(cursor.entry().unwrap(), entry(entries.last().unwrap()));
+    // Walking into the damage fails once and then stands nowhere.
+    let mut failures = 0;
+    while cursor.entry().is_some() {
+        failures += usize::from(cursor.prev().is_err());
+    }
+    assert_eq!(failures, 1);
+}
+
+/// A table whose parts are all well sealed but need not agree.
+struct Forgery {
+    blocks: Vec<Vec<Owned>>,
+    /// The block as the index shows it, where it is not the real one.
+    shown: Vec<(usize, Vec<Owned>)>,
+    forgotten: Vec<u8>,
+    change: fn(&mut TableSummary),
+}
+
+impl Forgery {
+    fn of(blocks: &[&[(&str, u64)]]) -> Self {
+        let block = |keys: &&[(&str, u64)]| {
+            keys.iter().map(|(key, sequence)| put(key, *sequence, "value")).collect()
+        };
+        let blocks = blocks.iter().map(block).collect();
+        Self { blocks, shown: Vec::new(), forgotten: Vec::new(), change: |_| {} }
+    }
+
+    fn verify(&self) -> Result<()> {
+        let bytes = self.bytes();
+        open(&bytes, None, &new_cache(1 << 20))?.verify(&mut |_| {})
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let uid = TableUid(3);
+        let mut compressor = Compressor::new(Compression::None);
+        let mut bytes = Vec::new();
+        let mut add = |kind: FrameKind, raw: &[u8], bytes: &mut Vec<u8>| {
+            let place = Place { table: uid, offset: bytes.len() as u64 };
+            let before = bytes.len();
+            seal(kind, place, raw, &mut compressor, bytes);
+            (bytes.len() - before) as u64
+        };
+        let (mut index, mut total, mut hashes) =
+            (IndexBuilder::default(), Facts::default(), vec![]);
+        for (number, block) in self.blocks.iter().enumerate() {
+            let raw = raw_block(block);
+            let length = add(FrameKind::Data, &raw, &mut bytes);
+            total.merge(&Facts::of(&Block::parse(&raw).unwrap()).unwrap());
+            let shown = self.shown.iter().find(|shown| shown.0 == number);
+            let shown = shown.map_or(block, |shown| &shown.1);
+            let facts = Facts::of(&Block::parse(&raw_block(shown)).unwrap()).unwrap();
+            let (first, last) = (&shown[0], shown.last().unwrap());
+            index.add(&first.0, (&last.0, SequenceNumber(last.1)), &facts, length);
+            let kept = block.iter().filter(|entry| entry.0 != self.forgotten);
+            hashes.extend(kept.map(|entry| xxh3(&entry.0)));
+        }
+        let (data_bytes, data_frames) = (bytes.len() as u64, index.blocks());
+        let mut raw = Vec::new();
+        Filter::build(&hashes, 20).encode(&mut raw);
+        let filter_bytes = add(FrameKind::Filter, &raw, &mut bytes);
+        let raw = index.finish().concat();
+        let index_bytes = vec![add(FrameKind::Index, &raw, &mut bytes)];
+        // One varint of the length is two bytes here, whatever the change.
+        let mut properties = Properties {
+            summary: self.summary(uid, &total),
+            data_bytes,
+            data_frames,
+            filter_bytes,
+            tombstone_bytes: 0,
+            index_bytes,
+        };
+        (self.change)(&mut properties.summary);
+        let at = bytes.len();
+        for _ in 0..3 {
+            bytes.truncate(at);
+            let mut raw = Vec::new();
+            properties.encode(&mut raw);
+            add(FrameKind::Properties, &raw, &mut bytes);
+            properties.summary.file_bytes = (bytes.len() + FOOTER_BYTES) as u64;
+        }
+        let properties_bytes = (bytes.len() - at) as u64;
+        let table_bytes = (bytes.len() + FOOTER_BYTES) as u64;
+        bytes.extend_from_slice(&Footer { uid, table_bytes, properties_bytes }.encode());
+        bytes
+    }
+
+    fn summary(&self, uid: TableUid, total: &Facts) -> TableSummary {
+        let shown = |number: usize| {
+            let shown = self.shown.iter().find(|shown| shown.0 == number);
+            shown.map_or(&self.blocks[number], |shown| &shown.1)
+        };
+        TableSummary {
+            uid,
+            range: crate::summary::KeyRange {
+                first: shown(0)[0].0.clone().into(),
+                last: shown(self.blocks.len() - 1).last().unwrap().0.clone().into(),
+                end: crate::summary::RangeEnd::Inclusive,
+            },
+            entries: total.entries,
+            point_tombstones: total.point_tombstones,
+            range_tombstones: 0,
+            merge_operands: total.merge_operands,
+            sequence_min: total.sequence_min,
+            sequence_max: total.sequence_max,
+            expiry_min_ms: total.expiry_min_ms,
+            logical_bytes: total.logical_bytes,
+            file_bytes: 0,
+        }
+    }
+}
+
+fn raw_block(entries: &[Owned]) -> Vec<u8> {
+    let mut builder = BlockBuilder::default();
+    for owned in entries {
+        builder.add(entry(owned));
+    }
+    let mut raw = Vec::new();
+    builder.encode(&mut raw);
+    raw
+}
+
+#[test]
+fn well_sealed_contradictions_are_found_by_verification() {
+    let sound = || Forgery::of(&[&[("a", 5), ("b", 5)], &[("b", 4), ("c", 9)]]);
+    sound().verify().unwrap();
+    let message = |forgery: Forgery| forgery.verify().unwrap_err().message().to_owned();
+
+    let disorder = Forgery::of(&[&[("b", 5), ("a", 5), ("c", 1)]]);
+    assert!(message(disorder).contains("out of order"));
+    let versions = Forgery::of(&[&[("a", 5), ("b", 4)], &[("b", 5), ("c", 9)]]);
+    assert!(message(versions).contains("out of order"));
+    let overlap = Forgery::of(&[&[("a", 5), ("d", 4)], &[("b", 5), ("e", 9)]]);
+    assert!(message(overlap).contains("out of order"));
+
+    let forgotten = Forgery { forgotten: b"c".to_vec(), ..sound() };
+    assert!(message(forgotten).contains("filter"));
+
+    for shown in [
+        [put("a", 5, "value"), put("bb", 5, "value")],
+        [put("A", 5, "value"), put("b", 5, "value")],
+        [put("a", 6, "value"), put("b", 5, "value")],
+        [put("a", 5, "value"), ("b".into(), 5, EntryKind::Delete, Vec::new())],
+    ] {
+        let mut forgery = Forgery::of(&[&[("a", 5), ("b", 5)], &[("c", 9)]]);
+        forgery.shown = vec![(0, shown.to_vec())];
+        assert!(message(forgery).contains("not what its index says"));
+    }
+
+    let changes: [fn(&mut TableSummary); 9] = [
+        |summary| summary.entries += 1,
+        |summary| summary.point_tombstones += 1,
+        |summary| summary.range_tombstones += 1,
+        |summary| summary.merge_operands += 1,
+        |summary| summary.sequence_min = SequenceNumber(1),
+        |summary| summary.sequence_max = SequenceNumber(10),
+        |summary| summary.expiry_min_ms = Some(9),
+        |summary| summary.logical_bytes += 1,
+        |summary| summary.range.last = Slice::copy_from(b"d"),
+    ];
+    for change in changes {
+        assert!(Forgery { change, ..sound() }.verify().is_err());
+    }
+}
+
+#[test]
+fn a_newer_version_is_unsupported_and_not_corrupt() {
+    let (file, ..) = victim(Compression::None);
+    let mut bytes = file.0;
+    let footer = bytes.len() - FOOTER_BYTES;
+    bytes[footer + 24] = 2;
+    let checksum = siltdb_base::checksum::crc32c(&bytes[footer..footer + 28]);
+    bytes[footer + 28..footer + 32].copy_from_slice(&checksum.to_le_bytes());
+    let error = open(&bytes, None, &new_cache(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.hint().is_some());
+}

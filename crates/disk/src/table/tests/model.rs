@@ -1,0 +1,361 @@
+//! Every way to read a table against the sorted list of its entries.
+
+use super::*;
+use proptest::prelude::*;
+use siltdb_base::{cursor::SpanContent, key::BlobPointer, limits::KEY_BYTES_MAX};
+
+/// A cursor over a sorted list.
+struct Model<'a> {
+    entries: &'a [Owned],
+    position: Option<usize>,
+}
+
+impl Model<'_> {
+    fn lower_bound(&self, key: &[u8], sequence: u64) -> usize {
+        self.entries.partition_point(|entry| {
+            compare((&entry.0, SequenceNumber(entry.1)), (key, SequenceNumber(sequence))).is_lt()
+        })
+    }
+
+    fn stand(&mut self, position: Option<usize>) {
+        self.position = position.filter(|&position| position < self.entries.len());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    First,
+    Last,
+    Seek(Vec<u8>, u64),
+    SeekBefore(Vec<u8>, u64),
+    Next,
+    Prev,
+}
+
+fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
+    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut model = Model { entries, position: None };
+    assert!(cursor.entry().is_none() && cursor.span().is_none());
+    for step in steps {
+        match step {
+            Step::First => {
+                cursor.seek_to_first().unwrap();
+                model.stand(Some(0));
+            }
+            Step::Last => {
+                cursor.seek_to_last().unwrap();
+                model.stand(entries.len().checked_sub(1));
+            }
+            Step::Seek(key, sequence) => {
+                cursor.seek(key, SequenceNumber(*sequence)).unwrap();
+                model.stand(Some(model.lower_bound(key, *sequence)));
+            }
+            Step::SeekBefore(key, sequence) => {
+                cursor.seek_before(key, SequenceNumber(*sequence)).unwrap();
+                model.stand(model.lower_bound(key, *sequence).checked_sub(1));
+            }
+            Step::Next => {
+                cursor.next().unwrap();
+                model.stand(model.position.map(|position| position + 1));
+            }
+            Step::Prev => {
+                cursor.prev().unwrap();
+                model.stand(model.position.and_then(|position| position.checked_sub(1)));
+            }
+        }
+        let expected = model.position.map(|position| entry(&entries[position]));
+        assert_eq!(cursor.entry(), expected, "after {step:?}");
+        check_span(&cursor, &model);
+    }
+}
+
+fn check_span(cursor: &TableCursor, model: &Model<'_>) {
+    let (Some(span), Some(position)) = (cursor.span(), model.position) else {
+        assert!(cursor.span().is_none() && model.position.is_none());
+        return;
+    };
+    let (first, last) = (position - span.before, position + span.after);
+    let stretch = &model.entries[first..=last];
+    assert_eq!(span.first_key, stretch[0].0);
+    assert_eq!(span.last_key, stretch[stretch.len() - 1].0);
+    let newest = stretch.iter().map(|entry| entry.1).max();
+    assert_eq!(Some(span.sequence_max.0), newest);
+    let single = |key: &[u8]| {
+        let end = Model { entries: model.entries, position: None }.lower_bound(key, 0);
+        let around = &model.entries[..model.entries.len().min(end + 1)];
+        around.iter().rev().take(3).filter(|entry| entry.0 == key).count() == 1
+    };
+    let plain = stretch.iter().all(|entry| entry.2 == EntryKind::Put && single(&entry.0));
+    assert_eq!(span.content == SpanContent::Plain, plain);
+}
+
+fn check(options: &TableOptions, entries: &[Owned], probes: &[(Vec<u8>, u64)], steps: &[Step]) {
+    let table = table_of(options, entries, &[]);
+    assert_eq!(scan(&table).unwrap(), entries);
+    assert_eq!(table.summary().entries, entries.len() as u64);
+    for owned in entries {
+        for visible in [owned.1.saturating_sub(1), owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
+            check_get(&table, entries, &owned.0, visible).unwrap();
+        }
+    }
+    for (key, visible) in probes {
+        check_get(&table, entries, key, *visible).unwrap();
+    }
+    walk(&table, entries, steps);
+    let back_and_forth: Vec<Step> = std::iter::once(Step::Last)
+        .chain(entries.iter().map(|_| Step::Prev))
+        .chain([Step::Next, Step::First])
+        .chain(entries.iter().map(|_| Step::Next))
+        .chain([Step::Prev])
+        .collect();
+    walk(&table, entries, &back_and_forth);
+}
+
+fn every_way(entries: &[Owned], probes: &[&[u8]]) {
+    let probes: Vec<_> = probes.iter().map(|key| (key.to_vec(), 5)).collect();
+    for compression in [Compression::None, Compression::Lz4] {
+        for filter_bits_per_key in [0, 10] {
+            let options = TableOptions { filter_bits_per_key, ..options(compression) };
+            check(&options, entries, &probes, &[]);
+        }
+    }
+}
+
+#[test]
+fn small_and_extreme_entries_are_found() {
+    every_way(&[put("", 1, "")], &[b"", b"a"]);
+    every_way(&[put("k", 0, "v")], &[b"", b"a", b"k", b"k\0", b"z"]);
+    let longest = vec![b'x'; KEY_BYTES_MAX];
+    let mut longest_but = longest.clone();
+    longest_but[KEY_BYTES_MAX - 1] = b'y';
+    let entries = [
+        put("", 9, "empty"),
+        put("a", 3, [7; 100_000]),
+        put(&longest, 2, ""),
+        put(longest_but, 5, "z"),
+    ];
+    every_way(&entries, &[b"x", b"a\0", b"y", &longest[1..]]);
+}
+
+#[test]
+fn versions_of_one_key_span_blocks() {
+    let mut entries: Vec<Owned> = (0..200)
+        .rev()
+        .map(|sequence| put("hot", 10 + sequence * 2, [sequence as u8; 60]))
+        .collect();
+    entries.insert(0, put("cold", 1, "before"));
+    entries.push(put("zero", 1, "after"));
+    every_way(&entries, &[b"hos", b"hot\0", b"hou"]);
+    let table = table_of(&options(Compression::None), &entries, &[]);
+    assert!(table.block_count() > 10);
+    for sequence in 0..500 {
+        check_get(&table, &entries, b"hot", sequence).unwrap();
+        let steps = [
+            Step::Seek(b"hot".to_vec(), sequence),
+            Step::Prev,
+            Step::SeekBefore(b"hot".to_vec(), sequence),
+            Step::Next,
+        ];
+        walk(&table, &entries, &steps);
+    }
+}
+
+#[test]
+fn keys_with_equal_heads_are_told_apart_in_the_index() {
+    let entries: Vec<Owned> = (0..300)
+        .map(|number| put(format!("a-long-common-prefix-eightsame{number:05}"), 4, [1; 40]))
+        .chain((0..100).map(|number| put(format!("b{:>40}", number * 2), 4, [2; 100])))
+        .collect();
+    let probes: Vec<Vec<u8>> = (0..200).map(|number| format!("b{number:>40}").into()).collect();
+    let probes: Vec<&[u8]> = probes.iter().map(Vec::as_slice).collect();
+    every_way(&entries, &probes);
+}
+
+#[test]
+fn the_summary_says_what_was_added() {
+    let entries = many(300);
+    let count = |kind: EntryKind| entries.iter().filter(|entry| entry.2 == kind).count() as u64;
+    let table = table_of(
+        &options(Compression::Lz4),
+        &entries,
+        &[tombstone("a", "c", 3), tombstone("b", "zz", 5000), tombstone("x", "x", 9000)],
+    );
+    let summary = table.summary();
+    assert_eq!(summary.point_tombstones, count(EntryKind::Delete));
+    assert_eq!(summary.merge_operands, count(EntryKind::Merge));
+    assert_eq!(summary.range_tombstones, 4);
+    assert_eq!((summary.sequence_min.0, summary.sequence_max.0), (3, 5000));
+    let expiry = 9000 - (0..300).filter(|number| number % 11 == 7).max().unwrap();
+    assert_eq!(summary.expiry_min_ms, Some(expiry));
+    let logical: usize = entries.iter().map(|entry| entry.0.len() + entry.3.len()).sum();
+    assert_eq!(summary.logical_bytes, logical as u64);
+    assert_eq!((&summary.range.first[..], &summary.range.last[..]), (&b"a"[..], &b"zz"[..]));
+    assert!(!summary.range.contains(b"zz"));
+    let expected = Fragments::new(&[tombstone("a", "c", 3), tombstone("b", "zz", 5000)]);
+    assert_eq!(**table.tombstones(), expected);
+    // Each block says what it holds, as the entries do.
+    let mut rest = &entries[..];
+    for index in 0..table.block_count() {
+        let info = table.block_info(index);
+        let (block, after) = rest.split_at(info.entries as usize);
+        rest = after;
+        let has = |kind: EntryKind| block.iter().any(|entry| entry.2 == kind);
+        assert_eq!(info.contents.has(Contents::TOMBSTONES), has(EntryKind::Delete));
+        assert_eq!(info.contents.has(Contents::MERGES), has(EntryKind::Merge));
+        assert_eq!(info.contents.has(Contents::EXPIRING), has(EntryKind::PutExpiring));
+        assert_eq!(info.expiry_min_ms.is_some(), has(EntryKind::PutExpiring));
+        let versions = block.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        assert_eq!(info.contents.has(Contents::VERSIONS), versions);
+        let range = table.block_range(index);
+        assert_eq!((&range.first[..], &range.last[..]), (info.first_key, info.last_key));
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn blob_pointers_expire_too() {
+    let mut payload = Vec::new();
+    let pointer = BlobPointer {
+        file: siltdb_base::id::FileNumber(3),
+        offset: 9,
+        length: 100,
+        checksum: 7,
+        expiry_ms: Some(77),
+    };
+    pointer.encode(&mut payload);
+    let entries = [("k".into(), 1, EntryKind::BlobPointer, payload)];
+    let table = table_of(&options(Compression::None), &entries, &[]);
+    assert_eq!(table.summary().expiry_min_ms, Some(77));
+    assert!(table.block_info(0).contents.has(Contents::BLOB_POINTERS));
+}
+
+#[test]
+fn a_table_of_range_tombstones_alone_has_no_entries() {
+    let table = table_of(&options(Compression::Lz4), &[], &[tombstone("b", "d", 8)]);
+    assert_eq!(table.get(b"c", SequenceNumber::MAX).unwrap(), None);
+    walk(&table, &[], &[Step::First, Step::Last, Step::Seek(b"b".to_vec(), 9), Step::Next]);
+    walk(&table, &[], &[Step::SeekBefore(b"b".to_vec(), 9), Step::Prev]);
+    assert_eq!(table.summary().sequence_max.0, 8);
+    let mut file = Bytes::default();
+    let writer = TableWriter::new(&mut file, &TableOptions::default(), TableUid(1));
+    assert!(writer.is_empty());
+    let error = writer.finish().unwrap_err();
+    assert_eq!(error.kind(), siltdb_base::error::ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn tables_share_a_file() {
+    let mut file = Bytes(b"something else".to_vec());
+    let mut tables = Vec::new();
+    for uid in 0..3 {
+        let entries: Vec<Owned> =
+            many(40).into_iter().map(|entry| put(entry.0, entry.1 + uid, [uid as u8])).collect();
+        let offset = file.0.len() as u64;
+        let summary = write(&mut file, &TableOptions::default(), uid, &entries, &[]);
+        assert_eq!(offset + summary.file_bytes, file.0.len() as u64);
+        tables.push((offset, summary, entries));
+    }
+    let (file, cache): (Arc<dyn File>, _) = (Arc::new(file), new_cache(1 << 20));
+    for (offset, summary, entries) in &tables {
+        let open = |length: u64| {
+            let (file, path) = (Arc::clone(&file), Path::new("t"));
+            Table::open(file, path, *offset, length, Some(summary), &cache)
+        };
+        let table = open(summary.file_bytes).unwrap();
+        table.verify(&mut |_| {}).unwrap();
+        assert_eq!(scan(&table).unwrap(), *entries);
+        assert!(open(summary.file_bytes - 1).is_err() && open(summary.file_bytes + 1).is_err());
+        assert!(open(u64::MAX).is_err() && open(3).is_err());
+    }
+}
+
+#[test]
+#[should_panic(expected = "does not follow")]
+fn entries_out_of_order_are_refused() {
+    let mut file = Bytes::default();
+    let _ = write(&mut file, &TableOptions::default(), 1, &[put("b", 1, ""), put("a", 1, "")], &[]);
+}
+
+#[test]
+fn the_estimate_is_near_the_length() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let mut file = Bytes::default();
+        let mut writer = TableWriter::new(&mut file, &options(compression), TableUid(1));
+        for owned in &many(2000) {
+            writer.add(entry(owned)).unwrap();
+        }
+        let estimate = writer.estimated_bytes();
+        let length = writer.finish().unwrap().file_bytes;
+        assert!(estimate.abs_diff(length) < length / 10, "{estimate} {length}");
+    }
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        2 => proptest::collection::vec(0_u8..3, 0..4),
+        1 => proptest::collection::vec(0_u8..2, 8..11),
+        1 => proptest::collection::vec(any::<u8>(), 0..12),
+    ]
+}
+
+fn entries() -> impl Strategy<Value = Vec<Owned>> {
+    let kind = prop_oneof![
+        6 => Just(EntryKind::Put),
+        1 => Just(EntryKind::Delete),
+        1 => Just(EntryKind::PutExpiring),
+        1 => Just(EntryKind::Merge),
+    ];
+    let value = prop_oneof![
+        10 => proptest::collection::vec(0_u8..3, 8..200),
+        1 => proptest::collection::vec(any::<u8>(), 1000..1100),
+    ];
+    let entry = (key(), 0_u64..60, kind, value);
+    (proptest::collection::vec(entry, 1..150), proptest::collection::vec(0_u8..3, 0..10)).prop_map(
+        |(mut entries, prefix)| {
+            for entry in &mut entries {
+                entry.0.splice(0..0, prefix.iter().copied());
+            }
+            sort(&mut entries);
+            entries
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => Just(Step::First),
+        1 => Just(Step::Last),
+        3 => (key(), 0_u64..62).prop_map(|(key, sequence)| Step::Seek(key, sequence)),
+        3 => (key(), 0_u64..62).prop_map(|(key, sequence)| Step::SeekBefore(key, sequence)),
+        8 => Just(Step::Next),
+        8 => Just(Step::Prev),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_table_answers_as_the_list_of_its_entries(
+        entries in entries(),
+        probes in proptest::collection::vec((key(), 0_u64..62), 0..30),
+        steps in proptest::collection::vec(step(), 0..200),
+        compressed in any::<bool>(),
+        filter_bits_per_key in prop_oneof![Just(0_u32), Just(10)],
+    ) {
+        let compression = if compressed { Compression::Lz4 } else { Compression::None };
+        let options = TableOptions { filter_bits_per_key, ..options(compression) };
+        // The probes and steps once as they are, once among the keys.
+        let prefix = entries[0].0.iter().take(4).copied().collect::<Vec<_>>();
+        let near = |key: &[u8]| [&prefix, key].concat();
+        let mut all_probes = probes.clone();
+        all_probes.extend(probes.iter().map(|(key, sequence)| (near(key), *sequence)));
+        let near_steps = steps.iter().map(|step| match step {
+            Step::Seek(key, sequence) => Step::Seek(near(key), *sequence),
+            Step::SeekBefore(key, sequence) => Step::SeekBefore(near(key), *sequence),
+            other => other.clone(),
+        });
+        let all_steps: Vec<Step> = steps.iter().cloned().chain(near_steps).collect();
+        check(&options, &entries, &all_probes, &all_steps);
+    }
+}

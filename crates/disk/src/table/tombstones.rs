@@ -1,0 +1,100 @@
+//! The range tombstones of a table, as fragments.
+//!
+//! ```text
+//! | fragment, ... |
+//!
+//! fragment: | start: length varint, bytes | end: length varint, bytes | sequences varint |
+//!           | newest sequence varint | difference to the next older varint, ... |
+//! ```
+//!
+//! Fragments are disjoint and in key order, and so are, from newest to oldest, the sequence numbers
+//! of each.
+
+use crate::summary::{KeyRange, RangeEnd};
+use siltdb_base::{
+    codec::{Reader, put_bytes, put_varint},
+    error::{Error, Result},
+    id::SequenceNumber,
+    limits::KEY_BYTES_MAX,
+    slice::Slice,
+    tombstone::{Fragments, RangeTombstone},
+};
+
+/// Appends the encoding of `fragments` to `out`.
+pub fn encode(fragments: &Fragments, out: &mut Vec<u8>) {
+    for fragment in fragments.as_slice() {
+        put_bytes(out, &fragment.start);
+        put_bytes(out, &fragment.end);
+        put_varint(out, fragment.sequences.len() as u64);
+        let mut newer = None;
+        for &sequence in &fragment.sequences {
+            put_varint(out, newer.map_or(sequence.0, |newer| newer - sequence.0));
+            newer = Some(sequence.0);
+        }
+    }
+}
+
+/// Reads an encoding that fills `bytes`.
+///
+/// # Errors
+/// Corruption, if it is none.
+pub fn decode(bytes: &[u8]) -> Result<Fragments> {
+    let mut reader = Reader::new(bytes);
+    let mut tombstones = Vec::new();
+    let mut border = Slice::default();
+    while !reader.is_empty() {
+        let start = key(&mut reader)?;
+        let end = key(&mut reader)?;
+        if start < border || end <= start {
+            return Err(Error::corruption("range tombstones out of order"));
+        }
+        let count = reader.varint()?;
+        if count == 0 || count > reader.rest().len() as u64 {
+            return Err(Error::corruption("bad number of range tombstones"));
+        }
+        let mut newer = None;
+        for _ in 0..count {
+            let number = reader.varint()?;
+            let sequence = match newer {
+                None => Some(number),
+                Some(newer) if number > 0 => u64::checked_sub(newer, number),
+                Some(_) => None,
+            };
+            let sequence = sequence.filter(|&sequence| sequence <= SequenceNumber::MAX.0);
+            let sequence =
+                sequence.ok_or_else(|| Error::corruption("bad sequence of a range tombstone"))?;
+            newer = Some(sequence);
+            let (start, end) = (start.clone(), end.clone());
+            tombstones.push(RangeTombstone { start, end, sequence: SequenceNumber(sequence) });
+        }
+        border = end;
+    }
+    Ok(Fragments::new(&tombstones))
+}
+
+/// The keys that `fragments` cover; `None`, if there are none.
+#[must_use]
+pub fn range(fragments: &Fragments) -> Option<KeyRange> {
+    let (first, last) = (fragments.as_slice().first()?, fragments.as_slice().last()?);
+    Some(KeyRange { first: first.start.clone(), last: last.end.clone(), end: RangeEnd::Exclusive })
+}
+
+/// Bytes of memory that `fragments` take, about.
+#[must_use]
+pub fn memory_bytes(fragments: &Fragments) -> usize {
+    let fragments = fragments.as_slice().iter();
+    fragments
+        .map(|fragment| {
+            let keys = fragment.start.len() + fragment.end.len();
+            keys + size_of_val(fragment) + size_of_val(&fragment.sequences[..])
+        })
+        .sum()
+}
+
+fn key(reader: &mut Reader<'_>) -> Result<Slice> {
+    let key = reader.bytes()?;
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::corruption("key too long").with_mismatch(KEY_BYTES_MAX, key.len()));
+    }
+    Ok(Slice::copy_from(key))
+}

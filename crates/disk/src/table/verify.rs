@@ -1,0 +1,80 @@
+//! Reads a whole table and checks that its parts agree.
+//!
+//! It looks at the file, not at the cache. It is run on every new table before it is installed, and
+//! by those who look for damage.
+
+use super::{facts::Facts, reader::Table};
+use siltdb_base::{
+    checksum::xxh3,
+    error::{Error, Result},
+    id::SequenceNumber,
+    key::compare,
+};
+use std::cmp::Ordering;
+
+impl Table {
+    /// Checks every frame of the file, the order of the entries, and index, filter and summary
+    /// against them; calls `on_block` with the bytes of each data block.
+    ///
+    /// # Errors
+    /// Corruption, naming file and offset; what reading fails with.
+    pub fn verify(&self, on_block: &mut dyn FnMut(u64)) -> Result<()> {
+        let read_again = self.source.read_contents()?;
+        if read_again.summary != self.contents.summary
+            || read_again.tombstones != self.contents.tombstones
+        {
+            let error = Error::corruption("a table changed after it was opened");
+            return Err(self.source.locate(error, 0));
+        }
+        let mut total = Facts::default();
+        let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
+        let mut key = Vec::new();
+        for index in 0..self.block_count() {
+            let info = self.block_info(index);
+            let sealed = self.read_sealed(index)?;
+            let wrong =
+                |message: &'static str| self.source.locate(Error::corruption(message), info.offset);
+            let first = (info.first_key, sealed.block().entry(0).sequence);
+            if let Some((key, sequence)) = &before
+                && compare((key, *sequence), first) != Ordering::Less
+            {
+                return Err(wrong("blocks of a table out of order"));
+            }
+            before = Some((info.last_key.to_vec(), info.last_sequence));
+            for filter in [&self.contents.filter, &read_again.filter].into_iter().flatten() {
+                for entry in 0..sealed.block().count() {
+                    sealed.block().copy_key(entry, &mut key);
+                    if !filter.may_contain(xxh3(&key)) {
+                        return Err(wrong("a key is missing from the filter of its table"));
+                    }
+                }
+            }
+            total.merge(sealed.facts());
+            on_block(info.bytes);
+        }
+        self.check_total(total)
+    }
+
+    /// Compares the summary with what was found.
+    fn check_total(&self, mut total: Facts) -> Result<()> {
+        let summary = self.summary();
+        for tombstone in self.tombstones().tombstones() {
+            total.sequence_min = total.sequence_min.min(tombstone.sequence);
+            total.sequence_max = total.sequence_max.max(tombstone.sequence);
+        }
+        let agrees = total.entries == summary.entries
+            && total.point_tombstones == summary.point_tombstones
+            && total.merge_operands == summary.merge_operands
+            && total.sequence_min == summary.sequence_min
+            && total.sequence_max == summary.sequence_max
+            && total.expiry_min_ms == summary.expiry_min_ms
+            && total.logical_bytes == summary.logical_bytes;
+        if agrees {
+            Ok(())
+        } else {
+            let error = Error::corruption("the summary of a table is not what it holds")
+                .with_mismatch(format_args!("{summary:?}"), format_args!("{total:?}"));
+            Err(self.source.locate(error, 0))
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Writes a table: entries in order, blocks of other tables as they are, range tombstones.
+//!
+//! It neither syncs nor verifies: the file is its caller's, who reads the table back before using
+//! it.
+
+use super::{
+    facts::{Contents, Facts},
+    footer::{FOOTER_BYTES, Footer},
+    index::IndexBuilder,
+    properties::Properties,
+    sealed::SealedBlock,
+    tombstones,
+};
+use crate::{
+    block::BlockBuilder,
+    compress::Compressor,
+    filter::Filter,
+    frame::{FrameKind, Place, RAW_BYTES_MAX, seal},
+    options::{Compression, TableOptions},
+    summary::{KeyRange, RangeEnd, TableSummary},
+};
+use siltdb_base::{
+    checksum::xxh3,
+    error::{Error, Result},
+    fs::WriteFile,
+    id::{SequenceNumber, TableUid},
+    key::{Entry, compare},
+    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    slice::Slice,
+    tombstone::{Fragments, RangeTombstone},
+};
+use std::cmp::Ordering;
+
+/// Bytes an expiring value has in front.
+const EXPIRY_BYTES: usize = 8;
+
+/// Writes one table to the end of a file.
+///
+/// After an error the file is worthless. Memory: one block, the index, and 8 bytes per key for the
+/// filter.
+pub struct TableWriter<'f> {
+    file: &'f mut dyn WriteFile,
+    options: TableOptions,
+    uid: TableUid,
+    /// Bytes of the table written so far.
+    written: u64,
+    compressor: Compressor,
+    block: BlockBuilder,
+    /// Facts of the open block.
+    facts: Facts,
+    /// Facts of the finished blocks.
+    total: Facts,
+    index: IndexBuilder,
+    hashes: Vec<u64>,
+    tombstones: Vec<RangeTombstone>,
+    first_key: Option<Slice>,
+    /// Key and sequence number of the last entry of the finished blocks.
+    last: Option<(Vec<u8>, SequenceNumber)>,
+    raw: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl<'f> TableWriter<'f> {
+    /// A writer of a new table with a random `uid`, at the current end of `file`.
+    ///
+    /// # Panics
+    /// If the options are not in their ranges; see [`TableOptions::check`].
+    pub fn new(file: &'f mut dyn WriteFile, options: &TableOptions, uid: TableUid) -> Self {
+        options.check().expect("options are checked where they are set");
+        Self {
+            file,
+            options: *options,
+            uid,
+            written: 0,
+            compressor: Compressor::new(options.compression),
+            block: BlockBuilder::default(),
+            facts: Facts::default(),
+            total: Facts::default(),
+            index: IndexBuilder::default(),
+            hashes: Vec::new(),
+            tombstones: Vec::new(),
+            first_key: None,
+            last: None,
+            raw: Vec::new(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// Adds an entry, which must follow those before it.
+    ///
+    /// # Errors
+    /// What writing the file fails with; corruption, if the payload is not what the kind says or
+    /// the kind is that of a range tombstone.
+    ///
+    /// # Panics
+    /// If the entry is not after the one before, or key or value are longer than the limits: it
+    /// would become durable.
+    pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        assert!(entry.key.len() <= KEY_BYTES_MAX, "a key of {} bytes", entry.key.len());
+        assert!(
+            entry.value.len() <= VALUE_BYTES_MAX + EXPIRY_BYTES,
+            "a value of {} bytes",
+            entry.value.len()
+        );
+        let repeats = self.check_follows(entry.key, entry.sequence);
+        if !self.block.is_empty()
+            && self.block.raw_bytes_with(entry.key, entry.value.len()) > self.options.block_bytes
+        {
+            self.finish_block()?;
+        }
+        self.facts.add(entry.key.len(), entry.sequence, entry.kind, entry.value)?;
+        match repeats {
+            Repeats::Yes if !self.block.is_empty() => self.facts.contents.add(Contents::VERSIONS),
+            Repeats::Yes => {}
+            Repeats::No => self.add_hash(entry.key),
+        }
+        self.block.add(entry);
+        Ok(())
+    }
+
+    /// Adds a range tombstone; any order. An empty one vanishes.
+    pub fn add_tombstone(&mut self, tombstone: &RangeTombstone) {
+        self.tombstones.push(tombstone.clone());
+    }
+
+    /// Copies a block of another table without encoding it again. Its entries must follow those
+    /// before.
+    ///
+    /// The block was verified when it was read; its keys are hashed for the filter. An open block
+    /// is finished first, however small.
+    ///
+    /// # Errors
+    /// What writing the file fails with.
+    ///
+    /// # Panics
+    /// If the block is not after what was added before: it would become durable.
+    pub fn add_sealed(&mut self, sealed: &SealedBlock) -> Result<()> {
+        let block = sealed.block();
+        let mut key = Vec::new();
+        block.copy_key(0, &mut key);
+        let mut repeats = self.check_follows(&key, block.entry(0).sequence);
+        self.finish_block()?;
+        let first_key = Slice::copy_from(&key);
+        for index in 0..block.count() {
+            if index > 0 {
+                let suffix = block.entry(index).suffix;
+                let same = key[block.prefix().len()..] == *suffix;
+                repeats = if same { Repeats::Yes } else { Repeats::No };
+                block.copy_key(index, &mut key);
+            }
+            if repeats == Repeats::No {
+                self.add_hash(&key);
+            }
+        }
+        let place = Place { table: self.uid, offset: self.written };
+        sealed.seal_for(place, &mut self.frame);
+        self.append_frame()?;
+        let last = (&key[..], block.entry(block.count() - 1).sequence);
+        self.index.add(&first_key, last, sealed.facts(), self.frame.len() as u64);
+        self.total.merge(sealed.facts());
+        self.first_key.get_or_insert(first_key);
+        self.last = Some((last.0.to_vec(), last.1));
+        Ok(())
+    }
+
+    /// About the length of the table if it were finished now, in bytes.
+    #[must_use]
+    pub fn estimated_bytes(&self) -> u64 {
+        let filter = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
+        let open = if self.block.is_empty() { 0 } else { self.block.raw_bytes_with(b"", 0) };
+        self.written + filter + (open + self.index.raw_bytes() + FOOTER_BYTES) as u64
+    }
+
+    /// Whether nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty() && self.index.blocks() == 0 && self.tombstones.is_empty()
+    }
+
+    /// Writes what is left and says what the table holds. The file is not synced.
+    ///
+    /// # Errors
+    /// What writing the file fails with; `InvalidArgument`, if nothing was added.
+    pub fn finish(mut self) -> Result<TableSummary> {
+        self.finish_block()?;
+        let fragments = Fragments::new(&self.tombstones);
+        let Some(range) = self.range(&fragments) else {
+            return Err(Error::invalid("a table must hold something"));
+        };
+        let data_bytes = self.written;
+        let filter_bytes = self.write_filter()?;
+        let tombstone_bytes = self.write_tombstones(&fragments)?;
+        let data_frames = self.index.blocks();
+        let mut index_bytes = Vec::new();
+        for raw in std::mem::take(&mut self.index).finish() {
+            index_bytes.push(self.write_frame(FrameKind::Index, &raw)?);
+        }
+        let (mut oldest, mut newest) = (self.total.sequence_min, self.total.sequence_max);
+        for tombstone in fragments.tombstones() {
+            oldest = oldest.min(tombstone.sequence);
+            newest = newest.max(tombstone.sequence);
+        }
+        let summary = TableSummary {
+            uid: self.uid,
+            range,
+            entries: self.total.entries,
+            point_tombstones: self.total.point_tombstones,
+            range_tombstones: fragments.tombstones().count() as u64,
+            merge_operands: self.total.merge_operands,
+            sequence_min: oldest,
+            sequence_max: newest,
+            expiry_min_ms: self.total.expiry_min_ms,
+            logical_bytes: self.total.logical_bytes,
+            file_bytes: 0,
+        };
+        let properties = Properties {
+            summary,
+            data_bytes,
+            data_frames,
+            filter_bytes,
+            tombstone_bytes,
+            index_bytes,
+        };
+        self.write_end(properties)
+    }
+
+    /// Whether the key is the last one once more.
+    ///
+    /// # Panics
+    /// If it does not follow it.
+    #[inline]
+    fn check_follows(&self, key: &[u8], sequence: SequenceNumber) -> Repeats {
+        let last = self.block.last().or(self.last.as_ref().map(|(key, last)| (&key[..], *last)));
+        let Some((last_key, last_sequence)) = last else { return Repeats::No };
+        match last_key.cmp(key) {
+            Ordering::Less => Repeats::No,
+            Ordering::Equal if last_sequence > sequence => Repeats::Yes,
+            Ordering::Equal | Ordering::Greater => {
+                panic!(
+                    "entry {key:?} at {sequence} does not follow {last_key:?} at {last_sequence}"
+                )
+            }
+        }
+    }
+
+    #[inline]
+    fn add_hash(&mut self, key: &[u8]) {
+        if self.options.filter_bits_per_key > 0 {
+            self.hashes.push(xxh3(key));
+        }
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        let (Some(first), Some((key, sequence))) = (self.block.first_key(), self.block.last())
+        else {
+            return Ok(());
+        };
+        debug_assert!(
+            self.last.as_ref().is_none_or(|(last, last_sequence)| {
+                compare((last, *last_sequence), (key, sequence)) == Ordering::Less
+            }),
+            "checked entry by entry"
+        );
+        self.block.encode(&mut self.raw);
+        self.frame.clear();
+        let place = Place { table: self.uid, offset: self.written };
+        seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
+        self.index.add(first, (key, sequence), &self.facts, self.frame.len() as u64);
+        if self.first_key.is_none() {
+            self.first_key = Some(Slice::copy_from(first));
+        }
+        let last = self.last.get_or_insert_default();
+        last.0.clear();
+        last.0.extend_from_slice(key);
+        last.1 = sequence;
+        self.total.merge(&self.facts);
+        self.facts = Facts::default();
+        self.block.clear();
+        self.append_frame()
+    }
+
+    fn append_frame(&mut self) -> Result<()> {
+        self.file.append(&self.frame)?;
+        self.written += self.frame.len() as u64;
+        Ok(())
+    }
+
+    /// Writes one frame and returns its length.
+    fn write_frame(&mut self, kind: FrameKind, raw: &[u8]) -> Result<u64> {
+        if raw.len() > RAW_BYTES_MAX {
+            return Err(Error::invalid("too many range tombstones for one table")
+                .with_mismatch(RAW_BYTES_MAX, raw.len()));
+        }
+        let place = Place { table: self.uid, offset: self.written };
+        self.frame.clear();
+        seal(kind, place, raw, &mut self.compressor, &mut self.frame);
+        self.append_frame()?;
+        Ok(self.frame.len() as u64)
+    }
+
+    fn write_filter(&mut self) -> Result<u64> {
+        if self.hashes.is_empty() {
+            return Ok(0);
+        }
+        let hashes = std::mem::take(&mut self.hashes);
+        let mut raw = Vec::new();
+        Filter::build(&hashes, self.options.filter_bits_per_key).encode(&mut raw);
+        // The bits are as good as random: compressing them is in vain.
+        let compressor =
+            std::mem::replace(&mut self.compressor, Compressor::new(Compression::None));
+        let bytes = self.write_frame(FrameKind::Filter, &raw);
+        self.compressor = compressor;
+        bytes
+    }
+
+    fn write_tombstones(&mut self, fragments: &Fragments) -> Result<u64> {
+        if fragments.is_empty() {
+            return Ok(0);
+        }
+        let mut raw = Vec::new();
+        tombstones::encode(fragments, &mut raw);
+        self.write_frame(FrameKind::RangeTombstones, &raw)
+    }
+
+    /// Writes properties and footer; only now is the length of the table known.
+    fn write_end(mut self, mut properties: Properties) -> Result<TableSummary> {
+        // The properties say how long the table is, and that depends on how long they are.
+        self.compressor = Compressor::new(Compression::None);
+        let place = Place { table: self.uid, offset: self.written };
+        loop {
+            let mut raw = Vec::new();
+            properties.encode(&mut raw);
+            self.frame.clear();
+            seal(FrameKind::Properties, place, &raw, &mut self.compressor, &mut self.frame);
+            let table_bytes = self.written + (self.frame.len() + FOOTER_BYTES) as u64;
+            if properties.summary.file_bytes == table_bytes {
+                break;
+            }
+            // The length only grows, and its varint ends at ten bytes: this ends.
+            properties.summary.file_bytes = table_bytes;
+        }
+        self.append_frame()?;
+        let footer = Footer {
+            uid: self.uid,
+            table_bytes: properties.summary.file_bytes,
+            properties_bytes: self.frame.len() as u64,
+        };
+        self.file.append(&footer.encode())?;
+        Ok(properties.summary)
+    }
+
+    /// The range of all keys; `None`, if there are none.
+    fn range(&self, fragments: &Fragments) -> Option<KeyRange> {
+        let points = self.first_key.as_ref().zip(self.last.as_ref());
+        let points = points.map(|(first, (last, _))| KeyRange {
+            first: first.clone(),
+            last: Slice::copy_from(last),
+            end: RangeEnd::Inclusive,
+        });
+        match (points, tombstones::range(fragments)) {
+            (Some(points), Some(tombstones)) => Some(points.union(&tombstones)),
+            (points, tombstones) => points.or(tombstones),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeats {
+    Yes,
+    No,
+}

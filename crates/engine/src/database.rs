@@ -1,0 +1,453 @@
+//! What all parts of an open database share: a struct of the rooms below, and few words between
+//! them.
+//!
+//! It decides nothing. Its locks are taken in this order, each optional: `changing_io`, `manifest_io`, `tail`,
+//! `frozen`, `jobs`; those inside the rooms come after. Only those whose name says so are held during
+//! IO.
+
+use crate::{
+    family::Families,
+    generation::Frozen,
+    health::Health,
+    manifest::Manifest,
+    options::{EngineOptions, FROZEN_MAX},
+    publish::Publisher,
+    random::Random,
+    share::Shared,
+    signal::Signal,
+    snapshots::Snapshots,
+    tail::{Room, Tail, TailLimits},
+    throttle::{self, Debt, Pressure, SLEEP_NS_MAX, SLEEP_NS_MIN},
+    wal::Wal,
+};
+use siltdb_base::{
+    budget::Budget,
+    error::{Error, Result},
+    id::{FamilyId, FileNumber, TableUid},
+    sync::lock,
+};
+use siltdb_disk::cache::Cache;
+use siltdb_memtable::arena::ArenaPool;
+use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles};
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// An unsynced commit is synced after this long at the latest, in milliseconds.
+pub const SYNC_INTERVAL_MS: u64 = 1000;
+
+/// Level 0 may hold this many generations before writes are slowed down, and before they stop.
+const LEVEL0_GENERATIONS: (u64, u64) = (12, 40);
+
+/// Who does the work that a writer must wait for.
+#[derive(Clone, Copy, Debug)]
+pub enum Waiting {
+    /// The workers do: wait for them.
+    ForWorkers,
+    /// Nobody else does: run one job with this function; it says whether there was one.
+    RunJob(fn(&Database) -> Result<bool>),
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Database {
+    /// How it was opened.
+    pub options: EngineOptions,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Whether it may be written.
+    pub health: Health,
+    /// What snapshots see stays.
+    pub snapshots: Arc<Snapshots>,
+    /// What readers see.
+    pub publisher: Publisher,
+    /// The families.
+    pub families: Families,
+    /// The log.
+    pub wal: Wal,
+    /// The end of the log.
+    pub tail: Mutex<Tail>,
+    /// Generations that wait for their flush, oldest first.
+    pub frozen: Mutex<VecDeque<Frozen>>,
+    /// The manifest; held while an edit is made durable and applied.
+    pub manifest_io: Mutex<Manifest>,
+    /// The table files.
+    pub files: Arc<OpenFiles>,
+    /// The block cache.
+    pub cache: Arc<Cache>,
+    /// Where memtables get their memory.
+    pub arenas: Arc<ArenaPool>,
+    /// The one account of memory.
+    pub budget: Arc<Budget>,
+    /// What is being done in the background.
+    pub jobs: Mutex<JobState>,
+    /// Held while families are created, dropped and renamed.
+    pub changing_io: Mutex<()>,
+    /// The merge operators that families may name.
+    pub operators: Mutex<Vec<Arc<dyn MergeOperator>>>,
+    /// Numbers to give out.
+    pub numbers: Numbers,
+    /// Something may be due for the flusher or the compactors.
+    pub work: Signal,
+    /// Something may be due for the keeper of the log.
+    pub log_work: Signal,
+    /// A job ended: there may be room.
+    pub room: Signal,
+    /// How to wait.
+    pub waiting: Waiting,
+    /// What was counted.
+    pub counters: Counters,
+    /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
+    pressure: AtomicU64,
+    /// Delay owed by writers and not yet slept, in nanoseconds.
+    owed_ns: AtomicU64,
+    /// How soon unsynced commits must be synced, in milliseconds.
+    sync_within_ms: AtomicU64,
+    /// When the log was last synced for time's sake, by the monotonic clock.
+    last_sync_ns: AtomicU64,
+    /// Threads shall end.
+    pub ending: AtomicBool,
+}
+
+/// What is being done in the background.
+#[derive(Debug, Default)]
+pub struct JobState {
+    /// A flush runs.
+    pub is_flushing: bool,
+    /// Compactions that run.
+    pub compactions: usize,
+    /// Those of them whose parts others may take.
+    pub shared: Vec<Arc<Shared>>,
+    /// Files that no version refers to any more.
+    pub obsolete: Vec<FileNumber>,
+    /// Why the last job failed; `None` once one succeeds.
+    pub failure: Option<Error>,
+}
+
+/// Numbers to give out, each once.
+#[derive(Debug)]
+pub struct Numbers {
+    next_file: AtomicU64,
+    next_family: AtomicU64,
+    random: Mutex<Random>,
+}
+
+impl Numbers {
+    /// Gives out numbers from these on.
+    #[must_use]
+    pub fn new(next_file: FileNumber, next_family: FamilyId, random: Random) -> Self {
+        Self {
+            next_file: AtomicU64::new(next_file.0),
+            next_family: AtomicU64::new(u64::from(next_family.0)),
+            random: Mutex::new(random),
+        }
+    }
+
+    /// A file number that was never used.
+    #[must_use]
+    pub fn file(&self) -> FileNumber {
+        if cfg!(seeded_fault = "reuse_file_number") && self.next_file().0 % 8 == 7 {
+            return FileNumber(self.next_file().0 - 1);
+        }
+        // Relaxed, here and below: a number carries no other data with it.
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// No number from here on was given out.
+    #[must_use]
+    pub fn next_file(&self) -> FileNumber {
+        FileNumber(self.next_file.load(Ordering::Relaxed))
+    }
+
+    /// A family id that was never used.
+    #[must_use]
+    pub fn family(&self) -> FamilyId {
+        FamilyId(self.next_family.fetch_add(1, Ordering::Relaxed) as u32)
+    }
+
+    /// No id from here on was given out.
+    #[must_use]
+    pub fn next_family(&self) -> FamilyId {
+        FamilyId(self.next_family.load(Ordering::Relaxed) as u32)
+    }
+
+    /// A random name for a table.
+    #[must_use]
+    pub fn table_uid(&self) -> TableUid {
+        TableUid(lock(&self.random).next_u64())
+    }
+
+    /// A random number.
+    #[must_use]
+    pub fn random(&self) -> u32 {
+        lock(&self.random).next_u64() as u32
+    }
+}
+
+/// What was counted since the database was opened.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Flushes.
+    pub flushes: AtomicU64,
+    /// Bytes of tables written by flushes.
+    pub flushed_bytes: AtomicU64,
+    /// Compactions, moves by reference included.
+    pub compactions: AtomicU64,
+    /// Bytes of tables written by compactions.
+    pub compacted_bytes: AtomicU64,
+    /// Nanoseconds that writers slept for the debt.
+    pub delayed_ns: AtomicU64,
+    /// Nanoseconds that writers waited for room.
+    pub stalled_ns: AtomicU64,
+    /// Times that writers waited for room.
+    pub stalls: AtomicU64,
+}
+
+impl Counters {
+    /// Adds to a counter.
+    pub fn add(counter: &AtomicU64, amount: u64) {
+        // Relaxed: a counter carries no other data with it.
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// The rooms that a database is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// How it was opened.
+    pub options: EngineOptions,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// The log.
+    pub wal: Wal,
+    /// The end of the log.
+    pub tail: Tail,
+    /// What readers see.
+    pub publisher: Publisher,
+    /// The families.
+    pub families: Families,
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The table files.
+    pub files: Arc<OpenFiles>,
+    /// The block cache.
+    pub cache: Arc<Cache>,
+    /// Where memtables get their memory.
+    pub arenas: Arc<ArenaPool>,
+    /// The one account of memory.
+    pub budget: Arc<Budget>,
+    /// Numbers to give out.
+    pub numbers: Numbers,
+    /// How to wait.
+    pub waiting: Waiting,
+}
+
+impl Database {
+    /// Puts the rooms together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let now = parts.options.clock.monotonic_ns();
+        let operators = parts.options.operators();
+        Self {
+            options: parts.options,
+            dir: parts.dir,
+            health: Health::default(),
+            snapshots: Arc::default(),
+            publisher: parts.publisher,
+            families: parts.families,
+            wal: parts.wal,
+            tail: Mutex::new(parts.tail),
+            frozen: Mutex::default(),
+            manifest_io: Mutex::new(parts.manifest),
+            files: parts.files,
+            cache: parts.cache,
+            arenas: parts.arenas,
+            budget: parts.budget,
+            jobs: Mutex::default(),
+            changing_io: Mutex::default(),
+            operators: Mutex::new(operators),
+            numbers: parts.numbers,
+            work: Signal::default(),
+            log_work: Signal::default(),
+            room: Signal::default(),
+            waiting: parts.waiting,
+            counters: Counters::default(),
+            pressure: AtomicU64::new(0),
+            owed_ns: AtomicU64::new(0),
+            sync_within_ms: AtomicU64::new(SYNC_INTERVAL_MS),
+            last_sync_ns: AtomicU64::new(now),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// The bounds that the tail keeps.
+    #[inline]
+    #[must_use]
+    pub fn tail_limits(&self) -> TailLimits {
+        // Relaxed: a hint; a rotation too many is bounded by the next look.
+        let stop = self.pressure.load(Ordering::Relaxed) == u64::MAX;
+        TailLimits {
+            memtable_bytes: self.options.memtable_bytes as u64,
+            room: if stop { Room::Full } else { Room::Free },
+        }
+    }
+
+    /// Hands a generation to the flusher.
+    pub fn freeze(&self, frozen: Frozen) {
+        lock(&self.frozen).push_back(frozen);
+        self.update_pressure();
+        self.work.raise();
+    }
+
+    /// What background work has yet to do.
+    #[must_use]
+    pub fn debts(&self) -> Vec<Debt> {
+        let memtable = self.options.memtable_bytes as u64;
+        let frozen: u64 = {
+            let frozen = lock(&self.frozen);
+            frozen.iter().map(|frozen| frozen.bytes.max(memtable / 4)).sum()
+        };
+        let waiting =
+            Debt { bytes: frozen, soft: memtable * 3 / 2, hard: memtable * FROZEN_MAX as u64 };
+        let (soft, hard) = LEVEL0_GENERATIONS;
+        let families = self.families.load();
+        let level0 = families.iter().map(|family| {
+            let runs = family.tree.view().version.levels()[0].tables().len();
+            Debt { bytes: runs as u64, soft, hard }
+        });
+        level0.chain([waiting]).collect()
+    }
+
+    /// Looks at the debts again; called whenever one may have changed.
+    pub fn update_pressure(&self) {
+        let pressure = match throttle::pressure(&self.debts()) {
+            Pressure::Stop => u64::MAX,
+            Pressure::Delay(ns_per_byte) => (ns_per_byte * 1000.0) as u64,
+        };
+        // Relaxed: as in `tail_limits`.
+        self.pressure.store(pressure, Ordering::Relaxed);
+    }
+
+    /// Lets a writer of `bytes` wait for its share of the debt.
+    #[inline]
+    pub fn pay(&self, bytes: u64) {
+        // Relaxed: as in `tail_limits`.
+        let pressure = self.pressure.load(Ordering::Relaxed);
+        if pressure != 0 && pressure != u64::MAX {
+            self.pay_slowly(bytes, pressure);
+        }
+    }
+
+    #[cold]
+    fn pay_slowly(&self, bytes: u64, pressure: u64) {
+        if matches!(self.waiting, Waiting::RunJob(_)) {
+            return;
+        }
+        let price = bytes.saturating_mul(pressure) / 1000;
+        // Relaxed: two writers that sleep for one debt do no harm.
+        let owed = self.owed_ns.fetch_add(price, Ordering::Relaxed) + price;
+        if owed < SLEEP_NS_MIN {
+            return;
+        }
+        let nap = owed.min(SLEEP_NS_MAX);
+        self.owed_ns.fetch_sub(nap, Ordering::Relaxed);
+        Counters::add(&self.counters.delayed_ns, nap);
+        self.options.clock.sleep(Duration::from_nanos(nap));
+    }
+
+    /// Waits until a job has made room, or makes some.
+    ///
+    /// # Errors
+    /// What keeps the jobs from making room, `NoSpace` above all; `Poisoned`, `Closed`.
+    pub fn wait_for_room(&self) -> Result<()> {
+        let start = self.options.clock.monotonic_ns();
+        let result = match self.waiting {
+            Waiting::RunJob(run) => run(self).map(|_| ()),
+            Waiting::ForWorkers => self.wait_for_workers(),
+        };
+        let waited = self.options.clock.monotonic_ns().saturating_sub(start);
+        Counters::add(&self.counters.stalled_ns, waited);
+        Counters::add(&self.counters.stalls, 1);
+        result
+    }
+
+    fn wait_for_workers(&self) -> Result<()> {
+        let seen = self.room.seen();
+        self.health.check()?;
+        if let Some(failure) = &lock(&self.jobs).failure {
+            return Err(failure.duplicate());
+        }
+        if self.tail_limits().room == Room::Full {
+            self.work.raise();
+            self.room.wait(seen, Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// Sees to it that what is acknowledged now is synced within `interval`.
+    ///
+    /// # Errors
+    /// `Poisoned`, if a sync that was due fails.
+    pub fn sync_within(&self, interval: Duration) -> Result<()> {
+        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        // Relaxed: the keeper looks again at each turn.
+        let before = self.sync_within_ms.fetch_min(interval_ms, Ordering::Relaxed);
+        match self.waiting {
+            Waiting::ForWorkers if interval_ms < before => self.log_work.raise(),
+            Waiting::ForWorkers => {}
+            Waiting::RunJob(_) => self.sync_if_due()?,
+        }
+        Ok(())
+    }
+
+    /// How soon what is unsynced must be synced.
+    #[must_use]
+    pub fn sync_interval(&self) -> Duration {
+        Duration::from_millis(self.sync_within_ms.load(Ordering::Relaxed))
+    }
+
+    /// Syncs the log if it is time.
+    ///
+    /// # Errors
+    /// `Poisoned`, if the sync fails.
+    pub fn sync_if_due(&self) -> Result<()> {
+        let now = self.options.clock.monotonic_ns();
+        // Relaxed: two syncs for one turn do no harm.
+        let last = self.last_sync_ns.load(Ordering::Relaxed);
+        if u128::from(now.saturating_sub(last)) < self.sync_interval().as_nanos() {
+            return Ok(());
+        }
+        self.last_sync_ns.store(now, Ordering::Relaxed);
+        self.sync_wal()
+    }
+
+    /// Makes everything acknowledged so far durable.
+    ///
+    /// # Errors
+    /// `Poisoned`, if the sync fails.
+    pub fn sync_wal(&self) -> Result<()> {
+        let (last, end) = lock(&self.tail).last();
+        self.publisher.wait(last);
+        self.health.check_log()?;
+        let synced = self.wal.sync_to(end, &self.health)?;
+        lock(&self.tail).synced(synced);
+        Ok(())
+    }
+
+    /// Notes that no version refers to these files any more.
+    pub fn forget(&self, files: Vec<FileNumber>) {
+        lock(&self.jobs).obsolete.extend(files);
+    }
+
+    /// Nothing can be written any more, because of `cause`; wakes everybody who waits.
+    pub fn fail(&self, cause: Error) {
+        let _ = self.health.poison(cause);
+        self.room.raise();
+    }
+}

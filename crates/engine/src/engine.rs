@@ -1,0 +1,258 @@
+//! The engine as the public crate sees it: a handle on an open database and its threads.
+//!
+//! Every method forwards to the room that does the work.
+
+use crate::{
+    check::{self, CheckProgress, CheckReport},
+    commit::{self, Payload},
+    database::{Database, Waiting},
+    family::Family,
+    install, jobs,
+    options::{Durability, EngineOptions},
+    read::{self, PinnedReader, ReadCursor, ReadRange},
+    recovery,
+    snapshots::LiveSnapshot,
+    stats::{self, Stats},
+    workers::Workers,
+};
+use siltdb_base::{error::Result, fs::FileLock, id::SequenceNumber, slice::Slice, sync::lock};
+use siltdb_tree::options::TreeOptions;
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+/// An open database; cheap to clone. The last clone that is dropped closes it.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    open: Arc<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    database: Arc<Database>,
+    workers: Workers,
+    directory_lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Engine {
+    /// Opens the database in `dir`; see `recovery` for the steps.
+    ///
+    /// # Errors
+    /// `Locked`, `NotFound`, `AlreadyExists`, `Corruption`, `Unsupported`, `InvalidArgument`; the
+    /// system's.
+    pub fn open(dir: &Path, options: EngineOptions) -> Result<Self> {
+        let waiting = match options.workers {
+            0 => Waiting::RunJob(jobs::run_one),
+            _ => Waiting::ForWorkers,
+        };
+        let (database, directory_lock) = recovery::open(dir, options, waiting)?;
+        let database = Arc::new(database);
+        let workers = Workers::start(&database)?;
+        let directory_lock = Mutex::new(Some(directory_lock));
+        Ok(Self { open: Arc::new(Open { database, workers, directory_lock }) })
+    }
+
+    fn database(&self) -> &Database {
+        &self.open.database
+    }
+
+    /// Makes `payload` part of the order of the database, as durable as asked for, or as the
+    /// database was opened.
+    ///
+    /// # Errors
+    /// As [`commit::commit`].
+    #[inline]
+    pub fn commit(&self, payload: &Payload<'_>, durability: Option<Durability>) -> Result<()> {
+        let durability = durability.unwrap_or(self.database().options.durability);
+        commit::commit(self.database(), payload, durability)
+    }
+
+    /// A family now, or at `sequence`, which a live snapshot must hold, pinned.
+    #[must_use]
+    pub fn reader(&self, family: &Family, sequence: Option<SequenceNumber>) -> PinnedReader {
+        PinnedReader::new(self.database(), family, sequence)
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    #[inline]
+    pub fn get(
+        &self,
+        family: &Family,
+        key: &[u8],
+        sequence: Option<SequenceNumber>,
+    ) -> Result<Option<Slice>> {
+        read::get(self.database(), family, key, sequence)
+    }
+
+    /// The values of many keys at one moment, in the order of `keys`.
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        family: &Family,
+        keys: &[K],
+        sequence: Option<SequenceNumber>,
+    ) -> Result<Vec<Option<Slice>>> {
+        let reader = self.reader(family, sequence);
+        keys.iter().map(|key| reader.get(key.as_ref())).collect()
+    }
+
+    /// A cursor over a range of a family.
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    pub fn cursor(
+        &self,
+        family: &Family,
+        range: ReadRange,
+        sequence: Option<SequenceNumber>,
+    ) -> Result<ReadCursor> {
+        self.reader(family, sequence).cursor(range)
+    }
+
+    /// Registers a snapshot of this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> LiveSnapshot {
+        let database = self.database();
+        database.snapshots.take(|| database.publisher.published())
+    }
+
+    /// The family called `name`.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn family(&self, name: &str) -> Result<Arc<Family>> {
+        self.database().families.named(name)
+    }
+
+    /// The names of all families, sorted.
+    #[must_use]
+    pub fn family_names(&self) -> Vec<String> {
+        self.database().families.load().iter().map(|family| family.name().to_string()).collect()
+    }
+
+    /// Creates a family.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
+    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+        install::create_family(self.database(), name, options)
+    }
+
+    /// Drops a family.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument`, for the default family; as [`install::install`].
+    pub fn drop_family(&self, name: &str) -> Result<()> {
+        install::drop_family(self.database(), name)
+    }
+
+    /// Gives a family another name.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`, `InvalidArgument`; as [`install::install`].
+    pub fn rename_family(&self, name: &str, to: &str) -> Result<()> {
+        install::rename_family(self.database(), name, to)
+    }
+
+    /// Makes everything acknowledged so far durable.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub fn sync_wal(&self) -> Result<()> {
+        self.database().sync_wal()
+    }
+
+    /// Writes everything in memory to tables.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub fn flush(&self) -> Result<()> {
+        jobs::flush_all(self.database())
+    }
+
+    /// Merges all of a family into one level.
+    ///
+    /// # Errors
+    /// What keeps it from being merged.
+    pub fn compact(&self, family: &Family) -> Result<()> {
+        self.flush()?;
+        jobs::compact_family(self.database(), family)
+    }
+
+    /// Merges all of every family.
+    ///
+    /// # Errors
+    /// What keeps them from being merged.
+    pub fn compact_all(&self) -> Result<()> {
+        self.flush()?;
+        let families = self.database().families.load();
+        families.iter().try_for_each(|family| jobs::compact_family(self.database(), family))
+    }
+
+    /// Waits until no job is due, or does them.
+    ///
+    /// # Errors
+    /// What a job failed with.
+    pub fn settle(&self) -> Result<()> {
+        jobs::settle(self.database())
+    }
+
+    /// Runs one job on this thread, if one is due, and says so.
+    ///
+    /// # Errors
+    /// What the job failed with.
+    pub fn run_job(&self) -> Result<bool> {
+        jobs::run_one(self.database())
+    }
+
+    /// What the database holds and does.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        stats::stats(self.database())
+    }
+
+    /// Reads and verifies everything on disk.
+    ///
+    /// # Errors
+    /// The system's; damage is in the report.
+    pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
+        check::check(self.database(), on_progress)
+    }
+
+    /// Closes the database for all clones.
+    ///
+    /// # Errors
+    /// What syncing the log fails with, or the first failure before.
+    pub fn close(&self) -> Result<()> {
+        self.open.close()
+    }
+}
+
+impl Open {
+    /// 1. Later commits are refused. 2. Jobs end. 3. The log is synced and marked as closed. 4. The
+    ///    directory is unlocked.
+    fn close(&self) -> Result<()> {
+        let Some(directory_lock) = lock(&self.directory_lock).take() else { return Ok(()) };
+        self.database.health.close();
+        self.workers.end(&self.database);
+        let result = match self.database.health.failure() {
+            Some(failure) => Err(failure),
+            None => jobs::close_log(&self.database),
+        };
+        drop(directory_lock);
+        result
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Nobody is left to tell; what was acknowledged keeps what its durability promises.
+        let _ = self.close();
+    }
+}

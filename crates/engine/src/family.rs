@@ -1,0 +1,193 @@
+//! The families of a database: named trees that share one log.
+//!
+//! It finds them; creating, renaming and dropping are edits (see `install`).
+
+use arc_swap::ArcSwap;
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::FamilyId,
+    limits::FAMILY_NAME_BYTES_MAX,
+    sync::lock,
+};
+use siltdb_tree::tree::Tree;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// The family that every database has.
+pub const DEFAULT_FAMILY: &str = "default";
+
+/// One named tree.
+#[derive(Debug)]
+pub struct Family {
+    /// Names it for ever.
+    pub id: FamilyId,
+    name: Mutex<Arc<str>>,
+    /// Its ordered map.
+    pub tree: Tree,
+    dropped: AtomicBool,
+}
+
+impl Family {
+    /// A family called `name`.
+    #[must_use]
+    pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
+        Self { id, name: Mutex::new(name.into()), tree, dropped: AtomicBool::new(false) }
+    }
+
+    /// What it is called now.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&lock(&self.name))
+    }
+
+    /// Whether it was dropped; readers that hold it finish on what they have.
+    #[inline]
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        // Relaxed: a commit that races with the drop may still go through; recovery passes over it.
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Passes while the family exists.
+    ///
+    /// # Errors
+    /// `NotFound`, once it was dropped.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.is_dropped() { Err(not_found(&self.name())) } else { Ok(()) }
+    }
+}
+
+/// The families by id and by name, swapped as a whole.
+#[derive(Debug, Default)]
+pub struct Families {
+    map: ArcSwap<FamilyMap>,
+}
+
+/// An immutable picture of all families.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyMap {
+    by_id: HashMap<FamilyId, Arc<Family>>,
+    by_name: BTreeMap<Arc<str>, Arc<Family>>,
+}
+
+impl FamilyMap {
+    /// The family with this id.
+    #[must_use]
+    pub fn get(&self, id: FamilyId) -> Option<&Arc<Family>> {
+        self.by_id.get(&id)
+    }
+
+    /// All families in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Family>> {
+        self.by_name.values()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none, as before recovery.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+impl Families {
+    /// The families as they are now.
+    #[must_use]
+    pub fn load(&self) -> Arc<FamilyMap> {
+        self.map.load_full()
+    }
+
+    /// The family with this id.
+    #[must_use]
+    pub fn get(&self, id: FamilyId) -> Option<Arc<Family>> {
+        self.map.load().get(id).cloned()
+    }
+
+    /// The family called `name`.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn named(&self, name: &str) -> Result<Arc<Family>> {
+        self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
+    }
+
+    /// Adds a family.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, by id or by name.
+    pub fn add(&self, family: Arc<Family>) -> Result<()> {
+        let mut map = FamilyMap::clone(&self.map.load());
+        let name = family.name();
+        if map.by_id.contains_key(&family.id) || map.by_name.contains_key(&name) {
+            return Err(already_exists(&name));
+        }
+        map.by_id.insert(family.id, Arc::clone(&family));
+        map.by_name.insert(name, family);
+        self.map.store(Arc::new(map));
+        Ok(())
+    }
+
+    /// Takes a family out and marks it dropped.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove(&self, id: FamilyId) -> Result<Arc<Family>> {
+        let mut map = FamilyMap::clone(&self.map.load());
+        let family = map.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
+        map.by_name.remove(&family.name());
+        family.dropped.store(true, Ordering::Relaxed);
+        self.map.store(Arc::new(map));
+        Ok(family)
+    }
+
+    /// Gives a family another name.
+    ///
+    /// # Errors
+    /// `NotFound`; `AlreadyExists` if another has the name.
+    pub fn rename(&self, id: FamilyId, name: &str) -> Result<()> {
+        let mut map = FamilyMap::clone(&self.map.load());
+        let family = map.by_id.get(&id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
+        if map.by_name.contains_key(name) {
+            return Err(already_exists(name));
+        }
+        map.by_name.remove(&family.name());
+        *lock(&family.name) = name.into();
+        map.by_name.insert(name.into(), family);
+        self.map.store(Arc::new(map));
+        Ok(())
+    }
+}
+
+/// Checks that a family may be called `name`.
+///
+/// # Errors
+/// `InvalidArgument`, if it is empty, too long or has control characters.
+pub fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > FAMILY_NAME_BYTES_MAX {
+        return Err(Error::invalid("bad length of a family name, in bytes")
+            .with_mismatch(format!("1..={FAMILY_NAME_BYTES_MAX}"), name.len()));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid("a family name has control characters"));
+    }
+    Ok(())
+}
+
+fn not_found(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no family {name:?}"))
+}
+
+fn already_exists(name: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists"))
+}

@@ -1,0 +1,89 @@
+//! Whether the database may still be written: fine, closed or poisoned.
+//!
+//! It keeps the first failure and hands out copies; it does not decide what is fatal.
+
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    sync::lock,
+};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU8, Ordering},
+};
+
+const FINE: u8 = 0;
+const CLOSED: u8 = 1;
+const POISONED: u8 = 2;
+
+/// The sticky state of a database.
+///
+/// # Invariants
+/// 1. `state` only grows, and once it is `POISONED`, `cause` holds an error.
+/// 2. A commit that is published after a failed one observes the failure: `poison` stores the state
+///    before the failed commit is published, and publishing is in order.
+#[derive(Debug, Default)]
+pub struct Health {
+    state: AtomicU8,
+    cause: Mutex<Option<Error>>,
+}
+
+impl Health {
+    /// Passes while the database may be written.
+    ///
+    /// # Errors
+    /// `Poisoned` with the first failure as its cause, or `Closed`.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        // Acquire pairs with the release in `raise`, so that the cause is there.
+        if self.state.load(Ordering::Acquire) == FINE { Ok(()) } else { Err(self.error()) }
+    }
+
+    /// Passes unless the log is poisoned: what was begun before a close may finish.
+    ///
+    /// # Errors
+    /// `Poisoned` with the first failure as its cause.
+    #[inline]
+    pub fn check_log(&self) -> Result<()> {
+        // Acquire: as in `check`.
+        if self.state.load(Ordering::Acquire) < POISONED { Ok(()) } else { Err(self.error()) }
+    }
+
+    #[cold]
+    fn error(&self) -> Error {
+        match &*lock(&self.cause) {
+            Some(cause) => cause.duplicate(),
+            None => Error::new(ErrorKind::Closed, "the database is closed"),
+        }
+    }
+
+    /// Refuses every later write until the database is reopened, because of `cause`; the first cause
+    /// stays. Returns the error for the caller's own caller.
+    #[cold]
+    pub fn poison(&self, cause: Error) -> Error {
+        if cause.kind() == ErrorKind::Poisoned {
+            return cause;
+        }
+        let error = Error::new(ErrorKind::Poisoned, "a write failed; nothing more is written")
+            .with_hint("reading goes on; reopen the database to recover")
+            .with_source(cause);
+        lock(&self.cause).get_or_insert(error);
+        self.raise(POISONED);
+        self.error()
+    }
+
+    /// Refuses every later write with `Closed`, unless a failure is known already.
+    pub fn close(&self) {
+        self.raise(CLOSED);
+    }
+
+    /// The failure, if there was one; closing is none.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        lock(&self.cause).as_ref().map(Error::duplicate)
+    }
+
+    fn raise(&self, state: u8) {
+        // Release pairs with the acquire in `check`.
+        self.state.fetch_max(state, Ordering::Release);
+    }
+}

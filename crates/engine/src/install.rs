@@ -1,0 +1,281 @@
+//! The one function that makes a change of the set of files and families durable and applies it.
+//!
+//! It does not decide what to change. Recovery applies old edits through the same `apply`.
+//!
+//! 1. The versions that the edit leads to are worked out: what cannot be applied must not become
+//!    durable.
+//! 2. The edit is appended to the manifest and synced, or a new manifest is begun.
+//! 3. Versions and families are put in force; files that nobody refers to are noted for purging.
+
+use crate::{
+    database::Database,
+    family::{DEFAULT_FAMILY, Families, Family, check_name},
+    manifest::Manifest,
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::{FamilyId, FileNumber},
+    limits::FAMILIES_MAX,
+    sync::lock,
+};
+use siltdb_disk::edit::{Change, Edit, FEATURES_KNOWN, FORMAT_VERSION};
+use siltdb_tree::{
+    memory::Generation,
+    merge_operator::MergeOperator,
+    open_files::OpenFiles,
+    options::TreeOptions,
+    tree::{Prepared, Tree},
+};
+use std::sync::Arc;
+
+/// What an edit is applied to.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// The families.
+    pub families: &'a Families,
+    /// The table files.
+    pub files: &'a Arc<OpenFiles>,
+    /// The operators that families may name.
+    pub operators: &'a [Arc<dyn MergeOperator>],
+}
+
+/// Makes `changes` durable and applies them; `flushed` leaves the memory in the same step.
+///
+/// # Errors
+/// `NoSpace`, with nothing changed; `Corruption`, if the changes do not fit, with nothing changed;
+/// `Poisoned`, if it is open whether they are durable.
+pub fn install(
+    database: &Database,
+    mut changes: Vec<Change>,
+    flushed: Option<Generation>,
+) -> Result<()> {
+    let mut manifest = lock(&database.manifest_io);
+    database.health.check_log()?;
+    changes.push(Change::NextFile(database.numbers.next_file()));
+    changes.push(Change::NextFamily(database.numbers.next_family()));
+    let edit = Edit { changes };
+    let operators = lock(&database.operators).clone();
+    let target =
+        Target { families: &database.families, files: &database.files, operators: &operators };
+    let prepared = prepare(&target, &edit)?;
+    if cfg!(seeded_fault = "install_before_manifest") {
+        let gone = put_in_force(&target, &edit, prepared, flushed)?;
+        manifest.state.note(&edit);
+        database.forget(gone);
+        return append(database, &mut manifest, &edit);
+    }
+    append(database, &mut manifest, &edit)?;
+    manifest.state.note(&edit);
+    let gone = put_in_force(&target, &edit, prepared, flushed)?;
+    database.forget(gone);
+    drop(manifest);
+    database.update_pressure();
+    Ok(())
+}
+
+/// Makes an edit durable.
+fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+    let mut bytes = Vec::new();
+    edit.encode(&mut bytes);
+    let result = if manifest.needs_snapshot(&bytes) {
+        let number = database.numbers.file();
+        let mut snapshot = snapshot(database, manifest, number);
+        snapshot.changes.extend_from_slice(&edit.changes);
+        let mut bytes = Vec::new();
+        snapshot.encode(&mut bytes);
+        manifest.begin(number, &bytes, database.numbers.random())
+    } else {
+        manifest.append(&bytes)
+    };
+    match result {
+        Err(error) if error.kind() == ErrorKind::NoSpace => Err(error),
+        Err(error) => Err(database.health.poison(error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Everything that is true before the edit at hand, as one edit.
+fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
+    let mut changes = vec![Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN }];
+    changes.push(Change::NextFile(FileNumber(number.0 + 1)));
+    changes.extend(manifest.state.changes());
+    for family in database.families.load().iter() {
+        changes.push(create_change(family.id, &family.name(), &family.tree.options()));
+        for (level, table) in family.tree.view().version.references() {
+            changes.push(Change::AddTable { family: family.id, level, table: table.clone() });
+        }
+    }
+    Edit { changes }
+}
+
+fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
+    let mut bytes = Vec::new();
+    options.encode(&mut bytes);
+    Change::CreateFamily { id, name: name.to_owned(), options: bytes }
+}
+
+/// Applies an edit that is durable already: one that recovery reads.
+///
+/// # Errors
+/// `Corruption`, if it does not fit; `InvalidArgument`, if a family needs a merge operator that was
+/// not given.
+pub fn apply(target: &Target<'_>, edit: &Edit) -> Result<()> {
+    let is_creation = |change: &&Change| matches!(change, Change::CreateFamily { .. });
+    // A snapshot creates families and adds their tables in one edit.
+    for change in edit.changes.iter().filter(is_creation) {
+        change_families(target, change)?;
+    }
+    for (family, prepared) in prepare(target, edit)? {
+        family.tree.install(prepared, None);
+    }
+    for change in edit.changes.iter().filter(|change| !is_creation(change)) {
+        change_families(target, change)?;
+    }
+    Ok(())
+}
+
+/// The versions that an edit leads to, for every family whose tables change.
+type PreparedTrees = Vec<(Arc<Family>, Prepared)>;
+
+fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedTrees> {
+    let mut ids: Vec<FamilyId> = edit.changes.iter().filter_map(table_family).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let prepare = |id: FamilyId| {
+        let family = target.families.get(id).ok_or_else(|| {
+            Error::corruption("an edit changes tables of a family that does not exist")
+                .with_mismatch("a family", id)
+        })?;
+        let prepared = family.tree.prepare(&edit.changes)?;
+        Ok((family, prepared))
+    };
+    ids.into_iter().map(prepare).collect()
+}
+
+fn table_family(change: &Change) -> Option<FamilyId> {
+    match change {
+        Change::AddTable { family, .. } | Change::RemoveTable { family, .. } => Some(*family),
+        _ => None,
+    }
+}
+
+/// Puts an edit in force, and says which files it makes superfluous.
+fn put_in_force(
+    target: &Target<'_>,
+    edit: &Edit,
+    prepared: PreparedTrees,
+    flushed: Option<Generation>,
+) -> Result<Vec<FileNumber>> {
+    let mut gone = Vec::new();
+    for change in &edit.changes {
+        if let Change::RemoveTable { file, .. } = change {
+            gone.push(*file);
+        }
+    }
+    let changed: Vec<FamilyId> = prepared.iter().map(|(family, _)| family.id).collect();
+    for (family, prepared) in prepared {
+        family.tree.install(prepared, flushed);
+    }
+    if let Some(generation) = flushed {
+        // Families of which nothing was retained give up their memtables all the same.
+        for family in target.families.load().iter() {
+            let holds = family.tree.view().memory.find(generation).is_some();
+            if holds && !changed.contains(&family.id) {
+                family.tree.apply(&[], flushed)?;
+            }
+        }
+    }
+    for change in &edit.changes {
+        gone.extend(change_families(target, change)?);
+    }
+    Ok(gone)
+}
+
+/// Applies a change of the families; returns the files of tables that go with a dropped one.
+fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumber>> {
+    match change {
+        Change::CreateFamily { id, name, options } => {
+            let find = |name: &str| {
+                target.operators.iter().find(|operator| operator.name() == name).cloned()
+            };
+            let options = TreeOptions::decode(options, &find)?;
+            let tree = Tree::new(*id, options, Arc::clone(target.files));
+            target.families.add(Arc::new(Family::new(*id, name, tree)))?;
+        }
+        Change::DropFamily { id } => {
+            let family = target.families.remove(*id)?;
+            let view = family.tree.view();
+            return Ok(view.version.tables().map(|(_, table)| table.id().file).collect());
+        }
+        Change::RenameFamily { id, name } => target.families.rename(*id, name)?,
+        Change::FamilyOptions { .. }
+        | Change::AddTable { .. }
+        | Change::RemoveTable { .. }
+        | Change::Format { .. }
+        | Change::LogStart { .. }
+        | Change::LogCut { .. }
+        | Change::NextFile(_)
+        | Change::NextFamily(_)
+        | Change::LastSequence(_) => {}
+        _ => return Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
+    }
+    Ok(Vec::new())
+}
+
+/// Creates a family.
+///
+/// # Errors
+/// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options, or too many families; as
+/// [`install`].
+pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    check_name(name)?;
+    options.check()?;
+    if database.families.load().len() >= FAMILIES_MAX {
+        return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
+    }
+    database.health.check()?;
+    let _changing = lock(&database.changing_io);
+    if database.families.named(name).is_ok() {
+        return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
+    }
+    if let Some(operator) = &options.merge_operator {
+        lock(&database.operators).push(Arc::clone(operator));
+    }
+    install(database, vec![create_change(database.numbers.family(), name, &options)], None)?;
+    database.families.named(name)
+}
+
+/// Drops a family.
+///
+/// # Errors
+/// `NotFound`; `InvalidArgument`, for the default family; as [`install`].
+pub fn drop_family(database: &Database, name: &str) -> Result<()> {
+    if name == DEFAULT_FAMILY {
+        return Err(Error::invalid("the default family cannot be dropped"));
+    }
+    database.health.check()?;
+    let _changing = lock(&database.changing_io);
+    let id = database.families.named(name)?.id;
+    install(database, vec![Change::DropFamily { id }], None)?;
+    database.work.raise();
+    Ok(())
+}
+
+/// Gives a family another name.
+///
+/// # Errors
+/// `NotFound`, `AlreadyExists`; `InvalidArgument`, for a bad name or the default family; as
+/// [`install`].
+pub fn rename_family(database: &Database, name: &str, to: &str) -> Result<()> {
+    check_name(to)?;
+    if name == DEFAULT_FAMILY {
+        return Err(Error::invalid("the default family cannot be renamed"));
+    }
+    database.health.check()?;
+    let _changing = lock(&database.changing_io);
+    let id = database.families.named(name)?.id;
+    if database.families.named(to).is_ok() {
+        return Err(Error::new(ErrorKind::AlreadyExists, format!("family {to:?} exists")));
+    }
+    install(database, vec![Change::RenameFamily { id, name: to.to_owned() }], None)
+}

@@ -1,0 +1,337 @@
+//! Background work, one piece at a time: a worker, a simulator or a waiting writer calls it.
+//!
+//! What is worth doing is decided in `tree`, by pure functions; here it is carried out: inputs are
+//! pinned, the tree writes files, `install` makes them count, and what they replace is given up.
+
+use crate::{
+    database::{Counters, Database, JobState, Waiting},
+    family::Family,
+    generation::Frozen,
+    install::install,
+    share::Shared,
+};
+use siltdb_base::{
+    error::{Error, Result},
+    id::{FileNumber, SegmentId, TableUid},
+    sync::lock,
+};
+use siltdb_disk::{
+    edit::Change,
+    log::{
+        fill::fill_record,
+        record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+    },
+};
+use siltdb_tree::{
+    compact::Compaction,
+    flush::{FlushInput, flush},
+    job::{JobContext, JobOutput},
+    pick_range::{Request, Step},
+    plan::{Plan, Way},
+    retain::stripes::Stripes,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How long somebody who waits for other jobs does so before looking again.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Runs one job if one is due, and says so: flushes first, for they make room.
+///
+/// # Errors
+/// What the job failed with.
+pub fn run_one(database: &Database) -> Result<bool> {
+    if let Waiting::RunJob(_) = database.waiting {
+        database.sync_if_due()?;
+    }
+    Ok(flush_next(database)? || compact_next(database)?)
+}
+
+/// What a job needs of the database.
+fn with_context<T>(
+    database: &Database,
+    job: impl FnOnce(&JobContext<'_>) -> Result<T>,
+) -> Result<T> {
+    let file_numbers = || -> FileNumber { database.numbers.file() };
+    let uids = || -> TableUid { database.numbers.table_uid() };
+    job(&JobContext {
+        files: &database.files,
+        file_numbers: &file_numbers,
+        uids: &uids,
+        clock: &*database.options.clock,
+        cancelled: &database.ending,
+    })
+}
+
+/// What must stay readable, captured now: every input of the job is published already (law V4).
+fn stripes(database: &Database) -> Stripes {
+    let present = database.publisher.published();
+    if cfg!(seeded_fault = "ignore_snapshot_in_flush") {
+        return Stripes::new(&[], present);
+    }
+    Stripes::new(&database.snapshots.retained(|| present), present)
+}
+
+/// Notes how a job ended, and wakes those who wait for room or for files.
+fn ended<T>(database: &Database, result: Result<T>, end: impl FnOnce(&mut JobState)) -> Result<T> {
+    {
+        let mut jobs = lock(&database.jobs);
+        end(&mut jobs);
+        jobs.failure = result.as_ref().err().map(Error::duplicate);
+    }
+    database.update_pressure();
+    purge(database);
+    database.room.raise();
+    result
+}
+
+/// Flushes the oldest frozen generation, unless somebody does.
+///
+/// # Errors
+/// `NoSpace`, and everything else that writing tables can fail with; the generation stays in memory and
+/// in the log.
+pub fn flush_next(database: &Database) -> Result<bool> {
+    database.health.check_log()?;
+    let frozen = {
+        let frozen = lock(&database.frozen);
+        let mut jobs = lock(&database.jobs);
+        match frozen.front() {
+            Some(front) if !jobs.is_flushing => {
+                jobs.is_flushing = true;
+                front.clone()
+            }
+            _ => return Ok(false),
+        }
+    };
+    let result = flush_generation(database, &frozen);
+    ended(database, result, |jobs| jobs.is_flushing = false)?;
+    database.work.raise();
+    Ok(true)
+}
+
+fn flush_generation(database: &Database, frozen: &Frozen) -> Result<()> {
+    // Its writers hold places before this one; once it is published they are done.
+    database.publisher.wait(frozen.last);
+    let stripes = stripes(database);
+    let mut inputs = Vec::new();
+    for family in database.families.load().iter() {
+        let view = Arc::clone(&family.tree.view());
+        if let Some(memtable) = view.memory.find(frozen.number) {
+            inputs.push(FlushInput {
+                family: family.id,
+                options: family.tree.options(),
+                generation: frozen.number,
+                memtable: Arc::clone(memtable),
+                view,
+            });
+        }
+    }
+    let mut output = with_context(database, |context| flush(&inputs, &stripes, context))?;
+    let mut changes = std::mem::take(&mut output.changes);
+    changes.push(Change::LogStart { segment: segment_after(database) });
+    changes.push(Change::LastSequence(frozen.last));
+    install(database, changes, Some(frozen.number))?;
+    Counters::add(&database.counters.flushes, 1);
+    Counters::add(&database.counters.flushed_bytes, output.bytes_written);
+    lock(&database.frozen).pop_front();
+    database.wal.retire(&frozen.segments)
+}
+
+/// The first segment that is needed once the oldest frozen generation is flushed.
+fn segment_after(database: &Database) -> SegmentId {
+    let tail = lock(&database.tail);
+    let frozen = lock(&database.frozen);
+    let next = frozen.get(1).and_then(|next| next.segments.first().map(|segment| segment.id));
+    let never_begun = SegmentId(database.wal.highest_segment().0 + 1);
+    next.or_else(|| tail.active_segment()).unwrap_or(never_begun)
+}
+
+/// Freezes what is in memory and waits until it is flushed.
+///
+/// # Errors
+/// What keeps it from being flushed.
+pub fn flush_all(database: &Database) -> Result<()> {
+    database.health.check()?;
+    let last = {
+        let mut tail = lock(&database.tail);
+        if let Some(frozen) = tail.freeze() {
+            database.freeze(frozen);
+        }
+        tail.last().0
+    };
+    loop {
+        let seen = database.room.seen();
+        let oldest = lock(&database.frozen).front().map(|frozen| frozen.last);
+        if oldest.is_none_or(|oldest| oldest > last) {
+            return Ok(());
+        }
+        if !flush_next(database)? {
+            database.room.wait(seen, PATIENCE);
+        }
+    }
+}
+
+/// Compacts what is due, unless nothing is, or helps with what is being compacted.
+///
+/// # Errors
+/// `NoSpace`, `Corruption` of an input, and everything else that merging tables can fail with; the
+/// inputs stay.
+pub fn compact_next(database: &Database) -> Result<bool> {
+    database.health.check_log()?;
+    let shared = lock(&database.jobs).shared.iter().find(|shared| shared.has_part()).cloned();
+    if let Some(shared) = shared {
+        with_context(database, |context| Ok(shared.run_parts(context)))?;
+        return Ok(true);
+    }
+    let retained = database.snapshots.retained(|| database.publisher.published());
+    let oldest = retained.first().copied().unwrap_or_default();
+    for family in database.families.load().iter() {
+        if let Some(plan) = family.tree.begin_plan(oldest) {
+            run_plan(database, family, &plan)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Carries out a plan that was noted as running.
+fn run_plan(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
+    lock(&database.jobs).compactions += 1;
+    let result = match plan.way {
+        Way::Move => install(database, plan.move_changes(family.id), None),
+        Way::Merge => merge(database, family, plan),
+    };
+    family.tree.end_plan(plan);
+    if result.is_ok() {
+        Counters::add(&database.counters.compactions, 1);
+    }
+    ended(database, result, |jobs| jobs.compactions -= 1)?;
+    database.work.raise();
+    Ok(())
+}
+
+fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
+    let version = Arc::clone(&family.tree.view().version);
+    let compaction = Compaction::new(
+        family.id,
+        family.tree.options(),
+        plan.clone(),
+        &version,
+        stripes(database),
+        database.options.workers.max(1),
+    )?;
+    let shared = Arc::new(Shared::new(compaction.subjobs()));
+    let is_shared = shared.parts() > 1;
+    if is_shared {
+        lock(&database.jobs).shared.push(Arc::clone(&shared));
+        database.work.raise();
+    }
+    let output: Result<JobOutput> = with_context(database, |context| {
+        shared.run_parts(context);
+        let outputs = shared.wait();
+        if is_shared {
+            lock(&database.jobs).shared.retain(|other| !Arc::ptr_eq(other, &shared));
+        }
+        compaction.finish(outputs?, context)
+    });
+    let mut output = output?;
+    install(database, std::mem::take(&mut output.changes), None)?;
+    Counters::add(&database.counters.compacted_bytes, output.bytes_written);
+    Ok(())
+}
+
+/// Merges all of a family into one level.
+///
+/// # Errors
+/// What keeps it from being merged.
+pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
+    let request = Request { range: None, rewrite_before: database.numbers.next_file() };
+    loop {
+        database.health.check()?;
+        let seen = database.room.seen();
+        match family.tree.begin_request(&request) {
+            Step::Plan(plan) => run_plan(database, family, &plan)?,
+            Step::Wait => database.room.wait(seen, PATIENCE),
+            Step::Done => return Ok(()),
+        }
+    }
+}
+
+/// Runs jobs, and waits for those of others, until none is due.
+///
+/// # Errors
+/// What a job failed with.
+pub fn settle(database: &Database) -> Result<()> {
+    loop {
+        let seen = database.room.seen();
+        database.health.check()?;
+        if run_one(database)? {
+            continue;
+        }
+        let idle = {
+            let is_flushed = lock(&database.frozen).is_empty();
+            let jobs = lock(&database.jobs);
+            is_flushed && !jobs.is_flushing && jobs.compactions == 0
+        };
+        if idle {
+            return Ok(());
+        }
+        database.room.wait(seen, PATIENCE);
+    }
+}
+
+/// Removes files that nobody uses any more.
+fn purge(database: &Database) {
+    let obsolete = std::mem::take(&mut lock(&database.jobs).obsolete);
+    let (used, unused): (Vec<_>, Vec<_>) =
+        obsolete.into_iter().partition(|&number| database.files.is_in_use(number));
+    let mut left = used;
+    for number in unused {
+        // What cannot be removed now is tried again with the next job, or at the next open.
+        let removed = database.options.fs.remove(&database.files.path(number));
+        if removed.is_err_and(|error| error.kind() != siltdb_base::error::ErrorKind::NotFound) {
+            left.push(number);
+        }
+    }
+    lock(&database.jobs).obsolete.extend(left);
+}
+
+/// Keeps the log ahead of its writers: the next window, the next segment, and a sync when it is time.
+///
+/// # Errors
+/// `NoSpace`, with nothing lost; `Poisoned`.
+pub fn keep_log(database: &Database) -> Result<()> {
+    let low = lock(&database.tail).low_window();
+    if let Some((segment, end)) = low {
+        segment.file.prepare(end)?;
+        lock(&database.tail).prepared(segment.id, end);
+    }
+    if lock(&database.tail).active_segment().is_some() {
+        database.wal.make_ready(0)?;
+    }
+    database.sync_if_due()
+}
+
+/// Ends the log of a database that is being closed: everything is published, marked and synced.
+///
+/// # Errors
+/// `Poisoned`, if the sync fails.
+pub fn close_log(database: &Database) -> Result<()> {
+    let (last, end) = lock(&database.tail).last();
+    database.publisher.wait(last);
+    let synced = database.wal.synced();
+    let active = lock(&database.tail).active();
+    let mark = end.offset + record_bytes(0);
+    let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
+        database.wal.sync_to(end, &database.health)?;
+        return Ok(());
+    };
+    let header =
+        RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced };
+    let filled = segment.file.prepare(mark);
+    filled
+        .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
+        .map_err(|error| database.health.poison(error))?;
+    let end = LogPosition { offset: mark, ..end };
+    database.wal.sync_to(end, &database.health)?;
+    Ok(())
+}

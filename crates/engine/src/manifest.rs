@@ -1,0 +1,275 @@
+//! The manifest: a record log of edits, each synced before it takes effect.
+//!
+//! It stores edits; what they mean is applied by `install` and `recovery`.
+//!
+//! A manifest that was found at open is never appended to. The first edit after it begins a new file
+//! with a snapshot of the whole state, and `CURRENT` is switched to it:
+//!
+//! 1. The new manifest is written and synced.
+//! 2. The new `CURRENT` is written beside the old one and synced.
+//! 3. The directory is synced: both files can be found.
+//! 4. The new `CURRENT` replaces the old one by renaming.
+//! 5. The directory is synced: from here on the new manifest counts.
+//! 6. The old manifest is removed.
+
+use siltdb_base::{
+    error::{Error, Result},
+    fs::{Fs, LogFile, LogFileOptions, LogIo},
+    id::{FileNumber, SegmentId, SequenceNumber},
+};
+use siltdb_disk::{
+    edit::{
+        Change, Edit,
+        current::{CURRENT_BYTES_MAX, CurrentFile},
+    },
+    file_name::FileName,
+    log::{
+        fill::{fill_record, fill_segment_header},
+        record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+        recover::{KnownCut, RecoveryMode, RecoveryOptions, SegmentFile, recover},
+        segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
+    },
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
+const MANIFEST_BYTES: u64 = 1 << 20;
+
+/// The manifest of an open database.
+///
+/// # Invariants
+/// 1. Everything before `end` is durable.
+/// 2. `open` is `None` until the first edit, and after a file that could not be begun.
+#[derive(Debug)]
+pub struct Manifest {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    /// The file that `CURRENT` names, if there is one.
+    number: Option<FileNumber>,
+    open: Option<OpenManifest>,
+    /// What it says of the log.
+    pub state: LogState,
+}
+
+/// What a manifest says of the log and the sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogState {
+    /// The first segment that is needed.
+    pub first: SegmentId,
+    /// Where recoveries cut.
+    pub cuts: Vec<KnownCut>,
+    /// Every sequence number up to this one is taken, the log aside.
+    pub last_sequence: SequenceNumber,
+}
+
+impl LogState {
+    /// Takes notice of what an edit says.
+    pub fn note(&mut self, edit: &Edit) {
+        for change in &edit.changes {
+            match change {
+                Change::LogStart { segment } => self.first = self.first.max(*segment),
+                Change::LogCut { position, next, .. } => {
+                    self.cuts.push(KnownCut { at: *position, next: *next });
+                }
+                Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
+                _ => {}
+            }
+        }
+        let first = self.first;
+        self.cuts.retain(|cut| cut.next > first);
+    }
+
+    /// The changes that say the same.
+    pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
+        let cuts = self.cuts.iter().map(|cut| Change::LogCut {
+            position: cut.at,
+            next: cut.next,
+            bytes: 0,
+        });
+        let last = Change::LastSequence(self.last_sequence);
+        cuts.chain([Change::LogStart { segment: self.first }, last])
+    }
+}
+
+#[derive(Debug)]
+struct OpenManifest {
+    file: Arc<dyn LogFile>,
+    end: LogPosition,
+    edits: u64,
+}
+
+impl Manifest {
+    /// The manifest of the database in `dir`, of which `CURRENT` names the file `number`.
+    #[must_use]
+    pub fn new(fs: Arc<dyn Fs>, dir: &Path, number: Option<FileNumber>, state: LogState) -> Self {
+        Self { fs, dir: dir.to_owned(), number, open: None, state }
+    }
+
+    /// The file that `CURRENT` names.
+    #[must_use]
+    pub fn number(&self) -> Option<FileNumber> {
+        self.number
+    }
+
+    /// Whether the next edit would begin a new file and so needs a number and a snapshot.
+    #[must_use]
+    pub fn needs_snapshot(&self, edit: &[u8]) -> bool {
+        self.open
+            .as_ref()
+            .is_none_or(|open| open.end.offset + record_bytes(edit.len()) > open.file.capacity())
+    }
+
+    /// Appends an edit and makes it durable.
+    ///
+    /// # Errors
+    /// `NoSpace`, with nothing changed; anything else leaves it open whether the edit is durable, so
+    /// the caller must poison the database.
+    pub fn append(&mut self, edit: &[u8]) -> Result<()> {
+        let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
+        open.file.prepare(open.end.offset + record_bytes(edit.len()))?;
+        open.append(edit)?;
+        open.file.sync()
+    }
+
+    /// Begins the file `number` with a snapshot of the state, and makes it the manifest.
+    ///
+    /// # Errors
+    /// The system's. Until `CURRENT` was replaced, nothing is changed and the old file counts; if the
+    /// last sync fails, either may.
+    pub fn begin(&mut self, number: FileNumber, snapshot: &[u8], random: u32) -> Result<()> {
+        let path = self.path(number);
+        let begun = self.write_snapshot(&path, snapshot, random);
+        let open = match begun.and_then(|open| self.switch(number).map(|()| open)) {
+            Ok(open) => open,
+            Err(error) => {
+                // What is left over is removed now, or else at the next open.
+                let _ = self.fs.remove(&path);
+                let _ = self.fs.remove(&self.temporary(number));
+                return Err(error);
+            }
+        };
+        self.open = Some(open);
+        let old = self.number.replace(number);
+        self.fs.sync_dir(&self.dir)?;
+        match old {
+            Some(old) => self.fs.remove(&self.path(old)),
+            None => Ok(()),
+        }
+    }
+
+    fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
+        let first = SEGMENT_HEADER_BYTES as u64 + record_bytes(snapshot.len());
+        let options = LogFileOptions { capacity: MANIFEST_BYTES.max(4 * first), io: LogIo::Write };
+        let file = self.fs.open_log(path, options)?;
+        file.prepare(first)?;
+        let header = SegmentHeader {
+            id: next_segment(SegmentId(0), random),
+            first_sequence: SequenceNumber(1),
+            previous: LogPosition::ZERO,
+            synced: LogPosition::ZERO,
+        };
+        fill_segment_header(&*file, &header)?;
+        let mut open = OpenManifest { file, end: header.first_record(), edits: 0 };
+        open.append(snapshot)?;
+        open.file.sync()?;
+        Ok(open)
+    }
+
+    /// Makes `CURRENT` name the file `number`.
+    fn switch(&self, number: FileNumber) -> Result<()> {
+        let temporary = self.temporary(number);
+        let mut file = self.fs.create(&temporary)?;
+        file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
+        file.sync()?;
+        drop(file);
+        if cfg!(not(seeded_fault = "skip_directory_sync")) {
+            self.fs.sync_dir(&self.dir)?;
+        }
+        self.fs.rename(&temporary, &self.dir.join(FileName::Current.to_string()))
+    }
+
+    fn path(&self, number: FileNumber) -> PathBuf {
+        self.dir.join(FileName::Manifest(number).to_string())
+    }
+
+    fn temporary(&self, number: FileNumber) -> PathBuf {
+        self.dir.join(FileName::Temporary(number).to_string())
+    }
+}
+
+impl OpenManifest {
+    fn append(&mut self, edit: &[u8]) -> Result<()> {
+        let header = RecordHeader {
+            first_sequence: SequenceNumber(self.edits + 1),
+            count: 1,
+            kind: RecordKind::Edit,
+            synced: if self.edits == 0 { LogPosition::ZERO } else { self.end },
+        };
+        fill_record(&*self.file, self.end, &header, &[edit])?;
+        self.edits += 1;
+        self.end.offset += record_bytes(edit.len());
+        Ok(())
+    }
+}
+
+/// The file that `CURRENT` of the database in `dir` names; `None` if there is no `CURRENT`.
+///
+/// # Errors
+/// Corruption, if it names none; the system's.
+pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
+    let path = dir.join(FileName::Current.to_string());
+    if fs.metadata(&path)?.is_none() {
+        return Ok(None);
+    }
+    let file = fs.open(&path)?;
+    if file.len() > CURRENT_BYTES_MAX as u64 {
+        return Err(Error::corruption("CURRENT is too long")
+            .with_file(&path)
+            .with_mismatch(format_args!("at most {CURRENT_BYTES_MAX}"), file.len()));
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let current = CurrentFile::decode(&bytes).map_err(|error| error.or_file(&path).or_offset(0))?;
+    Ok(Some(current.manifest))
+}
+
+/// Shows `deliver` the edits of the manifest `number`, in order.
+///
+/// An edit that was being appended when the process ended is passed over.
+///
+/// # Errors
+/// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
+pub fn read_manifest(
+    fs: &dyn Fs,
+    dir: &Path,
+    number: FileNumber,
+    deliver: &mut dyn FnMut(Edit) -> Result<()>,
+) -> Result<()> {
+    let path = dir.join(FileName::Manifest(number).to_string());
+    let file = fs.open(&path)?;
+    let Some(header) = SegmentHeader::read(&*file, &path)? else {
+        return Err(Error::corruption("the manifest has no header")
+            .with_file(&path)
+            .with_offset(0));
+    };
+    let options = RecoveryOptions {
+        first: header.id,
+        mode: RecoveryMode::Strict,
+        // The snapshot was synced before `CURRENT` named the file.
+        synced: LogPosition { segment: header.id, offset: SEGMENT_HEADER_BYTES as u64 + 1 },
+        known_cuts: Vec::new(),
+    };
+    let files = [SegmentFile { path, file }];
+    let mut is_first = true;
+    recover(&files, &options, &mut |record| {
+        let edit = match std::mem::take(&mut is_first) {
+            true => Edit::decode_snapshot(record.payload)?,
+            false => Edit::decode(record.payload)?,
+        };
+        deliver(edit)
+    })?;
+    Ok(())
+}

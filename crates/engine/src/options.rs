@@ -1,0 +1,126 @@
+//! What the caller decides when opening a database; it contains the options of the floors below.
+//!
+//! Nothing here is on disk: families carry their own persistent options.
+
+use siltdb_base::{
+    clock::{Clock, SystemClock},
+    error::{Error, Result},
+    fs::{Fs, LogIo, os::OsFs},
+};
+use siltdb_disk::log::recover::RecoveryMode;
+use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
+use std::{sync::Arc, time::Duration};
+
+/// When a commit counts as done (DESIGN D5).
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// In memory; it is on disk after the next flush. Not part of the log: a crash loses it, alone
+    /// or with others, and the order of what survives is not promised.
+    Volatile,
+    /// Reached the operating system: survives a killed process, not a power loss.
+    #[default]
+    Buffered,
+    /// As `Buffered`, and synced by a worker: survives a power loss once it was acknowledged more
+    /// than this duration plus one sync ago.
+    Interval(Duration),
+    /// Survives a power loss on return.
+    Synced,
+}
+
+/// What to do when the database does not exist, or does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Create {
+    /// Open it, or create it.
+    #[default]
+    IfMissing,
+    /// Open it; an error if it does not exist.
+    Never,
+    /// Create it; an error if it exists.
+    New,
+}
+
+/// Everything that is decided when a database is opened.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Whether to create it.
+    pub create: Create,
+    /// The durability of commits that do not say otherwise.
+    pub durability: Durability,
+    /// Memory for memtables and cache together, in bytes.
+    pub memory_budget: usize,
+    /// Size at which the memtables of a generation are frozen together, in bytes.
+    pub memtable_bytes: usize,
+    /// How the log is written.
+    pub log_io: LogIo,
+    /// Threads for compaction; 0: no threads at all, and whoever must wait runs a job instead.
+    pub workers: usize,
+    /// What to do about damage in the log below the last synced position.
+    pub recovery: RecoveryMode,
+    /// The options of families that are created without options, and what families share.
+    pub tree: TreeOptions,
+    /// Merge operators that stored families may name, besides that of `tree`.
+    pub merge_operators: Vec<Arc<dyn MergeOperator>>,
+    /// The file system.
+    pub fs: Arc<dyn Fs>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Seed of the random names of tables; `None` takes one from the system.
+    pub seed: Option<u64>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            create: Create::default(),
+            durability: Durability::default(),
+            memory_budget: 512 << 20,
+            memtable_bytes: 64 << 20,
+            log_io: LogIo::default(),
+            workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
+            recovery: RecoveryMode::default(),
+            tree: TreeOptions::default(),
+            merge_operators: Vec::new(),
+            fs: Arc::new(OsFs),
+            clock: Arc::new(SystemClock::default()),
+            seed: None,
+        }
+    }
+}
+
+/// Smallest memtable, in bytes; the simulator uses it to see many flushes.
+pub const MEMTABLE_BYTES_MIN: usize = 4 << 10;
+
+/// Frozen generations that may wait for their flush before writes stop.
+pub const FROZEN_MAX: usize = 3;
+
+impl EngineOptions {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the option.
+    pub fn check(&self) -> Result<()> {
+        if self.memtable_bytes < MEMTABLE_BYTES_MIN {
+            return Err(Error::invalid("memtable_bytes is too small")
+                .with_mismatch(format!(">= {MEMTABLE_BYTES_MIN}"), self.memtable_bytes));
+        }
+        if self.memory_budget < 2 * self.memtable_bytes {
+            return Err(Error::invalid("memory_budget is less than two memtables")
+                .with_mismatch(format!(">= {}", 2 * self.memtable_bytes), self.memory_budget));
+        }
+        Ok(())
+    }
+
+    /// Every merge operator given.
+    #[must_use]
+    pub fn operators(&self) -> Vec<Arc<dyn MergeOperator>> {
+        self.merge_operators.iter().chain(&self.tree.merge_operator).cloned().collect()
+    }
+
+    /// Memory left for the block cache: the budget less the memtables, at least a quarter of it.
+    #[must_use]
+    pub fn cache_bytes(&self) -> usize {
+        let memtables = self.memtable_bytes.saturating_mul(FROZEN_MAX + 1);
+        self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
+    }
+}

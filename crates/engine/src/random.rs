@@ -1,0 +1,33 @@
+//! Numbers that are hard to guess by accident: SplitMix64 (Steele, Lea, Flood 2014).
+//!
+//! They name things; they keep no secrets.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+};
+
+/// A sequence of 64-bit numbers that follows from its seed.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The sequence of `seed`, or of one from the operating system.
+    #[must_use]
+    pub fn new(seed: Option<u64>) -> Self {
+        // The standard library keys its hash maps from the system's entropy; an empty hash is a
+        // number drawn from there.
+        Self { state: seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()) }
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}

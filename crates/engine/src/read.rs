@@ -1,0 +1,143 @@
+//! Reading one family at one moment.
+//!
+//! What may be seen is decided in `tree`; here the moment is chosen: the view is pinned first, then
+//! the published sequence number is read (DESIGN D13).
+
+use crate::{database::Database, family::Family};
+use arc_swap::Guard;
+use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
+use siltdb_disk::cache::CacheFill;
+use siltdb_tree::{
+    view::{View, ViewIter},
+    visible::{
+        bounds::Bounds,
+        judge::Resolver,
+        reader::{Fetch, Reader as TreeReader},
+    },
+};
+use std::{ops::Bound, sync::Arc};
+
+/// A range of keys, as callers give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRange {
+    /// Where it starts.
+    pub start: Bound<Slice>,
+    /// Where it ends.
+    pub end: Bound<Slice>,
+}
+
+impl Default for ReadRange {
+    fn default() -> Self {
+        Self { start: Bound::Unbounded, end: Bound::Unbounded }
+    }
+}
+
+impl ReadRange {
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let Bounds { lower, upper } = Bounds::prefix(prefix);
+        Self {
+            start: lower.map_or(Bound::Unbounded, Bound::Included),
+            end: upper.map_or(Bound::Unbounded, Bound::Excluded),
+        }
+    }
+
+    fn bounds(self) -> Bounds {
+        Bounds {
+            lower: match self.start {
+                Bound::Unbounded => None,
+                Bound::Included(key) => Some(key),
+                Bound::Excluded(key) => Some(next_key(&key)),
+            },
+            upper: match self.end {
+                Bound::Unbounded => None,
+                Bound::Included(key) => Some(next_key(&key)),
+                Bound::Excluded(key) => Some(key),
+            },
+        }
+    }
+}
+
+/// The smallest key greater than `key`.
+fn next_key(key: &[u8]) -> Slice {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next.into()
+}
+
+/// A cursor over what a reader sees of a family. It owns what it walks.
+pub type ReadCursor = ViewIter;
+
+/// A family at one moment, pinned.
+#[derive(Clone, Debug)]
+pub struct PinnedReader {
+    view: Arc<View>,
+    reader: TreeReader,
+}
+
+impl PinnedReader {
+    /// `family` as it is now, or at `sequence`, which a live snapshot must hold.
+    #[must_use]
+    pub fn new(database: &Database, family: &Family, sequence: Option<SequenceNumber>) -> Self {
+        let (view, snapshot) = pin(database, family, sequence);
+        let reader = TreeReader {
+            snapshot,
+            now_ms: database.options.clock.wall_ms(),
+            operator: family.tree.options().merge_operator.clone(),
+            blobs: None,
+            fetch: Fetch::Values,
+        };
+        Self { view: Guard::into_inner(view), reader }
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Corruption`; `Unsupported`, for operands without an operator; the system's.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.view.get(key, self.reader.snapshot, &self.reader.resolver())
+    }
+
+    /// A cursor over a range; it stands nowhere yet.
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    pub fn cursor(&self, range: ReadRange) -> Result<ReadCursor> {
+        self.view.iter(self.reader.clone(), range.bounds(), CacheFill::Keep)
+    }
+}
+
+/// The value of a key now, or at `sequence`, which a live snapshot must hold.
+///
+/// # Errors
+/// As [`PinnedReader::get`].
+#[inline]
+pub fn get(
+    database: &Database,
+    family: &Family,
+    key: &[u8],
+    sequence: Option<SequenceNumber>,
+) -> Result<Option<Slice>> {
+    let (view, snapshot) = pin(database, family, sequence);
+    let options = family.tree.options();
+    let resolver = Resolver {
+        now_ms: database.options.clock.wall_ms(),
+        operator: options.merge_operator.as_deref(),
+        blobs: None,
+    };
+    view.get(key, snapshot, &resolver)
+}
+
+#[inline]
+fn pin(
+    database: &Database,
+    family: &Family,
+    sequence: Option<SequenceNumber>,
+) -> (Guard<Arc<View>>, SequenceNumber) {
+    match sequence {
+        Some(sequence) => (family.tree.view(), sequence),
+        None => family.tree.pin(|| database.publisher.published()),
+    }
+}

@@ -1,0 +1,353 @@
+//! Opening: from whatever lies in the directory to a database that holds everything promised.
+//!
+//! It removes nothing that it has not replaced durably, so it may be killed at any point and begun
+//! again.
+//!
+//! 1. The directory is looked at and locked. Without `CURRENT` there is no database: it is created,
+//!    if the options allow and nothing of anybody else's lies there.
+//! 2. The manifest's edits are applied through the function that applies new ones.
+//! 3. The log is replayed into memtables, which are frozen generations again.
+//! 4. What was replayed is synced, and a cut is recorded: what this recovery shows, the next one
+//!    shows too.
+//! 5. Files that nothing refers to are removed.
+
+use crate::{
+    database::{Database, Numbers, Parts, Waiting},
+    family::{DEFAULT_FAMILY, Families},
+    install::{self, Target},
+    manifest::{LogState, Manifest, read_current, read_manifest},
+    options::{Create, EngineOptions},
+    publish::Publisher,
+    random::Random,
+    replay::{Replay, Replayed},
+    tail::Tail,
+    wal::{LogStart, SegmentSlot, Wal},
+};
+use siltdb_base::{
+    budget::Budget,
+    error::{Error, ErrorKind, Result},
+    fs::{FileLock, Fs, LogFileOptions, LogIo, Metadata},
+    id::{FamilyId, FileNumber, SegmentId},
+    sync::lock,
+};
+use siltdb_disk::{
+    cache::Cache,
+    edit::{Change, Edit},
+    file_name::FileName,
+    log::{
+        record::LogPosition,
+        recover::{Ending, Recovered, RecoveryOptions, SegmentFile, recover},
+        segment::SEGMENT_HEADER_BYTES,
+    },
+};
+use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
+use siltdb_tree::open_files::OpenFiles;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Replayed segments that may wait for the next flush; more are flushed at once, so that programs
+/// that open, write little and end do not leave ever more of them.
+const REPLAYED_SEGMENTS_MAX: usize = 4;
+
+/// Room in a segment beyond the memtables written under it, for headers of records.
+const SEGMENT_SLACK: u64 = 2;
+
+/// Opens the database in `dir`.
+///
+/// # Errors
+/// `Locked`, `NotFound`, `AlreadyExists`, `Corruption`, `Unsupported`, `InvalidArgument`; the
+/// system's.
+pub fn open(
+    dir: &Path,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<(Database, Box<dyn FileLock>)> {
+    options.check()?;
+    prepare_directory(dir, &options)?;
+    let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    let database = load(dir, options, waiting)?;
+    make_durable(&database)?;
+    remove_orphans(&database.database)?;
+    let LoadedDatabase { database, flush_now, .. } = database;
+    if flush_now {
+        database.update_pressure();
+        database.work.raise();
+    }
+    Ok((database, directory_lock))
+}
+
+/// Loads the database in `dir` to look at it: nothing is written but the lock file.
+///
+/// # Errors
+/// As [`open`].
+pub fn inspect(
+    dir: &Path,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<(Database, Box<dyn FileLock>)> {
+    match options.fs.metadata(&dir.join(FileName::Current.to_string()))? {
+        Some(_) => {}
+        None => return Err(no_database(dir)),
+    }
+    let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    Ok((load(dir, options, waiting)?.database, directory_lock))
+}
+
+fn no_database(dir: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
+}
+
+/// Looks whether `dir` holds a database, or may get one.
+fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
+    let fs = &*options.fs;
+    match fs.metadata(dir)? {
+        None if options.create == Create::Never => {
+            return Err(no_database(dir).with_hint("check the path"));
+        }
+        None => {
+            fs.create_dir_all(dir)?;
+            // The directory's own entry: without it the database would be lost as a whole.
+            return dir.parent().map_or(Ok(()), |parent| fs.sync_dir(parent));
+        }
+        Some(Metadata::Directory) => {}
+        Some(_) => {
+            return Err(
+                Error::invalid("the path of a database is a file, not a directory").with_file(dir)
+            );
+        }
+    }
+    let entries = fs.list(dir)?;
+    let names: Vec<_> = entries.iter().map(|entry| FileName::parse(&entry.name)).collect();
+    if names.contains(&Some(FileName::Current)) {
+        return match options.create {
+            Create::New => {
+                Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
+                    .with_file(dir))
+            }
+            _ => Ok(()),
+        };
+    }
+    if let Some(index) = names.iter().position(|name| {
+        matches!(name, Some(FileName::Table(_) | FileName::Segment(_) | FileName::Blob(_)))
+    }) {
+        return Err(Error::corruption("CURRENT is missing, but files of a database are there")
+            .with_file(&dir.join(&entries[index].name))
+            .with_hint("restore CURRENT; it names the newest manifest"));
+    }
+    if options.create == Create::Never {
+        return Err(no_database(dir));
+    }
+    match names.iter().position(Option::is_none) {
+        None => Ok(()),
+        Some(index) => Err(Error::invalid("the directory holds other files and no database")
+            .with_file(&dir.join(&entries[index].name))
+            .with_hint("give a directory of its own to a new database")),
+    }
+}
+
+/// A database that was read, and what is left to do about it.
+struct LoadedDatabase {
+    database: Database,
+    /// The log's files that were found.
+    slots: Vec<(u64, PathBuf)>,
+    recovered: Recovered,
+    is_new: bool,
+    /// Whether what was replayed should be flushed at once.
+    flush_now: bool,
+}
+
+fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
+    let mut random = Random::new(options.seed);
+    let budget = Arc::new(Budget::new(options.memory_budget));
+    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes());
+    let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
+    let files = OpenFiles::new(Arc::clone(&options.fs), dir.to_owned(), Arc::clone(&cache));
+    let families = Families::default();
+    let operators = options.operators();
+    let target = Target { families: &families, files: &files, operators: &operators };
+    let fs = &*options.fs;
+    let current = read_current(fs, dir)?;
+    let mut known = Known::default();
+    if let Some(number) = current {
+        read_manifest(fs, dir, number, &mut |edit| {
+            known.note(&edit);
+            install::apply(&target, &edit)
+        })?;
+    }
+    let slots = known.note_files(fs, dir)?;
+    let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
+    let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;
+    let Replayed { frozen, last } = replay.finish(&recovered, &slots);
+    let last = last.max(known.log.last_sequence);
+    let start = log_start(&recovered, &slots);
+    let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
+    let wal = Wal::new(
+        Arc::clone(&options.fs),
+        dir,
+        options.log_io,
+        usual.next_multiple_of(8),
+        &start,
+        Random::new(Some(random.next_u64())),
+    );
+    let segments: usize = frozen.iter().map(|frozen| frozen.segments.len()).sum();
+    let flush_now = segments > REPLAYED_SEGMENTS_MAX || frozen.len() > 1;
+    let database = Database::new(Parts {
+        dir: dir.to_owned(),
+        wal,
+        tail: Tail::new(last, start.end),
+        publisher: Publisher::new(last),
+        manifest: Manifest::new(Arc::clone(&options.fs), dir, current, known.log),
+        numbers: Numbers::new(known.next_file, known.next_family, random),
+        options,
+        families,
+        files,
+        cache,
+        arenas,
+        budget,
+        waiting,
+    });
+    lock(&database.frozen).extend(frozen);
+    let is_new = current.is_none();
+    Ok(LoadedDatabase { database, slots, recovered, is_new, flush_now })
+}
+
+/// What the manifest and the directory tell besides families and tables.
+#[derive(Default)]
+struct Known {
+    next_file: FileNumber,
+    next_family: FamilyId,
+    log: LogState,
+}
+
+impl Known {
+    fn note(&mut self, edit: &Edit) {
+        self.log.note(edit);
+        for change in &edit.changes {
+            match change {
+                Change::NextFile(next) => self.next_file = self.next_file.max(*next),
+                Change::NextFamily(next) => self.next_family = self.next_family.max(*next),
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
+    fn note_files(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+        let mut slots = Vec::new();
+        let mut above = |number: FileNumber| {
+            self.next_file = self.next_file.max(FileNumber(number.0.saturating_add(1)));
+        };
+        for entry in fs.list(dir)? {
+            match FileName::parse(&entry.name) {
+                Some(FileName::Segment(slot)) => slots.push((slot, dir.join(&entry.name))),
+                Some(
+                    FileName::Table(number)
+                    | FileName::Manifest(number)
+                    | FileName::Blob(number)
+                    | FileName::Temporary(number),
+                ) => above(number),
+                Some(FileName::Current | FileName::Lock) | None => {}
+            }
+        }
+        slots.sort();
+        Ok(slots)
+    }
+}
+
+fn recover_log(
+    fs: &dyn Fs,
+    slots: &[(u64, PathBuf)],
+    known: &LogState,
+    options: &EngineOptions,
+    replay: &mut Replay<'_>,
+) -> Result<Recovered> {
+    let open =
+        |(_, path): &(u64, PathBuf)| Ok(SegmentFile { path: path.clone(), file: fs.open(path)? });
+    let files = slots.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let options = RecoveryOptions {
+        first: known.first,
+        mode: options.recovery,
+        synced: LogPosition::ZERO,
+        known_cuts: known.cuts.clone(),
+    };
+    recover(&files, &options, &mut |record| replay.record(&record))
+}
+
+/// Where the log goes on.
+fn log_start(recovered: &Recovered, slots: &[(u64, PathBuf)]) -> LogStart {
+    // Nothing was replayed: the next segment follows nothing, and what was found is retired.
+    let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
+    LogStart {
+        highest_segment: recovered.highest_segment,
+        next_slot: slots.last().map_or(1, |(slot, _)| slot + 1),
+        end,
+    }
+}
+
+/// Sees to it that the next recovery shows what this one does.
+fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
+    let LoadedDatabase { database, slots, recovered, is_new, .. } = loaded;
+    let fs = &*database.options.fs;
+    if *is_new {
+        let id = database.numbers.family();
+        let mut options = Vec::new();
+        database.options.tree.check()?;
+        database.options.tree.encode(&mut options);
+        let name = DEFAULT_FAMILY.to_owned();
+        return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
+    }
+    if let Some(number) = lock(&database.manifest_io).number() {
+        sync_existing(fs, &database.dir.join(FileName::Manifest(number).to_string()))?;
+        fs.sync_dir(&database.dir)?;
+    }
+    if recovered.ending == Ending::Open {
+        for segment in &recovered.segments {
+            sync_existing(fs, &slots[segment.file_index].1)?;
+        }
+    }
+    let next = SegmentId(recovered.highest_segment.0 + 1);
+    match recovered.cut {
+        None => Ok(()),
+        Some(_) if recovered.segments.is_empty() => {
+            install::install(database, vec![Change::LogStart { segment: next }], None)
+        }
+        Some(cut) => {
+            log::warn!("the log was cut at {}: {} bytes were never synced", cut.at, cut.bytes);
+            let cut = Change::LogCut { position: cut.at, next, bytes: cut.bytes };
+            install::install(database, vec![cut], None)
+        }
+    }
+}
+
+/// Makes durable what an earlier process wrote to a file and may not have synced.
+fn sync_existing(fs: &dyn Fs, path: &Path) -> Result<()> {
+    let capacity = match fs.metadata(path)? {
+        Some(Metadata::File { len }) => len,
+        _ => 0,
+    };
+    fs.open_log(path, LogFileOptions { capacity, io: LogIo::Write })?.sync()
+}
+
+/// Removes files that nothing refers to: of jobs and creations that did not finish, and retired ones.
+fn remove_orphans(database: &Database) -> Result<()> {
+    let manifest = lock(&database.manifest_io).number();
+    let live: Vec<SegmentSlot> = {
+        let frozen = lock(&database.frozen);
+        frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
+    };
+    for entry in database.options.fs.list(&database.dir)? {
+        let is_orphan = match FileName::parse(&entry.name) {
+            Some(FileName::Table(number)) => !database.files.is_in_use(number),
+            Some(FileName::Manifest(number)) => Some(number) != manifest,
+            Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),
+            Some(FileName::Temporary(_)) => true,
+            Some(FileName::Current | FileName::Lock | FileName::Blob(_)) | None => false,
+        };
+        if is_orphan {
+            database.options.fs.remove(&database.dir.join(&entry.name))?;
+        }
+    }
+    Ok(())
+}

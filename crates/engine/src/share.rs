@@ -1,0 +1,115 @@
+//! A compaction in parts that several threads take from, one after the other.
+//!
+//! Whoever started it works too, so it also ends if nobody helps.
+
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    sync::lock,
+};
+use siltdb_tree::{
+    compact::Subjob,
+    job::{JobContext, NewTables},
+};
+use std::sync::{Condvar, Mutex};
+
+/// Parts of one compaction.
+///
+/// # Invariants
+/// 1. Each part is taken once; `running` counts those taken and not ended.
+#[derive(Debug)]
+pub struct Shared {
+    parts: Vec<Subjob>,
+    progress: Mutex<Progress>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    next: usize,
+    running: usize,
+    /// By part.
+    outputs: Vec<(usize, NewTables)>,
+    failure: Option<Error>,
+}
+
+impl Shared {
+    /// Nothing of `parts` is done.
+    #[must_use]
+    pub fn new(parts: Vec<Subjob>) -> Self {
+        Self { parts, progress: Mutex::default(), ended: Condvar::new() }
+    }
+
+    /// How many parts there are.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether a part is left to take.
+    #[must_use]
+    pub fn has_part(&self) -> bool {
+        let progress = lock(&self.progress);
+        progress.failure.is_none() && progress.next < self.parts.len()
+    }
+
+    /// Takes and runs parts until none is left.
+    pub fn run_parts(&self, context: &JobContext<'_>) {
+        while let Some(index) = self.take() {
+            let mut running = Running { shared: self, index, result: None };
+            running.result = Some(self.parts[index].run(context));
+        }
+    }
+
+    fn take(&self) -> Option<usize> {
+        let mut progress = lock(&self.progress);
+        if progress.failure.is_some() || progress.next == self.parts.len() {
+            return None;
+        }
+        progress.next += 1;
+        progress.running += 1;
+        Some(progress.next - 1)
+    }
+
+    /// Waits for the parts that others run, and gives the outputs in the order of the parts.
+    ///
+    /// # Errors
+    /// What the first part that failed failed with.
+    pub fn wait(&self) -> Result<Vec<NewTables>> {
+        let mut progress = lock(&self.progress);
+        while progress.running > 0 {
+            progress = self.ended.wait(progress).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        if let Some(failure) = progress.failure.take() {
+            return Err(failure);
+        }
+        let mut outputs = std::mem::take(&mut progress.outputs);
+        outputs.sort_by_key(|(index, _)| *index);
+        Ok(outputs.into_iter().map(|(_, tables)| tables).collect())
+    }
+}
+
+/// A part that runs; dropping it, by a panic too, counts it as ended.
+struct Running<'a> {
+    shared: &'a Shared,
+    index: usize,
+    result: Option<Result<NewTables>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut progress = lock(&self.shared.progress);
+        progress.running -= 1;
+        match self.result.take() {
+            Some(Ok(tables)) => progress.outputs.push((self.index, tables)),
+            Some(Err(error)) => {
+                progress.failure.get_or_insert(error);
+            }
+            None => {
+                let bug = Error::new(ErrorKind::Poisoned, "a part of a compaction panicked");
+                progress.failure.get_or_insert(bug);
+            }
+        }
+        drop(progress);
+        self.shared.ended.notify_all();
+    }
+}

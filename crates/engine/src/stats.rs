@@ -1,0 +1,140 @@
+//! What a database holds and does, pulled together when somebody asks.
+//!
+//! Nothing here is on any hot path: counters lie where they are counted.
+
+use crate::database::Database;
+use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// A picture of a database.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The last published sequence number: operations since the database was created.
+    pub sequence: u64,
+    /// Families.
+    pub families: u64,
+    /// Live snapshots.
+    pub snapshots: u64,
+    /// Entries in memtables, tombstones and old versions included.
+    pub memtable_entries: u64,
+    /// Bytes held by memtables.
+    pub memtable_bytes: u64,
+    /// Frozen generations that wait for their flush.
+    pub frozen_generations: u64,
+    /// Tables by level.
+    pub tables: [u64; LEVELS],
+    /// Bytes of tables by level.
+    pub table_bytes: [u64; LEVELS],
+    /// Entries in tables, tombstones and old versions included.
+    pub table_entries: u64,
+    /// Bytes held by the block cache.
+    pub cache_bytes: u64,
+    /// Blocks found in the cache.
+    pub cache_hits: u64,
+    /// Blocks read from files.
+    pub cache_misses: u64,
+    /// Bytes held by indexes and filters of open tables.
+    pub index_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Flushes since the database was opened.
+    pub flushes: u64,
+    /// Bytes of tables written by them.
+    pub flushed_bytes: u64,
+    /// Compactions since the database was opened, moves by reference included.
+    pub compactions: u64,
+    /// Bytes of tables written by them.
+    pub compacted_bytes: u64,
+    /// Milliseconds for which writers were slowed down.
+    pub delayed_ms: u64,
+    /// Times that writers had to wait for a flush or compaction.
+    pub stalls: u64,
+    /// Milliseconds they waited.
+    pub stalled_ms: u64,
+}
+
+/// Looks at everything.
+#[must_use]
+pub fn stats(database: &Database) -> Stats {
+    // Relaxed: counters are a picture, not a proof.
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counters = &database.counters;
+    let cache = database.cache.stats();
+    let mut stats = Stats {
+        sequence: database.publisher.published().0,
+        snapshots: database.snapshots.count() as u64,
+        memtable_bytes: database.budget.used(Part::Memtables) as u64,
+        frozen_generations: lock(&database.frozen).len() as u64,
+        cache_bytes: database.budget.used(Part::Blocks) as u64,
+        cache_hits: cache.hits,
+        cache_misses: cache.misses,
+        index_bytes: database.budget.used(Part::Tables) as u64,
+        log_syncs: database.wal.syncs(),
+        flushes: count(&counters.flushes),
+        flushed_bytes: count(&counters.flushed_bytes),
+        compactions: count(&counters.compactions),
+        compacted_bytes: count(&counters.compacted_bytes),
+        delayed_ms: count(&counters.delayed_ns) / 1_000_000,
+        stalls: count(&counters.stalls),
+        stalled_ms: count(&counters.stalled_ns) / 1_000_000,
+        ..Stats::default()
+    };
+    for family in database.families.load().iter() {
+        stats.families += 1;
+        let view = family.tree.view();
+        for memory in view.memory.tables() {
+            stats.memtable_entries += memory.memtable.entries();
+        }
+        for (level, table) in view.version.tables() {
+            stats.tables[level] += 1;
+            stats.table_bytes[level] += table.bytes();
+            stats.table_entries += table.summary().entries;
+        }
+    }
+    stats
+}
+
+impl Stats {
+    /// Every number with its name, those of levels one by one, for tables and JSON.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(String, u64)> {
+        let mut entries: Vec<(String, u64)> = [
+            ("sequence", self.sequence),
+            ("families", self.families),
+            ("snapshots", self.snapshots),
+            ("memtable_entries", self.memtable_entries),
+            ("memtable_bytes", self.memtable_bytes),
+            ("frozen_generations", self.frozen_generations),
+            ("table_entries", self.table_entries),
+            ("cache_bytes", self.cache_bytes),
+            ("cache_hits", self.cache_hits),
+            ("cache_misses", self.cache_misses),
+            ("index_bytes", self.index_bytes),
+            ("log_syncs", self.log_syncs),
+            ("flushes", self.flushes),
+            ("flushed_bytes", self.flushed_bytes),
+            ("compactions", self.compactions),
+            ("compacted_bytes", self.compacted_bytes),
+            ("delayed_ms", self.delayed_ms),
+            ("stalls", self.stalls),
+            ("stalled_ms", self.stalled_ms),
+        ]
+        .map(|(name, number)| (name.to_owned(), number))
+        .into();
+        for level in 0..LEVELS {
+            entries.push((format!("level{level}_tables"), self.tables[level]));
+            entries.push((format!("level{level}_bytes"), self.table_bytes[level]));
+        }
+        entries
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entries().iter().try_for_each(|(name, number)| writeln!(f, "{name:20} {number:>16}"))
+    }
+}

@@ -1,0 +1,290 @@
+//! The tail of the log: the one short critical section in which a commit gets its place (DESIGN D4).
+//!
+//! It only hands out numbers. What has to be done first (a file, a window, room) it returns as a
+//! chore, so that nobody does IO or waits under its lock.
+
+use crate::{
+    generation::Frozen,
+    publish::Publisher,
+    wal::{Segment, SegmentSlot, Wal},
+};
+use siltdb_base::id::{SegmentId, SequenceNumber};
+use siltdb_disk::log::{
+    record::LogPosition,
+    segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
+};
+use siltdb_tree::memory::Generation as GenerationNumber;
+use std::sync::Arc;
+
+/// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
+const ENTRY_OVERHEAD_BYTES: u64 = 40;
+
+/// A window is asked for when less than this is left of the prepared bytes.
+const PREPARED_BYTES_LOW: u64 = 1 << 20;
+
+/// The end of the log and of the sequence.
+#[derive(Debug)]
+pub struct Tail {
+    next_sequence: SequenceNumber,
+    next_ticket: u64,
+    active: Option<Active>,
+    end: LogPosition,
+    synced: LogPosition,
+}
+
+/// The generation that is being written.
+#[derive(Debug)]
+struct Active {
+    segment: Arc<Segment>,
+    number: GenerationNumber,
+    prepared: u64,
+    /// Roughly what its memtables hold, in bytes.
+    bytes: u64,
+    /// It holds a commit so large that it has the generation for itself.
+    is_full: bool,
+    /// The next window was asked for.
+    is_asked: bool,
+}
+
+/// What a commit needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// What its record takes in the log, in bytes.
+    pub record_bytes: u64,
+    /// What its operations take in the log, in bytes.
+    pub payload_bytes: u64,
+    /// Operations.
+    pub count: u32,
+}
+
+/// Bounds of a generation.
+#[derive(Clone, Copy, Debug)]
+pub struct TailLimits {
+    /// Size at which a generation is frozen, in bytes.
+    pub memtable_bytes: u64,
+    /// Whether frozen generations may become one more.
+    pub room: Room,
+}
+
+/// Whether one more generation may be frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Yes.
+    Free,
+    /// Not before one is flushed.
+    Full,
+}
+
+/// A place in the order and in the log.
+#[derive(Debug)]
+pub struct Reservation {
+    /// The place in the order of publication.
+    pub ticket: u64,
+    /// The sequence number of the first operation.
+    pub first: SequenceNumber,
+    /// The sequence number of the last operation.
+    pub last: SequenceNumber,
+    /// The generation whose memtables to write to.
+    pub generation: GenerationNumber,
+    /// The segment to fill.
+    pub segment: Arc<Segment>,
+    /// Where the record goes.
+    pub at: LogPosition,
+    /// Where the log ends after it.
+    pub end: LogPosition,
+    /// The synced position to write into the record.
+    pub synced: LogPosition,
+    /// Set for the first in a segment, who fills its header.
+    pub opens: Option<SegmentHeader>,
+    /// What was frozen to make place.
+    pub frozen: Option<Frozen>,
+    /// The prepared window is nearly used up.
+    pub low: bool,
+}
+
+/// One generation ended, another begun.
+struct Rotation {
+    frozen: Option<Frozen>,
+    opens: SegmentHeader,
+}
+
+/// What must be done before there is a place.
+#[derive(Debug)]
+pub enum Chore {
+    /// Make a log file of at least so many bytes ready.
+    MakeReady(u64),
+    /// Prepare the segment up to this offset, then report it.
+    Prepare(Arc<Segment>, u64),
+    /// Wait for a flush.
+    WaitForRoom,
+    /// Wait until this sequence number is published.
+    WaitForPublication(SequenceNumber),
+}
+
+impl Tail {
+    /// The tail after everything up to `last`, in a log that ends at `end`.
+    #[must_use]
+    pub fn new(last: SequenceNumber, end: LogPosition) -> Self {
+        Self { next_sequence: last.next(), next_ticket: 0, active: None, end, synced: end }
+    }
+
+    /// The last sequence number that was handed out, and where the log ends.
+    #[must_use]
+    pub fn last(&self) -> (SequenceNumber, LogPosition) {
+        (SequenceNumber(self.next_sequence.0 - 1), self.end)
+    }
+
+    /// The oldest segment that the active generation needs; `None` if nothing was written.
+    #[must_use]
+    pub fn active_segment(&self) -> Option<SegmentId> {
+        self.active.as_ref().map(|active| active.segment.id)
+    }
+
+    /// The segment being filled; `None` if nothing was written.
+    #[must_use]
+    pub fn active(&self) -> Option<Arc<Segment>> {
+        self.active.as_ref().map(|active| Arc::clone(&active.segment))
+    }
+
+    /// The window to prepare ahead of the tail: a segment, and up to which offset.
+    #[must_use]
+    pub fn low_window(&self) -> Option<(Arc<Segment>, u64)> {
+        let active = self.active.as_ref().filter(|active| active.is_asked)?;
+        let end = active.segment.window_end(active.prepared, self.end.offset);
+        Some((Arc::clone(&active.segment), end))
+    }
+
+    /// Notes that `segment` is prepared up to `end`.
+    pub fn prepared(&mut self, segment: SegmentId, end: u64) {
+        if let Some(active) = &mut self.active
+            && active.segment.id == segment
+        {
+            active.prepared = active.prepared.max(end);
+            active.is_asked = false;
+        }
+    }
+
+    /// Notes how far the log is synced, for the records to come.
+    pub fn synced(&mut self, position: LogPosition) {
+        self.synced = self.synced.max(position);
+    }
+
+    /// Gives a commit its place: tens of nanoseconds, no IO, no waiting.
+    ///
+    /// # Errors
+    /// The chore to do before asking again.
+    #[inline]
+    pub fn reserve(
+        &mut self,
+        demand: &Demand,
+        limits: &TailLimits,
+        wal: &Wal,
+        publisher: &Publisher,
+    ) -> Result<Reservation, Chore> {
+        if !publisher.has_room(self.next_ticket) {
+            return Err(Chore::WaitForPublication(publisher.published().next()));
+        }
+        let (mut frozen, mut opens) = (None, None);
+        if !self.fits(demand, limits) {
+            let rotation = self.rotate(demand, limits, wal)?;
+            (frozen, opens) = (rotation.frozen, Some(rotation.opens));
+        }
+        let active = self.active.as_mut().expect("a generation fits or was begun just now");
+        let at = self.end;
+        let end = LogPosition { offset: at.offset + demand.record_bytes, ..at };
+        if end.offset > active.prepared {
+            let window = active.segment.window_end(active.prepared, end.offset);
+            return Err(Chore::Prepare(Arc::clone(&active.segment), window));
+        }
+        let low = !active.is_asked
+            && active.prepared < end.offset + PREPARED_BYTES_LOW
+            && active.prepared < active.segment.file.capacity();
+        active.is_asked |= low;
+        active.bytes += memtable_bytes(demand);
+        active.is_full |= is_huge(demand, limits);
+        let first = self.next_sequence;
+        let last = SequenceNumber(first.0 + u64::from(demand.count) - 1);
+        let reservation = Reservation {
+            ticket: self.next_ticket,
+            first,
+            last,
+            generation: active.number,
+            segment: Arc::clone(&active.segment),
+            at,
+            end,
+            synced: self.synced,
+            opens,
+            frozen,
+            low,
+        };
+        self.next_ticket += 1;
+        self.next_sequence = last.next();
+        self.end = end;
+        Ok(reservation)
+    }
+
+    /// Whether the commit belongs into the active generation. A huge one gets its own.
+    fn fits(&self, demand: &Demand, limits: &TailLimits) -> bool {
+        self.active.as_ref().is_some_and(|active| {
+            let is_new = active.bytes == 0;
+            !active.is_full
+                && active.bytes < limits.memtable_bytes
+                && (is_new || !is_huge(demand, limits))
+                && self.end.offset + demand.record_bytes <= active.segment.file.capacity()
+        })
+    }
+
+    /// Freezes the active generation, if there is one, and begins the next.
+    fn rotate(
+        &mut self,
+        demand: &Demand,
+        limits: &TailLimits,
+        wal: &Wal,
+    ) -> Result<Rotation, Chore> {
+        if self.active.is_some() && limits.room == Room::Full {
+            return Err(Chore::WaitForRoom);
+        }
+        let needed = SEGMENT_HEADER_BYTES as u64 + demand.record_bytes;
+        let Some((segment, prepared)) = wal.take_segment(needed) else {
+            return Err(Chore::MakeReady(needed));
+        };
+        let frozen = self.freeze();
+        let opens = SegmentHeader {
+            id: segment.id,
+            first_sequence: self.next_sequence,
+            previous: self.end,
+            synced: self.synced,
+        };
+        self.end = opens.first_record();
+        self.active = Some(Active {
+            number: GenerationNumber(segment.id.0),
+            segment,
+            prepared,
+            bytes: 0,
+            is_full: false,
+            is_asked: false,
+        });
+        Ok(Rotation { frozen, opens })
+    }
+
+    /// Ends the active generation, if there is one; the next commit begins another.
+    #[must_use]
+    pub fn freeze(&mut self) -> Option<Frozen> {
+        let active = self.active.take()?;
+        Some(Frozen {
+            number: active.number,
+            segments: vec![SegmentSlot { id: active.segment.id, slot: active.segment.slot }],
+            last: SequenceNumber(self.next_sequence.0 - 1),
+            bytes: active.bytes,
+        })
+    }
+}
+
+fn memtable_bytes(demand: &Demand) -> u64 {
+    demand.payload_bytes + u64::from(demand.count) * ENTRY_OVERHEAD_BYTES
+}
+
+/// Whether a commit is so large that it gets a segment and a generation of its own.
+fn is_huge(demand: &Demand, limits: &TailLimits) -> bool {
+    memtable_bytes(demand) > limits.memtable_bytes / 2
+}

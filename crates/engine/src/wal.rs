@@ -1,0 +1,295 @@
+//! The log as the engine uses it: files made ready ahead, filled by commits, synced in groups, used
+//! again when retired.
+//!
+//! What a record looks like is `disk::log`'s business; which commit goes where is `commit`'s.
+//!
+//! A segment's file has a *slot* number for its name and keeps it; the segment id inside changes
+//! with each use. So recycling renames nothing, and a stale id is older than the manifest's log
+//! start.
+
+use crate::{health::Health, random::Random};
+use siltdb_base::{
+    error::Result,
+    fs::{Fs, LogFile, LogFileOptions, LogIo},
+    id::SegmentId,
+    limits::LOG_WINDOW_BYTES_MAX,
+    sync::lock,
+};
+use siltdb_disk::{
+    file_name::FileName,
+    log::{record::LogPosition, segment::next_segment},
+};
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex},
+};
+
+/// Retired files kept for the next segments; more are removed.
+const IDLE_FILES_MAX: usize = 2;
+
+/// The first window prepared in a segment, in bytes; windows double up to the longest.
+const WINDOW_BYTES_MIN: u64 = 256 << 10;
+
+/// A log file that is ready to become a segment.
+#[derive(Debug)]
+struct Ready {
+    slot: u64,
+    file: Arc<dyn LogFile>,
+    /// Up to here it is prepared.
+    prepared: u64,
+}
+
+/// One use of a log file.
+#[derive(Debug)]
+pub struct Segment {
+    /// Names this use.
+    pub id: SegmentId,
+    /// Names the file.
+    pub slot: u64,
+    /// The file.
+    pub file: Arc<dyn LogFile>,
+}
+
+impl Segment {
+    /// The end of the window to prepare when `prepared` bytes are: windows double, up to the
+    /// longest, and never fall short of `needed`.
+    #[must_use]
+    pub fn window_end(&self, prepared: u64, needed: u64) -> u64 {
+        let window = prepared.clamp(WINDOW_BYTES_MIN, LOG_WINDOW_BYTES_MAX as u64);
+        (prepared + window).max(needed).min(self.file.capacity())
+    }
+}
+
+/// A segment file, as far as retiring it needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSlot {
+    /// Its id.
+    pub id: SegmentId,
+    /// The slot of its file.
+    pub slot: u64,
+}
+
+/// Where a log goes on after recovery.
+#[derive(Clone, Debug, Default)]
+pub struct LogStart {
+    /// No larger segment id was ever used.
+    pub highest_segment: SegmentId,
+    /// No file slot from here on exists.
+    pub next_slot: u64,
+    /// The end of what was recovered, all of it durable or replayed again at the next recovery.
+    pub end: LogPosition,
+}
+
+/// The segments of a database.
+///
+/// # Thread safety
+/// Everything may be called from any thread. `files_io` is held while files are opened and removed;
+/// `groups` never during IO.
+///
+/// # Invariants
+/// 1. A file's directory entry is durable before it becomes a segment.
+/// 2. `synced` only grows; everything before it is durable.
+/// 3. One thread at most syncs at a time (`running`).
+#[derive(Debug)]
+pub struct Wal {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    io: LogIo,
+    capacity: u64,
+    files_io: Mutex<Files>,
+    ready: Mutex<Vec<Ready>>,
+    groups: Mutex<Groups>,
+    synced_changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Files {
+    next_slot: u64,
+    idle: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Groups {
+    highest_segment: SegmentId,
+    random: Random,
+    /// Segments that hold unsynced records, oldest first; the last is being filled.
+    unsynced: VecDeque<Arc<Segment>>,
+    synced: LogPosition,
+    requested: LogPosition,
+    running: bool,
+    syncs: u64,
+}
+
+impl Wal {
+    /// A log of segments of `capacity` bytes in `dir` that goes on where `start` says.
+    #[must_use]
+    pub fn new(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        io: LogIo,
+        capacity: u64,
+        start: &LogStart,
+        random: Random,
+    ) -> Self {
+        Self {
+            fs,
+            dir: dir.to_owned(),
+            io,
+            capacity,
+            files_io: Mutex::new(Files { next_slot: start.next_slot, idle: Vec::new() }),
+            ready: Mutex::default(),
+            groups: Mutex::new(Groups {
+                highest_segment: start.highest_segment,
+                random,
+                unsynced: VecDeque::new(),
+                synced: start.end,
+                requested: start.end,
+                running: false,
+                syncs: 0,
+            }),
+            synced_changed: Condvar::new(),
+        }
+    }
+
+    /// No segment so far has a larger id.
+    #[must_use]
+    pub fn highest_segment(&self) -> SegmentId {
+        lock(&self.groups).highest_segment
+    }
+
+    /// Makes a file ready to become the next segment, its first `needed` bytes prepared, unless one
+    /// is. It has the usual size, or `needed` if that is more.
+    ///
+    /// # Errors
+    /// `NoSpace` and the system's; nothing is lost.
+    pub fn make_ready(&self, needed: u64) -> Result<()> {
+        if lock(&self.ready).iter().any(|ready| ready.prepared >= needed) {
+            return Ok(());
+        }
+        let mut files = lock(&self.files_io);
+        let usual = needed <= self.capacity;
+        let recycled = if usual { files.idle.pop() } else { None };
+        let slot = recycled.unwrap_or(files.next_slot);
+        match self.open(slot, needed) {
+            Ok(ready) => {
+                files.next_slot = files.next_slot.max(slot + 1);
+                lock(&self.ready).push(ready);
+                Ok(())
+            }
+            Err(error) => {
+                files.idle.extend(recycled);
+                Err(error)
+            }
+        }
+    }
+
+    fn open(&self, slot: u64, needed: u64) -> Result<Ready> {
+        let capacity = needed.max(self.capacity);
+        let file = self.fs.open_log(&self.path(slot), LogFileOptions { capacity, io: self.io })?;
+        let prepared = needed.max(WINDOW_BYTES_MIN).min(capacity);
+        file.prepare(prepared)?;
+        if cfg!(not(seeded_fault = "skip_directory_sync")) {
+            self.fs.sync_dir(&self.dir)?;
+        }
+        Ok(Ready { slot, file, prepared })
+    }
+
+    fn path(&self, slot: u64) -> PathBuf {
+        self.dir.join(FileName::Segment(slot).to_string())
+    }
+
+    /// The next segment, if a file with `needed` prepared bytes is ready, and how many are.
+    #[must_use]
+    pub fn take_segment(&self, needed: u64) -> Option<(Arc<Segment>, u64)> {
+        let mut ready = lock(&self.ready);
+        let index = ready.iter().position(|ready| ready.prepared >= needed)?;
+        let Ready { slot, file, prepared } = ready.swap_remove(index);
+        drop(ready);
+        let mut groups = lock(&self.groups);
+        let random = groups.random.next_u64() as u32;
+        let id = next_segment(groups.highest_segment, random);
+        groups.highest_segment = id;
+        let segment = Arc::new(Segment { id, slot, file });
+        groups.unsynced.push_back(Arc::clone(&segment));
+        Some((segment, prepared))
+    }
+
+    /// Everything before this is durable.
+    #[must_use]
+    pub fn synced(&self) -> LogPosition {
+        lock(&self.groups).synced
+    }
+
+    /// Syncs that were made.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        lock(&self.groups).syncs
+    }
+
+    /// Returns once everything before `target` is durable, and how far that reaches now; all of it
+    /// must be published, that is, contiguously filled. Many callers share one sync (group commit).
+    ///
+    /// # Errors
+    /// `Poisoned`, if the sync fails or failed: a sync is never tried again.
+    pub fn sync_to(&self, target: LogPosition, health: &Health) -> Result<LogPosition> {
+        let mut groups = lock(&self.groups);
+        groups.requested = groups.requested.max(target);
+        loop {
+            if groups.synced >= target {
+                return Ok(groups.synced);
+            }
+            health.check_log()?;
+            if !groups.running {
+                break;
+            }
+            let woken = self.synced_changed.wait(groups);
+            groups = woken.unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        let upto = groups.requested;
+        let segments: Vec<_> =
+            groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
+        groups.running = true;
+        drop(groups);
+        let result = sync_segments(&segments);
+        let mut groups = lock(&self.groups);
+        groups.running = false;
+        let result = match result {
+            Ok(()) => {
+                groups.synced = groups.synced.max(upto);
+                groups.syncs += 1;
+                groups.unsynced.retain(|segment| segment.id >= upto.segment);
+                Ok(groups.synced)
+            }
+            Err(error) => Err(health.poison(error)),
+        };
+        drop(groups);
+        self.synced_changed.notify_all();
+        result
+    }
+
+    /// Gives back the files of segments that a durable edit has retired.
+    ///
+    /// # Errors
+    /// The system's, from removing a file; it stays retired, and the next open removes it.
+    pub fn retire(&self, segments: &[SegmentSlot]) -> Result<()> {
+        let is_retired = |id| segments.iter().any(|segment| segment.id == id);
+        lock(&self.groups).unsynced.retain(|segment| !is_retired(segment.id));
+        let mut files = lock(&self.files_io);
+        for segment in segments {
+            if files.idle.len() < IDLE_FILES_MAX {
+                files.idle.push(segment.slot);
+            } else {
+                self.fs.remove(&self.path(segment.slot))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sync_segments(segments: &[Arc<Segment>]) -> Result<()> {
+    if cfg!(seeded_fault = "skip_sync") {
+        return Ok(());
+    }
+    segments.iter().try_for_each(|segment| segment.file.sync())
+}

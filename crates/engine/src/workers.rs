@@ -1,0 +1,119 @@
+//! The threads of a database: the only file that starts any.
+//!
+//! What they do is in `jobs`; here they only look for it, wait, and end.
+
+use crate::{database::Database, jobs};
+use siltdb_base::error::{Error, ErrorKind, Result};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, atomic::Ordering},
+    thread::{Builder, JoinHandle},
+    time::Duration,
+};
+
+use siltdb_base::sync::lock;
+
+/// How long a worker waits for a signal before it looks by itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a worker waits after a job has failed.
+const BACK_OFF: Duration = Duration::from_millis(200);
+
+/// The running threads.
+#[derive(Debug, Default)]
+pub struct Workers {
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Workers {
+    /// Starts one thread that keeps the log, one that flushes, and as many compactors as the options
+    /// ask for; none at all if they ask for none.
+    ///
+    /// # Errors
+    /// The system's, if it gives no thread.
+    pub fn start(database: &Arc<Database>) -> Result<Self> {
+        let workers = Self::default();
+        let compactors = database.options.workers;
+        if compactors == 0 {
+            return Ok(workers);
+        }
+        let started = workers.spawn(database, "silt-log", keep_log).and_then(|()| {
+            workers.spawn(database, "silt-flush", |database| {
+                work(database, jobs::flush_next);
+            })
+        });
+        let started = started.and_then(|()| {
+            (0..compactors).try_for_each(|number| {
+                workers.spawn(database, &format!("silt-compact-{number}"), |database| {
+                    work(database, jobs::compact_next);
+                })
+            })
+        });
+        match started {
+            Ok(()) => Ok(workers),
+            Err(error) => {
+                workers.end(database);
+                Err(Error::new(ErrorKind::Io, "cannot start a thread").with_source(error))
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        database: &Arc<Database>,
+        name: &str,
+        run: impl FnOnce(&Database) + Send + 'static,
+    ) -> io::Result<()> {
+        let database = Arc::clone(database);
+        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+            // A panic may have left a job half done in memory, never on disk: poison, and let the
+            // user reopen.
+            if catch_unwind(AssertUnwindSafe(|| run(&database))).is_err() {
+                let cause = Error::new(ErrorKind::Poisoned, "a worker panicked; this is a bug");
+                database.fail(cause);
+            }
+        })?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// Ends the threads after the jobs they are at, and waits for them.
+    pub fn end(&self, database: &Database) {
+        // Release pairs with the acquire in `is_ending`.
+        database.ending.store(true, Ordering::Release);
+        database.work.raise();
+        database.log_work.raise();
+        for thread in lock(&self.threads).drain(..) {
+            // A panic was dealt with in the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn is_ending(database: &Database) -> bool {
+    // Acquire pairs with the release in `end`.
+    database.ending.load(Ordering::Acquire)
+}
+
+fn work(database: &Database, next: fn(&Database) -> Result<bool>) {
+    while !is_ending(database) {
+        let seen = database.work.seen();
+        match next(database) {
+            Ok(true) => {}
+            Ok(false) => database.work.wait(seen, PATIENCE),
+            // The job has noted its failure where waiting writers see it.
+            Err(_) => database.options.clock.sleep(BACK_OFF),
+        }
+    }
+}
+
+fn keep_log(database: &Database) {
+    while !is_ending(database) {
+        let seen = database.log_work.seen();
+        // A failure is met again, and told, by the next writer that needs what is missing.
+        let _ = jobs::keep_log(database);
+        let patience = (database.sync_interval() / 2).clamp(Duration::from_millis(1), PATIENCE);
+        database.log_work.wait(seen, patience);
+    }
+}

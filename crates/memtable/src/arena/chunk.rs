@@ -1,0 +1,135 @@
+//! One contiguous stretch of memory: from the allocator, or mapped on huge pages when it is large.
+//!
+//! It does not know who uses it, and never clears it.
+
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    ptr::NonNull,
+};
+
+/// Alignment of every chunk, and the largest a piece of one can ask for.
+pub const ALIGN_MAX: usize = 64;
+/// Chunks of this size and more are mapped, aligned to it, on huge pages if the system has them.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Chunks are multiples of this.
+const PAGE_BYTES: usize = 4 << 10;
+
+/// What pages a large chunk asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// Huge ones where the system has them: fewer misses of the address cache.
+    #[default]
+    Huge,
+    /// Whatever the system gives.
+    Small,
+}
+
+/// Memory owned by whoever holds the chunk; its contents are arbitrary.
+pub struct Chunk {
+    start: NonNull<u8>,
+    bytes: usize,
+    origin: Origin,
+}
+
+enum Origin {
+    Allocator,
+    #[cfg(all(target_os = "linux", not(miri), not(loom)))]
+    Mapping,
+}
+
+// SAFETY: a chunk is plain memory with one owner; nothing in it is bound to a thread.
+unsafe impl Send for Chunk {}
+
+/// The size of a chunk that holds at least `bytes`.
+pub fn round_up(bytes: usize) -> usize {
+    bytes.max(1).next_multiple_of(PAGE_BYTES)
+}
+
+impl Chunk {
+    /// A new chunk of exactly `bytes`, a result of [`round_up`]. Aborts if there is no memory.
+    pub fn new(bytes: usize, pages: Pages) -> Self {
+        debug_assert_eq!(bytes, round_up(bytes));
+        Self::map(bytes, pages).unwrap_or_else(|| Self::allocate(bytes))
+    }
+
+    /// Where it begins, aligned to at least [`ALIGN_MAX`].
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGN_MAX).expect("a chunk is smaller than isize::MAX")
+    }
+
+    fn allocate(bytes: usize) -> Self {
+        let layout = Self::layout(bytes);
+        // SAFETY: the size is not zero, as `round_up` gives at least one page.
+        let start = unsafe { alloc(layout) };
+        match NonNull::new(start) {
+            Some(start) => Self { start, bytes, origin: Origin::Allocator },
+            None => handle_alloc_error(layout),
+        }
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+    fn map(_bytes: usize, _pages: Pages) -> Option<Self> {
+        None
+    }
+
+    /// Maps more than asked for and gives back what lies outside of the aligned part.
+    #[cfg(all(target_os = "linux", not(miri), not(loom)))]
+    fn map(bytes: usize, pages: Pages) -> Option<Self> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+        if bytes < HUGE_PAGE_BYTES {
+            return None;
+        }
+        let mapped = bytes.checked_add(HUGE_PAGE_BYTES)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nobody else.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, protection, MapFlags::PRIVATE) };
+        let base = base.ok()?;
+        let before = base.addr().wrapping_neg() & (HUGE_PAGE_BYTES - 1);
+        // SAFETY: `before < HUGE_PAGE_BYTES`, so it is within the mapping.
+        let start = unsafe { base.byte_add(before) };
+        // SAFETY: `before + bytes < mapped`.
+        let end = unsafe { start.byte_add(bytes) };
+        if before > 0 {
+            // SAFETY: the pages before `start` are ours and nobody has a pointer to them.
+            let result = unsafe { munmap(base, before) };
+            debug_assert!(result.is_ok(), "part of an own mapping");
+        }
+        // SAFETY: the pages from `end` on are ours and nobody has a pointer to them.
+        let result = unsafe { munmap(end, HUGE_PAGE_BYTES - before) };
+        debug_assert!(result.is_ok(), "part of an own mapping");
+        if pages == Pages::Huge {
+            // SAFETY: the range is ours; the advice does not change its contents. That a system
+            // without huge pages refuses it is no error.
+            let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
+        }
+        Some(Self { start: NonNull::new(start.cast())?, bytes, origin: Origin::Mapping })
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        match self.origin {
+            Origin::Allocator => {
+                let layout = Self::layout(self.bytes);
+                // SAFETY: it came from `alloc` with the same layout, and has no other owner.
+                unsafe { dealloc(self.start.as_ptr(), layout) };
+            }
+            #[cfg(all(target_os = "linux", not(miri), not(loom)))]
+            Origin::Mapping => {
+                // SAFETY: exactly the pages that `map` kept, without another owner.
+                let result = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+                debug_assert!(result.is_ok(), "an own mapping");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Pieces do not overlap, sizes grow, and chunks are charged, released and used again.
+
+use super::*;
+use siltdb_base::budget::{Budget, Part};
+
+fn pool(options: ArenaOptions) -> (Arc<Budget>, Arc<ArenaPool>) {
+    let budget = Arc::new(Budget::new(1 << 30));
+    (Arc::clone(&budget), ArenaPool::new(budget, options))
+}
+
+#[test]
+fn pieces_are_aligned_and_disjoint() {
+    let (_, pool) = pool(ArenaOptions::default());
+    let arena = Arena::new(&pool);
+    let mut pieces = Vec::new();
+    for index in 0..if cfg!(miri) { 40 } else { 2_000 } {
+        let bytes = 1 + (index * 37) % 700;
+        let align = 1 << (index % 7);
+        let piece = arena.carve(bytes, align);
+        assert_eq!(piece.addr().get() % align, 0);
+        // SAFETY: the piece has `bytes` bytes and is ours (2).
+        unsafe { piece.write_bytes(index as u8, bytes) };
+        pieces.push((piece, bytes, index as u8));
+    }
+    for (piece, bytes, fill) in pieces {
+        // SAFETY: written above, and the arena is alive.
+        let written = unsafe { std::slice::from_raw_parts(piece.as_ptr(), bytes) };
+        assert!(written.iter().all(|&byte| byte == fill));
+    }
+}
+
+#[test]
+fn an_empty_arena_holds_nothing_and_the_first_chunk_is_small() {
+    let (budget, pool) = pool(ArenaOptions::default());
+    let arena = Arena::new(&pool);
+    assert_eq!(arena.held(), 0);
+    arena.carve(100, 8);
+    assert_eq!(arena.held(), 4 << 10);
+    assert_eq!(budget.used(Part::Memtables), 4 << 10);
+    drop(arena);
+    assert_eq!(budget.used(Part::Memtables), 0);
+    assert_eq!(pool.idle_bytes(), 0);
+}
+
+#[test]
+fn a_piece_larger_than_a_chunk_gets_its_own() {
+    let (_, pool) = pool(ArenaOptions::default());
+    let arena = Arena::new(&pool);
+    arena.carve(8, 8);
+    arena.carve(100_000, 64);
+    assert_eq!(arena.held(), (4 << 10) + chunk::round_up(100_000));
+    arena.carve(8, 8);
+    assert_eq!(arena.held(), (4 << 10) + chunk::round_up(100_000));
+}
+
+#[test]
+fn chunks_are_used_again_within_the_bound() {
+    let options = ArenaOptions {
+        chunk_bytes_first: 64 << 10,
+        chunk_bytes_max: 64 << 10,
+        idle_bytes_max: 128 << 10,
+        ..ArenaOptions::default()
+    };
+    let (budget, pool) = pool(options);
+    let arena = Arena::new(&pool);
+    for _ in 0..4 {
+        arena.carve(30 << 10, 8);
+        arena.carve(30 << 10, 8);
+    }
+    assert_eq!(budget.used(Part::Memtables), 256 << 10);
+    drop(arena);
+    assert_eq!(budget.used(Part::Memtables), 0);
+    assert_eq!(pool.idle_bytes(), 128 << 10);
+    let arena = Arena::new(&pool);
+    arena.carve(1, 1);
+    assert_eq!(pool.idle_bytes(), 64 << 10);
+    assert_eq!(arena.held(), 64 << 10);
+    pool.trim();
+    assert_eq!(pool.idle_bytes(), 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too much memory to interpret")]
+fn large_chunks_are_aligned_to_huge_pages_and_writable() {
+    for pages in [Pages::Huge, Pages::Small] {
+        let options = ArenaOptions { chunk_bytes_first: 2 << 20, pages, ..ArenaOptions::default() };
+        let (_, pool) = pool(options);
+        let arena = Arena::new(&pool);
+        for bytes in [1 << 20, 3 << 20, (2 << 20) + 4096] {
+            let piece = arena.carve(bytes, 64);
+            // SAFETY: the piece has `bytes` bytes and is ours (2).
+            unsafe { piece.write_bytes(1, bytes) };
+        }
+    }
+}

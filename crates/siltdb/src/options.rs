@@ -1,0 +1,180 @@
+//! How a database is opened and how a family is kept.
+//!
+//! Builders only: ranges are checked when they are used.
+
+use siltdb_base::{clock::Clock, fs::Fs};
+use siltdb_engine::options::EngineOptions;
+use siltdb_tree::options::TreeOptions;
+use std::sync::Arc;
+
+pub use siltdb_base::fs::LogIo;
+pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
+pub use siltdb_engine::options::{Create, Durability};
+pub use siltdb_tree::merge_operator::MergeOperator;
+
+/// How to open a database.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use siltdb::{Durability, Options};
+///
+/// let db = Options::new()
+///     .memory_budget(256 << 20)
+///     .durability(Durability::Synced)
+///     .open(dir.path().join("data"))?;
+/// db.put(b"key", b"value")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(crate) engine: EngineOptions,
+}
+
+impl Options {
+    /// The defaults: created if missing, `Buffered`, 512 MiB of memory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the database may or must be created. Default: [`Create::IfMissing`].
+    #[must_use]
+    pub fn create(mut self, create: Create) -> Self {
+        self.engine.create = create;
+        self
+    }
+
+    /// The durability of commits that do not choose their own. Default: [`Durability::Buffered`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.engine.durability = durability;
+        self
+    }
+
+    /// Memory for memtables and block cache together, in bytes; at least twice
+    /// [`Options::memtable_bytes`]. Default: 512 MiB.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.engine.memory_budget = bytes;
+        self
+    }
+
+    /// Size at which the memtables of all families are frozen and written out, in bytes; at least
+    /// 4 KiB. Larger ones mean less rewriting and a longer recovery. Default: 64 MiB.
+    #[must_use]
+    pub fn memtable_bytes(mut self, bytes: usize) -> Self {
+        self.engine.memtable_bytes = bytes;
+        self
+    }
+
+    /// How the log is written. Default: [`LogIo::Auto`].
+    #[must_use]
+    pub fn log_io(mut self, io: LogIo) -> Self {
+        self.engine.log_io = io;
+        self
+    }
+
+    /// Threads that compact. 0: no background threads at all; whoever must wait runs a job instead.
+    /// Default: one for each core, at most 4.
+    #[must_use]
+    pub fn workers(mut self, threads: usize) -> Self {
+        self.engine.workers = threads;
+        self
+    }
+
+    /// What to do about damage in the log below its synced position. Default:
+    /// [`RecoveryMode::Strict`], which refuses to open.
+    #[must_use]
+    pub fn recovery(mut self, mode: RecoveryMode) -> Self {
+        self.engine.recovery = mode;
+        self
+    }
+
+    /// The options of the default family, and of families created without their own.
+    #[must_use]
+    pub fn default_family(mut self, options: FamilyOptions) -> Self {
+        self.engine.tree = options.tree;
+        self
+    }
+
+    /// A merge operator that families of the database may name; one for each name, at every open.
+    #[must_use]
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.engine.merge_operators.push(operator);
+        self
+    }
+
+    /// The file system, for tests and simulators. Default: the operating system's.
+    #[must_use]
+    pub fn fs(mut self, fs: Arc<dyn Fs>) -> Self {
+        self.engine.fs = fs;
+        self
+    }
+
+    /// The clock, for tests and simulators. Default: the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.engine.clock = clock;
+        self
+    }
+
+    /// The seed of everything random in the engine, for simulators. Default: from the system.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.engine.seed = Some(seed);
+        self
+    }
+}
+
+/// How a family is kept.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = siltdb::Db::open(dir.path())?;
+/// use siltdb::{Compression, FamilyOptions};
+///
+/// let options = FamilyOptions::new().compression(Compression::None).block_bytes(16 << 10);
+/// let images = db.create_family("images", options)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct FamilyOptions {
+    pub(crate) tree: TreeOptions,
+}
+
+impl FamilyOptions {
+    /// The defaults: 4 KiB blocks, LZ4, 10 filter bits a key.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How blocks are compressed; a block that does not shrink by an eighth is kept as it is.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.tree.table.compression = compression;
+        self
+    }
+
+    /// Size of a block before compression, in bytes: 1 KiB to 1 MiB. Default: 4 KiB.
+    #[must_use]
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.tree.table.block_bytes = bytes;
+        self
+    }
+
+    /// Bits of the Bloom filter for each key; 0 for none. Default: 10, about 1 % false positives.
+    #[must_use]
+    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
+        self.tree.table.filter_bits_per_key = bits;
+        self
+    }
+
+    /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) applies. Only its name is
+    /// stored: give it again at each open, with [`Options::merge_operator`].
+    #[must_use]
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.tree.merge_operator = Some(operator);
+        self
+    }
+}

@@ -1,0 +1,151 @@
+//! What can be read from, and how: one trait for a database, a family and a snapshot.
+//!
+//! Whoever implements it names a family and a moment; the rest follows.
+
+use crate::iter::{Cursor, Iter};
+use siltdb_base::{error::Result, slice::Slice};
+use siltdb_engine::{engine::Engine, family::Family as EngineFamily, read::ReadRange};
+use std::{
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
+
+use siltdb_base::id::SequenceNumber;
+
+/// A family at a moment: what a reader reads.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub(crate) engine: Engine,
+    pub(crate) family: Arc<EngineFamily>,
+    /// `None`: now.
+    pub(crate) sequence: Option<SequenceNumber>,
+}
+
+/// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either in a
+/// [`Snapshot`](crate::Snapshot).
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = siltdb::Db::open(dir.path())?;
+/// use siltdb::Read;
+///
+/// fn total(source: &impl Read) -> siltdb::Result<usize> {
+///     source.prefix(b"order:")?.try_fold(0, |sum, pair| Ok(sum + pair?.1.len()))
+/// }
+///
+/// db.put(b"order:1", b"abc")?;
+/// db.put(b"order:2", b"de")?;
+/// let before = db.snapshot();
+/// db.delete(b"order:1")?;
+/// assert_eq!((total(&db)?, total(&before)?), (2, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Read {
+    /// The family and the moment that are read.
+    fn source(&self) -> &Source;
+
+    /// The value of a key, pinned, without a copy where it lies in a table.
+    ///
+    /// Costs at most one block read for each level that the filters do not rule out.
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset; the system's.
+    fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let source = self.source();
+        source.engine.get(&source.family, key.as_ref(), source.sequence)
+    }
+
+    /// The values of many keys, all at one moment, in the order of `keys`.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        let source = self.source();
+        source.engine.get_many(&source.family, keys, source.sequence)
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// A cursor over all keys; it stands nowhere yet.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn cursor(&self) -> Result<Cursor> {
+        let source = self.source();
+        let range = ReadRange::default();
+        Ok(Cursor::new(source.engine.cursor(&source.family, range, source.sequence)?))
+    }
+
+    /// All keys and values, in order.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn iter(&self) -> Result<Iter> {
+        self.iter_over(ReadRange::default())
+    }
+
+    /// The keys and values of a range, in order, from either end. A range whose start lies behind
+    /// its end is empty.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// for key in [b"a", b"b", b"c"] {
+    ///     db.put(key, b"")?;
+    /// }
+    /// let keys: Vec<_> = db.range(&b"b"[..]..)?.rev().map(|pair| pair.unwrap().0).collect();
+    /// assert_eq!(keys, [b"c", b"b"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+        self.iter_over(ReadRange {
+            start: owned(range.start_bound()),
+            end: owned(range.end_bound()),
+        })
+    }
+
+    /// The keys that begin with `prefix`, and their values, in order.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        self.iter_over(ReadRange::prefix(prefix.as_ref()))
+    }
+
+    /// The first key and its value.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// The last key and its value.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    #[doc(hidden)]
+    fn iter_over(&self, range: ReadRange) -> Result<Iter> {
+        let source = self.source();
+        let reader = source.engine.reader(&source.family, source.sequence);
+        Ok(Iter::new(move || reader.cursor(range.clone())))
+    }
+}
+
+fn owned<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<Slice> {
+    bound.map(|key| Slice::copy_from(key.as_ref()))
+}

@@ -1,0 +1,106 @@
+//! A whole database on a real disk: filled, read, flushed, compacted, closed and opened again.
+
+use siltdb::{Db, Durability, ErrorKind, FamilyOptions, Options, Read, WriteBatch};
+
+fn small() -> Options {
+    Options::new().memtable_bytes(64 << 10).memory_budget(8 << 20)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key:{:08}", number.wrapping_mul(2_654_435_761) % 100_000_000).into_bytes()
+}
+
+#[test]
+fn what_was_put_is_read_before_and_after_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let count = 20_000;
+    let check = |db: &Db| {
+        for number in (0..count).step_by(7) {
+            let value = db.get(key(number)).unwrap();
+            assert_eq!(value.as_deref(), Some(number.to_le_bytes().as_slice()), "{number}");
+        }
+        assert_eq!(db.get(b"absent").unwrap(), None);
+        let mut seen = 0;
+        let mut last: Option<Vec<u8>> = None;
+        for pair in db.iter().unwrap() {
+            let (key, _) = pair.unwrap();
+            assert!(last.as_deref().is_none_or(|last| last < key.as_bytes()));
+            last = Some(key.to_vec());
+            seen += 1;
+        }
+        assert_eq!(seen, count);
+        assert_eq!(db.iter().unwrap().rev().count() as u64, count);
+    };
+    let db = small().open(&path).unwrap();
+    for number in 0..count {
+        db.put(key(number), number.to_le_bytes()).unwrap();
+    }
+    check(&db);
+    db.flush().unwrap();
+    check(&db);
+    db.settle().unwrap();
+    check(&db);
+    db.compact().unwrap();
+    check(&db);
+    assert!(db.stats().compactions > 0);
+    let report = db.check(&mut |_| ()).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(report.entries, count);
+    db.close().unwrap();
+    let db = small().open(&path).unwrap();
+    check(&db);
+    db.close().unwrap();
+    assert!(siltdb::check(&path, &mut |_| ()).unwrap().is_clean());
+}
+
+#[test]
+fn a_batch_over_families_and_a_reopen_without_a_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().durability(Durability::Synced).open(dir.path()).unwrap();
+    let users = db.create_family("users", FamilyOptions::new()).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&users, b"alice", b"1").unwrap();
+    batch.put(&db.default_family(), b"count", b"1").unwrap();
+    batch.delete_range(&users, b"b", b"z").unwrap();
+    db.write(&batch).unwrap();
+    users.put(b"bob", b"2").unwrap();
+    let snapshot = db.snapshot();
+    users.delete(b"alice").unwrap();
+    assert_eq!(users.get(b"alice").unwrap(), None);
+    let users_before = snapshot.family(&users);
+    assert_eq!(users_before.get(b"alice").unwrap().as_deref(), Some(&b"1"[..]));
+    // The files as they are now, as after a killed process.
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let again = small().open(copy.path()).unwrap();
+    assert_eq!(again.families(), ["default", "users"]);
+    let users = again.family("users").unwrap();
+    assert_eq!(users.get(b"alice").unwrap(), None);
+    assert_eq!(users.get(b"bob").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(again.get(b"count").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(small().open(dir.path()).unwrap_err().kind(), ErrorKind::Locked);
+}
+
+#[test]
+fn four_threads_write_and_read_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().open(dir.path()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let db = db.clone();
+            scope.spawn(move || {
+                for number in 0..5_000 {
+                    let key = key(thread * 1_000_000 + number);
+                    db.put(&key, number.to_le_bytes()).unwrap();
+                    let read = db.get(&key).unwrap();
+                    assert_eq!(read.as_deref(), Some(number.to_le_bytes().as_slice()));
+                }
+            });
+        }
+    });
+    assert_eq!(db.iter().unwrap().count(), 20_000);
+}

@@ -1,0 +1,267 @@
+//! Merges the tables of a plan into new ones.
+//!
+//! It chooses nothing and installs nothing. The work is split by key ranges into jobs that know
+//! nothing of each other, for as many threads as there are.
+
+use crate::{
+    deeper::DeeperTables,
+    job::{JobContext, JobOutput, NewTables},
+    level::{Level, Order},
+    merge::{Merge, Source},
+    open_files::OpenReference,
+    options::TreeOptions,
+    output::{Borders, Destination, Place, Stream, write_tables},
+    plan::{Plan, Way},
+    retain::{
+        entries::{Retain, Rules},
+        range::retain_tombstones,
+        stripes::Stripes,
+    },
+    source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
+    version::Version,
+};
+use siltdb_base::{
+    cursor::Cursor,
+    error::Result,
+    id::{FamilyId, SequenceNumber},
+    slice::Slice,
+    tombstone::Fragments,
+};
+use siltdb_disk::cache::CacheFill;
+use std::{collections::HashSet, sync::Arc};
+
+/// Blocks of a table that are looked at to find borders, at most.
+const SAMPLES_PER_TABLE: usize = 64;
+
+/// A merge of the tables of a plan.
+#[derive(Debug)]
+pub struct Compaction {
+    family: FamilyId,
+    options: Arc<TreeOptions>,
+    plan: Plan,
+    stripes: Stripes,
+    /// The inputs of each run as a level of its own; level 0 stays as it is in the plan.
+    runs: Vec<Arc<Level>>,
+    /// All range tombstones of the inputs.
+    tombstones: Arc<Fragments>,
+    /// Those of them that are written.
+    kept: Fragments,
+    deeper: DeeperTables,
+    /// The tables of the level under the output that overlap it.
+    under: Vec<Arc<OpenReference>>,
+    /// Where one sub-job ends and the next begins, ascending.
+    borders: Vec<Slice>,
+}
+
+impl Compaction {
+    /// Prepares to carry out `plan`, a merge, in at most `parallelism` parts.
+    ///
+    /// `version` is the tree's version when the plan was made, or a later one; `stripes` must have
+    /// been taken after everything in the inputs was published.
+    ///
+    /// # Errors
+    /// What opening the inputs fails with.
+    ///
+    /// # Panics
+    /// If the plan is a move: see [`Plan::move_changes`].
+    pub fn new(
+        family: FamilyId,
+        options: Arc<TreeOptions>,
+        plan: Plan,
+        version: &Version,
+        stripes: Stripes,
+        parallelism: usize,
+    ) -> Result<Arc<Self>> {
+        assert_eq!(plan.way, Way::Merge, "a move needs no compaction");
+        let runs = plan.inputs.iter().filter(|input| input.level > 0);
+        let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
+        let runs: Vec<_> = runs.collect::<Result<_>>()?;
+        let mut tombstones = Vec::new();
+        for table in plan.tables().filter(|table| table.has_range_tombstones()) {
+            tombstones.extend(table.tombstones()?.tombstones());
+        }
+        let tombstones = Arc::new(Fragments::new(&tombstones));
+        let deeper = deeper_than(&plan, version);
+        let kept = retain_tombstones(&tombstones, &stripes, |fragment| deeper.has_in(fragment));
+        let kept = Fragments::new(&kept);
+        let under = match version.levels().get(plan.output_level + 1) {
+            // Tables of level 0 go down all together, so a border there would gain nothing.
+            Some(level) if plan.output_level > 0 => {
+                level.tables()[level.overlapping_run(&plan.range)].to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let parts = plan.bytes() / options.table_bytes_target.max(1);
+        let parts = parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX));
+        let borders = borders(&plan, parts)?;
+        Ok(Arc::new(Self {
+            family,
+            options,
+            plan,
+            stripes,
+            runs,
+            tombstones,
+            kept,
+            deeper,
+            under,
+            borders,
+        }))
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The parts of the work: each may run on any thread, at any time.
+    #[must_use]
+    pub fn subjobs(self: &Arc<Self>) -> Vec<Subjob> {
+        let mut lower = None;
+        let uppers = self.borders.iter().cloned().map(Some).chain([None]);
+        uppers
+            .map(|upper| {
+                let borders = Borders { lower: lower.take(), upper: upper.clone() };
+                lower = upper;
+                Subjob { compaction: self.clone(), borders }
+            })
+            .collect()
+    }
+
+    /// Puts together what all sub-jobs have written, and makes the names of the files durable.
+    ///
+    /// # Errors
+    /// What syncing the directory fails with; the new files are removed.
+    ///
+    /// # Panics
+    /// If a sub-job is missing.
+    pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
+        assert_eq!(outputs.len(), self.borders.len() + 1, "a part of a compaction is missing");
+        let mut tables = NewTables::default();
+        for output in outputs {
+            tables.append(output);
+        }
+        tables.finish(self.plan.removals(self.family), context)
+    }
+
+    /// Everything at once, on this thread.
+    ///
+    /// # Errors
+    /// As [`Subjob::run`] and [`Compaction::finish`].
+    pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
+        let subjobs = self.subjobs();
+        let outputs = subjobs.iter().map(|subjob| subjob.run(context)).collect::<Result<_>>()?;
+        self.finish(outputs, context)
+    }
+
+    /// All entries of the inputs in order.
+    fn merge(&self) -> Result<Merge<SourceCursor>> {
+        let mut sources = Vec::new();
+        for input in self.plan.inputs.iter().filter(|input| input.level == 0) {
+            for table in &input.tables {
+                let cursor = ReferenceCursor::new(table.clone(), CacheFill::Pass)?;
+                let cursor = SourceCursor::Table(cursor);
+                sources.push(Source { cursor, sequence_max: table.sequence_max() });
+            }
+        }
+        for run in &self.runs {
+            let newest = run.tables().iter().map(|table| table.sequence_max()).max();
+            let tables = 0..run.tables().len();
+            let cursor = RunCursor::new(run.clone(), tables, CacheFill::Pass);
+            let sequence_max = newest.unwrap_or(SequenceNumber::ZERO);
+            sources.push(Source { cursor: SourceCursor::Run(cursor), sequence_max });
+        }
+        Ok(Merge::new(sources))
+    }
+}
+
+/// One part of a compaction: its keys between two borders.
+#[derive(Debug)]
+pub struct Subjob {
+    compaction: Arc<Compaction>,
+    borders: Borders,
+}
+
+impl Subjob {
+    /// Merges the inputs between the borders into new tables, synced and verified.
+    ///
+    /// # Errors
+    /// What reading or writing tables fails with; `Closed`, if the job was cancelled. No file is left
+    /// then, and dropping what other parts returned removes theirs.
+    pub fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
+        let compaction = &*self.compaction;
+        let mut merge = compaction.merge()?;
+        match &self.borders.lower {
+            Some(lower) => merge.seek(lower, SequenceNumber::MAX)?,
+            None => merge.seek_to_first()?,
+        }
+        let rules = Rules {
+            stripes: compaction.stripes.clone(),
+            tombstones: compaction.tombstones.clone(),
+            now_ms: context.clock.wall_ms(),
+            operator: compaction.options.merge_operator.clone(),
+        };
+        let mut deeper = compaction.deeper.clone();
+        let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
+        let stream = Stream::new(&mut retain, &compaction.kept, self.borders.clone())?;
+        let destination = Destination {
+            family: compaction.family,
+            level: compaction.plan.output_level,
+            options: &compaction.options,
+            under: &compaction.under,
+        };
+        let mut tables = write_tables(stream, &destination, &mut Place::OwnFile, context)?;
+        tables.verify(context)?;
+        Ok(tables)
+    }
+}
+
+/// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the
+/// older tables there.
+fn deeper_than(plan: &Plan, version: &Version) -> DeeperTables {
+    let runs = &version.levels()[plan.output_level + 1..];
+    if plan.output_level > 0 {
+        return DeeperTables::new(Vec::new(), runs);
+    }
+    let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
+    let level0 = version.levels()[0].tables().iter();
+    let others = level0.filter(|table| !inputs.contains(&table.id()));
+    DeeperTables::new(others.cloned().collect(), runs)
+}
+
+/// Keys that cut the inputs of `plan` into about `parts` equal parts.
+fn borders(plan: &Plan, parts: usize) -> Result<Vec<Slice>> {
+    if parts < 2 {
+        return Ok(Vec::new());
+    }
+    // Pairs of a key and the bytes that lie before it since the key sampled before.
+    let mut samples: Vec<(Slice, u64)> = Vec::new();
+    for reference in plan.tables() {
+        let table = reference.table()?;
+        let step = table.block_count().div_ceil(SAMPLES_PER_TABLE).max(1);
+        let mut bytes = 0;
+        for index in 0..table.block_count() {
+            let info = table.block_info(index);
+            bytes += info.bytes;
+            if (index + 1) % step == 0 && reference.range().contains(info.last_key) {
+                samples.push((Slice::copy_from(info.last_key), std::mem::take(&mut bytes)));
+            }
+        }
+    }
+    samples.sort();
+    let total: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let part_bytes = total / parts as u64 + 1;
+    let mut borders: Vec<Slice> = Vec::new();
+    let mut bytes = 0;
+    for (key, before) in samples {
+        bytes += before;
+        let is_new = borders.last().is_none_or(|last| *last < key);
+        if bytes >= part_bytes * (borders.len() as u64 + 1) && is_new && key > plan.range.first {
+            borders.push(key);
+        }
+    }
+    Ok(borders)
+}
+
+#[cfg(test)]
+mod tests;

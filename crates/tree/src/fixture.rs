@@ -1,0 +1,110 @@
+//! What the tests of this floor share: references to tables that are not there, and seeds.
+
+pub mod model;
+pub mod world;
+
+use crate::{
+    open_files::{OpenFiles, OpenReference},
+    version::Version,
+};
+use siltdb_base::{
+    budget::Budget,
+    fs::mem::MemFs,
+    id::{FamilyId, FileNumber, SequenceNumber, TableUid},
+    slice::Slice,
+};
+use siltdb_disk::{
+    cache::Cache,
+    edit::{Change, TableReference},
+    summary::{KeyRange, RangeEnd, TableSummary},
+};
+use std::{path::PathBuf, sync::Arc};
+
+/// The family that all tests work on.
+pub const FAMILY: FamilyId = FamilyId(1);
+
+/// A database directory in memory.
+pub fn open_files(fs: &Arc<MemFs>) -> Arc<OpenFiles> {
+    let cache = Cache::new(Arc::new(Budget::new(1 << 30)), 1 << 20);
+    OpenFiles::new(fs.clone(), PathBuf::from("/db"), cache)
+}
+
+/// A range of keys, both ends included.
+pub fn range(first: &[u8], last: &[u8]) -> KeyRange {
+    KeyRange {
+        first: Slice::copy_from(first),
+        last: Slice::copy_from(last),
+        end: RangeEnd::Inclusive,
+    }
+}
+
+/// A reference to a table that is not there: shapes are decided without reading.
+pub fn reference(
+    file: u64,
+    keys: (&[u8], &[u8]),
+    sequences: (u64, u64),
+    bytes: u64,
+) -> TableReference {
+    TableReference {
+        file: FileNumber(file),
+        offset: 0,
+        length: bytes,
+        summary: TableSummary {
+            uid: TableUid(file),
+            range: range(keys.0, keys.1),
+            entries: 100,
+            point_tombstones: 0,
+            range_tombstones: 0,
+            merge_operands: 0,
+            sequence_min: SequenceNumber(sequences.0),
+            sequence_max: SequenceNumber(sequences.1),
+            expiry_min_ms: None,
+            logical_bytes: bytes,
+            file_bytes: bytes,
+        },
+        visible_to: None,
+        key_slice: None,
+        global_sequence: None,
+    }
+}
+
+/// The addition of a table.
+pub fn add(level: u8, table: TableReference) -> Change {
+    Change::AddTable { family: FAMILY, level, table }
+}
+
+/// A version of these tables.
+pub fn version(files: &Arc<OpenFiles>, tables: &[(u8, TableReference)]) -> Version {
+    let changes: Vec<_> = tables.iter().map(|(level, table)| add(*level, table.clone())).collect();
+    Version::empty().apply(files, FAMILY, &changes).unwrap()
+}
+
+/// The file numbers of tables.
+pub fn numbers<'a>(tables: impl IntoIterator<Item = &'a Arc<OpenReference>>) -> Vec<u64> {
+    tables.into_iter().map(|table| table.id().file.0).collect()
+}
+
+/// A small generator of numbers that look random, from a seed that every test prints.
+pub struct Random(u64);
+
+impl Random {
+    /// The generator of a seed.
+    pub fn new(seed: u64) -> Self {
+        println!("seed {seed}");
+        Self(seed)
+    }
+
+    /// The next number (splitmix64; Steele, Lea and Flood, 2014).
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

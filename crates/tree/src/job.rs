@@ -1,0 +1,212 @@
+//! What a job on files is given, what it makes, and what it hands back.
+//!
+//! A job installs nothing: its files are strangers to the database until somebody makes the changes
+//! it returns durable.
+
+use crate::open_files::{OpenFiles, OpenReference, SharedFile};
+use siltdb_base::{
+    clock::Clock,
+    error::{Error, ErrorKind, Result},
+    fs::WriteFile,
+    id::{FamilyId, FileNumber, TableUid},
+};
+use siltdb_disk::edit::{Change, TableReference};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// What a flush or compaction needs of the world.
+#[derive(Clone, Copy)]
+pub struct JobContext<'a> {
+    /// The files of the database.
+    pub files: &'a Arc<OpenFiles>,
+    /// Mints a number no file of the database has ever had.
+    pub file_numbers: &'a (dyn Fn() -> FileNumber + Sync),
+    /// Gives the random name of a new table.
+    pub uids: &'a (dyn Fn() -> TableUid + Sync),
+    /// Tells what has expired.
+    pub clock: &'a dyn Clock,
+    /// Set by whoever wants the job to end soon, without a result.
+    pub cancelled: &'a AtomicBool,
+}
+
+impl JobContext<'_> {
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// `Closed`, if the job was cancelled.
+    pub fn go_on(&self) -> Result<()> {
+        // Relaxed: the flag carries no other data with it.
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, "the job was cancelled"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for JobContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+/// A table file that is being made. Unless it is kept, it is removed when it is dropped: no error
+/// and no panic leaves a part of a file behind.
+#[derive(Debug)]
+pub struct NewFile {
+    files: Arc<OpenFiles>,
+    claim: Arc<SharedFile>,
+    number: FileNumber,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Remove,
+    Keep,
+}
+
+impl NewFile {
+    /// Creates a file under a new number.
+    ///
+    /// # Errors
+    /// What creating it fails with.
+    pub fn create(context: &JobContext<'_>) -> Result<(Self, Box<dyn WriteFile>)> {
+        let number = (context.file_numbers)();
+        let files = context.files.clone();
+        // Claimed before it exists, so that no purge takes it for an orphan.
+        let claim = files.claim(number);
+        let writer = files.fs().create(&files.path(number))?;
+        Ok((Self { files, claim, number, fate: Fate::Remove }, writer))
+    }
+
+    /// The file's number.
+    #[must_use]
+    pub fn number(&self) -> FileNumber {
+        self.number
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.fate == Fate::Remove {
+            // There is nobody left to tell: what cannot be removed now is an orphan for the purge.
+            let _ = self.files.fs().remove(&self.files.path(self.number));
+        }
+    }
+}
+
+/// A table that a job has written.
+#[derive(Debug)]
+pub struct NewTable {
+    /// The family it belongs to.
+    pub family: FamilyId,
+    /// The level it is meant for.
+    pub level: usize,
+    /// Where it lies and what it is.
+    pub reference: TableReference,
+}
+
+/// Tables that a job has written, and their files, which vanish if nobody keeps them.
+#[derive(Debug, Default)]
+pub struct NewTables {
+    tables: Vec<NewTable>,
+    open: Vec<Arc<OpenReference>>,
+    files: Vec<NewFile>,
+}
+
+impl NewTables {
+    /// Adds a table; its file is added by [`NewTables::add_file`].
+    pub fn add_table(&mut self, table: NewTable) {
+        self.tables.push(table);
+    }
+
+    /// Adds a file that is complete and synced.
+    pub fn add_file(&mut self, file: NewFile) {
+        self.files.push(file);
+    }
+
+    /// Adds what another part of the job has written.
+    pub fn append(&mut self, mut other: Self) {
+        self.tables.append(&mut other.tables);
+        self.open.append(&mut other.open);
+        self.files.append(&mut other.files);
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> &[NewTable] {
+        &self.tables
+    }
+
+    /// Reads every table back from its file and compares it with what was written.
+    ///
+    /// # Errors
+    /// Corruption, if they differ; what reading fails with; `Closed`, if the job was cancelled.
+    pub fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
+        for table in &self.tables {
+            context.go_on()?;
+            let open = context.files.reference(table.reference.clone())?;
+            open.table()?.verify(&mut |_| ())?;
+            self.open.push(open);
+        }
+        Ok(())
+    }
+
+    /// Makes the files' names durable and gives the changes that install the tables, after
+    /// `removals`.
+    ///
+    /// # Errors
+    /// What syncing the directory fails with; the files are removed.
+    pub fn finish(
+        mut self,
+        removals: impl IntoIterator<Item = Change>,
+        context: &JobContext<'_>,
+    ) -> Result<JobOutput> {
+        if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
+            context.files.fs().sync_dir(context.files.dir())?;
+        }
+        let mut changes: Vec<_> = removals.into_iter().collect();
+        let mut bytes_written = 0;
+        for NewTable { family, level, reference } in self.tables {
+            bytes_written += reference.length;
+            // A level's number is below `LEVELS`.
+            changes.push(Change::AddTable { family, level: level as u8, table: reference });
+        }
+        for file in &mut self.files {
+            file.fate = Fate::Keep;
+        }
+        let claims = self.files.iter().map(|file| file.claim.clone()).collect();
+        Ok(JobOutput { changes, bytes_written, claims, open: self.open })
+    }
+}
+
+/// What a job hands back. Hold it until the changes are installed: until then only it keeps the new
+/// files from being taken for orphans.
+///
+/// The tables are complete, synced, read back and verified, and so are their names in the directory. If
+/// the changes are not installed after all, the files are for the purge.
+#[derive(Debug)]
+#[must_use]
+pub struct JobOutput {
+    /// What to install, in one edit.
+    pub changes: Vec<Change>,
+    /// Bytes of the new tables.
+    pub bytes_written: u64,
+    claims: Vec<Arc<SharedFile>>,
+    open: Vec<Arc<OpenReference>>,
+}
+
+impl JobOutput {
+    /// The outputs of two jobs that are installed by one edit.
+    pub fn append(&mut self, mut other: Self) {
+        self.changes.append(&mut other.changes);
+        self.bytes_written += other.bytes_written;
+        self.claims.append(&mut other.claims);
+        self.open.append(&mut other.open);
+    }
+}

@@ -1,0 +1,263 @@
+//! The tables of one level in their order, and what can be found in them without opening one.
+//!
+//! It does not know its own number: a level is a *stack* of tables that may overlap (level 0) or a
+//! *run* of disjoint ones (all others).
+
+use crate::open_files::OpenReference;
+use siltdb_base::{
+    error::{Error, Result},
+    id::SequenceNumber,
+    key::head,
+    slice::Slice,
+};
+use siltdb_disk::summary::KeyRange;
+use std::{ops::Range, sync::Arc};
+
+/// How the tables of a level lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Newest first; ranges may overlap, and of two that do, all of one is newer than the other.
+    Stack,
+    /// Key order; no two ranges overlap.
+    Run,
+}
+
+/// The tables of one level. Immutable.
+///
+/// # Invariants
+/// 1. In a stack `sequence_max` does not ascend, and of two tables whose ranges overlap the
+///    sequence ranges do not: a reader may stop at the first version of a key it finds.
+/// 2. In a run each range ends before the next begins: a key has one table at most.
+#[derive(Debug)]
+pub struct Level {
+    order: Order,
+    tables: Vec<Arc<OpenReference>>,
+    bytes: u64,
+    finder: Finder,
+}
+
+impl Level {
+    /// A level without tables.
+    #[must_use]
+    pub fn empty(order: Order) -> Self {
+        Self { order, tables: Vec::new(), bytes: 0, finder: Finder::default() }
+    }
+
+    /// A level of `tables`, given in any order.
+    ///
+    /// # Errors
+    /// Corruption, if they cannot be ordered as invariant (1) or (2) says.
+    pub fn new(order: Order, mut tables: Vec<Arc<OpenReference>>) -> Result<Self> {
+        match order {
+            Order::Stack => {
+                tables.sort_by_key(|table| std::cmp::Reverse((table.sequence_max(), table.id())));
+            }
+            Order::Run => tables.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
+        }
+        let bytes = tables.iter().map(|table| table.bytes()).sum();
+        let finder = match order {
+            Order::Stack => Finder::default(),
+            Order::Run => Finder::new(&tables),
+        };
+        let level = Self { order, tables, bytes, finder };
+        level.check()?;
+        Ok(level)
+    }
+
+    /// Looks whether the invariants hold.
+    ///
+    /// # Errors
+    /// Corruption, naming two tables that do not go together.
+    pub fn check(&self) -> Result<()> {
+        let fault = match self.order {
+            Order::Run => self
+                .tables
+                .windows(2)
+                .find(|pair| !pair[0].range().is_before(&pair[1].range().first))
+                .map(|pair| (&pair[0], &pair[1])),
+            Order::Stack => {
+                let older = |index: usize| self.tables[index + 1..].iter();
+                let pairs = self.tables.iter().enumerate();
+                pairs.flat_map(|(index, newer)| older(index).map(move |older| (newer, older))).find(
+                    |(newer, older)| {
+                        newer.range().overlaps(older.range())
+                            && newer.sequence_min() <= older.sequence_max()
+                    },
+                )
+            }
+        };
+        match fault {
+            None => Ok(()),
+            Some((a, b)) => Err(Error::corruption(match self.order {
+                Order::Run => "two tables of a level overlap",
+                Order::Stack => "two tables of level 0 overlap in keys and sequence numbers",
+            })
+            .with_mismatch(format!("{a:?}"), format!("{b:?}"))),
+        }
+    }
+
+    /// The tables: newest first in a stack, in key order in a run.
+    #[inline]
+    #[must_use]
+    pub fn tables(&self) -> &[Arc<OpenReference>] {
+        &self.tables
+    }
+
+    /// How the tables lie to each other.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Whether there is no table.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Bytes of the tables in their files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Of a run, the index of the first table that reaches `key` or lies after it.
+    #[inline]
+    #[must_use]
+    pub fn index_reaching(&self, key: &[u8]) -> usize {
+        debug_assert_eq!(self.order, Order::Run);
+        let candidates = self.finder.candidates(key);
+        let skipped =
+            self.tables[candidates.clone()].partition_point(|table| table.range().is_before(key));
+        candidates.start + skipped
+    }
+
+    /// Of a run, the one table whose range holds `key`.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<&Arc<OpenReference>> {
+        let table = self.tables.get(self.index_reaching(key))?;
+        (!table.range().is_after(key)).then_some(table)
+    }
+
+    /// The indexes of the tables that overlap `range`; in a stack also those that overlap one of
+    /// these, and so on, so that what is left overlaps nothing that was taken.
+    #[must_use]
+    pub fn overlapping(&self, range: &KeyRange) -> Vec<usize> {
+        match self.order {
+            Order::Run => self.overlapping_run(range).collect(),
+            Order::Stack => self.overlapping_stack(range),
+        }
+    }
+
+    /// Of a run, the indexes of the tables that overlap `range`.
+    #[must_use]
+    pub fn overlapping_run(&self, range: &KeyRange) -> Range<usize> {
+        let start = self.index_reaching(&range.first);
+        let count = self.tables[start..].partition_point(|table| table.range().overlaps(range));
+        start..start + count
+    }
+
+    fn overlapping_stack(&self, range: &KeyRange) -> Vec<usize> {
+        let mut taken = vec![false; self.tables.len()];
+        let mut reached = range.clone();
+        // Each round but the last takes a table, so this ends.
+        loop {
+            let before = taken.iter().filter(|&&taken| taken).count();
+            for (table, taken) in self.tables.iter().zip(&mut taken) {
+                if !*taken && table.range().overlaps(&reached) {
+                    *taken = true;
+                    reached = reached.union(table.range());
+                }
+            }
+            if taken.iter().filter(|&&taken| taken).count() == before {
+                break;
+            }
+        }
+        (0..taken.len()).filter(|&index| taken[index]).collect()
+    }
+
+    /// How many tables a lookup may have to open at one key: 1 for a run that is not empty, for a
+    /// stack the number of runs it would make if neighbours in age that do not overlap were joined.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        if self.order == Order::Run {
+            return usize::from(!self.tables.is_empty());
+        }
+        let mut runs = 0;
+        let mut run: Vec<&OpenReference> = Vec::new();
+        for table in &self.tables {
+            if runs == 0 || run.iter().any(|other| other.range().overlaps(table.range())) {
+                run.clear();
+                runs += 1;
+            }
+            run.push(table);
+        }
+        runs
+    }
+
+    /// Of a stack, the lengths of its *ages*, newest first: every table of one age is newer than
+    /// every table of the next. Whatever is merged within the stack takes whole ages.
+    #[must_use]
+    pub fn ages(&self) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        let mut length = 0;
+        let mut oldest = SequenceNumber::MAX;
+        for (index, table) in self.tables.iter().enumerate() {
+            oldest = oldest.min(table.sequence_min());
+            length += 1;
+            let next = self.tables.get(index + 1);
+            if next.is_none_or(|next| next.sequence_max() < oldest) {
+                lengths.push(std::mem::take(&mut length));
+            }
+        }
+        lengths
+    }
+}
+
+/// The last keys of the tables of a run as integers, so that finding a table touches one array.
+///
+/// Heads are taken after the prefix that all keys of the level share: without that, keys such as
+/// `user:0000123` would all have one head.
+#[derive(Debug, Default)]
+struct Finder {
+    prefix: Vec<u8>,
+    lasts: Vec<u64>,
+}
+
+impl Finder {
+    fn new(tables: &[Arc<OpenReference>]) -> Self {
+        let (Some(first), Some(last)) = (tables.first(), tables.last()) else {
+            return Self::default();
+        };
+        let shared = common_prefix(&first.range().first, &last.range().last);
+        let prefix = first.range().first[..shared].to_vec();
+        // Between the first and the last key of the level all keys have the prefix.
+        let head_after = |key: &Slice| head(&key[shared..]);
+        let lasts = tables.iter().map(|table| head_after(&table.range().last)).collect();
+        Self { prefix, lasts }
+    }
+
+    /// The indexes among which the first table lies that reaches `key`: those before do not reach
+    /// it, and those after do.
+    fn candidates(&self, key: &[u8]) -> Range<usize> {
+        let shared = self.prefix.len();
+        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else {
+            let place = if key < self.prefix.as_slice() { 0 } else { self.lasts.len() };
+            return place..place;
+        };
+        debug_assert!(shared <= key.len());
+        let wanted = head(rest);
+        let start = self.lasts.partition_point(|&last| last < wanted);
+        let equal = self.lasts[start..].partition_point(|&last| last == wanted);
+        start..start + equal
+    }
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests;

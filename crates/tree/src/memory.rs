@@ -1,0 +1,86 @@
+//! The memtables of a tree, newest generation first.
+//!
+//! It neither creates memtables nor decides when a generation is frozen; a list is immutable and
+//! replaced as a whole.
+
+use siltdb_memtable::memtable::Memtable;
+use std::{fmt, sync::Arc};
+
+/// The place of a log segment, and of the memtables written under it, in the order of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u64);
+
+/// A memtable and the generation it belongs to.
+#[derive(Clone)]
+pub struct MemoryTable {
+    /// The generation; every entry of a younger one has a higher sequence number.
+    pub generation: Generation,
+    /// The entries.
+    pub memtable: Arc<Memtable>,
+}
+
+/// The memtables of a tree.
+///
+/// # Invariants
+/// 1. Generations descend strictly: a tree has at most one memtable of a generation.
+#[derive(Clone, Default)]
+pub struct Memory {
+    tables: Vec<MemoryTable>,
+}
+
+impl Memory {
+    /// The memtables, newest first.
+    #[inline]
+    #[must_use]
+    pub fn tables(&self) -> &[MemoryTable] {
+        &self.tables
+    }
+
+    /// The memtable of `generation`; first looks at the newest, which is the one written to.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, generation: Generation) -> Option<&Arc<Memtable>> {
+        self.tables
+            .iter()
+            .find(|table| table.generation <= generation)
+            .filter(|table| table.generation == generation)
+            .map(|table| &table.memtable)
+    }
+
+    /// The oldest generation that has a memtable.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Generation> {
+        self.tables.last().map(|table| table.generation)
+    }
+
+    /// The list with a memtable more, in its place: a slow writer may come with an older generation
+    /// after a newer one has begun.
+    ///
+    /// # Panics
+    /// If the generation has a memtable already.
+    #[must_use]
+    pub fn with(&self, generation: Generation, memtable: Arc<Memtable>) -> Self {
+        let mut tables = self.tables.clone();
+        let index = tables.partition_point(|table| table.generation > generation);
+        let occupied = tables.get(index).is_some_and(|table| table.generation == generation);
+        assert!(!occupied, "a second memtable of one generation");
+        tables.insert(index, MemoryTable { generation, memtable });
+        Self { tables }
+    }
+
+    /// The list without the memtable of `generation`, which may have none.
+    #[must_use]
+    pub fn without(&self, generation: Generation) -> Self {
+        let rest = self.tables.iter().filter(|table| table.generation != generation);
+        Self { tables: rest.cloned().collect() }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tables.iter().map(|table| table.generation)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,384 @@
+//! One cursor over many: the entries of all sources in the one order of entries.
+//!
+//! It hides nothing and decides nothing: every version and every tombstone comes out. Range
+//! tombstones do not travel through it.
+//!
+//! The sources play a tournament (a *loser tree*; Knuth, The Art of Computer Programming 3,
+//! 5.4.1): each inner node remembers who lost there, so that after a step only the matches on one
+//! path are played again. Three things make most steps cheaper than that:
+//!
+//! 1. A player carries the first 8 bytes of its key as a number; keys are compared only if those
+//!    are equal.
+//! 2. While one source wins again and again, it is compared with the *runner-up* alone.
+//! 3. While the rest of the winner's block lies strictly before the runner-up's user key, the
+//!    block is walked without any comparison.
+//!
+//! # Invariants
+//! 1. On a course every source stands on its first entry, in the direction of the course, that is
+//!    not yet passed.
+//! 2. `winner` and `losers[1..]` name every source exactly once; `winner` beats them all.
+//! 3. `runner_up`, if known, beats all sources but the winner; it is known only if the entry
+//!    passed last came from the winner too.
+//! 4. For `free` more steps the winner stays the winner, and no other source has an entry whose
+//!    user key is among those of the stretch. By (3) this holds for entries already passed too: a
+//!    key that is single in its source is single in the merge.
+
+use siltdb_base::{
+    cursor::{Cursor, Span},
+    error::Result,
+    id::SequenceNumber,
+    key::{Entry, compare, head},
+};
+
+/// Steps before a winner that knows of no span is asked for one again.
+const SPANLESS_STEPS: usize = 64;
+
+/// The head of a source that has no more entries; the tie with real heads is settled in full.
+const EXHAUSTED: u64 = u64::MAX;
+
+/// One input of a [`Merge`].
+#[derive(Debug)]
+pub struct Source<C> {
+    /// The entries.
+    pub cursor: C,
+    /// No entry of the source is or will be newer; `SequenceNumber::MAX` if that is not known.
+    pub sequence_max: SequenceNumber,
+}
+
+/// Where the merge is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Nowhere,
+    Forward,
+    Backward,
+}
+
+/// A source in the tournament: the smallest wins.
+#[derive(Clone, Copy, Debug)]
+struct Player {
+    /// The head of its key; its complement on the way backward.
+    head: u64,
+    source: usize,
+}
+
+/// A cursor over the entries of all its sources.
+///
+/// (key, sequence) should be unique over the sources. If it is not, because a file is damaged,
+/// both entries come out, that of the source with the smaller index first.
+///
+/// After an error the merge stands nowhere until it is positioned anew.
+#[derive(Debug)]
+pub struct Merge<C> {
+    sources: Vec<Source<C>>,
+    course: Course,
+    winner: Player,
+    losers: Vec<Player>,
+    runner_up: Option<Player>,
+    free: usize,
+    /// Steps until the winner's span is worth a look.
+    span_wait: usize,
+    /// The first round of the tournament, while it is being set up.
+    bracket: Vec<Player>,
+    /// The key at which the course is reversed.
+    turning_key: Vec<u8>,
+}
+
+impl<C: Cursor> Merge<C> {
+    /// A merge of `sources`, standing nowhere.
+    #[must_use]
+    pub fn new(sources: Vec<Source<C>>) -> Self {
+        let nobody = Player { head: EXHAUSTED, source: 0 };
+        Self {
+            losers: vec![nobody; sources.len()],
+            bracket: vec![nobody; 2 * sources.len()],
+            sources,
+            course: Course::Nowhere,
+            winner: nobody,
+            runner_up: None,
+            free: 0,
+            span_wait: 0,
+            turning_key: Vec::new(),
+        }
+    }
+
+    /// Passes over entries that a range tombstone hides, without walking over them.
+    ///
+    /// Every source all of whose entries are older than `tombstone` goes on to `border`: the end of
+    /// the range on the way forward, its start on the way backward. The others stay where they are,
+    /// and with them, possibly, the merge.
+    ///
+    /// # Errors
+    /// What reading a source fails with.
+    pub fn skip_hidden(&mut self, border: &[u8], tombstone: SequenceNumber) -> Result<()> {
+        let course = std::mem::replace(&mut self.course, Course::Nowhere);
+        for source in self.sources.iter_mut().filter(|source| source.sequence_max < tombstone) {
+            let Some(entry) = source.cursor.entry() else { continue };
+            match course {
+                Course::Forward if entry.key < border => {
+                    source.cursor.seek(border, SequenceNumber::MAX)?;
+                }
+                Course::Backward if entry.key >= border => {
+                    source.cursor.seek_before(border, SequenceNumber::MAX)?;
+                }
+                _ => {}
+            }
+        }
+        self.set_out(course);
+        Ok(())
+    }
+
+    /// Positions every source with `position`, then starts on `course`.
+    fn position(
+        &mut self,
+        course: Course,
+        mut position: impl FnMut(&mut C) -> Result<()>,
+    ) -> Result<()> {
+        self.course = Course::Nowhere;
+        for source in &mut self.sources {
+            position(&mut source.cursor)?;
+        }
+        self.set_out(course);
+        Ok(())
+    }
+
+    /// Starts on `course` from where the sources stand: plays the whole tournament.
+    fn set_out(&mut self, course: Course) {
+        let count = self.sources.len();
+        self.course = if count == 0 { Course::Nowhere } else { course };
+        self.runner_up = None;
+        self.span_wait = 0;
+        // A single source has no rival, ever.
+        self.free = if count == 1 { usize::MAX } else { 0 };
+        if self.course == Course::Nowhere {
+            return;
+        }
+        for source in 0..count {
+            self.bracket[count + source] = Player { head: self.head_of(source), source };
+        }
+        for node in (1..count).rev() {
+            let (left, right) = (self.bracket[2 * node], self.bracket[2 * node + 1]);
+            let (winner, loser) =
+                if self.beats(right, left) { (right, left) } else { (left, right) };
+            self.bracket[node] = winner;
+            self.losers[node] = loser;
+        }
+        self.winner = self.bracket[1];
+    }
+
+    /// The head under which `source` plays.
+    #[inline]
+    fn head_of(&self, source: usize) -> u64 {
+        match self.sources[source].cursor.entry() {
+            None => EXHAUSTED,
+            Some(entry) if self.course == Course::Backward => !head(entry.key),
+            Some(entry) => head(entry.key),
+        }
+    }
+
+    #[inline]
+    fn beats(&self, a: Player, b: Player) -> bool {
+        if a.head == b.head { self.beats_in_full(a.source, b.source) } else { a.head < b.head }
+    }
+
+    fn beats_in_full(&self, a: usize, b: usize) -> bool {
+        match (self.sources[a].cursor.entry(), self.sources[b].cursor.entry()) {
+            (Some(x), Some(y)) => {
+                let order = compare((x.key, x.sequence), (y.key, y.sequence));
+                let order = match self.course {
+                    Course::Backward => order.reverse(),
+                    _ => order,
+                };
+                order.then(a.cmp(&b)).is_lt()
+            }
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => a < b,
+        }
+    }
+
+    /// Moves the winner one entry along the course.
+    #[inline]
+    fn move_winner(&mut self) -> Result<()> {
+        let cursor = &mut self.sources[self.winner.source].cursor;
+        let moved = match self.course {
+            Course::Backward => cursor.prev(),
+            _ => cursor.next(),
+        };
+        if moved.is_err() {
+            self.course = Course::Nowhere;
+        }
+        moved
+    }
+
+    /// Goes one entry along the course.
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        self.move_winner()?;
+        if self.free > 0 {
+            self.free -= 1;
+            return Ok(());
+        }
+        self.play();
+        Ok(())
+    }
+
+    /// Finds the winner after the former one has moved.
+    fn play(&mut self) {
+        let former = self.winner.source;
+        self.winner.head = self.head_of(former);
+        match self.runner_up {
+            Some(runner_up) if self.beats(self.winner, runner_up) => self.look_ahead(),
+            Some(_) => {
+                self.replay();
+                self.runner_up = None;
+            }
+            None => {
+                self.replay();
+                if self.winner.source == former {
+                    self.runner_up = Some(self.second());
+                    self.span_wait = 0;
+                    self.look_ahead();
+                }
+            }
+        }
+    }
+
+    /// Plays the matches on the winner's path again.
+    fn replay(&mut self) {
+        let mut player = self.winner;
+        let mut node = (self.sources.len() + player.source) / 2;
+        while node > 0 {
+            if self.beats(self.losers[node], player) {
+                std::mem::swap(&mut self.losers[node], &mut player);
+            }
+            node /= 2;
+        }
+        self.winner = player;
+    }
+
+    /// Who would win without the winner: the best of those who lost to it.
+    fn second(&self) -> Player {
+        let mut node = (self.sources.len() + self.winner.source) / 2;
+        let mut best = self.losers[node];
+        node /= 2;
+        while node > 0 {
+            if self.beats(self.losers[node], best) {
+                best = self.losers[node];
+            }
+            node /= 2;
+        }
+        best
+    }
+
+    /// Finds out how far the winner can go without comparing.
+    fn look_ahead(&mut self) {
+        if self.span_wait > 0 {
+            self.span_wait -= 1;
+            return;
+        }
+        let Some(span) = self.sources[self.winner.source].cursor.span() else {
+            self.span_wait = SPANLESS_STEPS;
+            return;
+        };
+        let rival = self.runner_up.and_then(|player| self.sources[player.source].cursor.entry());
+        let (steps, clear) = match self.course {
+            Course::Backward => (span.before, rival.is_none_or(|rival| rival.key < span.first_key)),
+            _ => (span.after, rival.is_none_or(|rival| span.last_key < rival.key)),
+        };
+        if clear {
+            self.free = steps;
+        } else {
+            self.span_wait = steps;
+        }
+    }
+
+    /// Reverses the course: the next step leads back over the entry under the cursor.
+    fn turn(&mut self, course: Course) -> Result<()> {
+        let winner = self.winner.source;
+        let Some(entry) = self.sources[winner].cursor.entry() else {
+            return Ok(());
+        };
+        self.turning_key.clear();
+        self.turning_key.extend_from_slice(entry.key);
+        let sequence = entry.sequence;
+        self.course = Course::Nowhere;
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let cursor = &mut source.cursor;
+            match course {
+                Course::Backward if index == winner => cursor.prev()?,
+                Course::Backward => cursor.seek_before(&self.turning_key, sequence)?,
+                _ if index == winner => cursor.next()?,
+                _ => cursor.seek(&self.turning_key, sequence)?,
+            }
+        }
+        self.set_out(course);
+        Ok(())
+    }
+}
+
+impl<C: Cursor> Cursor for Merge<C> {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self.course {
+            Course::Nowhere => None,
+            _ => self.sources[self.winner.source].cursor.entry(),
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.position(Course::Forward, C::seek_to_first)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.position(Course::Backward, C::seek_to_last)
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.position(Course::Forward, |cursor| cursor.seek(key, sequence))
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.position(Course::Backward, |cursor| cursor.seek_before(key, sequence))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match self.course {
+            Course::Forward => self.step(),
+            Course::Backward => self.turn(Course::Forward),
+            Course::Nowhere => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        match self.course {
+            Course::Backward => self.step(),
+            Course::Forward => self.turn(Course::Backward),
+            Course::Nowhere => Ok(()),
+        }
+    }
+
+    /// The rest of a stretch that is walked without comparing; it begins (forward) or ends
+    /// (backward) with the entry under the cursor.
+    fn span(&self) -> Option<Span<'_>> {
+        if self.course == Course::Nowhere || self.free == 0 {
+            return None;
+        }
+        let cursor = &self.sources[self.winner.source].cursor;
+        let span = cursor.span()?;
+        if self.sources.len() == 1 {
+            return Some(span);
+        }
+        let key = cursor.entry()?.key;
+        Some(match self.course {
+            Course::Backward => Span { last_key: key, after: 0, ..span },
+            _ => Span { first_key: key, before: 0, ..span },
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;

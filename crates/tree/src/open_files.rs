@@ -1,0 +1,347 @@
+//! The table files of a database that somebody uses, each opened once and only when it is read.
+//!
+//! It removes nothing: whoever purges asks which files are in use.
+
+use siltdb_base::{
+    error::{Error, Result},
+    fs::{File, Fs},
+    id::{FileNumber, SequenceNumber},
+    slice::Slice,
+    sync::lock,
+    tombstone::{Fragments, RangeTombstone},
+};
+use siltdb_disk::{
+    cache::Cache,
+    edit::TableReference,
+    file_name::FileName,
+    summary::{KeyRange, RangeEnd, TableSummary},
+    table::{Found, Table},
+};
+use std::{
+    collections::HashMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, Weak},
+};
+
+/// Where a table lies: unique in a database, because file numbers are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId {
+    /// The file.
+    pub file: FileNumber,
+    /// The table's offset in the file, in bytes.
+    pub offset: u64,
+}
+
+/// The table files of one database that are in use, and what it takes to open one.
+///
+/// # Thread safety
+/// Any thread may ask for references and open tables. The lock of the directory of files is never
+/// held during IO; two threads that open one table at once both read it, and one result stays.
+pub struct OpenFiles {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    cache: Arc<Cache>,
+    files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
+}
+
+impl OpenFiles {
+    /// No file in use, of the database in `dir`.
+    #[must_use]
+    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, cache: Arc<Cache>) -> Arc<Self> {
+        Arc::new(Self { fs, dir, cache, files: Mutex::default() })
+    }
+
+    /// The file system.
+    #[must_use]
+    pub fn fs(&self) -> &Arc<dyn Fs> {
+        &self.fs
+    }
+
+    /// The directory of the database.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The path of a table file.
+    #[must_use]
+    pub fn path(&self, number: FileNumber) -> PathBuf {
+        self.dir.join(FileName::Table(number).to_string())
+    }
+
+    /// Claims a table file: it counts as in use for as long as the result lives.
+    #[must_use]
+    pub fn claim(&self, number: FileNumber) -> Arc<SharedFile> {
+        let mut files = lock(&self.files);
+        if let Some(file) = files.get(&number).and_then(Weak::upgrade) {
+            return file;
+        }
+        // Dead entries are dropped when the directory has doubled, so that this costs O(1) a file.
+        if files.len() == files.capacity() {
+            files.retain(|_, file| file.strong_count() > 0);
+        }
+        let file = Arc::new(SharedFile { number, file: OnceLock::new(), tables: Mutex::default() });
+        files.insert(number, Arc::downgrade(&file));
+        file
+    }
+
+    /// Whether a version, a view or a job uses the file.
+    ///
+    /// A file that no installed version names and that is not in use stays unused: purge may remove
+    /// it.
+    #[must_use]
+    pub fn is_in_use(&self, number: FileNumber) -> bool {
+        lock(&self.files).get(&number).is_some_and(|file| file.strong_count() > 0)
+    }
+
+    /// A reference that opens its table when it is first read.
+    ///
+    /// # Errors
+    /// Corruption, if the key slice of the reference leaves nothing of its table.
+    pub fn reference(self: &Arc<Self>, reference: TableReference) -> Result<Arc<OpenReference>> {
+        let range = visible_range(&reference)?;
+        let file = self.claim(reference.file);
+        let files = self.clone();
+        let (table, narrow) = (OnceLock::new(), OnceLock::new());
+        Ok(Arc::new(OpenReference { reference, range, file, files, table, narrow }))
+    }
+}
+
+impl fmt::Debug for OpenFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFiles").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// A table file in use; all tables in it share one open file.
+#[derive(Debug)]
+pub struct SharedFile {
+    number: FileNumber,
+    file: OnceLock<Arc<dyn File>>,
+    tables: Mutex<Vec<(u64, Weak<Table>)>>,
+}
+
+impl SharedFile {
+    fn open(&self, files: &OpenFiles) -> Result<&Arc<dyn File>> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = files.fs.open(&files.path(self.number))?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// Opens the table at a place of this file, or finds it open: a clone of a family reads the
+    /// tables of its source without holding their indexes twice.
+    fn table(&self, files: &OpenFiles, reference: &TableReference) -> Result<Arc<Table>> {
+        let same = |(offset, _): &&(u64, Weak<Table>)| *offset == reference.offset;
+        let open = lock(&self.tables).iter().find(same).and_then(|(_, table)| table.upgrade());
+        if let Some(table) = open {
+            expect_summary(table.summary(), &reference.summary, &files.path(self.number))?;
+            return Ok(table);
+        }
+        let table = Table::open(
+            self.open(files)?.clone(),
+            &files.path(self.number),
+            reference.offset,
+            reference.length,
+            Some(&reference.summary),
+            &files.cache,
+        )?;
+        let mut tables = lock(&self.tables);
+        tables.retain(|(offset, table)| *offset != reference.offset && table.strong_count() > 0);
+        tables.push((reference.offset, Arc::downgrade(&table)));
+        Ok(table)
+    }
+}
+
+fn expect_summary(found: &TableSummary, expected: &TableSummary, path: &Path) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::corruption("a table is not the one the manifest names")
+        .with_file(path)
+        .with_mismatch(expected.uid, found.uid))
+}
+
+/// A table as one version of one tree sees it.
+///
+/// # Thread safety
+/// Immutable, but for the table being opened once.
+pub struct OpenReference {
+    reference: TableReference,
+    range: KeyRange,
+    file: Arc<SharedFile>,
+    files: Arc<OpenFiles>,
+    table: OnceLock<Arc<Table>>,
+    /// The range tombstones of a reference that narrows its table.
+    narrow: OnceLock<Arc<Fragments>>,
+}
+
+impl OpenReference {
+    /// What the manifest says of it.
+    #[must_use]
+    pub fn reference(&self) -> &TableReference {
+        &self.reference
+    }
+
+    /// What is known of its table without opening it.
+    #[inline]
+    #[must_use]
+    pub fn summary(&self) -> &TableSummary {
+        &self.reference.summary
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn id(&self) -> TableId {
+        TableId { file: self.reference.file, offset: self.reference.offset }
+    }
+
+    /// Holds every key that is seen through this reference.
+    #[inline]
+    #[must_use]
+    pub fn range(&self) -> &KeyRange {
+        &self.range
+    }
+
+    /// No entry that is seen through this reference is newer.
+    #[must_use]
+    pub fn sequence_max(&self) -> SequenceNumber {
+        let newest = self.reference.global_sequence.unwrap_or(self.summary().sequence_max);
+        self.reference.visible_to.map_or(newest, |limit| limit.min(newest))
+    }
+
+    /// No entry that is seen through this reference is older.
+    #[must_use]
+    pub fn sequence_min(&self) -> SequenceNumber {
+        self.reference.global_sequence.unwrap_or(self.summary().sequence_min)
+    }
+
+    /// Whether the whole table is seen through this reference, with its own sequence numbers.
+    #[inline]
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.reference.visible_to.is_none()
+            && self.reference.key_slice.is_none()
+            && self.reference.global_sequence.is_none()
+    }
+
+    /// Bytes it takes in its file.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.reference.length
+    }
+
+    /// The table; opens it if nobody has.
+    ///
+    /// # Errors
+    /// What opening a table fails with; the next call tries again.
+    #[inline]
+    pub fn table(&self) -> Result<&Arc<Table>> {
+        match self.table.get() {
+            Some(table) => Ok(table),
+            None => self.open(),
+        }
+    }
+
+    /// Whether range tombstones may be seen through this reference.
+    #[inline]
+    #[must_use]
+    pub fn has_range_tombstones(&self) -> bool {
+        self.summary().range_tombstones > 0
+    }
+
+    /// The range tombstones that are seen through this reference.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    pub fn tombstones(&self) -> Result<&Arc<Fragments>> {
+        let whole = self.table()?.tombstones();
+        if self.is_whole() {
+            return Ok(whole);
+        }
+        Ok(self.narrow.get_or_init(|| Arc::new(self.narrow_tombstones(whole))))
+    }
+
+    fn narrow_tombstones(&self, whole: &Fragments) -> Fragments {
+        let visible_to = self.reference.visible_to.unwrap_or(SequenceNumber::MAX);
+        let seen = whole.tombstones().filter_map(|tombstone| {
+            let sequence = self.reference.global_sequence.unwrap_or(tombstone.sequence);
+            let narrow = RangeTombstone { sequence, ..tombstone };
+            (sequence <= visible_to).then_some(narrow)
+        });
+        let cut: Vec<_> = match &self.reference.key_slice {
+            None => seen.collect(),
+            Some(slice) => seen.filter_map(|tombstone| cut_to_slice(tombstone, slice)).collect(),
+        };
+        Fragments::new(&cut)
+    }
+
+    /// The newest entry of `key` up to `visible` that is seen through a reference that narrows its
+    /// table.
+    ///
+    /// # Errors
+    /// What reading the table fails with.
+    pub fn get_narrow(&self, key: &[u8], visible: SequenceNumber) -> Result<Option<Found>> {
+        let reference = &self.reference;
+        let visible = reference.visible_to.map_or(visible, |limit| limit.min(visible));
+        if reference.key_slice.as_ref().is_some_and(|slice| !slice.contains(key)) {
+            return Ok(None);
+        }
+        match reference.global_sequence {
+            None => self.table()?.get(key, visible),
+            Some(sequence) if sequence > visible => Ok(None),
+            Some(sequence) => {
+                let found = self.table()?.get(key, SequenceNumber::MAX)?;
+                Ok(found.map(|found| Found { sequence, ..found }))
+            }
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> Result<&Arc<Table>> {
+        let table = self.file.table(&self.files, &self.reference)?;
+        Ok(self.table.get_or_init(|| table))
+    }
+}
+
+impl fmt::Debug for OpenReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenReference")
+            .field("file", &self.reference.file)
+            .field("offset", &self.reference.offset)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The part of a tombstone within a key slice; `None` if there is none.
+fn cut_to_slice(tombstone: RangeTombstone, slice: &KeyRange) -> Option<RangeTombstone> {
+    let end = match slice.end {
+        RangeEnd::Exclusive => slice.last.clone(),
+        // The first key after an inclusive last one.
+        RangeEnd::Inclusive => Slice::from([&slice.last[..], &[0]].concat()),
+    };
+    let (start, end) = (tombstone.start.max(slice.first.clone()), tombstone.end.min(end));
+    (start < end).then_some(RangeTombstone { start, end, ..tombstone })
+}
+
+/// The range of a table, cut to the key slice of its reference.
+fn visible_range(reference: &TableReference) -> Result<KeyRange> {
+    let whole = &reference.summary.range;
+    let Some(slice) = &reference.key_slice else { return Ok(whole.clone()) };
+    let first = Slice::clone(std::cmp::max(&whole.first, &slice.first));
+    // Of equal last keys the exclusive one reaches less far.
+    let reach = |range: &KeyRange| (range.last.clone(), range.end == RangeEnd::Inclusive);
+    let shorter = if reach(whole) <= reach(slice) { whole } else { slice };
+    let range = KeyRange { first, last: shorter.last.clone(), end: shorter.end };
+    if range.is_before(&range.first) {
+        return Err(Error::corruption("the key slice of a table is outside it")
+            .with_mismatch(format!("{whole:?}"), format!("{slice:?}")));
+    }
+    Ok(range)
+}
+
+#[cfg(test)]
+mod tests;

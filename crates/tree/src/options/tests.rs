@@ -1,0 +1,99 @@
+//! The codec at its ends, and the ranges.
+
+use super::*;
+
+#[derive(Debug)]
+struct Append;
+
+impl MergeOperator for Append {
+    fn name(&self) -> &str {
+        "append"
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        Ok(operands.concat())
+    }
+
+    fn partial(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+fn find(name: &str) -> Option<Arc<dyn MergeOperator>> {
+    (name == "append").then(|| Arc::new(Append) as Arc<dyn MergeOperator>)
+}
+
+fn unusual() -> TreeOptions {
+    TreeOptions {
+        table: TableOptions {
+            block_bytes: 8192,
+            compression: Compression::None,
+            filter_bits_per_key: 0,
+        },
+        merge_operator: find("append"),
+        level_size_ratio: 7,
+        level0_runs_trigger: 9,
+        table_bytes_target: 1 << 20,
+        base_level_bytes: 5 << 20,
+        tombstone_percent_trigger: 101,
+    }
+}
+
+#[test]
+fn options_round_trip_and_absent_fields_have_their_defaults() {
+    let mut bytes = Vec::new();
+    unusual().encode(&mut bytes);
+    let read = TreeOptions::decode(&bytes, &find).unwrap();
+    assert_eq!(format!("{read:?}"), format!("{:?}", unusual()));
+    let default = TreeOptions::decode(&[], &find).unwrap();
+    assert_eq!(format!("{default:?}"), format!("{:?}", TreeOptions::default()));
+}
+
+#[test]
+fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
+    let mut bytes = Vec::new();
+    unusual().encode(&mut bytes);
+    let mut refused = 0;
+    for end in 0..bytes.len() {
+        refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
+    }
+    // A cut between two fields leaves absent fields; all other cuts are seen.
+    assert_eq!(refused, bytes.len() - 9);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(options) = TreeOptions::decode(&flipped, &find) {
+            options.check().unwrap();
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_and_operators_are_refused_by_their_kind() {
+    let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &|_| None).unwrap_err().kind();
+    assert_eq!(decode(&[10, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[4, 1, b'x']), ErrorKind::InvalidArgument);
+    assert_eq!(decode(&[5, 1, 4, 5, 1, 4]), ErrorKind::Corruption);
+    assert_eq!(decode(&[5, 1, 1]), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn limits_are_accepted_and_one_past_them_is_not() {
+    let check = |change: &dyn Fn(&mut TreeOptions)| {
+        let mut options = TreeOptions::default();
+        change(&mut options);
+        options.check().is_ok()
+    };
+    assert!(check(&|options| options.level_size_ratio = 2));
+    assert!(!check(&|options| options.level_size_ratio = 1));
+    assert!(check(&|options| options.level0_runs_trigger = 1000));
+    assert!(!check(&|options| options.level0_runs_trigger = 1001));
+    assert!(check(&|options| options.table_bytes_target = 1 << 10));
+    assert!(!check(&|options| options.table_bytes_target = (1 << 10) - 1));
+    assert!(check(&|options| options.base_level_bytes = 1 << 48));
+    assert!(!check(&|options| options.base_level_bytes = (1 << 48) + 1));
+    assert!(!check(&|options| options.tombstone_percent_trigger = 0));
+    assert!(TreeOptions::for_memtable(u64::MAX).check().is_ok());
+    assert!(TreeOptions::for_memtable(0).check().is_ok());
+    assert_eq!(TreeOptions::for_memtable(64 << 20).base_level_bytes, 256 << 20);
+}

@@ -1,0 +1,307 @@
+//! Writes a stream of retained entries into tables of about the target size.
+//!
+//! It neither chooses what is kept nor installs the tables.
+//!
+//! # Invariants of what is written
+//! 1. All versions of a user key are in one table.
+//! 2. The tables are in key order, and no two ranges overlap, range tombstones included: a tombstone
+//!    that reaches over a border is cut there, and each table gets its part.
+
+use crate::{
+    job::{JobContext, NewFile, NewTable, NewTables},
+    open_files::OpenReference,
+    options::TreeOptions,
+    retain::{entries::Retain, stripes::Deeper},
+};
+use siltdb_base::{
+    cursor::Cursor,
+    error::Result,
+    fs::WriteFile,
+    id::{FamilyId, SequenceNumber},
+    key::{Entry, EntryKind},
+    slice::Slice,
+    tombstone::{Fragment, Fragments, RangeTombstone},
+};
+use siltdb_disk::{edit::TableReference, summary::TableSummary, table::TableWriter};
+use std::sync::Arc;
+
+/// Entries between two looks at whether the job was cancelled.
+const ENTRIES_UNCHECKED: u32 = 1024;
+
+/// How many times its own target size a table may overlap under it.
+const UNDER_TARGETS_MAX: u64 = 10;
+
+/// Where tables go.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The family.
+    pub family: FamilyId,
+    /// The level.
+    pub level: usize,
+    /// The family's options.
+    pub options: &'a TreeOptions,
+    /// The tables of the level under it, in key order: no table shall overlap too many of them, or
+    /// bringing it down would rewrite all of these at once.
+    pub under: &'a [Arc<OpenReference>],
+}
+
+/// Which file a table is written to.
+#[derive(Debug)]
+pub enum Place<'f> {
+    /// A new file for each table, synced when the table is complete.
+    OwnFile,
+    /// The end of this file, which others share; the caller syncs it.
+    Shared(&'f NewFile, &'f mut dyn WriteFile),
+}
+
+/// Keys from `lower` on and before `upper`; a missing border is none.
+#[derive(Clone, Debug, Default)]
+pub struct Borders {
+    /// The first key.
+    pub lower: Option<Slice>,
+    /// The first key after them.
+    pub upper: Option<Slice>,
+}
+
+/// The entries to be written, with one read ahead: whether it opens another table is known only when
+/// it is seen.
+pub struct Stream<'s, C, D> {
+    retain: &'s mut Retain<C, D>,
+    /// Range tombstones to be written, those that end before the lower border left out.
+    tombstones: &'s [Fragment],
+    borders: Borders,
+    ahead: Option<OwnedEntry>,
+}
+
+/// An entry that no cursor holds.
+#[derive(Clone, Debug)]
+struct OwnedEntry {
+    key: Slice,
+    sequence: SequenceNumber,
+    kind: EntryKind,
+    value: Vec<u8>,
+}
+
+impl OwnedEntry {
+    fn copy_from(entry: &Entry<'_>) -> Self {
+        Self {
+            key: Slice::copy_from(entry.key),
+            sequence: entry.sequence,
+            kind: entry.kind,
+            value: entry.value.to_vec(),
+        }
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        let Self { key, sequence, kind, value } = self;
+        Entry { key, sequence: *sequence, kind: *kind, value }
+    }
+}
+
+impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
+    /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
+    /// borders. The cursor of `retain` stands at the lower border.
+    ///
+    /// # Errors
+    /// What reading the first entry fails with.
+    pub fn new(
+        retain: &'s mut Retain<C, D>,
+        tombstones: &'s Fragments,
+        borders: Borders,
+    ) -> Result<Self> {
+        let tombstones = tombstones.as_slice();
+        let mut stream = Self { retain, tombstones, borders, ahead: None };
+        stream.drop_passed_tombstones();
+        stream.ahead = stream.next()?.map(|entry| OwnedEntry::copy_from(&entry));
+        Ok(stream)
+    }
+
+    fn next(&mut self) -> Result<Option<Entry<'_>>> {
+        let upper = self.borders.upper.as_ref();
+        let entry = self.retain.next()?;
+        Ok(entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes())))
+    }
+
+    /// The parts of the tombstones from the lower border up to `border`.
+    fn tombstones_before(&self, border: Option<&Slice>) -> Vec<RangeTombstone> {
+        let lower = self.borders.lower.as_ref();
+        let mut parts = Vec::new();
+        for fragment in self.tombstones {
+            if border.is_some_and(|border| fragment.start >= *border) {
+                break;
+            }
+            let is_continued = lower.is_some_and(|lower| fragment.start < *lower);
+            if is_continued && cfg!(seeded_fault = "lose_range_tombstone_at_border") {
+                continue;
+            }
+            let start = lower.map_or(&fragment.start, |lower| lower.max(&fragment.start));
+            let end = border.map_or(&fragment.end, |border| border.min(&fragment.end));
+            parts.extend(fragment.sequences.iter().map(|&sequence| RangeTombstone {
+                start: start.clone(),
+                end: end.clone(),
+                sequence,
+            }));
+        }
+        parts
+    }
+
+    /// Begins anew at `border`; without one, everything is written.
+    fn go_on_from(&mut self, border: Option<Slice>) {
+        match border {
+            None => self.tombstones = &[],
+            Some(border) => {
+                self.borders.lower = Some(border);
+                self.drop_passed_tombstones();
+            }
+        }
+    }
+
+    fn drop_passed_tombstones(&mut self) {
+        if let Some(lower) = &self.borders.lower {
+            let passed = self.tombstones.partition_point(|fragment| fragment.end <= *lower);
+            self.tombstones = &self.tombstones[passed..];
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.ahead.is_none() && self.tombstones_before(self.borders.upper.as_ref()).is_empty()
+    }
+}
+
+/// Writes everything of `stream`.
+///
+/// The tables are not verified yet. Files that were begun are removed on an error; a shared file is
+/// the caller's.
+///
+/// # Errors
+/// What reading the entries or writing the tables fails with; `Closed`, if the job was cancelled.
+pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    mut stream: Stream<'_, C, D>,
+    destination: &Destination<'_>,
+    place: &mut Place<'_>,
+    context: &JobContext<'_>,
+) -> Result<NewTables> {
+    let mut tables = NewTables::default();
+    while !stream.is_finished() {
+        context.go_on()?;
+        match place {
+            Place::Shared(file, writer) => {
+                let table = write_table(&mut stream, destination, file, &mut **writer, context)?;
+                tables.add_table(table);
+            }
+            Place::OwnFile => {
+                let (file, mut writer) = NewFile::create(context)?;
+                let table = write_table(&mut stream, destination, &file, &mut *writer, context)?;
+                sync_table_file(&mut *writer)?;
+                tables.add_table(table);
+                tables.add_file(file);
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// Makes the bytes of a table file durable.
+///
+/// # Errors
+/// What syncing fails with.
+pub fn sync_table_file(writer: &mut dyn WriteFile) -> Result<()> {
+    if cfg!(seeded_fault = "skip_sync") { writer.flush() } else { writer.sync() }
+}
+
+/// Writes the next table of the stream.
+fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    stream: &mut Stream<'_, C, D>,
+    destination: &Destination<'_>,
+    file: &NewFile,
+    writer: &mut dyn WriteFile,
+    context: &JobContext<'_>,
+) -> Result<NewTable> {
+    let offset = writer.len();
+    let uid = (context.uids)();
+    let mut table = TableWriter::new(writer, &destination.options.table, uid);
+    fill_table(stream, &mut table, destination, context)?;
+    // What was read ahead begins the next table: this one ends before it.
+    let border = stream.ahead.as_ref().map(|entry| entry.key.clone());
+    let end = border.as_ref().or(stream.borders.upper.as_ref());
+    for tombstone in stream.tombstones_before(end) {
+        table.add_tombstone(&tombstone);
+    }
+    let summary: TableSummary = table.finish()?;
+    stream.go_on_from(border);
+    let reference = TableReference {
+        file: file.number(),
+        offset,
+        length: writer.len() - offset,
+        summary,
+        visible_to: None,
+        key_slice: None,
+        global_sequence: None,
+    };
+    Ok(NewTable { family: destination.family, level: destination.level, reference })
+}
+
+/// Moves entries from the stream to the table until the table is to end; the entry that begins the
+/// next one is then ahead.
+fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    stream: &mut Stream<'_, C, D>,
+    table: &mut TableWriter<'_>,
+    destination: &Destination<'_>,
+    context: &JobContext<'_>,
+) -> Result<()> {
+    let Some(first) = stream.ahead.take() else { return Ok(()) };
+    let mut size = TableSize::new(destination, &first.key);
+    table.add(first.entry())?;
+    let mut key = first.key.to_vec();
+    let mut unchecked = 0;
+    while let Some(entry) = stream.next()? {
+        if entry.key != key {
+            if size.is_full(table, entry.key) {
+                stream.ahead = Some(OwnedEntry::copy_from(&entry));
+                return Ok(());
+            }
+            key.clear();
+            key.extend_from_slice(entry.key);
+        }
+        table.add(entry)?;
+        unchecked += 1;
+        if unchecked == ENTRIES_UNCHECKED {
+            context.go_on()?;
+            unchecked = 0;
+        }
+    }
+    Ok(())
+}
+
+/// When a table has enough: by its own bytes, and by those of the tables under it.
+struct TableSize<'a> {
+    bytes_target: u64,
+    /// Tables under it that it does not reach behind yet.
+    under: &'a [Arc<OpenReference>],
+    under_bytes: u64,
+}
+
+impl<'a> TableSize<'a> {
+    fn new(destination: &Destination<'a>, first_key: &[u8]) -> Self {
+        let passed = destination.under.partition_point(|table| table.range().is_before(first_key));
+        Self {
+            bytes_target: destination.options.table_bytes_target,
+            under: &destination.under[passed..],
+            under_bytes: 0,
+        }
+    }
+
+    fn is_full(&mut self, table: &TableWriter<'_>, next_key: &[u8]) -> bool {
+        while let [passed, rest @ ..] = self.under
+            && passed.range().is_before(next_key)
+        {
+            self.under_bytes += passed.bytes();
+            self.under = rest;
+        }
+        self.under_bytes > self.bytes_target.saturating_mul(UNDER_TARGETS_MAX)
+            || table.estimated_bytes() >= self.bytes_target
+    }
+}
+
+#[cfg(test)]
+mod tests;

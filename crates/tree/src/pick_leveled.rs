@@ -1,0 +1,265 @@
+//! Chooses the next compaction of a leveled tree, from the shape of a version alone.
+//!
+//! It is pure: it reads no table, starts nothing, and what runs already is an argument.
+//!
+//! Level sizes follow from what the last level really holds: each level above may hold the part of
+//! it that [`TreeOptions::level_size_ratio`] says, up to the *base level*, which level 0 goes to;
+//! levels above the base stay empty. So little of the space is ever taken by dead versions.
+
+use crate::{
+    open_files::OpenReference,
+    options::TreeOptions,
+    plan::{Busy, Input, Plan, PlanLimits, Reason, Way, bring_down},
+    version::Version,
+};
+use siltdb_base::{id::SequenceNumber, limits::LEVELS};
+use siltdb_disk::summary::KeyRange;
+use std::{cmp::Reverse, sync::Arc};
+
+/// The last level.
+const BOTTOM: usize = LEVELS - 1;
+
+/// Runs of level 0 beyond the trigger from which on it is merged in itself, if it cannot go down.
+const WITHIN_LEVEL0_RUNS: usize = 4;
+
+/// A score that calls for a compaction, in thousandths.
+const DUE: u64 = 1000;
+
+/// How many bytes each level may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// The level that level 0 goes to.
+    pub base: usize,
+    /// Bytes by level: 0 above the base, `u64::MAX` for the last level.
+    pub bytes: [u64; LEVELS],
+}
+
+impl Targets {
+    /// The targets for levels of these sizes, in bytes.
+    ///
+    /// The base moves up when the level below it asks for more than four tenths of a full ratio of
+    /// [`TreeOptions::base_level_bytes`], and down when for less than two: a size that wavers around a
+    /// border does not make data wander up and down.
+    #[must_use]
+    pub fn new(sizes: &[u64; LEVELS], options: &TreeOptions) -> Self {
+        let ratio = u64::from(options.level_size_ratio.max(2));
+        let top = (1..LEVELS).find(|&level| sizes[level] > 0).unwrap_or(BOTTOM);
+        let mut bytes = [0; LEVELS];
+        let mut base = BOTTOM;
+        let mut target = sizes[BOTTOM];
+        while base > 1 {
+            let tenths = if top < base { 2 } else { 4 };
+            let border = options.base_level_bytes.saturating_mul(ratio) / 10 * tenths;
+            if target <= border {
+                break;
+            }
+            base -= 1;
+            target /= ratio;
+            bytes[base] = target.max(1);
+        }
+        bytes[BOTTOM] = u64::MAX;
+        Self { base, bytes }
+    }
+}
+
+/// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
+///
+/// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
+/// if there is no snapshot.
+///
+/// Cost: about the number of tables times the logarithm of it; no IO.
+#[must_use]
+pub fn pick(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    oldest_snapshot: SequenceNumber,
+) -> Option<Plan> {
+    let targets = Targets::new(&version.bytes(), options);
+    let mut due: Vec<(u64, usize)> = (0..BOTTOM)
+        .map(|level| (score(version, level, &targets, options, busy), level))
+        .filter(|&(score, _)| score >= DUE)
+        .collect();
+    due.sort_by_key(|&(score, level)| (Reverse(score), level));
+    let by_size = due.into_iter().find_map(|(_, level)| match level {
+        0 => pick_level0(version, &targets, options, busy),
+        _ => pick_run(version, level, &targets, options, busy),
+    });
+    by_size.or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
+}
+
+/// How much a level calls for a compaction, in thousandths of what makes one due.
+fn score(
+    version: &Version,
+    number: usize,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> u64 {
+    let level = &version.levels()[number];
+    let leaving = level.tables().iter().filter(|table| busy.drains(number, table.id()));
+    let bytes = level.bytes() - leaving.map(|table| table.bytes()).sum::<u64>();
+    if number == 0 {
+        let by_runs = level.runs() as u64 * DUE / u64::from(options.level0_runs_trigger.max(1));
+        return by_runs.max(thousandths(bytes, options.base_level_bytes));
+    }
+    match targets.bytes[number] {
+        // What lies above the base is due, but never before what makes writers wait.
+        0 => u64::from(bytes > 0) * DUE,
+        target => thousandths(bytes, target),
+    }
+}
+
+fn thousandths(bytes: u64, target: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * u128::from(DUE) / u128::from(target.max(1)))
+        .unwrap_or(u64::MAX)
+}
+
+pub(crate) fn limits(options: &TreeOptions) -> PlanLimits {
+    PlanLimits {
+        widen_bytes_max: options.table_bytes_target.saturating_mul(25),
+        under_bytes_max: options.table_bytes_target.saturating_mul(10),
+    }
+}
+
+/// The level that level 0 goes to now: the base, or a level above it that is not drained yet.
+pub(crate) fn below_level0(version: &Version, targets: &Targets) -> usize {
+    (1..targets.base).find(|&level| !version.levels()[level].is_empty()).unwrap_or(targets.base)
+}
+
+fn pick_level0(
+    version: &Version,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Option<Plan> {
+    let to = below_level0(version, targets);
+    move_isolated(version, to, options, busy)
+        .or_else(|| {
+            // The oldest first: what overlaps it comes along.
+            version.levels()[0].tables().iter().rev().find_map(|seed| {
+                let seeds = vec![seed.clone()];
+                bring_down(version, (0, to), seeds, Reason::Level0, limits(options), busy)
+            })
+        })
+        .or_else(|| pick_within_level0(version, options, busy))
+}
+
+/// Moves every table of level 0 that overlaps neither another one nor the level below.
+fn move_isolated(version: &Version, to: usize, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+    let (level0, target) = (&version.levels()[0], &version.levels()[to]);
+    let under_bytes = |range: &KeyRange| -> u64 {
+        let Some(under) = version.levels().get(to + 1) else { return 0 };
+        under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
+    };
+    let isolated = level0.tables().iter().filter(|table| {
+        level0.overlapping(table.range()).len() == 1
+            && target.overlapping_run(table.range()).is_empty()
+            && under_bytes(table.range()) <= limits(options).under_bytes_max
+            && !busy.holds(table.id())
+    });
+    let tables: Vec<_> = isolated.cloned().collect();
+    if tables.is_empty() {
+        return None;
+    }
+    let plan = Plan::new(Way::Move, Reason::Level0, vec![Input { level: 0, tables }], to);
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Merges the newest ages of level 0 with each other, down to the first that is taken already.
+///
+/// An age larger than all newer ones together ends the stretch, so a byte is merged within level 0
+/// only as often as that level doubles.
+fn pick_within_level0(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+    let level = &version.levels()[0];
+    let trigger = options.level0_runs_trigger as usize;
+    if level.runs() < trigger + WITHIN_LEVEL0_RUNS {
+        return None;
+    }
+    let (mut taken, mut ages, mut bytes) = (0, 0, 0);
+    for length in level.ages() {
+        let age = &level.tables()[taken..taken + length];
+        let age_bytes: u64 = age.iter().map(|table| table.bytes()).sum();
+        let is_large = ages > 0 && age_bytes > bytes;
+        if is_large
+            || bytes + age_bytes > options.base_level_bytes
+            || age.iter().any(|table| busy.holds(table.id()))
+        {
+            break;
+        }
+        (taken, ages, bytes) = (taken + length, ages + 1, bytes + age_bytes);
+    }
+    if ages < WITHIN_LEVEL0_RUNS {
+        return None;
+    }
+    let inputs = vec![Input { level: 0, tables: level.tables()[..taken].to_vec() }];
+    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Brings down the table of a run whose targets are the fewest bytes for each of its own.
+fn pick_run(
+    version: &Version,
+    number: usize,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Option<Plan> {
+    let (to, reason) = if number < targets.base {
+        let next = (number + 1..targets.base).find(|&level| !version.levels()[level].is_empty());
+        (next.unwrap_or(targets.base), Reason::Drain)
+    } else {
+        (number + 1, Reason::Size)
+    };
+    let target = &version.levels()[to];
+    let cost = |table: &Arc<OpenReference>| {
+        let run = target.overlapping_run(table.range());
+        let bytes: u64 = target.tables()[run].iter().map(|table| table.bytes()).sum();
+        thousandths(bytes, table.bytes())
+    };
+    let free = version.levels()[number].tables().iter().filter(|table| !busy.holds(table.id()));
+    let mut seeds: Vec<_> = free.map(|table| (cost(table), table.sequence_max(), table)).collect();
+    // Of equal cost the oldest data first: it has waited longest.
+    seeds.sort_by_key(|&(cost, sequence, _)| (cost, sequence));
+    seeds.into_iter().find_map(|(_, _, seed)| {
+        let seeds = vec![seed.clone()];
+        bring_down(version, (number, to), seeds, reason, limits(options), busy)
+    })
+}
+
+/// Brings a table of mostly tombstones towards what they delete, or rewrites it without them if
+/// nothing lies below it.
+fn pick_tombstones(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    oldest_snapshot: SequenceNumber,
+) -> Option<Plan> {
+    let runs = version.tables().filter(|&(level, _)| level > 0);
+    let dense = runs.filter(|(_, table)| is_dense(table, options) && !busy.holds(table.id()));
+    dense.into_iter().find_map(|(level, table)| {
+        let seeds = vec![table.clone()];
+        let deeper = &version.levels()[level + 1..];
+        if deeper.iter().any(|deeper| !deeper.overlapping_run(table.range()).is_empty()) {
+            let way = (level, level + 1);
+            return bring_down(version, way, seeds, Reason::Tombstones, limits(options), busy);
+        }
+        // With a snapshot among its versions a tombstone would survive, and be picked again.
+        if table.sequence_max() > oldest_snapshot {
+            return None;
+        }
+        let inputs = vec![Input { level, tables: seeds }];
+        let plan = Plan::new(Way::Merge, Reason::Tombstones, inputs, level);
+        (!busy.conflicts(&plan)).then_some(plan)
+    })
+}
+
+fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {
+    let summary = table.summary();
+    let tombstones = summary.point_tombstones + summary.range_tombstones;
+    let all = summary.entries + summary.range_tombstones;
+    tombstones > 0 && tombstones * 100 >= all * u64::from(options.tombstone_percent_trigger)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! What is due in given shapes, and whether a tree that works by these rules comes to rest.
+
+use super::*;
+use crate::{
+    fixture::{numbers, open_files, reference, version},
+    open_files::OpenFiles,
+};
+use siltdb_base::fs::mem::MemFs;
+use siltdb_disk::edit::TableReference;
+
+mod simulation;
+
+const KIB: u64 = 1 << 10;
+
+fn options() -> TreeOptions {
+    TreeOptions { table_bytes_target: 100, base_level_bytes: 10 * KIB, ..TreeOptions::default() }
+}
+
+fn files() -> Arc<OpenFiles> {
+    open_files(&Arc::new(MemFs::new()))
+}
+
+fn table(file: u64, first: &str, last: &str, bytes: u64) -> TableReference {
+    reference(file, (first.as_bytes(), last.as_bytes()), (file, file), bytes)
+}
+
+fn picked(tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
+    pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX)
+}
+
+fn outline(plan: &Plan) -> (Way, Reason, Vec<(usize, Vec<u64>)>, usize) {
+    let inputs = plan.inputs.iter().map(|input| (input.level, numbers(&input.tables)));
+    (plan.way, plan.reason, inputs.collect(), plan.output_level)
+}
+
+#[test]
+fn targets_follow_the_last_level() {
+    let targets = |bottom| {
+        let targets = Targets::new(&[0, 0, 0, 0, 0, 0, bottom], &options());
+        (targets.base, targets.bytes)
+    };
+    let rest = u64::MAX;
+    assert_eq!(targets(0), (6, [0, 0, 0, 0, 0, 0, rest]));
+    assert_eq!(targets(40 * KIB), (6, [0, 0, 0, 0, 0, 0, rest]));
+    assert_eq!(targets(50 * KIB), (5, [0, 0, 0, 0, 0, 5 * KIB, rest]));
+    assert_eq!(targets(500 * KIB), (4, [0, 0, 0, 0, 5 * KIB, 50 * KIB, rest]));
+    let (base, bytes) = targets(u64::MAX);
+    assert_eq!((base, bytes[5]), (1, u64::MAX / 10));
+}
+
+#[test]
+fn a_size_that_wavers_does_not_move_the_base() {
+    let base = |upper, bottom| Targets::new(&[0, 0, 0, 0, 0, upper, bottom], &options()).base;
+    // Up above 40 KiB; down again only below 20 KiB.
+    assert_eq!([30, 39, 41].map(|bottom| base(0, bottom * KIB)), [6, 6, 5]);
+    assert_eq!([41, 39, 21, 19].map(|bottom| base(1, bottom * KIB)), [5, 5, 5, 6]);
+}
+
+#[test]
+fn a_young_tree_waits_for_its_trigger_and_then_goes_to_the_last_level() {
+    let mut tables: Vec<_> = (1..=3).map(|file| (0, table(file, "a", "z", 100))).collect();
+    assert!(picked(&tables, &Busy::default()).is_none());
+    tables.push((0, table(4, "a", "z", 100)));
+    let plan = picked(&tables, &Busy::default()).unwrap();
+    let expected = (Way::Merge, Reason::Level0, vec![(0, vec![4, 3, 2, 1])], 6);
+    assert_eq!(outline(&plan), expected);
+    // By bytes, one run is enough.
+    let plan = picked(&[(0, table(1, "a", "b", 10 * KIB))], &Busy::default()).unwrap();
+    assert_eq!(outline(&plan), (Way::Move, Reason::Level0, vec![(0, vec![1])], 6));
+}
+
+#[test]
+fn parts_of_one_flush_count_as_one_run_and_move_together() {
+    let parts: Vec<_> = (1..=9_u64)
+        .map(|file| {
+            let key = format!("{file}");
+            (0, reference(file, (key.as_bytes(), key.as_bytes()), (file, file), 100))
+        })
+        .collect();
+    assert!(picked(&parts, &Busy::default()).is_none());
+    let big: Vec<_> = parts
+        .into_iter()
+        .map(|(level, mut table)| {
+            table.length = 2 * KIB;
+            (level, table)
+        })
+        .collect();
+    let plan = picked(&big, &Busy::default()).unwrap();
+    let all = vec![(0, vec![9, 8, 7, 6, 5, 4, 3, 2, 1])];
+    assert_eq!(outline(&plan), (Way::Move, Reason::Level0, all, 6));
+}
+
+#[test]
+fn level_0_never_passes_a_level_that_is_not_drained() {
+    let mut tables: Vec<_> = (11..=14).map(|file| (0, table(file, "a", "z", 100))).collect();
+    tables.push((2, table(1, "a", "z", 100)));
+    tables.push((6, table(2, "a", "z", 100)));
+    let plan = picked(&tables, &Busy::default()).unwrap();
+    assert_eq!((plan.reason, plan.output_level), (Reason::Level0, 2));
+    let plan = picked(&tables[4..], &Busy::default()).unwrap();
+    assert_eq!(outline(&plan), (Way::Merge, Reason::Drain, vec![(2, vec![1]), (6, vec![2])], 6));
+}
+
+#[test]
+fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
+    let old: Vec<_> = (1..=4).map(|file| (0, table(file, "a", "z", 100))).collect();
+    let mut busy = Busy::default();
+    let files = files();
+    let first = version(&files, &old);
+    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX).unwrap());
+    let mut tables = old;
+    tables.extend((5..=7).map(|file| (0, table(file, "a", "z", 100))));
+    assert!(picked(&tables, &busy).is_none());
+    tables.push((0, table(8, "a", "z", 100)));
+    let plan = picked(&tables, &busy).unwrap();
+    let expected = (Way::Merge, Reason::WithinLevel0, vec![(0, vec![8, 7, 6, 5])], 0);
+    assert_eq!(outline(&plan), expected);
+    // An age larger than all newer ones ends the stretch.
+    tables[5].1.length = 5000;
+    assert!(picked(&tables, &busy).is_none());
+}
+
+#[test]
+fn the_table_with_the_cheapest_targets_goes_down_and_busy_ones_stay() {
+    let tables = [
+        (5, table(1, "a", "c", 4 * KIB)),
+        (5, table(2, "d", "f", 4 * KIB)),
+        (6, table(3, "a", "b", 40 * KIB)),
+        (6, table(4, "d", "e", 10 * KIB)),
+    ];
+    let plan = picked(&tables, &Busy::default()).unwrap();
+    let expected = (Way::Merge, Reason::Size, vec![(5, vec![2]), (6, vec![4])], 6);
+    assert_eq!(outline(&plan), expected);
+    let mut busy = Busy::default();
+    busy.begin(&plan);
+    // What is on its way down counts no more: the level is within its target.
+    assert!(picked(&tables, &busy).is_none());
+}
+
+#[test]
+fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
+    let mut dense = table(1, "a", "c", 10);
+    dense.summary.point_tombstones = 50;
+    let bottom = (6, table(2, "b", "m", 50 * KIB));
+    let plan = picked(&[(5, dense.clone()), bottom], &Busy::default()).unwrap();
+    let expected = (Way::Merge, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
+    assert_eq!(outline(&plan), expected);
+    let shape = version(&files(), &[(6, dense.clone())]);
+    let at = |snapshot| pick(&shape, &options(), &Busy::default(), SequenceNumber(snapshot));
+    assert_eq!(outline(&at(1).unwrap()), (Way::Merge, Reason::Tombstones, vec![(6, vec![1])], 6));
+    // Under a snapshot it would be rewritten for nothing, again and again.
+    assert!(at(0).is_none());
+    dense.summary.point_tombstones = 49;
+    assert!(picked(&[(6, dense)], &Busy::default()).is_none());
+}

@@ -1,0 +1,102 @@
+//! Chooses the compactions that a user asked for: of a range of keys, or of everything.
+//!
+//! One step at a time, like the picker that works by itself; the caller asks until there is none.
+
+use crate::{
+    options::TreeOptions,
+    pick_leveled::{Targets, below_level0, limits},
+    plan::{Busy, Input, Plan, Reason, Way, bring_down},
+    version::Version,
+};
+use siltdb_base::{id::FileNumber, limits::LEVELS};
+use siltdb_disk::summary::KeyRange;
+
+/// What one request has to do still.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The keys; `None` for all.
+    pub range: Option<KeyRange>,
+    /// Tables that lie at the bottom already are rewritten too, if their file is older than this: the
+    /// next file number when the request came. So each is rewritten once. 0: they stay.
+    pub rewrite_before: FileNumber,
+}
+
+/// The next step of a request.
+#[derive(Debug)]
+pub enum Step {
+    /// A plan to carry out.
+    Plan(Plan),
+    /// What is left to do conflicts with running plans: ask again when one has ended.
+    Wait,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// The next step of compacting what `request` asks for: the topmost level that has some of it goes
+/// to the next one that has, until all lies in one level.
+#[must_use]
+pub fn plan_request(
+    version: &Version,
+    request: &Request,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Step {
+    let Some(range) = request.range.clone().or_else(|| version.range()) else { return Step::Done };
+    let touched = |level: usize| version.levels()[level].overlapping(&range);
+    let mut levels = (0..LEVELS).filter(|&level| !touched(level).is_empty());
+    let Some(top) = levels.next() else { return Step::Done };
+    if levels.next().is_none() && top > 0 {
+        return plan_rewrite(version, top, &range, request, options, busy);
+    }
+    let level = &version.levels()[top];
+    // A running plan may hold some: others can go meanwhile. One table at a time from a run, so
+    // that the steps stay small; a stack takes along what overlaps by itself.
+    let plan = touched(top).into_iter().rev().find_map(|index| {
+        let seed = &level.tables()[index];
+        let way = (top, next_below(version, top, seed.range(), options));
+        bring_down(version, way, vec![seed.clone()], Reason::Request, limits(options), busy)
+    });
+    plan.map_or(Step::Wait, Step::Plan)
+}
+
+/// The level that tables over `range` go to from `level`: the first that has any of its keys, and
+/// the last level if none has.
+fn next_below(version: &Version, level: usize, range: &KeyRange, options: &TreeOptions) -> usize {
+    if level == 0 {
+        return below_level0(version, &Targets::new(&version.bytes(), options));
+    }
+    let overlaps = |below: &usize| !version.levels()[*below].overlapping_run(range).is_empty();
+    (level + 1..LEVELS).find(overlaps).unwrap_or(LEVELS - 1)
+}
+
+fn plan_rewrite(
+    version: &Version,
+    number: usize,
+    range: &KeyRange,
+    request: &Request,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Step {
+    let level = &version.levels()[number];
+    let run = &level.tables()[level.overlapping_run(range)];
+    let is_old = |index: &usize| run[*index].id().file < request.rewrite_before;
+    let Some(first) = (0..run.len()).find(is_old) else { return Step::Done };
+    // Neighbours together, so that what has shrunk is joined into tables of full size.
+    let mut bytes = 0;
+    let tables = (first..run.len())
+        .take_while(is_old)
+        .map(|index| &run[index])
+        .take_while(|table| {
+            let fits = bytes == 0 || bytes + table.bytes() <= limits(options).widen_bytes_max;
+            bytes += table.bytes();
+            fits
+        })
+        .cloned()
+        .collect();
+    let inputs = vec![Input { level: number, tables }];
+    let plan = Plan::new(Way::Merge, Reason::Request, inputs, number);
+    if busy.conflicts(&plan) { Step::Wait } else { Step::Plan(plan) }
+}
+
+#[cfg(test)]
+mod tests;

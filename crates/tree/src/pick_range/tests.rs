@@ -1,0 +1,66 @@
+//! The steps of a request.
+
+use super::*;
+use crate::fixture::{numbers, open_files, range, reference, version};
+use siltdb_base::fs::mem::MemFs;
+use std::sync::Arc;
+
+fn shape(tables: &[(u8, u64, &str, &str)]) -> Version {
+    let tables: Vec<_> = tables
+        .iter()
+        .map(|&(level, file, first, last)| {
+            (level, reference(file, (first.as_bytes(), last.as_bytes()), (file, file), 10))
+        })
+        .collect();
+    version(&open_files(&Arc::new(MemFs::new())), &tables)
+}
+
+fn step(version: &Version, request: &Request) -> Option<(Way, Vec<u64>, usize)> {
+    match plan_request(version, request, &TreeOptions::default(), &Busy::default()) {
+        Step::Plan(plan) => Some((plan.way, numbers(plan.tables()), plan.output_level)),
+        Step::Wait => panic!("nothing is running"),
+        Step::Done => None,
+    }
+}
+
+fn keys(first: &[u8], last: &[u8]) -> Request {
+    Request { range: Some(range(first, last)), rewrite_before: FileNumber(0) }
+}
+
+#[test]
+fn a_table_never_passes_a_level_that_has_its_keys_outside_the_request() {
+    let shape = shape(&[(2, 1, "a", "z"), (3, 2, "m", "p"), (4, 3, "a", "b")]);
+    assert_eq!(step(&shape, &keys(b"a", b"c")), Some((Way::Merge, vec![1, 2], 3)));
+}
+
+#[test]
+fn a_request_touches_only_its_range() {
+    let shape = shape(&[(0, 9, "x", "z"), (3, 1, "a", "c"), (4, 2, "b", "d"), (4, 3, "m", "n")]);
+    assert_eq!(step(&shape, &keys(b"a", b"a")), None);
+    assert_eq!(step(&shape, &keys(b"a", b"b")), Some((Way::Merge, vec![1, 2], 4)));
+    assert_eq!(step(&shape, &keys(b"e", b"l")), None);
+    assert_eq!(step(&shape, &keys(b"y", b"y")), Some((Way::Move, vec![9], 3)));
+}
+
+#[test]
+fn the_last_tables_are_rewritten_if_they_are_older_than_the_request() {
+    let shape = shape(&[(6, 4, "a", "c"), (6, 5, "d", "f"), (6, 9, "g", "h")]);
+    let request = |before| Request { range: None, rewrite_before: FileNumber(before) };
+    assert_eq!(step(&shape, &request(9)), Some((Way::Merge, vec![4, 5], 6)));
+    assert_eq!(step(&shape, &request(5)), Some((Way::Merge, vec![4], 6)));
+    assert_eq!(step(&shape, &request(4)), None);
+    assert_eq!(step(&Version::empty(), &request(4)), None);
+}
+
+#[test]
+fn what_a_running_plan_holds_is_waited_for() {
+    let shape = shape(&[(3, 1, "a", "c"), (4, 2, "b", "d")]);
+    let options = TreeOptions::default();
+    let mut busy = Busy::default();
+    let Step::Plan(plan) = plan_request(&shape, &keys(b"a", b"z"), &options, &busy) else {
+        panic!("there is work");
+    };
+    busy.begin(&plan);
+    let next = plan_request(&shape, &keys(b"a", b"z"), &options, &busy);
+    assert!(matches!(next, Step::Wait));
+}

@@ -1,0 +1,290 @@
+//! What a compaction takes and where it puts it, and which compactions go together.
+//!
+//! It chooses nothing: the pickers do; and it reads no table.
+
+use crate::{
+    level::Order,
+    open_files::{OpenReference, TableId},
+    version::Version,
+};
+use siltdb_base::{id::FamilyId, limits::LEVELS};
+use siltdb_disk::{edit::Change, summary::KeyRange};
+use std::{collections::HashSet, sync::Arc};
+
+/// How a plan reaches its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The tables change their level and stay as they are: an edit is all it takes.
+    Move,
+    /// The tables are merged into new ones.
+    Merge,
+}
+
+/// Why a plan was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Level 0 has too many runs or too many bytes.
+    Level0,
+    /// Level 0 cannot go down now, and has grown so that reads suffer: it is merged in itself.
+    WithinLevel0,
+    /// A level has outgrown its target.
+    Size,
+    /// A level lies above the one that level 0 now goes to.
+    Drain,
+    /// A table holds mostly tombstones.
+    Tombstones,
+    /// The user asked for it.
+    Request,
+}
+
+/// Tables of one level that a plan takes.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The level's number.
+    pub level: usize,
+    /// The tables, in the order of the level.
+    pub tables: Vec<Arc<OpenReference>>,
+}
+
+/// What a compaction takes and where it puts it.
+///
+/// # Invariants
+/// 1. There is an input, and no input is empty; their levels ascend and do not exceed the output's.
+/// 2. No table that is left behind has an entry of a key of the plan between the first input's level
+///    and the output level, nor, if the output is below level 0, an older one in level 0.
+/// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How.
+    pub way: Way,
+    /// Why.
+    pub reason: Reason,
+    /// What it takes.
+    pub inputs: Vec<Input>,
+    /// Where the result goes.
+    pub output_level: usize,
+    /// Holds every key of the inputs.
+    pub range: KeyRange,
+}
+
+impl Plan {
+    /// A plan over `inputs`; those without tables are left out.
+    ///
+    /// # Panics
+    /// If no table is left, or an input lies below the output.
+    #[must_use]
+    pub fn new(way: Way, reason: Reason, mut inputs: Vec<Input>, output_level: usize) -> Self {
+        inputs.retain(|input| !input.tables.is_empty());
+        assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
+        let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
+        let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
+        Self { way, reason, inputs, output_level, range }
+    }
+
+    /// All tables the plan takes.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<OpenReference>> {
+        self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// Bytes of all tables it takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tables().map(|table| table.bytes()).sum()
+    }
+
+    /// The removal of every table the plan takes.
+    pub fn removals(&self, family: FamilyId) -> impl Iterator<Item = Change> {
+        self.inputs.iter().flat_map(move |input| {
+            input.tables.iter().map(move |table| Change::RemoveTable {
+                family,
+                // A level's number is below `LEVELS`.
+                level: input.level as u8,
+                file: table.id().file,
+                offset: table.id().offset,
+            })
+        })
+    }
+
+    /// What carrying out a move amounts to.
+    ///
+    /// # Panics
+    /// If the plan is a merge.
+    #[must_use]
+    pub fn move_changes(&self, family: FamilyId) -> Vec<Change> {
+        assert_eq!(self.way, Way::Move, "a merge needs a compaction");
+        let additions = self.tables().map(|table| Change::AddTable {
+            family,
+            level: self.output_level as u8,
+            table: table.reference().clone(),
+        });
+        self.removals(family).chain(additions).collect()
+    }
+}
+
+/// The plans of one tree that are being carried out.
+#[derive(Debug, Default)]
+pub struct Busy {
+    claims: Vec<Claim>,
+    tables: HashSet<TableId>,
+}
+
+#[derive(Debug)]
+struct Claim {
+    tables: Vec<(usize, TableId)>,
+    output_level: usize,
+    range: KeyRange,
+}
+
+impl Busy {
+    /// Whether `plan` takes a table of a running plan, or writes to the same keys of the same level.
+    #[must_use]
+    pub fn conflicts(&self, plan: &Plan) -> bool {
+        plan.tables().any(|table| self.holds(table.id()))
+            || self.claims.iter().any(|claim| {
+                claim.output_level == plan.output_level
+                    // New tables of level 0 may overlap each other.
+                    && plan.output_level > 0
+                    && claim.range.overlaps(&plan.range)
+            })
+    }
+
+    /// Whether a running plan takes the table.
+    #[must_use]
+    pub fn holds(&self, table: TableId) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// Whether a running plan takes the table away from `level`.
+    #[must_use]
+    pub fn drains(&self, level: usize, table: TableId) -> bool {
+        self.holds(table)
+            && self
+                .claims
+                .iter()
+                .any(|claim| claim.output_level > level && claim.tables.contains(&(level, table)))
+    }
+
+    /// Notes that `plan` begins.
+    ///
+    /// # Panics
+    /// If it conflicts with a running plan.
+    pub fn begin(&mut self, plan: &Plan) {
+        assert!(!self.conflicts(plan), "a plan conflicts with a running one");
+        let levels = plan.inputs.iter();
+        let tables: Vec<_> = levels
+            .flat_map(|input| input.tables.iter().map(|table| (input.level, table.id())))
+            .collect();
+        self.tables.extend(tables.iter().map(|(_, table)| *table));
+        let (output_level, range) = (plan.output_level, plan.range.clone());
+        self.claims.push(Claim { tables, output_level, range });
+    }
+
+    /// Notes that `plan` was installed or given up.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn end(&mut self, plan: &Plan) {
+        let first = plan.tables().next().expect("a plan has tables").id();
+        let claim = self.claims.iter().position(|claim| claim.tables[0].1 == first);
+        let claim = self.claims.swap_remove(claim.expect("only a running plan ends"));
+        for (_, table) in &claim.tables {
+            self.tables.remove(table);
+        }
+    }
+
+    /// Whether no plan is running.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+}
+
+/// How much one plan may take, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanLimits {
+    /// Of the inputs, when sources are added that cost little.
+    pub widen_bytes_max: u64,
+    /// Of the tables under the output that a moved table may overlap: what a later compaction of
+    /// that one table would have to rewrite.
+    pub under_bytes_max: u64,
+}
+
+/// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two levels
+/// that must come along; `None` if that conflicts with a running plan.
+///
+/// # Panics
+/// If `from` is not above `to`, or there are no seeds.
+#[must_use]
+pub fn bring_down(
+    version: &Version,
+    (from, to): (usize, usize),
+    seeds: Vec<Arc<OpenReference>>,
+    reason: Reason,
+    limits: PlanLimits,
+    busy: &Busy,
+) -> Option<Plan> {
+    assert!(from < to, "down is a higher level");
+    let range = range_of(&seeds);
+    let source = &version.levels()[from];
+    let sources = match source.order() {
+        Order::Stack => source.overlapping(&range),
+        // What lies between seeds must come along too: the output's range may not have gaps.
+        Order::Run => source.overlapping_run(&range).collect(),
+    };
+    let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
+    let range = range_of(&sources);
+    let targets = overlapped(version, to, &range);
+    let is_run = source.order() == Order::Run || sources.len() == 1;
+    let under = |table: &Arc<OpenReference>| match version.levels().get(to + 1) {
+        Some(level) => {
+            let run = level.overlapping_run(table.range());
+            level.tables()[run].iter().map(|table| table.bytes()).sum()
+        }
+        None => 0,
+    };
+    let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
+    let plan = if targets.is_empty() && is_run && light {
+        Plan::new(Way::Move, reason, vec![Input { level: from, tables: sources }], to)
+    } else {
+        let sources = widen(version, (from, to), sources, &targets, limits, busy);
+        let inputs =
+            vec![Input { level: from, tables: sources }, Input { level: to, tables: targets }];
+        Plan::new(Way::Merge, reason, inputs, to)
+    };
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Adds the tables of a source run that need no further target: their targets are rewritten anyway.
+fn widen(
+    version: &Version,
+    (from, to): (usize, usize),
+    sources: Vec<Arc<OpenReference>>,
+    targets: &[Arc<OpenReference>],
+    limits: PlanLimits,
+    busy: &Busy,
+) -> Vec<Arc<OpenReference>> {
+    let level = &version.levels()[from];
+    if level.order() == Order::Stack || targets.is_empty() {
+        return sources;
+    }
+    let range = range_of(&sources).union(&range_of(targets));
+    let wide = level.tables()[level.overlapping_run(&range)].to_vec();
+    let bytes: u64 = wide.iter().chain(targets).map(|table| table.bytes()).sum();
+    let needed = overlapped(version, to, &range_of(&wide)).len();
+    let fits = needed == targets.len() && bytes <= limits.widen_bytes_max;
+    if fits && !wide.iter().any(|table| busy.holds(table.id())) { wide } else { sources }
+}
+
+/// The tables of a run that overlap `range`.
+fn overlapped(version: &Version, level: usize, range: &KeyRange) -> Vec<Arc<OpenReference>> {
+    let level = &version.levels()[level];
+    level.tables()[level.overlapping_run(range)].to_vec()
+}
+
+fn range_of(tables: &[Arc<OpenReference>]) -> KeyRange {
+    let ranges = tables.iter().map(|table| table.range().clone());
+    ranges.reduce(|a, b| a.union(&b)).expect("the caller has tables")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! What comes along with a seed, and which plans exclude each other.
+
+use super::*;
+use crate::fixture::{FAMILY, numbers, open_files, reference, version};
+use siltdb_base::fs::mem::MemFs;
+use siltdb_disk::edit::TableReference;
+
+const LIMITS: PlanLimits = PlanLimits { widen_bytes_max: 1000, under_bytes_max: 100 };
+
+fn shape(tables: &[(u8, TableReference)]) -> Version {
+    version(&open_files(&Arc::new(MemFs::new())), tables)
+}
+
+fn table(file: u64, first: &str, last: &str) -> TableReference {
+    reference(file, (first.as_bytes(), last.as_bytes()), (file, file), 10)
+}
+
+fn seed(version: &Version, file: u64) -> Vec<Arc<OpenReference>> {
+    let mut tables = version.tables().map(|(_, table)| table);
+    vec![tables.find(|table| table.id().file.0 == file).unwrap().clone()]
+}
+
+fn down(version: &Version, way: (usize, usize), file: u64, busy: &Busy) -> Option<Plan> {
+    bring_down(version, way, seed(version, file), Reason::Request, LIMITS, busy)
+}
+
+fn inputs(plan: &Plan) -> Vec<(usize, Vec<u64>)> {
+    plan.inputs.iter().map(|input| (input.level, numbers(&input.tables))).collect()
+}
+
+#[test]
+fn a_seed_of_level_0_brings_what_overlaps_it_and_the_targets_of_all() {
+    let version = shape(&[
+        (0, table(9, "a", "f")),
+        (0, table(8, "e", "m")),
+        (0, table(7, "x", "z")),
+        (6, table(1, "a", "b")),
+        (6, table(2, "l", "q")),
+        (6, table(3, "r", "s")),
+    ]);
+    let plan = down(&version, (0, 6), 8, &Busy::default()).unwrap();
+    assert_eq!(plan.way, Way::Merge);
+    assert_eq!(inputs(&plan), [(0, vec![9, 8]), (6, vec![1, 2])]);
+    assert_eq!(plan.range, crate::fixture::range(b"a", b"q"));
+    assert_eq!(plan.bytes(), 40);
+}
+
+#[test]
+fn a_table_that_overlaps_nothing_moves_unless_it_would_weigh_on_what_is_under_it() {
+    let version = shape(&[
+        (3, table(1, "a", "c")),
+        (3, table(2, "m", "p")),
+        (4, table(3, "d", "e")),
+        (5, reference(4, (b"n", b"o"), (1, 1), 101)),
+    ]);
+    let plan = down(&version, (3, 4), 1, &Busy::default()).unwrap();
+    assert_eq!((plan.way, inputs(&plan)), (Way::Move, vec![(3, vec![1])]));
+    let changes = plan.move_changes(FAMILY);
+    assert!(matches!(&changes[0], Change::RemoveTable { level: 3, file, .. } if file.0 == 1));
+    assert!(matches!(&changes[1], Change::AddTable { level: 4, table, .. } if table.file.0 == 1));
+    assert_eq!(changes.len(), 2);
+    let plan = down(&version, (3, 4), 2, &Busy::default()).unwrap();
+    assert_eq!((plan.way, inputs(&plan)), (Way::Merge, vec![(3, vec![2])]));
+}
+
+#[test]
+fn sources_that_need_no_further_target_come_along() {
+    let tables = [
+        (3, table(1, "a", "b")),
+        (3, table(2, "c", "d")),
+        (3, table(3, "e", "m")),
+        (4, table(4, "a", "f")),
+        (4, table(5, "h", "k")),
+    ];
+    let version = shape(&tables);
+    let plan = down(&version, (3, 4), 1, &Busy::default()).unwrap();
+    // Table 3 would need table 5.
+    assert_eq!(inputs(&plan), [(3, vec![1]), (4, vec![4])]);
+    let version = shape(&tables[..4]);
+    let plan = down(&version, (3, 4), 1, &Busy::default()).unwrap();
+    assert_eq!(inputs(&plan), [(3, vec![1, 2, 3]), (4, vec![4])]);
+}
+
+#[test]
+fn plans_that_share_a_table_or_write_to_the_same_keys_exclude_each_other() {
+    let version = shape(&[
+        (2, table(1, "c", "f")),
+        (3, table(2, "a", "d")),
+        (3, table(3, "h", "k")),
+        (4, table(4, "j", "m")),
+        (4, table(5, "x", "z")),
+    ]);
+    let mut busy = Busy::default();
+    let first = down(&version, (2, 3), 1, &busy).unwrap();
+    busy.begin(&first);
+    assert!(busy.holds(first.inputs[0].tables[0].id()) && !busy.is_empty());
+    // Table 2 is taken as a target.
+    assert!(down(&version, (3, 4), 2, &busy).is_none());
+    // Another table of that level goes its way.
+    let second = down(&version, (3, 4), 3, &busy).unwrap();
+    busy.begin(&second);
+    // Nothing may be written between what the first plan writes.
+    let inputs = vec![Input { level: 3, tables: second.inputs[0].tables.clone() }];
+    assert!(busy.conflicts(&Plan::new(Way::Merge, Reason::Request, inputs, 5)));
+    let (into, elsewhere) = (seed(&version, 5), first.range.clone());
+    let mut third =
+        Plan::new(Way::Merge, Reason::Request, vec![Input { level: 4, tables: into }], 4);
+    assert!(!busy.conflicts(&third));
+    third.range = second.range.clone();
+    assert!(busy.conflicts(&third));
+    third.range = elsewhere;
+    assert!(!busy.conflicts(&third));
+    busy.end(&second);
+    busy.end(&first);
+    assert!(busy.is_empty() && !busy.conflicts(&first));
+}
+
+#[test]
+fn only_tables_on_their_way_down_drain_a_level() {
+    let version = shape(&[(2, table(1, "c", "f")), (3, table(2, "a", "d"))]);
+    let mut busy = Busy::default();
+    let plan = down(&version, (2, 3), 1, &busy).unwrap();
+    busy.begin(&plan);
+    let [source, target] = [1, 2].map(|file| seed(&version, file)[0].id());
+    assert!(busy.drains(2, source) && !busy.drains(3, target) && busy.holds(target));
+}

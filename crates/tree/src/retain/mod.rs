@@ -1,0 +1,55 @@
+//! What a flush or a compaction writes of what it reads: everything somebody can still see.
+//!
+//! It neither reads files nor chooses inputs. What lies deeper than the output it asks a closure.
+//!
+//! Snapshots cut the order of the database into *stripes*: a stripe holds the sequence numbers up
+//! to one snapshot and newer than the one before. Nobody looks at the database from within a
+//! stripe, only from its upper end; so of two versions of a key in one stripe the older is seen by
+//! nobody, unless the newer needs it. The published present counts as a snapshot. A version is
+//! *absent* if by `visible::judge` it says that there is no value.
+//!
+//! Of the point entries of each key, from the newest to the oldest:
+//!
+//! 1. An entry newer than the present is kept as it is, and decides nothing: a reader may yet look
+//!    from any point among them.
+//! 2. An entry older than a range tombstone of its own stripe is dropped, and so is all that is
+//!    older in the stripe: the tombstone itself, kept by rule 11, says all they said.
+//! 3. A value (put, expiring or separated) is kept; all that is older in its stripe is dropped, but
+//!    rule 6 goes on for each `SingleDelete` there: if a later `SingleDelete` took the value away,
+//!    the value that the dropped one should have cancelled would come back from below.
+//! 4. An expired value is from then on a deletion.
+//! 5. A deletion is kept as long as it hides something: all that is older in its stripe is
+//!    dropped, and the deletion waits. If the next older entry that is kept says something else
+//!    than "absent", the deletion is written before it. If that is a deletion too, the older one
+//!    says it for both. If there is none, the deletion is written only if something deeper has the
+//!    key.
+//! 6. A `SingleDelete` and the value, expired or not, that is next older in the same stripe both
+//!    vanish. If the next older entry in the stripe is anything else, the `SingleDelete` becomes a
+//!    `Delete`. If there is none, it waits as a deletion does.
+//!    *The contract:* since its last `SingleDelete` or range deletion, or ever, the key was put at
+//!    most once, and neither deleted nor merged. Where the entries at hand show that the contract
+//!    was broken (the pair would bring an older value back), a `Delete` takes the pair's place;
+//!    what lies deeper cannot be checked.
+//! 7. Merge operands wait for the rest of their stripe. If a plain value follows, or an absent
+//!    version, they are folded into one put with the newest operand's sequence number. Operands on
+//!    an expiring value are not (they outlive it), nor those on a separated one (it is not read
+//!    here). If nothing follows, older stripes are empty and nothing deeper has the key, they are
+//!    folded without a base.
+//! 8. Operands that are not folded are combined pairwise where the operator can, and kept. Without
+//!    an operator, or if it fails, they are kept as they are.
+//! 9. Rules 2 to 8 work on each stripe by itself, so every snapshot sees what it saw.
+//! 10. A stretch of plain entries (one put per key, no rival, no range tombstone) passes
+//!     unexamined: rule 3 would keep each.
+//!
+//! Of the range tombstones over each fragment:
+//!
+//! 11. Of each stripe the newest is kept, and each that is newer than the present.
+//! 12. One in the oldest stripe is dropped if nothing deeper has keys in the fragment: whatever
+//!     else it hides is dropped by rule 2.
+
+pub mod stripes;
+pub mod range;
+pub mod entries;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Which range tombstones a flush or a compaction keeps: rules 11 and 12 of [`crate::retain`].
+//!
+//! It does not cut them at the borders of output tables.
+
+use crate::retain::stripes::{Deeper, Stripes};
+use siltdb_base::tombstone::{Fragment, Fragments, RangeTombstone};
+
+/// The range tombstones that go on, ordered by start; neighbouring pieces are joined again.
+///
+/// `deeper` says whether something deeper than the output can have a key in a fragment; it is asked
+/// in key order, and only where the answer matters.
+#[must_use]
+pub fn retain_tombstones(
+    fragments: &Fragments,
+    stripes: &Stripes,
+    mut deeper: impl FnMut(&Fragment) -> Deeper,
+) -> Vec<RangeTombstone> {
+    let mut kept: Vec<RangeTombstone> = Vec::new();
+    // Indices in `kept` of the tombstones of the fragment before: those that can be extended.
+    let mut open: Vec<usize> = Vec::new();
+    for fragment in fragments.as_slice() {
+        let mut last_stripe = None;
+        let mut open_here = Vec::new();
+        for &sequence in &fragment.sequences {
+            if let Some(stripe) = stripes.find(sequence) {
+                if last_stripe == Some(stripe) {
+                    continue;
+                }
+                last_stripe = Some(stripe);
+                if stripe.is_oldest() && deeper(fragment) == Deeper::Nothing {
+                    continue;
+                }
+            }
+            let extended = open.iter().copied().find(|&index| {
+                kept[index].sequence == sequence && kept[index].end == fragment.start
+            });
+            let index = extended.unwrap_or(kept.len());
+            match extended {
+                Some(index) => kept[index].end = fragment.end.clone(),
+                None => kept.push(RangeTombstone {
+                    start: fragment.start.clone(),
+                    end: fragment.end.clone(),
+                    sequence,
+                }),
+            }
+            open_here.push(index);
+        }
+        open = open_here;
+    }
+    kept
+}

@@ -1,0 +1,64 @@
+//! The stripes into which snapshots cut the order of the database.
+//!
+//! It does not know who holds the snapshots.
+
+use siltdb_base::id::SequenceNumber;
+
+/// The points from which the database is looked at: all live snapshots and the published present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripes {
+    /// Ascending, without repetition, never empty; the last is the present.
+    ends: Vec<SequenceNumber>,
+}
+
+/// One stripe: the sequence numbers up to its snapshot and newer than the snapshot before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// 0 is the oldest.
+    pub index: usize,
+    /// The snapshot that looks at it.
+    pub end: SequenceNumber,
+}
+
+impl Stripe {
+    /// Whether it is the oldest of all.
+    #[must_use]
+    pub fn is_oldest(self) -> bool {
+        self.index == 0
+    }
+}
+
+impl Stripes {
+    /// The stripes between the live `snapshots`, in any order, and the published `present`.
+    ///
+    /// A snapshot newer than the present changes nothing: what is newer than the present is in no
+    /// stripe, so that it is kept.
+    #[must_use]
+    pub fn new(snapshots: &[SequenceNumber], present: SequenceNumber) -> Self {
+        let snapshots =
+            if cfg!(seeded_fault = "ignore_snapshot_in_flush") { &[] } else { snapshots };
+        let mut ends = snapshots.to_vec();
+        ends.retain(|&end| end < present);
+        ends.push(present);
+        ends.sort_unstable();
+        ends.dedup();
+        Self { ends }
+    }
+
+    /// The stripe that holds `sequence`; `None` if it is newer than the present.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, sequence: SequenceNumber) -> Option<Stripe> {
+        let index = self.ends.partition_point(|&end| end < sequence);
+        self.ends.get(index).map(|&end| Stripe { index, end })
+    }
+}
+
+/// Whether data lies deeper than the output of a flush or compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deeper {
+    /// Nothing deeper than the output can hold the keys asked about.
+    Nothing,
+    /// Something deeper may.
+    Something,
+}

@@ -1,0 +1,106 @@
+//! The cursors a merge walks over: a memtable, one table, or a whole run of tables.
+//!
+//! They show every entry that is seen through their references, and hide nothing else.
+
+pub mod reference_cursor;
+pub mod run_cursor;
+
+use crate::source::{reference_cursor::ReferenceCursor, run_cursor::RunCursor};
+use siltdb_base::{
+    cursor::{Cursor, Span},
+    error::Result,
+    id::SequenceNumber,
+    key::Entry,
+};
+use siltdb_memtable::cursor::MemtableCursor;
+
+/// One input of a merge.
+///
+/// An enum, because each step of a scan goes through here: a branch that is always the same costs
+/// less than a call through a table of functions, and the steps below it can be inlined.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a merge has few, and a box would cost each step a load"
+)]
+#[derive(Debug)]
+pub enum SourceCursor {
+    /// Over a memtable.
+    Memtable(MemtableCursor),
+    /// Over one table.
+    Table(ReferenceCursor),
+    /// Over the tables of a run.
+    Run(RunCursor),
+}
+
+impl Cursor for SourceCursor {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.entry(),
+            Self::Table(cursor) => cursor.entry(),
+            Self::Run(cursor) => cursor.entry(),
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek_to_first(),
+            Self::Table(cursor) => cursor.seek_to_first(),
+            Self::Run(cursor) => cursor.seek_to_first(),
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek_to_last(),
+            Self::Table(cursor) => cursor.seek_to_last(),
+            Self::Run(cursor) => cursor.seek_to_last(),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek(key, sequence),
+            Self::Table(cursor) => cursor.seek(key, sequence),
+            Self::Run(cursor) => cursor.seek(key, sequence),
+        }
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek_before(key, sequence),
+            Self::Table(cursor) => cursor.seek_before(key, sequence),
+            Self::Run(cursor) => cursor.seek_before(key, sequence),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.next(),
+            Self::Table(cursor) => cursor.next(),
+            Self::Run(cursor) => cursor.next(),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.prev(),
+            Self::Table(cursor) => cursor.prev(),
+            Self::Run(cursor) => cursor.prev(),
+        }
+    }
+
+    #[inline]
+    fn span(&self) -> Option<Span<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.span(),
+            Self::Table(cursor) => cursor.span(),
+            Self::Run(cursor) => cursor.span(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

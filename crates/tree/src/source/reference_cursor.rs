@@ -1,0 +1,248 @@
+//! A cursor over what is seen of one table through its reference.
+//!
+//! A reference can cut a table to a slice of its keys, hide what is newer than a clone, and give all
+//! entries one sequence number; most do none of this and cost nothing.
+
+use crate::open_files::OpenReference;
+use siltdb_base::{
+    cursor::{Cursor, Span},
+    error::Result,
+    id::SequenceNumber,
+    key::Entry,
+};
+use siltdb_disk::{
+    cache::CacheFill,
+    summary::{KeyRange, RangeEnd},
+    table::TableCursor,
+};
+use std::sync::Arc;
+
+/// A cursor over what is seen of one table; it keeps the table's file in use.
+#[derive(Debug)]
+pub struct ReferenceCursor {
+    reference: Arc<OpenReference>,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Whole(TableCursor),
+    Narrow(Box<Narrow>),
+}
+
+impl ReferenceCursor {
+    /// A cursor that stands nowhere.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    pub fn new(reference: Arc<OpenReference>, fill: CacheFill) -> Result<Self> {
+        let cursor = reference.table()?.cursor(fill);
+        let way = if reference.is_whole() {
+            Way::Whole(cursor)
+        } else {
+            Way::Narrow(Box::new(Narrow {
+                cursor,
+                slice: reference.reference().key_slice.clone(),
+                visible_to: reference.reference().visible_to.unwrap_or(SequenceNumber::MAX),
+                sequence: reference.reference().global_sequence,
+                standing: Standing::Nowhere,
+            }))
+        };
+        Ok(Self { reference, way })
+    }
+
+    /// What it reads.
+    #[must_use]
+    pub fn reference(&self) -> &Arc<OpenReference> {
+        &self.reference
+    }
+}
+
+/// A table cursor behind the limits of a reference.
+///
+/// # Invariants
+/// 1. While it stands somewhere, the table's cursor stands on an entry within the limits.
+#[derive(Debug)]
+struct Narrow {
+    cursor: TableCursor,
+    slice: Option<KeyRange>,
+    visible_to: SequenceNumber,
+    sequence: Option<SequenceNumber>,
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Somewhere,
+    Nowhere,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Forward,
+    Backward,
+}
+
+impl Narrow {
+    /// The entry as the reference shows it.
+    fn shown<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
+        Entry { sequence: self.sequence.unwrap_or(entry.sequence), ..entry }
+    }
+
+    /// Positions the table's cursor with `position`, then goes on to what may be shown.
+    fn go(
+        &mut self,
+        course: Course,
+        position: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<()> {
+        self.standing = Standing::Nowhere;
+        position(&mut self.cursor)?;
+        loop {
+            let Some(entry) = self.cursor.entry() else { return Ok(()) };
+            if let Some(slice) = &self.slice {
+                let is_past = match course {
+                    Course::Forward => slice.is_before(entry.key),
+                    Course::Backward => slice.is_after(entry.key),
+                };
+                if is_past {
+                    return Ok(());
+                }
+            }
+            if self.shown(entry).sequence <= self.visible_to {
+                self.standing = Standing::Somewhere;
+                return Ok(());
+            }
+            match course {
+                Course::Forward => self.cursor.next()?,
+                Course::Backward => self.cursor.prev()?,
+            }
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        let first = self.slice.as_ref().map(|slice| slice.first.clone());
+        self.go(Course::Forward, |cursor| match first {
+            Some(first) => cursor.seek(&first, SequenceNumber::MAX),
+            None => cursor.seek_to_first(),
+        })
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        let slice = self.slice.clone();
+        self.go(Course::Backward, |cursor| match slice {
+            None => cursor.seek_to_last(),
+            Some(slice) => match slice.end {
+                RangeEnd::Exclusive => cursor.seek_before(&slice.last, SequenceNumber::MAX),
+                RangeEnd::Inclusive => seek_to_or_before(cursor, &slice.last),
+            },
+        })
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        if self.slice.as_ref().is_some_and(|slice| slice.is_after(key)) {
+            return self.seek_to_first();
+        }
+        let given = self.sequence;
+        self.go(Course::Forward, |cursor| match given {
+            None => cursor.seek(key, sequence),
+            Some(given) if given <= sequence => cursor.seek(key, SequenceNumber::MAX),
+            Some(_) => cursor.seek(&successor(key), SequenceNumber::MAX),
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        if self.slice.as_ref().is_some_and(|slice| slice.is_before(key)) {
+            return self.seek_to_last();
+        }
+        let given = self.sequence;
+        self.go(Course::Backward, |cursor| match given {
+            None => cursor.seek_before(key, sequence),
+            Some(given) if given <= sequence => cursor.seek_before(key, SequenceNumber::MAX),
+            Some(_) => seek_to_or_before(cursor, key),
+        })
+    }
+
+    fn step(&mut self, course: Course) -> Result<()> {
+        match (self.standing, course) {
+            (Standing::Nowhere, _) => Ok(()),
+            (_, Course::Forward) => self.go(course, TableCursor::next),
+            (_, Course::Backward) => self.go(course, TableCursor::prev),
+        }
+    }
+}
+
+/// The first key after `key`.
+fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// Goes to the last entry whose key is `key` or before it.
+fn seek_to_or_before(cursor: &mut TableCursor, key: &[u8]) -> Result<()> {
+    cursor.seek_before(&successor(key), SequenceNumber::MAX)
+}
+
+impl Cursor for ReferenceCursor {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match &self.way {
+            Way::Whole(cursor) => cursor.entry(),
+            Way::Narrow(narrow) => match narrow.standing {
+                Standing::Nowhere => None,
+                Standing::Somewhere => narrow.cursor.entry().map(|entry| narrow.shown(entry)),
+            },
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek_to_first(),
+            Way::Narrow(narrow) => narrow.seek_to_first(),
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek_to_last(),
+            Way::Narrow(narrow) => narrow.seek_to_last(),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek(key, sequence),
+            Way::Narrow(narrow) => narrow.seek(key, sequence),
+        }
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek_before(key, sequence),
+            Way::Narrow(narrow) => narrow.seek_before(key, sequence),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.next(),
+            Way::Narrow(narrow) => narrow.step(Course::Forward),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.prev(),
+            Way::Narrow(narrow) => narrow.step(Course::Backward),
+        }
+    }
+
+    #[inline]
+    fn span(&self) -> Option<Span<'_>> {
+        match &self.way {
+            Way::Whole(cursor) => cursor.span(),
+            // What a block is known to hold may be hidden, or renumbered.
+            Way::Narrow(_) => None,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! One family's ordered map: what it is now, and the only two ways in which that changes.
+//!
+//! It starts no thread, writes no log and no manifest: memtables are filled by the engine, jobs
+//! return changes, and the engine installs them here once they are durable.
+
+use crate::{
+    compact::Compaction,
+    flush::FlushInput,
+    memory::{Generation, Memory},
+    open_files::OpenFiles,
+    options::TreeOptions,
+    pick_leveled::pick,
+    pick_range::{Request, Step, plan_request},
+    plan::{Busy, Plan},
+    retain::stripes::Stripes,
+    version::Version,
+    view::View,
+};
+use arc_swap::{ArcSwap, Guard};
+use siltdb_base::{
+    error::Result,
+    id::{FamilyId, SequenceNumber},
+    sync::lock,
+};
+use siltdb_disk::edit::Change;
+use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// One family's ordered map across memory and disk.
+///
+/// # Thread safety
+/// Any thread may read, and ask for memtables. Versions are changed by one thread at a time: the
+/// engine's install.
+///
+/// # Invariants
+/// 1. The view is replaced under `change`, as a whole, and `changes` counts up after each
+///    replacement and before the lock is given back: whoever finds the count unchanged after looking
+///    at the published sequence number had, when that was published, the current view.
+/// 2. Generations leave the memory oldest first, and none comes back: `flushed` is the newest that
+///    has left.
+///
+/// Lock order: `busy` before `change`. Neither is held during IO.
+#[derive(Debug)]
+pub struct Tree {
+    id: FamilyId,
+    files: Arc<OpenFiles>,
+    options: ArcSwap<TreeOptions>,
+    view: ArcSwap<View>,
+    changes: AtomicU64,
+    change: Mutex<Flushed>,
+    busy: Mutex<Busy>,
+}
+
+/// The newest generation that has left the memory.
+#[derive(Debug)]
+struct Flushed(Option<Generation>);
+
+/// A version that is worked out but not in force yet.
+#[derive(Debug)]
+pub struct Prepared {
+    base: Arc<Version>,
+    version: Arc<Version>,
+}
+
+impl Prepared {
+    /// The version it leads to.
+    #[must_use]
+    pub fn version(&self) -> &Arc<Version> {
+        &self.version
+    }
+}
+
+impl Tree {
+    /// An empty tree.
+    #[must_use]
+    pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
+        let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        Self {
+            id,
+            files,
+            options: ArcSwap::from_pointee(options),
+            view: ArcSwap::from_pointee(view),
+            changes: AtomicU64::new(0),
+            change: Mutex::new(Flushed(None)),
+            busy: Mutex::default(),
+        }
+    }
+
+    /// The family.
+    #[must_use]
+    pub fn id(&self) -> FamilyId {
+        self.id
+    }
+
+    /// The files of the database.
+    #[must_use]
+    pub fn files(&self) -> &Arc<OpenFiles> {
+        &self.files
+    }
+
+    /// The options as they are now.
+    #[must_use]
+    pub fn options(&self) -> Arc<TreeOptions> {
+        self.options.load_full()
+    }
+
+    /// Changes the options for whatever begins from now on.
+    pub fn set_options(&self, options: TreeOptions) {
+        self.options.store(Arc::new(options));
+    }
+
+    /// What the tree is now.
+    ///
+    /// Good for reading at a sequence number that is *registered* as a snapshot. A reader that reads at the
+    /// published present without registering it must use [`Tree::pin`].
+    #[inline]
+    #[must_use]
+    pub fn view(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    /// The view, and a sequence number it is good for without being registered: the one that
+    /// `published` gives, which must be an acquiring load of the published present.
+    ///
+    /// The view is taken first, so that no flush or compaction can have dropped a version that is
+    /// visible at the sequence number. And it was still current after that, so that it has the
+    /// memtable of everything published by then: if a memtable has come meanwhile, both are taken
+    /// anew.
+    #[inline]
+    pub fn pin(
+        &self,
+        published: impl Fn() -> SequenceNumber,
+    ) -> (Guard<Arc<View>>, SequenceNumber) {
+        loop {
+            // Acquire: pairs with the release in `replace`; the view is at least as new as the count.
+            let before = self.changes.load(Ordering::Acquire);
+            let view = self.view.load();
+            let present = published();
+            // Acquire, by (1): a writer replaced the view and counted before it published, and its
+            // publication was acquired by `published`.
+            if self.changes.load(Ordering::Acquire) == before {
+                return (view, present);
+            }
+        }
+    }
+
+    /// The memtable that entries of `generation` go to, made if there is none yet.
+    ///
+    /// Cost, if it is there and the newest: a load and a reference count.
+    ///
+    /// # Panics
+    /// If the generation has been flushed already: its log is gone, so the entry would be lost.
+    #[inline]
+    pub fn memtable(&self, generation: Generation, arenas: &Arc<ArenaPool>) -> Arc<Memtable> {
+        match self.view.load().memory.find(generation) {
+            Some(memtable) => memtable.clone(),
+            None => self.new_memtable(generation, arenas),
+        }
+    }
+
+    #[cold]
+    fn new_memtable(&self, generation: Generation, arenas: &Arc<ArenaPool>) -> Arc<Memtable> {
+        let flushed = lock(&self.change);
+        let view = self.view.load_full();
+        if let Some(memtable) = view.memory.find(generation) {
+            return memtable.clone();
+        }
+        assert!(flushed.0.is_none_or(|flushed| flushed < generation), "the generation is gone");
+        let memtable = Memtable::new(arenas);
+        let memory = view.memory.with(generation, memtable.clone());
+        self.replace(View { memory, version: view.version.clone() });
+        memtable
+    }
+
+    /// Puts a view in force. The caller holds `change`.
+    fn replace(&self, view: View) {
+        self.view.store(Arc::new(view));
+        // Release: pairs with the loads in `pin`, by (1).
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Works out the version that the family's changes among `changes` lead to, before they are made
+    /// durable: changes that cannot be applied must not get into the manifest.
+    ///
+    /// # Errors
+    /// Corruption, as [`Version::apply`].
+    pub fn prepare(&self, changes: &[Change]) -> Result<Prepared> {
+        let base = self.view.load().version.clone();
+        let version = Arc::new(base.apply(&self.files, self.id, changes)?);
+        Ok(Prepared { base, version })
+    }
+
+    /// Puts a prepared version in force, and in the same step takes the memtable of `flushed` out,
+    /// if the tree has one of that generation.
+    ///
+    /// # Panics
+    /// If another version came into force since it was prepared, or an older generation is still in
+    /// memory.
+    pub fn install(&self, prepared: Prepared, flushed: Option<Generation>) {
+        let mut last = lock(&self.change);
+        let view = self.view.load_full();
+        assert!(Arc::ptr_eq(&view.version, &prepared.base), "versions are installed in order");
+        let memory = match flushed {
+            None => view.memory.clone(),
+            Some(generation) => {
+                let oldest = view.memory.oldest();
+                assert!(
+                    oldest.is_none_or(|oldest| oldest >= generation),
+                    "generations are installed oldest first"
+                );
+                last.0 = last.0.max(Some(generation));
+                view.memory.without(generation)
+            }
+        };
+        self.replace(View { memory, version: prepared.version });
+    }
+
+    /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such as
+    /// those that recovery reads.
+    ///
+    /// # Errors
+    /// Corruption, as [`Version::apply`]; the tree stays as it is.
+    pub fn apply(&self, changes: &[Change], flushed: Option<Generation>) -> Result<()> {
+        let prepared = self.prepare(changes)?;
+        self.install(prepared, flushed);
+        Ok(())
+    }
+
+    /// The tree's part in the flush of `generation`; `None` if it has no memtable of it.
+    ///
+    /// No writer may be at work on the generation any more.
+    #[must_use]
+    pub fn flush_input(&self, generation: Generation) -> Option<FlushInput> {
+        let view = self.view.load_full();
+        let memtable = view.memory.find(generation)?.clone();
+        let (family, options) = (self.id, self.options());
+        Some(FlushInput { family, options, generation, memtable, view })
+    }
+
+    /// The merge that `plan` asks for, in at most `parallelism` parts.
+    ///
+    /// `stripes` must have been taken after everything in the inputs was published.
+    ///
+    /// # Errors
+    /// What opening the inputs fails with.
+    ///
+    /// # Panics
+    /// If the plan is a move.
+    pub fn compaction(
+        &self,
+        plan: Plan,
+        stripes: Stripes,
+        parallelism: usize,
+    ) -> Result<Arc<Compaction>> {
+        let version = self.view.load().version.clone();
+        Compaction::new(self.id, self.options(), plan, &version, stripes, parallelism)
+    }
+
+    /// The next compaction that is due, noted as running: [`Tree::end_plan`] must follow.
+    ///
+    /// `oldest_snapshot` is the oldest sequence number anybody may still read at.
+    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        let version = self.view.load().version.clone();
+        let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot)?;
+        busy.begin(&plan);
+        Some(plan)
+    }
+
+    /// The next step of a request; a plan is noted as running: [`Tree::end_plan`] must follow.
+    pub fn begin_request(&self, request: &Request) -> Step {
+        let mut busy = lock(&self.busy);
+        let version = self.view.load().version.clone();
+        let step = plan_request(&version, request, &self.options.load(), &busy);
+        if let Step::Plan(plan) = &step {
+            busy.begin(plan);
+        }
+        step
+    }
+
+    /// Notes that a plan was installed or given up.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn end_plan(&self, plan: &Plan) {
+        lock(&self.busy).end(plan);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Random histories against a model, and how views, memtables and versions change.
+
+use super::*;
+use crate::{
+    fixture::{
+        Random, add, reference,
+        world::{World, small_options},
+    },
+    plan::Way,
+};
+use siltdb_base::{clock::Clock, key::EntryKind};
+use std::time::Duration;
+
+/// Keys of different lengths with long common parts, so that borders fall everywhere.
+fn random_key(random: &mut Random) -> Vec<u8> {
+    let number = random.below(400);
+    let tail = &b"abc"[..random.below(2) as usize];
+    [format!("key{number:04}").as_bytes(), tail].concat()
+}
+
+fn random_write(world: &mut World, random: &mut Random) {
+    let key = random_key(random);
+    let value = format!("v{}", world.sequence.0 + 1).repeat(1 + random.below(12) as usize);
+    let value = value.as_bytes();
+    match random.below(100) {
+        0..55 => world.put(&key, value),
+        55..70 => world.write(&key, EntryKind::Delete, b""),
+        70..85 => world.write(&key, EntryKind::Merge, b"+"),
+        85..92 => {
+            let expiry_ms = world.clock.wall_ms() + random.below(2000);
+            let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
+            world.write(&key, EntryKind::PutExpiring, &payload);
+        }
+        92..95 => {
+            // A key of its own: the contract of single deletions.
+            let key = [&b"single"[..], &world.sequence.0.to_be_bytes()].concat();
+            world.put(&key, value);
+            if random.below(3) == 0 {
+                world.flush();
+            }
+            world.write(&key, EntryKind::SingleDelete, b"");
+        }
+        _ => {
+            let number = random.below(400);
+            let width_max = if random.below(4) == 0 { 200 } else { 10 };
+            let width = 1 + random.below(width_max);
+            let end = format!("key{:04}", number + width);
+            world.write(
+                format!("key{number:04}").as_bytes(),
+                EntryKind::RangeDelete,
+                end.as_bytes(),
+            );
+        }
+    }
+}
+
+fn random_step(world: &mut World, random: &mut Random) {
+    match random.below(40) {
+        0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
+        20..28 => world.flush(),
+        28..32 => {
+            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot()) {
+                world.compact(&plan, 1 + random.below(4) as usize);
+            }
+        }
+        32..35 => world.snapshots.push(world.sequence),
+        35..37 if !world.snapshots.is_empty() => {
+            let index = random.below(world.snapshots.len() as u64) as usize;
+            world.snapshots.swap_remove(index);
+        }
+        37 => world.clock.advance(Duration::from_millis(random.below(1500))),
+        38 => {
+            let [a, b] = [random_key(random), random_key(random)];
+            let range = crate::fixture::range((&a).min(&b), (&a).max(&b));
+            let rewrite_before = world.next_file();
+            let request = Request { range: Some(range), rewrite_before };
+            while let Step::Plan(plan) = world.tree.begin_request(&request) {
+                world.compact(&plan, 1 + random.below(4) as usize);
+            }
+        }
+        _ => world.purge(),
+    }
+}
+
+#[test]
+fn random_histories_show_what_the_model_shows() {
+    let mut levels_used = 0;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(small_options());
+        for step in 0..250 {
+            random_step(&mut world, &mut random);
+            if step % 10 == 0 {
+                world.check(&mut random);
+            }
+        }
+        world.settle();
+        world.check(&mut random);
+        world.purge();
+        assert_eq!(world.files_there(), world.files_named());
+        let view = world.tree.view();
+        let deep = &view.version.levels()[1..];
+        levels_used += deep.iter().filter(|level| level.tables().len() > 1).count();
+    }
+    assert!(levels_used > 20, "hardly anything was compacted: {levels_used}");
+}
+
+#[test]
+fn a_view_outlives_what_happens_to_the_tree() {
+    let mut world = World::new(small_options());
+    for number in 0..500_u32 {
+        world.put(format!("key{number:04}").as_bytes(), &[b'x'; 50]);
+    }
+    world.flush();
+    let snapshot = world.sequence;
+    let mut iter = world.iter(snapshot, Default::default());
+    iter.seek_to_first().unwrap();
+    let view = world.tree.view.load_full();
+    for number in 0..500_u32 {
+        world.write(format!("key{number:04}").as_bytes(), EntryKind::Delete, b"");
+    }
+    world.flush();
+    let request = Request { range: None, rewrite_before: world.next_file() };
+    while let Step::Plan(plan) = world.tree.begin_request(&request) {
+        world.compact(&plan, 1);
+    }
+    world.purge();
+    assert!(world.files_named().is_empty(), "everything is deleted");
+    assert!(!world.files_there().is_empty(), "the reader's files stay");
+    for number in 0..500_u32 {
+        assert_eq!(iter.key(), Some(format!("key{number:04}").as_bytes()));
+        iter.next().unwrap();
+    }
+    drop((iter, view));
+    world.purge();
+    assert!(world.files_there().is_empty());
+}
+
+#[test]
+fn memtables_of_late_writers_take_their_place_in_the_order() {
+    let world = World::new(small_options());
+    let tree = &world.tree;
+    let memtable = |generation| tree.memtable(Generation(generation), world.arenas());
+    let third = memtable(3);
+    let second = memtable(2);
+    assert!(Arc::ptr_eq(&second, &memtable(2)) && Arc::ptr_eq(&third, &memtable(3)));
+    let order: Vec<_> =
+        tree.view().memory.tables().iter().map(|table| table.generation.0).collect();
+    assert_eq!(order, [3, 2]);
+    tree.apply(&[], Some(Generation(2))).unwrap();
+    assert_eq!(tree.view().memory.oldest(), Some(Generation(3)));
+    // A generation that this tree has nothing of leaves no trace.
+    tree.apply(&[], Some(Generation(2))).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "the generation is gone")]
+fn nothing_is_written_to_a_generation_that_was_flushed() {
+    let world = World::new(small_options());
+    world.tree.memtable(Generation(2), world.arenas());
+    world.tree.apply(&[], Some(Generation(2))).unwrap();
+    world.tree.memtable(Generation(2), world.arenas());
+}
+
+#[test]
+#[should_panic(expected = "oldest first")]
+fn generations_leave_oldest_first() {
+    let world = World::new(small_options());
+    world.tree.memtable(Generation(1), world.arenas());
+    world.tree.memtable(Generation(2), world.arenas());
+    world.tree.apply(&[], Some(Generation(2))).unwrap();
+}
+
+#[test]
+fn changes_that_do_not_fit_leave_the_tree_as_it_is() {
+    let world = World::new(small_options());
+    let table = reference(1, (b"a", b"c"), (1, 1), 10);
+    world.tree.apply(&[add(3, table.clone())], None).unwrap();
+    let before = world.tree.view().version.clone();
+    assert!(world.tree.apply(&[add(3, table)], None).is_err());
+    assert!(Arc::ptr_eq(&before, &world.tree.view().version));
+}
+
+#[test]
+fn a_reader_that_registers_nothing_sees_all_that_is_published() {
+    // A writer rotates generations and publishes after each insert; readers must find what the
+    // published number promises, whichever memtable or table it is in.
+    let mut world = World::new(small_options());
+    let published = AtomicU64::new(0);
+    let missing = std::thread::scope(|scope| {
+        let (published, tree) = (&published, &world.tree);
+        let reader = scope.spawn(move || {
+            let resolver =
+                crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
+            let mut reads = 0_u64;
+            loop {
+                let (view, present) =
+                    tree.pin(|| SequenceNumber(published.load(Ordering::Acquire)));
+                let found = view.get(b"key", present, &resolver).unwrap();
+                let number = found
+                    .map_or(0, |value| u64::from_be_bytes(value.as_bytes().try_into().unwrap()));
+                if number != present.0 {
+                    return Some((number, present.0));
+                }
+                reads += 1;
+                if present.0 == 3000 {
+                    assert!(reads > 10, "the reader never ran");
+                    return None;
+                }
+            }
+        });
+        let arenas = world.arenas();
+        for number in 1..=3000_u64 {
+            let generation = Generation(number / 3);
+            let memtable = tree.memtable(generation, arenas);
+            memtable.insert(siltdb_base::key::Entry {
+                key: b"key",
+                sequence: SequenceNumber(number),
+                kind: EntryKind::Put,
+                value: &number.to_be_bytes(),
+            });
+            published.store(number, Ordering::Release);
+            if number % 9 == 8 {
+                let oldest = tree.view().memory.oldest().unwrap();
+                let input = tree.flush_input(oldest).unwrap();
+                if oldest < generation {
+                    let stripes = Stripes::new(&[], SequenceNumber(number));
+                    let output = world
+                        .with_context(|context| crate::flush::flush(&[input], &stripes, context))
+                        .unwrap();
+                    tree.apply(&output.changes, Some(oldest)).unwrap();
+                }
+            }
+        }
+        reader.join().unwrap()
+    });
+    assert_eq!(missing, None);
+    world.sequence = SequenceNumber(3000);
+    world.settle();
+    assert!(world.get(b"key", world.sequence).is_some());
+}
+
+#[test]
+fn a_plan_is_running_until_it_is_ended() {
+    let mut world = World::new(small_options());
+    for round in 0..4_u32 {
+        for number in 0..100_u32 {
+            world.put(format!("key{number:04}").as_bytes(), &round.to_be_bytes());
+        }
+        world.flush();
+    }
+    let plan = world.tree.begin_plan(world.sequence).unwrap();
+    assert_eq!(plan.way, Way::Merge);
+    assert!(world.tree.begin_plan(world.sequence).is_none());
+    // Given up: it is due again.
+    world.tree.end_plan(&plan);
+    let again = world.tree.begin_plan(world.sequence).unwrap();
+    assert_eq!(again.range, plan.range);
+    world.compact(&again, 2);
+}

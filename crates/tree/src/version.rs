@@ -1,0 +1,155 @@
+//! The tables of a tree at one moment: seven levels, immutable, replaced as a whole.
+//!
+//! It neither writes edits nor decides what to compact; it applies changes that are already fixed.
+
+use crate::{
+    level::{Level, Order},
+    open_files::{OpenFiles, OpenReference, TableId},
+};
+use siltdb_base::{
+    error::{Error, Result},
+    id::FamilyId,
+    limits::LEVELS,
+};
+use siltdb_disk::{
+    edit::{Change, TableReference},
+    summary::KeyRange,
+};
+use std::{array, collections::HashSet, sync::Arc};
+
+/// The tables of a tree by level: level 0 is a stack, all others are runs.
+///
+/// # Invariants
+/// 1. No table (file and offset) is referenced twice.
+/// 2. Of a key that is in several levels, the entries of the lower-numbered level are newer.
+#[derive(Debug)]
+pub struct Version {
+    levels: [Arc<Level>; LEVELS],
+}
+
+impl Version {
+    /// No tables.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { levels: array::from_fn(|number| Arc::new(Level::empty(order_of(number)))) }
+    }
+
+    /// This version with the table changes of `family` among `changes` made, in their order; other
+    /// changes are passed over.
+    ///
+    /// # Errors
+    /// Corruption, if a table is removed that is not there, is added twice, or does not fit among
+    /// the others; the manifest is untrusted.
+    pub fn apply<'c>(
+        &self,
+        files: &Arc<OpenFiles>,
+        family: FamilyId,
+        changes: impl IntoIterator<Item = &'c Change>,
+    ) -> Result<Self> {
+        let mut levels: [Option<Vec<Arc<OpenReference>>>; LEVELS] = array::from_fn(|_| None);
+        for change in changes {
+            match change {
+                Change::AddTable { family: of, level, table } if *of == family => {
+                    let tables = self.changed(&mut levels, *level)?;
+                    tables.push(files.reference(table.clone())?);
+                }
+                Change::RemoveTable { family: of, level, file, offset } if *of == family => {
+                    let id = TableId { file: *file, offset: *offset };
+                    let tables = self.changed(&mut levels, *level)?;
+                    let index = tables.iter().position(|table| table.id() == id);
+                    tables.swap_remove(index.ok_or_else(|| not_there(id))?);
+                }
+                _ => {}
+            }
+        }
+        let mut version = Self { levels: self.levels.clone() };
+        for (number, tables) in levels.into_iter().enumerate() {
+            if let Some(tables) = tables {
+                version.levels[number] = Arc::new(Level::new(order_of(number), tables)?);
+            }
+        }
+        version.check_unique()?;
+        Ok(version)
+    }
+
+    fn changed<'l>(
+        &self,
+        levels: &'l mut [Option<Vec<Arc<OpenReference>>>; LEVELS],
+        number: u8,
+    ) -> Result<&'l mut Vec<Arc<OpenReference>>> {
+        let number = usize::from(number);
+        let Some(level) = levels.get_mut(number) else {
+            return Err(Error::corruption("no such level").with_mismatch("0..=6", number));
+        };
+        Ok(level.get_or_insert_with(|| self.levels[number].tables().to_vec()))
+    }
+
+    fn check_unique(&self) -> Result<()> {
+        let mut seen = HashSet::new();
+        match self.tables().find(|(_, table)| !seen.insert(table.id())) {
+            None => Ok(()),
+            Some((level, table)) => Err(Error::corruption(format!(
+                "a table is added twice. level={level}, table={table:?}"
+            ))),
+        }
+    }
+
+    /// Looks whether the invariants hold that can be seen without opening a table.
+    ///
+    /// # Errors
+    /// Corruption, naming what is wrong.
+    pub fn check(&self) -> Result<()> {
+        self.check_unique()?;
+        self.levels.iter().try_for_each(|level| level.check())
+    }
+
+    /// The levels, from 0.
+    #[inline]
+    #[must_use]
+    pub fn levels(&self) -> &[Arc<Level>; LEVELS] {
+        &self.levels
+    }
+
+    /// All tables with their levels' numbers.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
+        let levels = self.levels.iter().enumerate();
+        levels.flat_map(|(number, level)| level.tables().iter().map(move |table| (number, table)))
+    }
+
+    /// What a manifest written now says of this version.
+    pub fn references(&self) -> impl Iterator<Item = (u8, &TableReference)> {
+        // A level's number is below `LEVELS`.
+        self.tables().map(|(level, table)| (level as u8, table.reference()))
+    }
+
+    /// Bytes of each level's tables in their files.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; LEVELS] {
+        array::from_fn(|number| self.levels[number].bytes())
+    }
+
+    /// Whether there is no table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.levels.iter().all(|level| level.is_empty())
+    }
+
+    /// The smallest range that holds every table; `None` without tables.
+    #[must_use]
+    pub fn range(&self) -> Option<KeyRange> {
+        self.tables().map(|(_, table)| table.range().clone()).reduce(|a, b| a.union(&b))
+    }
+}
+
+fn order_of(number: usize) -> Order {
+    if number == 0 { Order::Stack } else { Order::Run }
+}
+
+#[cold]
+fn not_there(id: TableId) -> Error {
+    Error::corruption("a table that is not there is removed")
+        .with_mismatch("a table of the level", format!("{id:?}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,575 @@
+//! An iterator over the user keys that a reader sees, with their values, in both directions.
+//!
+//! It does not pin its sources; it does not remember that it failed once it is positioned anew.
+//!
+//! Forward, a key is shown where it lies: its newest visible version comes first, and key and
+//! value are borrowed from the cursor. Backward, its versions come oldest first, so the newest
+//! visible one is known only when the cursor has gone on to the key before; key and value are
+//! copied. In both directions a stretch of plain entries (one `Put` per key, none newer than the
+//! snapshot, no range tombstone, within the bounds) is shown where it lies, unchecked.
+//!
+//! # Invariants
+//! 1. `KeyPlace::Cursor`: the merge stands on the version that is shown.
+//! 2. `KeyPlace::Buffer`: going on in the direction of the course, the merge stands behind the
+//!    version that is shown: backward on a smaller key, forward perhaps still on the same key.
+//! 3. `plain` more steps along the course lead to plain entries, each of another key.
+
+use crate::{
+    merge::Merge,
+    visible::{
+        bounds::Bounds,
+        coverage::{Cover, Coverage},
+        judge::{Verdict, judge},
+        reader::{Fetch, Reader},
+    },
+};
+use siltdb_base::{
+    cursor::{Cursor, Span, SpanContent},
+    error::Result,
+    id::SequenceNumber,
+    key::{BlobPointer, Entry},
+    slice::Slice,
+    tombstone::Fragments,
+};
+use std::sync::Arc;
+
+/// Entries walked over one by one before a seek is tried in their place.
+const WALKED_MAX: u32 = 64;
+
+/// Entries hidden by one range tombstone that are walked over before its rest is skipped.
+const HIDDEN_MAX: u32 = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Forward,
+    Backward,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyPlace {
+    Nowhere,
+    Cursor,
+    Buffer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValuePlace {
+    /// In the cursor's payload, from this offset on.
+    Cursor(usize),
+    Buffer,
+    Pinned,
+}
+
+/// What a forward search has to pass over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Nothing: the cursor stands where the search begins.
+    Here,
+    /// All further versions of the key in the buffer.
+    NextKey,
+}
+
+/// What the versions of a key looked at so far say, from the oldest on.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Nothing,
+    /// The value is in the buffer.
+    Value,
+    Blob(BlobPointer),
+}
+
+/// The run of entries that one range tombstone hides.
+#[derive(Clone, Copy, Debug, Default)]
+struct HiddenRun {
+    cover: Option<Cover>,
+    length: u32,
+}
+
+/// The user keys a reader sees, with their final values.
+///
+/// It stands nowhere at first, past either end, and after an error; `next` and `prev` then do
+/// nothing.
+#[derive(Debug)]
+pub struct Visible<C> {
+    merge: Merge<C>,
+    coverage: Coverage,
+    reader: Reader,
+    bounds: Bounds,
+    course: Course,
+    key_place: KeyPlace,
+    value_place: ValuePlace,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    pinned: Slice,
+    /// Operands of the key at hand, in the order of the course.
+    operands: Vec<Vec<u8>>,
+    plain: usize,
+    /// Steps until the cursor's span is worth a look.
+    span_wait: usize,
+    hidden: HiddenRun,
+    /// Where a seek goes to.
+    target: Vec<u8>,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
+    /// beside them.
+    #[must_use]
+    pub fn new(
+        merge: Merge<C>,
+        tombstones: Vec<Arc<Fragments>>,
+        reader: Reader,
+        bounds: Bounds,
+    ) -> Self {
+        Self {
+            merge,
+            coverage: Coverage::new(tombstones, reader.snapshot),
+            reader,
+            bounds,
+            course: Course::Forward,
+            key_place: KeyPlace::Nowhere,
+            value_place: ValuePlace::Buffer,
+            key: Vec::new(),
+            value: Vec::new(),
+            pinned: Slice::default(),
+            operands: Vec::new(),
+            plain: 0,
+            span_wait: 0,
+            hidden: HiddenRun::default(),
+            target: Vec::new(),
+        }
+    }
+
+    /// The key; `None` if the iterator stands nowhere.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        match self.key_place {
+            KeyPlace::Cursor => self.merge.entry().map(|entry| entry.key),
+            KeyPlace::Buffer => Some(&self.key),
+            KeyPlace::Nowhere => None,
+        }
+    }
+
+    /// The value; `None` if the iterator stands nowhere.
+    #[inline]
+    #[must_use]
+    pub fn value(&self) -> Option<&[u8]> {
+        match (self.key_place, self.value_place) {
+            (KeyPlace::Nowhere, _) => None,
+            (_, ValuePlace::Cursor(start)) => self.merge.entry().map(|entry| &entry.value[start..]),
+            (_, ValuePlace::Buffer) => Some(&self.value),
+            (_, ValuePlace::Pinned) => Some(&self.pinned),
+        }
+    }
+
+    /// Goes to the first key.
+    ///
+    /// # Errors
+    /// What reading the sources or building the value fails with; the same for all movements.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.set_out(Course::Forward);
+        match &self.bounds.lower {
+            Some(lower) => self.merge.seek(lower, self.reader.snapshot)?,
+            None => self.merge.seek_to_first()?,
+        }
+        self.find_forward(From::Here)
+    }
+
+    /// Goes to the last key.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.set_out(Course::Backward);
+        match &self.bounds.upper {
+            Some(upper) => self.merge.seek_before(upper, SequenceNumber::MAX)?,
+            None => self.merge.seek_to_last()?,
+        }
+        self.find_backward()
+    }
+
+    /// Goes to the first key at or after `key`.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.set_out(Course::Forward);
+        let from = match &self.bounds.lower {
+            Some(lower) if key < lower.as_bytes() => lower,
+            _ => key,
+        };
+        self.merge.seek(from, self.reader.snapshot)?;
+        self.find_forward(From::Here)
+    }
+
+    /// Goes to the last key at or before `key`.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.bounds.is_after(key) {
+            return self.seek_to_last();
+        }
+        self.set_out(Course::Backward);
+        successor(&mut self.target, key);
+        self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
+        self.find_backward()
+    }
+
+    /// Goes to the next key; does nothing if the iterator stands nowhere.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        if self.plain > 0 && self.course == Course::Forward {
+            self.plain -= 1;
+            let moved = self.merge.next();
+            return self.noted(moved);
+        }
+        self.next_checked()
+    }
+
+    /// Goes to the previous key; does nothing if the iterator stands nowhere.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if self.plain > 0 && self.course == Course::Backward {
+            self.plain -= 1;
+            let moved = self.merge.prev();
+            return self.noted(moved);
+        }
+        self.prev_checked()
+    }
+
+    fn next_checked(&mut self) -> Result<()> {
+        let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
+        if place == KeyPlace::Nowhere {
+            return Ok(());
+        }
+        if place == KeyPlace::Cursor
+            && let Some(entry) = self.merge.entry()
+        {
+            copy(&mut self.key, entry.key);
+        }
+        if self.course == Course::Backward {
+            self.set_out(Course::Forward);
+            successor(&mut self.target, &self.key);
+            self.merge.seek(&self.target, SequenceNumber::MAX)?;
+            return self.find_forward(From::Here);
+        }
+        if place == KeyPlace::Cursor {
+            self.merge.next()?;
+        }
+        self.find_forward(From::NextKey)
+    }
+
+    fn prev_checked(&mut self) -> Result<()> {
+        let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
+        if place == KeyPlace::Nowhere {
+            return Ok(());
+        }
+        if self.course == Course::Forward {
+            if place == KeyPlace::Cursor
+                && let Some(entry) = self.merge.entry()
+            {
+                copy(&mut self.key, entry.key);
+            }
+            self.set_out(Course::Backward);
+            self.merge.seek_before(&self.key, SequenceNumber::MAX)?;
+        } else if place == KeyPlace::Cursor {
+            // A plain entry: the only version of its key.
+            self.merge.prev()?;
+        }
+        self.find_backward()
+    }
+
+    fn set_out(&mut self, course: Course) {
+        self.course = course;
+        self.key_place = KeyPlace::Nowhere;
+        self.plain = 0;
+        self.span_wait = 0;
+        self.hidden = HiddenRun::default();
+    }
+
+    /// Stands nowhere if the cursor does.
+    #[inline]
+    fn noted(&mut self, moved: Result<()>) -> Result<()> {
+        if moved.is_err() {
+            self.key_place = KeyPlace::Nowhere;
+        }
+        moved
+    }
+
+    /// Goes on from the cursor's entry to the next visible one.
+    fn find_forward(&mut self, mut from: From) -> Result<()> {
+        // Until something is found; also if an error comes first.
+        self.key_place = KeyPlace::Nowhere;
+        let mut walked = 0;
+        loop {
+            let Some(entry) = self.merge.entry() else { return Ok(()) };
+            if self.bounds.is_after(entry.key) {
+                return Ok(());
+            }
+            let is_passed = from == From::NextKey && entry.key == self.key;
+            if is_passed || entry.sequence > self.reader.snapshot {
+                walked += 1;
+                if walked < WALKED_MAX {
+                    self.merge.next()?;
+                    continue;
+                }
+                walked = 0;
+                let sequence = if is_passed {
+                    successor(&mut self.target, entry.key);
+                    SequenceNumber::MAX
+                } else {
+                    copy(&mut self.target, entry.key);
+                    self.reader.snapshot
+                };
+                self.merge.seek(&self.target, sequence)?;
+                continue;
+            }
+            let cover = self.coverage.find(entry.key);
+            match verdict(&entry, cover, self.reader.now_ms)? {
+                Verdict::Value(value) => {
+                    self.value_place = ValuePlace::Cursor(entry.value.len() - value.len());
+                }
+                Verdict::Blob(pointer) => self.fetch(&pointer)?,
+                Verdict::Operand(_) if self.reader.fetch == Fetch::Values => {
+                    return self.combine_forward(cover);
+                }
+                Verdict::Operand(_) => self.value_place = ValuePlace::Cursor(0),
+                Verdict::Absent => {
+                    copy(&mut self.key, entry.key);
+                    from = From::NextKey;
+                    let sequence = entry.sequence;
+                    if !self.skip_hidden(cover, sequence)? {
+                        self.merge.next()?;
+                    }
+                    continue;
+                }
+            }
+            self.key_place = KeyPlace::Cursor;
+            self.plain = self.plain_ahead();
+            return Ok(());
+        }
+    }
+
+    /// Combines the operand under the cursor with the older versions of its key.
+    fn combine_forward(&mut self, cover: Option<Cover>) -> Result<()> {
+        self.key.clear();
+        self.operands.clear();
+        let resolver = self.reader.resolver();
+        let fetched;
+        let base = loop {
+            let Some(entry) = self.merge.entry() else { break None };
+            if self.operands.is_empty() {
+                copy(&mut self.key, entry.key);
+            } else if entry.key != self.key {
+                break None;
+            }
+            match verdict(&entry, cover, resolver.now_ms)? {
+                Verdict::Value(value) => break Some(value),
+                Verdict::Blob(pointer) => {
+                    fetched = resolver.fetch(&pointer)?;
+                    break Some(fetched.as_bytes());
+                }
+                Verdict::Absent => break None,
+                Verdict::Operand(operand) => self.operands.push(operand.to_vec()),
+            }
+            self.merge.next()?;
+        };
+        self.value = resolver.combine(&self.key, base, &self.operands)?;
+        self.key_place = KeyPlace::Buffer;
+        self.value_place = ValuePlace::Buffer;
+        Ok(())
+    }
+
+    /// Goes back from the cursor's entry, the oldest of its key, to a key with a visible value.
+    fn find_backward(&mut self) -> Result<()> {
+        // Until something is found; also if an error comes first.
+        self.key_place = KeyPlace::Nowhere;
+        loop {
+            let Some(entry) = self.merge.entry() else { return Ok(()) };
+            if self.bounds.is_before(entry.key) {
+                return Ok(());
+            }
+            copy(&mut self.key, entry.key);
+            if let Some(steps) = self.plain_behind() {
+                self.plain = steps;
+                self.key_place = KeyPlace::Cursor;
+                self.value_place = ValuePlace::Cursor(0);
+                return Ok(());
+            }
+            let found = self.gather_backward()?;
+            if self.show(found)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Walks back over the versions of the key in the buffer, and says what they amount to.
+    fn gather_backward(&mut self) -> Result<Found> {
+        let cover = self.coverage.find(&self.key);
+        let mut found = Found::Nothing;
+        self.operands.clear();
+        while let Some(entry) = self.merge.entry() {
+            if entry.key != self.key {
+                break;
+            }
+            if entry.sequence <= self.reader.snapshot {
+                let operand = match verdict(&entry, cover, self.reader.now_ms)? {
+                    Verdict::Operand(operand) => Some(operand.to_vec()),
+                    Verdict::Value(value) => {
+                        copy(&mut self.value, value);
+                        found = Found::Value;
+                        None
+                    }
+                    Verdict::Blob(pointer) => {
+                        found = Found::Blob(pointer);
+                        None
+                    }
+                    Verdict::Absent => {
+                        found = Found::Nothing;
+                        None
+                    }
+                };
+                match operand {
+                    Some(operand) => self.operands.push(operand),
+                    None => self.operands.clear(),
+                }
+                let sequence = entry.sequence;
+                if self.skip_hidden(cover, sequence)? {
+                    continue;
+                }
+            }
+            self.merge.prev()?;
+        }
+        Ok(found)
+    }
+
+    /// Shows the key in the buffer, if it has a value.
+    fn show(&mut self, found: Found) -> Result<bool> {
+        let is_operand = !self.operands.is_empty();
+        self.value_place = ValuePlace::Buffer;
+        match found {
+            Found::Nothing if !is_operand => return Ok(false),
+            Found::Nothing | Found::Value => {}
+            Found::Blob(pointer) => self.fetch(&pointer)?,
+        }
+        if is_operand && self.reader.fetch == Fetch::Values {
+            let base = match found {
+                Found::Nothing => None,
+                Found::Value => Some(self.value.as_slice()),
+                Found::Blob(_) => Some(self.pinned.as_bytes()),
+            };
+            // The resolver takes them newest first.
+            self.operands.reverse();
+            self.value = self.reader.resolver().combine(&self.key, base, &self.operands)?;
+            self.value_place = ValuePlace::Buffer;
+        }
+        self.key_place = KeyPlace::Buffer;
+        Ok(true)
+    }
+
+    /// Reads a separated value, if values are wanted.
+    fn fetch(&mut self, pointer: &BlobPointer) -> Result<()> {
+        self.pinned = match self.reader.fetch {
+            Fetch::Values => self.reader.resolver().fetch(pointer)?,
+            Fetch::KeysOnly => Slice::default(),
+        };
+        self.value_place = ValuePlace::Pinned;
+        Ok(())
+    }
+
+    /// Counts an entry that `cover` hides, and after some skips what else it hides.
+    ///
+    /// Says whether the merge was moved, so that its entry, new or not, is to be looked at (again).
+    fn skip_hidden(&mut self, cover: Option<Cover>, sequence: SequenceNumber) -> Result<bool> {
+        let Some(cover) = cover.filter(|cover| cover.sequence > sequence) else {
+            return Ok(false);
+        };
+        if self.hidden.cover == Some(cover) {
+            self.hidden.length = self.hidden.length.saturating_add(1);
+        } else {
+            self.hidden = HiddenRun { cover: Some(cover), length: 1 };
+        }
+        if self.hidden.length != HIDDEN_MAX {
+            return Ok(false);
+        }
+        let fragment = self.coverage.fragment(cover);
+        let border = match self.course {
+            Course::Forward => &fragment.end,
+            Course::Backward => &fragment.start,
+        };
+        self.merge.skip_hidden(border, cover.sequence)?;
+        Ok(true)
+    }
+
+    /// How many steps forward from a visible entry need no check.
+    #[inline]
+    fn plain_ahead(&mut self) -> usize {
+        if self.span_wait > 0 {
+            self.span_wait -= 1;
+            return 0;
+        }
+        let Some(span) = self.merge.span() else { return 0 };
+        if self.is_plain(&span) && !self.bounds.is_after(span.last_key) {
+            let is_clear = match self.merge.entry() {
+                Some(entry) => self.coverage.is_clear(entry.key, span.last_key),
+                None => false,
+            };
+            if is_clear {
+                return span.after;
+            }
+        }
+        self.span_wait = span.after;
+        0
+    }
+
+    /// If the cursor's entry is plain: how many steps back from it need no check.
+    #[inline]
+    fn plain_behind(&mut self) -> Option<usize> {
+        if self.span_wait > 0 {
+            self.span_wait -= 1;
+            return None;
+        }
+        let span = self.merge.span()?;
+        if self.is_plain(&span)
+            && !self.bounds.is_before(span.first_key)
+            && self.coverage.is_clear(span.first_key, self.merge.entry()?.key)
+        {
+            return Some(span.before);
+        }
+        self.span_wait = span.before;
+        None
+    }
+
+    #[inline]
+    fn is_plain(&self, span: &Span<'_>) -> bool {
+        span.content == SpanContent::Plain && span.sequence_max <= self.reader.snapshot
+    }
+}
+
+/// What an entry that the snapshot sees says.
+#[inline]
+fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, now_ms: u64) -> Result<Verdict<'a>> {
+    let covering = cover.map(|cover| cover.sequence);
+    judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
+}
+
+#[inline]
+fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
+    into.clear();
+    into.extend_from_slice(bytes);
+}
+
+/// Makes `into` the smallest key greater than `key`.
+fn successor(into: &mut Vec<u8>, key: &[u8]) {
+    copy(into, key);
+    into.push(0);
+}

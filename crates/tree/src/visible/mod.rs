@@ -1,0 +1,15 @@
+//! What a reader at a snapshot and a wall time sees of the entries.
+//!
+//! It neither finds the sources nor pins them.
+
+pub mod bounds;
+pub mod coverage;
+pub mod judge;
+pub mod point;
+pub mod reader;
+pub mod iter;
+
+#[cfg(test)]
+pub(crate) mod model;
+#[cfg(test)]
+mod tests;

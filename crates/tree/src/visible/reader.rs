@@ -1,0 +1,58 @@
+//! Who reads: at which point of the order, at which time, and with what means.
+//!
+//! It does not read anything itself.
+
+use crate::{
+    merge_operator::MergeOperator,
+    visible::judge::{BlobSource, Resolver},
+};
+use siltdb_base::id::SequenceNumber;
+use std::{fmt, sync::Arc};
+
+/// Whether the values are wanted too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fetch {
+    /// Keys and values.
+    #[default]
+    Values,
+    /// Keys only: separated values are not read, operands not combined, and values are empty or
+    /// not, as it happens.
+    KeysOnly,
+}
+
+/// The point of view of a reader, and its means to build values.
+#[derive(Clone)]
+pub struct Reader {
+    /// Entries newer than this are not seen.
+    pub snapshot: SequenceNumber,
+    /// The wall time that decides expiry, in ms since 1970.
+    pub now_ms: u64,
+    /// The family's merge operator.
+    pub operator: Option<Arc<dyn MergeOperator>>,
+    /// Where separated values are read.
+    pub blobs: Option<Arc<dyn BlobSource>>,
+    /// What is wanted.
+    pub fetch: Fetch,
+}
+
+impl Reader {
+    /// The reader's means to turn versions into values.
+    #[must_use]
+    pub fn resolver(&self) -> Resolver<'_> {
+        Resolver {
+            now_ms: self.now_ms,
+            operator: self.operator.as_deref(),
+            blobs: self.blobs.as_deref(),
+        }
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("snapshot", &self.snapshot)
+            .field("resolver", &self.resolver())
+            .field("fetch", &self.fetch)
+            .finish()
+    }
+}

@@ -1,0 +1,392 @@
+//! Iterators and point reads against the definition of the operations.
+
+use crate::{
+    merge::{
+        Merge, Source,
+        fixture::{Owned, VecCursor},
+    },
+    visible::{
+        bounds::Bounds,
+        iter::Visible,
+        model::{History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
+        point::{Version, resolve_point},
+        reader::{Fetch, Reader},
+    },
+};
+use proptest::prelude::*;
+use siltdb_base::{
+    error::{ErrorKind, Result},
+    id::SequenceNumber,
+    key::EntryKind,
+    slice::Slice,
+};
+
+fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
+    open_with(histories, block, reader(snapshot), Bounds::default())
+}
+
+fn open_with(
+    histories: &[History],
+    block: usize,
+    reader: Reader,
+    bounds: Bounds,
+) -> Visible<VecCursor> {
+    let tombstones = histories.iter().map(History::fragments).collect();
+    Visible::new(merge(histories, block), tombstones, reader, bounds)
+}
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+fn shown(iter: &Visible<VecCursor>) -> Option<Pair> {
+    assert_eq!(iter.key().is_some(), iter.value().is_some());
+    Some((iter.key()?.to_vec(), iter.value()?.to_vec()))
+}
+
+fn forward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
+    iter.seek_to_first().unwrap();
+    let mut pairs = Vec::new();
+    while let Some(pair) = shown(iter) {
+        pairs.push(pair);
+        iter.next().unwrap();
+    }
+    pairs
+}
+
+fn backward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
+    iter.seek_to_last().unwrap();
+    let mut pairs = Vec::new();
+    while let Some(pair) = shown(iter) {
+        pairs.push(pair);
+        iter.prev().unwrap();
+    }
+    pairs.reverse();
+    pairs
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    First,
+    Last,
+    Seek(u8),
+    SeekForPrev(u8),
+    Next(u8),
+    Prev(u8),
+}
+
+fn a_move() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        2 => (0..=KEYS).prop_map(Move::Seek),
+        2 => (0..=KEYS).prop_map(Move::SeekForPrev),
+        4 => (1_u8..12).prop_map(Move::Next),
+        4 => (1_u8..12).prop_map(Move::Prev),
+    ]
+}
+
+/// Makes one step of `step`; the answer is where that leads among `pairs`.
+fn go(
+    iter: &mut Visible<VecCursor>,
+    pairs: &[Pair],
+    at: Option<usize>,
+    step: &Move,
+) -> Option<usize> {
+    match *step {
+        Move::First => {
+            iter.seek_to_first().unwrap();
+            Some(0)
+        }
+        Move::Last => {
+            iter.seek_to_last().unwrap();
+            pairs.len().checked_sub(1)
+        }
+        Move::Seek(number) => {
+            iter.seek(&key(number)).unwrap();
+            Some(pairs.partition_point(|pair| pair.0 < key(number)))
+        }
+        Move::SeekForPrev(number) => {
+            iter.seek_for_prev(&key(number)).unwrap();
+            pairs.partition_point(|pair| pair.0 <= key(number)).checked_sub(1)
+        }
+        Move::Next(_) => {
+            iter.next().unwrap();
+            at.map(|at| at + 1)
+        }
+        Move::Prev(_) => {
+            iter.prev().unwrap();
+            at.and_then(|at| at.checked_sub(1))
+        }
+    }
+    .filter(|&at| at < pairs.len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn scans_at_every_snapshot_show_what_the_operations_mean(
+        operations in operations(),
+        sources in 1_usize..5,
+        block in 0_usize..5,
+    ) {
+        let histories = History::distribute(&operations, sources);
+        let all = History::union(&histories);
+        for snapshot in 0..=all.sequence_max() + 1 {
+            let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
+            let mut iter = open(&histories, block, snapshot);
+            prop_assert_eq!(&forward(&mut iter), &expected, "forward at {}", snapshot);
+            prop_assert_eq!(&backward(&mut iter), &expected, "backward at {}", snapshot);
+        }
+    }
+
+    #[test]
+    fn moves_in_bounds_lead_where_the_definition_says(
+        operations in operations(),
+        sources in 1_usize..5,
+        block in 0_usize..5,
+        snapshot in 0_u64..80,
+        lower in proptest::option::of(0..=KEYS),
+        upper in proptest::option::of(0..=KEYS),
+        moves in proptest::collection::vec(a_move(), 1..25),
+    ) {
+        let histories = History::distribute(&operations, sources);
+        let bounds = Bounds {
+            lower: lower.map(|number| key(number).into()),
+            upper: upper.map(|number| key(number).into()),
+        };
+        let pairs: Vec<_> = History::union(&histories)
+            .seen_at(snapshot)
+            .into_iter()
+            .filter(|(key, _)| !bounds.is_before(key) && !bounds.is_after(key))
+            .collect();
+        let mut iter = open_with(&histories, block, reader(snapshot), bounds);
+        let mut keys_only = open_with(
+            &histories,
+            block,
+            Reader { operator: None, blobs: None, fetch: Fetch::KeysOnly, ..reader(snapshot) },
+            iter_bounds(lower, upper),
+        );
+        let (mut at, mut key_at) = (None, None);
+        for step in &moves {
+            let times = match step {
+                Move::Next(times) | Move::Prev(times) => *times,
+                _ => 1,
+            };
+            for _ in 0..times {
+                at = go(&mut iter, &pairs, at, step);
+                prop_assert_eq!(shown(&iter), at.map(|at| pairs[at].clone()), "{:?}", step);
+                key_at = go(&mut keys_only, &pairs, key_at, step);
+                prop_assert_eq!(keys_only.key(), key_at.map(|at| pairs[at].0.as_slice()));
+            }
+        }
+    }
+
+    #[test]
+    fn point_reads_agree_with_the_definition_and_ask_no_more_than_needed(
+        operations in operations(),
+        snapshot in 0_u64..80,
+    ) {
+        let histories = History::distribute(&operations, 1);
+        let fragments = histories[0].fragments();
+        let snapshot_number = SequenceNumber(snapshot);
+        let reader = reader(snapshot);
+        for number in 0..KEYS {
+            let key = key(number);
+            let mut versions: Vec<_> =
+                histories[0].entries.iter().filter(|entry| entry.key == key).collect();
+            versions.retain(|entry| entry.sequence <= snapshot_number);
+            versions.sort_by_key(|entry| std::cmp::Reverse(entry.sequence));
+            let covering = fragments.covering(&key, snapshot_number);
+            let mut asked = 0;
+            let found = resolve_point(&key, &reader.resolver(), || {
+                asked += 1;
+                Ok(versions.get(asked - 1).map(|entry| Version {
+                    sequence: entry.sequence,
+                    kind: entry.kind,
+                    value: Slice::copy_from(&entry.value),
+                    covering,
+                }))
+            });
+            let expected = histories[0].get(&key, snapshot);
+            prop_assert_eq!(found.unwrap().map(|value| value.to_vec()), expected);
+            let operands =
+                versions.iter().take_while(|entry| entry.kind == EntryKind::Merge).count();
+            prop_assert!(asked <= operands + 1);
+        }
+    }
+
+    #[test]
+    fn failed_source_fails_the_iterator_and_shows_no_wrong_key(
+        operations in operations(),
+        fails_in in 0_usize..80,
+        block in 0_usize..4,
+    ) {
+        let histories = History::distribute(&operations, 3);
+        let all = History::union(&histories);
+        let snapshot = all.sequence_max();
+        let pairs: Vec<_> = all.seen_at(snapshot).into_iter().collect();
+        let mut broken = VecCursor::new(histories[1].entries.clone(), block);
+        broken.fail_in(fails_in);
+        let sources = histories.iter().enumerate().map(|(index, history)| {
+            let cursor = VecCursor::new(history.entries.clone(), block);
+            let sequence_max = cursor.sequence_max();
+            Source { cursor: if index == 1 { broken.clone() } else { cursor }, sequence_max }
+        });
+        let tombstones = histories.iter().map(History::fragments).collect();
+        let merge = Merge::new(sources.collect());
+        let mut iter = Visible::new(merge, tombstones, reader(snapshot), Bounds::default());
+        let mut walked = 0;
+        let mut result: Result<()> = iter.seek_to_first();
+        while result.is_ok() {
+            let Some(pair) = shown(&iter) else { break };
+            prop_assert_eq!(&pair, &pairs[walked]);
+            walked += 1;
+            result = iter.next();
+        }
+        if result.is_ok() {
+            prop_assert_eq!(walked, pairs.len());
+        } else {
+            prop_assert_eq!(shown(&iter), None);
+            iter.next().unwrap();
+            iter.prev().unwrap();
+            prop_assert_eq!(shown(&iter), None);
+            prop_assert!(iter.seek_to_last().is_err());
+        }
+    }
+}
+
+fn iter_bounds(lower: Option<u8>, upper: Option<u8>) -> Bounds {
+    Bounds {
+        lower: lower.map(|number| key(number).into()),
+        upper: upper.map(|number| key(number).into()),
+    }
+}
+
+#[test]
+fn expired_value_is_gone_and_hides_the_older_one() {
+    let mut history = History::default();
+    let mut sequence = 1;
+    for operation in [
+        Operation::Put(1),
+        Operation::PutExpiring(1, NOW_MS),
+        Operation::Put(2),
+        Operation::PutExpiring(2, NOW_MS + 1),
+        Operation::Put(3),
+        Operation::Blob(3, Some(NOW_MS - 1)),
+    ] {
+        history.apply(&operation, &mut sequence);
+    }
+    let mut iter = open(&[history], 4, sequence);
+    let expected = vec![(key(2), b"v4".to_vec())];
+    assert_eq!(forward(&mut iter), expected);
+    assert_eq!(backward(&mut iter), expected);
+}
+
+#[test]
+fn range_tombstone_is_skipped_not_walked() {
+    let number = |number: u32| [b"key".as_slice(), &number.to_be_bytes()].concat();
+    let entry = |index: u32| Owned::new(&number(index), 1 + u64::from(index), EntryKind::Put, b"");
+    let old = History { entries: (0..10_000).map(entry).collect(), tombstones: Vec::new() };
+    let tombstones = vec![siltdb_base::tombstone::RangeTombstone {
+        start: number(10).into(),
+        end: number(9_990).into(),
+        sequence: SequenceNumber(20_000),
+    }];
+    let new = Owned::new(&number(5_000), 20_001, EntryKind::Put, b"new");
+    let new = History { entries: vec![new], tombstones };
+    let histories = [new, old];
+    let sources = histories.iter().map(|history| {
+        let mut cursor = VecCursor::new(history.entries.clone(), 0);
+        // 20 visible steps per direction, few more in the range, and the seeks.
+        cursor.fail_in(100);
+        Source { sequence_max: cursor.sequence_max(), cursor }
+    });
+    let tombstones = histories.iter().map(History::fragments).collect();
+    let merge = Merge::new(sources.collect());
+    let mut iter = Visible::new(merge, tombstones, reader(30_000), Bounds::default());
+    assert_eq!(forward(&mut iter).len(), 21);
+    assert_eq!(backward(&mut iter).len(), 21);
+}
+
+#[test]
+fn many_versions_of_one_key_are_skipped_by_a_seek() {
+    let entries = (1..=1_000).map(|sequence| Owned::new(b"a", sequence, EntryKind::Put, b"x"));
+    let mut entries: Vec<_> = entries.collect();
+    entries.push(Owned::new(b"b", 1_001, EntryKind::Put, b"y"));
+    for snapshot in [5, 500, 1_001] {
+        let mut cursor = VecCursor::new(entries.clone(), 0);
+        cursor.fail_in(200);
+        let merge = Merge::new(vec![Source { cursor, sequence_max: SequenceNumber::MAX }]);
+        let mut iter = Visible::new(merge, Vec::new(), reader(snapshot), Bounds::default());
+        let expected = if snapshot > 1_000 { 2 } else { 1 };
+        assert_eq!(forward(&mut iter).len(), expected);
+    }
+}
+
+#[test]
+fn missing_means_are_reported_as_unsupported() {
+    for (operation, without) in [
+        (Operation::Merge(1), Reader { operator: None, ..reader(9) }),
+        (Operation::Blob(1, None), Reader { blobs: None, ..reader(9) }),
+    ] {
+        let mut history = History::default();
+        history.apply(&operation, &mut 1);
+        let histories = [history];
+        let mut iter = open_with(&histories, 2, without.clone(), Bounds::default());
+        for error in [iter.seek_to_first().unwrap_err(), iter.seek_to_last().unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert_eq!(iter.key(), None);
+        }
+        let entry = &histories[0].entries[0];
+        let found = resolve_point(&entry.key, &without.resolver(), once(entry));
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(forward(&mut open(&histories, 2, 9)).len(), 1);
+    }
+}
+
+fn once(entry: &Owned) -> impl FnMut() -> Result<Option<Version>> {
+    let mut version = Some(Version {
+        sequence: entry.sequence,
+        kind: entry.kind,
+        value: Slice::copy_from(&entry.value),
+        covering: None,
+    });
+    move || Ok(version.take())
+}
+
+#[test]
+fn damaged_payload_is_corruption() {
+    for (kind, payload) in [
+        (EntryKind::PutExpiring, &b"short"[..]),
+        (EntryKind::BlobPointer, b"\xff"),
+        (EntryKind::RangeDelete, b"z"),
+    ] {
+        let entry = Owned::new(b"a", 1, kind, payload);
+        let found = resolve_point(b"a", &reader(9).resolver(), once(&entry));
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Corruption);
+        let history = History { entries: vec![entry], tombstones: Vec::new() };
+        let mut iter = open(&[history], 1, 9);
+        assert_eq!(iter.seek_to_first().unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(iter.seek_for_prev(b"b").unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}
+
+#[test]
+fn operator_error_reaches_the_reader() {
+    let entry = Owned::new(b"a", 1, EntryKind::Merge, b"!");
+    let history = History { entries: vec![entry], tombstones: Vec::new() };
+    let mut iter = open(&[history], 1, 9);
+    assert!(iter.seek_to_first().is_err());
+    assert!(iter.seek_to_last().is_err());
+}
+
+#[test]
+fn prefix_bounds_hold_all_keys_of_the_prefix_and_no_others() {
+    for prefix in [&b""[..], b"a", b"a\xff", b"\xff\xff", b"ab"] {
+        let bounds = Bounds::prefix(prefix);
+        for key in [&b""[..], b"a", b"a\xff", b"a\xff\xff", b"ab", b"abc", b"b", b"\xff\xff\xff"] {
+            let is_inside = !bounds.is_before(key) && !bounds.is_after(key);
+            assert_eq!(is_inside, key.starts_with(prefix), "{prefix:?} {key:?}");
+        }
+    }
+}
