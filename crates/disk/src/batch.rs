@@ -9,8 +9,8 @@
 //! | kind u8 | family varint | key length varint | payload length varint | key | payload |
 //! ```
 //!
-//! `Delete` and `SingleDelete` have no payload and no payload length. `RangeDelete` has the first key
-//! that is not deleted as its payload. The other payloads are those of [`EntryKind`].
+//! `Delete` and `SingleDelete` have no payload and no payload length. `RangeDelete` has the first
+//! key that is not deleted as its payload. The other payloads are those of [`EntryKind`].
 
 use siltdb_base::{
     codec::{Reader, write_varint},
@@ -45,7 +45,7 @@ impl OperationHead {
     /// The bytes of a batch of one operation are these, the key and the payload.
     ///
     /// # Errors
-    /// `InvalidArgument`, if the key or the payload is longer than allowed; `out` is then untouched.
+    /// `InvalidArgument`, if the key or the payload is longer than allowed; `out` is untouched.
     #[inline]
     pub fn encode(&self, out: &mut [u8; HEAD_BYTES_MAX]) -> Result<usize> {
         self.check()?;

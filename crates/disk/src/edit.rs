@@ -350,8 +350,8 @@ impl Edit {
     /// Reads an encoding that fills all of `bytes`; allocates in proportion to them.
     ///
     /// # Errors
-    /// `Unsupported`, if a change, the format version or a feature is not known; `Corruption`, if the
-    /// bytes are no edit.
+    /// `Unsupported`, if a change, the format version or a feature is not known; `Corruption`, if
+    /// the bytes are no edit.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let mut changes = Vec::new();

@@ -26,8 +26,12 @@ pub struct CheckProgress {
 pub struct CheckReport {
     /// Tables verified.
     pub tables: u64,
+    /// Their blocks.
+    pub blocks: u64,
     /// Entries in them, tombstones and old versions included.
     pub entries: u64,
+    /// Records of the log that were replayed when the database was opened.
+    pub log_records: u64,
     /// Bytes of tables verified.
     pub bytes: u64,
     /// Everything that is wrong; empty if nothing is.
@@ -50,7 +54,8 @@ pub fn check(
     database: &Database,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
-    let mut report = CheckReport::default();
+    let mut report =
+        CheckReport { log_records: database.log_records, ..CheckReport::default() };
     let families = database.families.load();
     let views: Vec<_> = families.iter().map(|family| family.tree.view()).collect();
     let tables: Vec<_> = views.iter().flat_map(|view| view.version.tables()).collect();
@@ -66,11 +71,13 @@ pub fn check(
             open.verify(&mut |bytes| {
                 progress.bytes_done += bytes;
                 on_progress(progress);
-            })
+            })?;
+            Ok(open.block_count())
         });
         match verified {
-            Ok(()) => {
+            Ok(blocks) => {
                 report.tables += 1;
+                report.blocks += blocks as u64;
                 report.entries += table.summary().entries;
                 report.bytes += table.bytes();
             }

@@ -101,6 +101,8 @@ pub struct Database {
     pub room: Signal,
     /// How to wait.
     pub waiting: Waiting,
+    /// Records of the log that were replayed at open.
+    pub log_records: u64,
     /// What was counted.
     pub counters: Counters,
     /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
@@ -246,6 +248,8 @@ pub struct Parts {
     pub numbers: Numbers,
     /// How to wait.
     pub waiting: Waiting,
+    /// Records of the log that were replayed.
+    pub log_records: u64,
 }
 
 impl Database {
@@ -277,6 +281,7 @@ impl Database {
             log_work: Signal::default(),
             room: Signal::default(),
             waiting: parts.waiting,
+            log_records: parts.log_records,
             counters: Counters::default(),
             pressure: AtomicU64::new(0),
             owed_ns: AtomicU64::new(0),

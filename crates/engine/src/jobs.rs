@@ -179,7 +179,10 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     database.health.check_log()?;
     let shared = lock(&database.jobs).shared.iter().find(|shared| shared.has_part()).cloned();
     if let Some(shared) = shared {
-        with_context(database, |context| Ok(shared.run_parts(context)))?;
+        with_context(database, |context| {
+            shared.run_parts(context);
+            Ok(())
+        })?;
         return Ok(true);
     }
     let retained = database.snapshots.retained(|| database.publisher.published());

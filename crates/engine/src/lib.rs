@@ -26,4 +26,5 @@ pub mod workers;
 pub mod read;
 pub mod stats;
 pub mod check;
+pub mod inspect;
 pub mod engine;

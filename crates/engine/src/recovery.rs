@@ -179,7 +179,7 @@ fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDa
     let slots = known.note_files(fs, dir)?;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
     let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;
-    let Replayed { frozen, last } = replay.finish(&recovered, &slots);
+    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots);
     let last = last.max(known.log.last_sequence);
     let start = log_start(&recovered, &slots);
     let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
@@ -207,6 +207,7 @@ fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDa
         arenas,
         budget,
         waiting,
+        log_records: records,
     });
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();

@@ -29,6 +29,7 @@ pub struct Replay<'a> {
     memtables: HashMap<FamilyId, Option<Arc<Memtable>>>,
     generations: Vec<ReplayedGeneration>,
     last: SequenceNumber,
+    records: u64,
 }
 
 struct ReplayedGeneration {
@@ -44,6 +45,8 @@ pub struct Replayed {
     pub frozen: Vec<Frozen>,
     /// The last sequence number replayed.
     pub last: SequenceNumber,
+    /// How many records were replayed.
+    pub records: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -64,6 +67,7 @@ impl<'a> Replay<'a> {
             memtables: HashMap::new(),
             generations: Vec::new(),
             last: SequenceNumber::ZERO,
+            records: 0,
         }
     }
 
@@ -79,6 +83,7 @@ impl<'a> Replay<'a> {
         } else if header.kind != RecordKind::Skip {
             return Err(Error::corruption("the log has a record that belongs into a manifest"));
         }
+        self.records += 1;
         self.last = SequenceNumber(header.next_sequence().0 - 1);
         let current = self.generations.last_mut().expect("a segment was entered above");
         current.bytes += record.payload.len() as u64 + 40 * u64::from(header.count);
@@ -183,6 +188,8 @@ impl<'a> Replay<'a> {
             let number = Generation(first.id.0);
             frozen.push(Frozen { number, segments: empty, last: self.last, bytes: 0 });
         }
-        Replayed { frozen, last: self.last }
+        let next = recovered.next_sequence.unwrap_or_default();
+        let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));
+        Replayed { frozen, last, records: self.records }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is on any hot path: counters lie where they are counted.
 
-use crate::database::Database;
+use crate::{database::Database, family::Family};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use std::{
     fmt,
@@ -84,21 +84,36 @@ pub fn stats(database: &Database) -> Stats {
         ..Stats::default()
     };
     for family in database.families.load().iter() {
-        stats.families += 1;
-        let view = family.tree.view();
-        for memory in view.memory.tables() {
-            stats.memtable_entries += memory.memtable.entries();
-        }
-        for (level, table) in view.version.tables() {
-            stats.tables[level] += 1;
-            stats.table_bytes[level] += table.bytes();
-            stats.table_entries += table.summary().entries;
-        }
+        stats.add_family(family);
     }
     stats
 }
 
+/// Looks at one family: its entries and tables; what the database has as a whole stays 0.
+#[must_use]
+pub fn family_stats(family: &Family) -> Stats {
+    let mut stats = Stats::default();
+    stats.add_family(family);
+    let view = family.tree.view();
+    let memtables = view.memory.tables().iter();
+    stats.memtable_bytes = memtables.map(|memory| memory.memtable.bytes() as u64).sum();
+    stats
+}
+
 impl Stats {
+    fn add_family(&mut self, family: &Family) {
+        self.families += 1;
+        let view = family.tree.view();
+        for memory in view.memory.tables() {
+            self.memtable_entries += memory.memtable.entries();
+        }
+        for (level, table) in view.version.tables() {
+            self.tables[level] += 1;
+            self.table_bytes[level] += table.bytes();
+            self.table_entries += table.summary().entries;
+        }
+    }
+
     /// Every number with its name, those of levels one by one, for tables and JSON.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, u64)> {

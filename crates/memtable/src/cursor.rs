@@ -12,19 +12,21 @@
 use crate::{
     entry::{EntryHeader, EntryRef, Probe},
     node::{FANOUT, Keys, Node},
-    tree::{Place, Seen, Tree},
+    tree::{Place, Purpose, Seen, Tree},
 };
 use siltdb_base::{
     cursor::{Cursor, Span, SpanContent},
     error::Result,
-    hint::prefetch_address,
+    hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
     key::Entry,
 };
 use std::{fmt, ptr::NonNull, sync::Arc};
 
 /// Entries that are loaded ahead of the cursor.
-const AHEAD: usize = 8;
+const AHEAD: usize = 12;
+/// Bytes of each that are loaded.
+const ENTRY_BYTES_AHEAD: usize = 3 * CACHE_LINE_BYTES;
 
 /// A position in a memtable; keeps the memtable alive.
 ///
@@ -140,7 +142,7 @@ impl MemtableCursor {
     fn find(&mut self, probe: Probe<'_>) -> Option<usize> {
         let tree = Arc::clone(&self.tree);
         loop {
-            let Some(Place { leaf, shape, index }) = tree.find(probe) else {
+            let Some(Place { leaf, shape, index }) = tree.find(probe, Purpose::Read) else {
                 self.leave();
                 return None;
             };
@@ -152,17 +154,38 @@ impl MemtableCursor {
 
     /// Loads the entries that come next.
     fn prefetch_from(&self, index: usize) {
-        for entry in self.entries[..self.count].iter().skip(index).take(AHEAD) {
-            prefetch_address(entry.as_ptr().cast());
+        (index..index + AHEAD).for_each(|ahead| self.prefetch_after(ahead));
+    }
+
+    /// Loads the entry at `index`, which may be in the next leaf; that leaf is not looked at again
+    /// before the cursor gets there, so a change meanwhile costs no more than a useless hint.
+    #[inline]
+    fn prefetch_after(&self, index: usize) {
+        if index < self.count {
+            prefetch_entry(self.entries[index]);
+        } else if let Some(next) = self.next {
+            // SAFETY: by (1).
+            let next: Node<'_> = unsafe { Node::from_ptr(next) };
+            if let Some(entry) = next.get().entry(index - self.count) {
+                prefetch_entry(entry.as_ptr());
+            }
         }
     }
 
     /// Loads the entries that came before.
     fn prefetch_back(&self) {
-        for entry in self.entries[..self.count].iter().rev().take(AHEAD) {
-            prefetch_address(entry.as_ptr().cast());
-        }
+        self.entries[..self.count]
+            .iter()
+            .rev()
+            .take(AHEAD)
+            .for_each(|entry| prefetch_entry(*entry));
     }
+}
+
+/// Loads the part of an entry that is most often looked at.
+#[inline]
+fn prefetch_entry(entry: NonNull<EntryHeader>) {
+    prefetch_bytes(entry.as_ptr().cast(), ENTRY_BYTES_AHEAD);
 }
 
 impl Cursor for MemtableCursor {
@@ -217,9 +240,7 @@ impl Cursor for MemtableCursor {
     fn next(&mut self) -> Result<()> {
         if self.index + 1 < self.count {
             self.index += 1;
-            if let Some(ahead) = self.entries[..self.count].get(self.index + AHEAD - 1) {
-                prefetch_address(ahead.as_ptr().cast());
-            }
+            self.prefetch_after(self.index + AHEAD - 1);
         } else if self.count > 0 {
             self.enter_next();
         }
@@ -231,7 +252,7 @@ impl Cursor for MemtableCursor {
         if self.index > 0 {
             self.index -= 1;
             if let Some(ahead) = self.index.checked_sub(AHEAD - 1) {
-                prefetch_address(self.entries[ahead].as_ptr().cast());
+                prefetch_entry(self.entries[ahead]);
             }
         } else if self.count > 0 {
             self.enter_previous();

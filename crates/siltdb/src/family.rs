@@ -4,7 +4,10 @@
 
 use crate::read::{Read, Source};
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind};
-use siltdb_engine::commit::Payload;
+use siltdb_engine::{
+    commit::Payload,
+    stats::{Stats, family_stats},
+};
 
 /// A handle on a family.
 ///
@@ -65,6 +68,12 @@ impl Family {
             return Ok(());
         }
         self.apply(EntryKind::RangeDelete, start, end)
+    }
+
+    /// What the family holds, counted now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        family_stats(&self.source.family)
     }
 
     #[inline]

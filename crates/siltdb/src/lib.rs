@@ -25,6 +25,7 @@ pub mod batch;
 pub mod snapshot;
 pub mod options;
 pub mod db;
+pub mod inspect;
 
 pub use batch::{WriteBatch, WriteOptions};
 pub use db::{Db, check};

@@ -186,8 +186,8 @@ impl Subjob {
     /// Merges the inputs between the borders into new tables, synced and verified.
     ///
     /// # Errors
-    /// What reading or writing tables fails with; `Closed`, if the job was cancelled. No file is left
-    /// then, and dropping what other parts returned removes theirs.
+    /// What reading or writing tables fails with; `Closed`, if the job was cancelled. No file is
+    /// left then, and dropping what other parts returned removes theirs.
     pub fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
         let mut merge = compaction.merge()?;

@@ -103,6 +103,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// Bytes that do not compress.
+    pub fn bytes(&mut self, count: u64) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound

@@ -51,15 +51,16 @@ impl FlushInput {
     }
 }
 
-/// Writes what somebody can still see of `inputs`, memtables of one generation, into tables of level
+/// Writes what somebody can still see of `inputs`, memtables of one generation, into tables of
+/// level
 /// 0. A family of which nothing is left gets no table.
 ///
 /// `stripes` must have been taken after everything in the memtables was published. On return the
 /// tables are synced, with their directory entries, read back and verified.
 ///
 /// # Errors
-/// What writing or reading the files fails with; `Closed`, if the job was cancelled. No file is left
-/// then.
+/// What writing or reading the files fails with; `Closed`, if the job was cancelled. No file is
+/// left then.
 pub fn flush(
     inputs: &[FlushInput],
     stripes: &Stripes,

@@ -188,8 +188,8 @@ impl NewTables {
 /// What a job hands back. Hold it until the changes are installed: until then only it keeps the new
 /// files from being taken for orphans.
 ///
-/// The tables are complete, synced, read back and verified, and so are their names in the directory. If
-/// the changes are not installed after all, the files are for the purge.
+/// The tables are complete, synced, read back and verified, and so are their names in the
+/// directory. If the changes are not installed after all, the files are for the purge.
 #[derive(Debug)]
 #[must_use]
 pub struct JobOutput {
@@ -210,3 +210,6 @@ impl JobOutput {
         self.open.append(&mut other.open);
     }
 }
+
+#[cfg(test)]
+mod tests;

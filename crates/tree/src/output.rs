@@ -4,8 +4,8 @@
 //!
 //! # Invariants of what is written
 //! 1. All versions of a user key are in one table.
-//! 2. The tables are in key order, and no two ranges overlap, range tombstones included: a tombstone
-//!    that reaches over a border is cut there, and each table gets its part.
+//! 2. The tables are in key order, and no two ranges overlap, range tombstones included: a
+//!    tombstone that reaches over a border is cut there, and each table gets its part.
 
 use crate::{
     job::{JobContext, NewFile, NewTable, NewTables},
@@ -63,8 +63,8 @@ pub struct Borders {
     pub upper: Option<Slice>,
 }
 
-/// The entries to be written, with one read ahead: whether it opens another table is known only when
-/// it is seen.
+/// The entries to be written, with one read ahead: whether it opens another table is known only
+/// when it is seen.
 pub struct Stream<'s, C, D> {
     retain: &'s mut Retain<C, D>,
     /// Range tombstones to be written, those that end before the lower border left out.

@@ -38,8 +38,8 @@ impl Targets {
     /// The targets for levels of these sizes, in bytes.
     ///
     /// The base moves up when the level below it asks for more than four tenths of a full ratio of
-    /// [`TreeOptions::base_level_bytes`], and down when for less than two: a size that wavers around a
-    /// border does not make data wander up and down.
+    /// [`TreeOptions::base_level_bytes`], and down when for less than two: a size that wavers
+    /// around a border does not make data wander up and down.
     #[must_use]
     pub fn new(sizes: &[u64; LEVELS], options: &TreeOptions) -> Self {
         let ratio = u64::from(options.level_size_ratio.max(2));

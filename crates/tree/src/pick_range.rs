@@ -16,8 +16,8 @@ use siltdb_disk::summary::KeyRange;
 pub struct Request {
     /// The keys; `None` for all.
     pub range: Option<KeyRange>,
-    /// Tables that lie at the bottom already are rewritten too, if their file is older than this: the
-    /// next file number when the request came. So each is rewritten once. 0: they stay.
+    /// Tables that lie at the bottom already are rewritten too, if their file is older than this:
+    /// the next file number when the request came. So each is rewritten once. 0: they stay.
     pub rewrite_before: FileNumber,
 }
 

@@ -50,8 +50,8 @@ pub struct Input {
 ///
 /// # Invariants
 /// 1. There is an input, and no input is empty; their levels ascend and do not exceed the output's.
-/// 2. No table that is left behind has an entry of a key of the plan between the first input's level
-///    and the output level, nor, if the output is below level 0, an older one in level 0.
+/// 2. No table that is left behind has an entry of a key of the plan between the first input's
+///    level and the output level, nor, if the output is below level 0, an older one in level 0.
 /// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -136,7 +136,8 @@ struct Claim {
 }
 
 impl Busy {
-    /// Whether `plan` takes a table of a running plan, or writes to the same keys of the same level.
+    /// Whether `plan` takes a table of a running plan, or writes to the same keys of the same
+    /// level.
     #[must_use]
     pub fn conflicts(&self, plan: &Plan) -> bool {
         plan.tables().any(|table| self.holds(table.id()))
@@ -209,8 +210,8 @@ pub struct PlanLimits {
     pub under_bytes_max: u64,
 }
 
-/// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two levels
-/// that must come along; `None` if that conflicts with a running plan.
+/// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two
+/// levels that must come along; `None` if that conflicts with a running plan.
 ///
 /// # Panics
 /// If `from` is not above `to`, or there are no seeds.

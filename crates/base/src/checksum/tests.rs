@@ -19,5 +19,6 @@ fn a_checksum_over_parts_is_that_of_the_whole() {
             assert_eq!(crc32c_append(crc32c(left), right), crc32c(whole), "{length} at {cut}");
         }
         assert_eq!(crc32c_append(0, whole), crc32c(whole));
+        assert_eq!(crc32c_append_long(0, whole), crc32c(whole));
     }
 }

@@ -24,8 +24,8 @@
 //!    values from composing, in a payload, something that passes for a record.
 //! 2. `synced` names an offset in a segment whose header is synced: after a rotation it stays in
 //!    the old segment until bytes of the new one are durable; it is never an offset 0.
-//! 3. After a recovery, and before the first new record counts as durable: the segments replayed are
-//!    synced, and a cut, if there was one, is durable in the manifest as a [`recover::KnownCut`].
+//! 3. After a recovery, and before anything new is acknowledged: the segments replayed are synced,
+//!    and a cut, if there was one, is durable in the manifest as a [`recover::KnownCut`].
 //!
 //! # Seeded faults
 //! Under `cfg(seeded_fault = "replay_without_segment_id")` a record need not name its segment, nor

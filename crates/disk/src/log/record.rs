@@ -3,23 +3,23 @@
 //! It does not read or write files.
 //!
 //! ```text
-//!  0 | header checksum u32 le: CRC-32C of the 44 bytes that follow      |
-//!  4 | payload checksum u32 le: CRC-32C of the payload                  |
-//!  8 | segment u64 le                                                   |
-//! 16 | offset / 8 u32 le: where in the segment this header begins       |
-//! 20 | payload length u32 le                                            |
-//! 24 | kind u8                                                          |
-//! 25 | first sequence number u56 le                                     |
+//!  0 | segment u64 le                                                   |
+//!  8 | kind u8                                                          |
+//!  9 | first sequence number u56 le                                     |
+//! 16 | synced segment u64 le                                            |
+//! 24 | offset / 8 u32 le: where in the segment this header begins       |
+//! 28 | payload length u32 le                                            |
 //! 32 | count u32 le: sequence numbers the record takes                  |
 //! 36 | synced offset / 8 u32 le                                         |
-//! 40 | synced segment u64 le                                            |
+//! 40 | payload checksum u32 le: CRC-32C of the payload                  |
+//! 44 | header checksum u32 le: CRC-32C of the 44 bytes before           |
 //! 48 | payload, then zeros up to a multiple of 8                        |
 //! ```
 //!
 //! Zeros are no header: their checksum is not zero, and neither is a kind.
 
 use siltdb_base::{
-    checksum::crc32c,
+    checksum::crc32c_append,
     error::{Error, ErrorKind, Result},
     id::{SegmentId, SequenceNumber},
 };
@@ -27,6 +27,12 @@ use std::fmt;
 
 /// Length of a record's header, in bytes.
 pub const RECORD_HEADER_BYTES: usize = 48;
+
+/// Where in a header its offset in the segment stands.
+pub(super) const OFFSET_AT: usize = 24;
+
+/// Where in a header the checksum of what precedes it stands.
+const CHECKSUM_AT: usize = 44;
 
 /// Records and synced positions lie at multiples of this, in bytes.
 pub const RECORD_ALIGNMENT: u64 = 8;
@@ -134,18 +140,21 @@ impl PlacedHeader {
     pub fn encode(&self) -> Result<[u8; RECORD_HEADER_BYTES]> {
         let Self { at, header, .. } = self;
         debug_assert!(is_plausible(self), "a record that would not be read back: {self:?}");
-        let kind_and_sequence = header.first_sequence.0 << 8 | header.kind as u64;
+        // Whole words, so that the checksum reads what was written without waiting for its pieces.
+        let words = [
+            at.segment.0,
+            header.first_sequence.0 << 8 | header.kind as u64,
+            header.synced.segment.0,
+            two(encode_offset(at.offset)?, self.payload_bytes),
+            two(header.count, encode_offset(header.synced.offset)?),
+        ];
         let mut out = [0; RECORD_HEADER_BYTES];
-        out[4..8].copy_from_slice(&self.payload_checksum.to_le_bytes());
-        out[8..16].copy_from_slice(&at.segment.0.to_le_bytes());
-        out[16..20].copy_from_slice(&encode_offset(at.offset)?.to_le_bytes());
-        out[20..24].copy_from_slice(&self.payload_bytes.to_le_bytes());
-        out[24..32].copy_from_slice(&kind_and_sequence.to_le_bytes());
-        out[32..36].copy_from_slice(&header.count.to_le_bytes());
-        out[36..40].copy_from_slice(&encode_offset(header.synced.offset)?.to_le_bytes());
-        out[40..48].copy_from_slice(&header.synced.segment.0.to_le_bytes());
-        let checksum = crc32c(&out[4..]);
-        out[..4].copy_from_slice(&checksum.to_le_bytes());
+        for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        out[40..44].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let checksum = crc32c_append(0, &out[..CHECKSUM_AT]);
+        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         Ok(out)
     }
 
@@ -156,23 +165,25 @@ impl PlacedHeader {
     /// `Unsupported`, if they are one of a kind this build does not know.
     #[inline]
     pub fn decode(bytes: &[u8; RECORD_HEADER_BYTES], offset: u64) -> Result<Option<Self>> {
-        if decode_offset(field(bytes, 16)) != offset || crc32c(&bytes[4..]) != field(bytes, 0) {
+        if decode_offset(field(bytes, OFFSET_AT)) != offset
+            || crc32c_append(0, &bytes[..CHECKSUM_AT]) != field(bytes, CHECKSUM_AT)
+        {
             return Ok(None);
         }
-        let kind_and_sequence = wide_field(bytes, 24);
+        let kind_and_sequence = wide_field(bytes, 8);
         let placed = Self {
-            at: LogPosition { segment: SegmentId(wide_field(bytes, 8)), offset },
+            at: LogPosition { segment: SegmentId(wide_field(bytes, 0)), offset },
             header: RecordHeader {
                 first_sequence: SequenceNumber(kind_and_sequence >> 8),
                 count: field(bytes, 32),
                 kind: RecordKind::from_u8(kind_and_sequence as u8)?,
                 synced: LogPosition {
-                    segment: SegmentId(wide_field(bytes, 40)),
+                    segment: SegmentId(wide_field(bytes, 16)),
                     offset: decode_offset(field(bytes, 36)),
                 },
             },
-            payload_bytes: field(bytes, 20),
-            payload_checksum: field(bytes, 4),
+            payload_bytes: field(bytes, 28),
+            payload_checksum: field(bytes, 40),
         };
         Ok(is_plausible(&placed).then_some(placed))
     }
@@ -199,6 +210,11 @@ fn is_plausible(placed: &PlacedHeader) -> bool {
         && header.synced <= placed.at
         && (header.synced == LogPosition::ZERO || header.synced.offset > 0)
         && header.next_sequence() <= SequenceNumber::MAX.next()
+}
+
+#[inline]
+fn two(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// An offset in units of [`RECORD_ALIGNMENT`].

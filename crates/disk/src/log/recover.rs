@@ -1,7 +1,7 @@
 //! Reads a whole log after whatever happened to it: its records in order, and where it ends.
 //!
-//! It changes no file. Which segments are still needed, and where earlier recoveries cut, it is told
-//! by the manifest through [`RecoveryOptions`].
+//! It changes no file. Which segments are still needed, and where earlier recoveries cut, it is
+//! told by the manifest through [`RecoveryOptions`].
 //!
 //! 1. Each file says which segment it holds. Segments before the first one needed, and those that
 //!    an earlier recovery cut off, are passed over.
@@ -79,8 +79,8 @@ pub struct RecoveryOptions {
 pub struct Recovered {
     /// The segments whose records were delivered, in order.
     pub segments: Vec<RecoveredSegment>,
-    /// Where the log ends: the `previous` of the next segment. At offset 0 if even the header of the
-    /// first segment is lost: the next segment is then the first one needed.
+    /// Where the log ends: the `previous` of the next segment. At offset 0 if even the header of
+    /// the first segment is lost: the next segment is then the first one needed.
     pub end: LogPosition,
     /// The sequence number with which the next segment begins; `None` if there was no segment.
     pub next_sequence: Option<SequenceNumber>,

@@ -3,7 +3,9 @@
 //! What it finds is evidence of what was once durable, never a record to replay.
 
 use super::{
-    record::{PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, field},
+    record::{
+        OFFSET_AT, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, field,
+    },
     window::Window,
 };
 use siltdb_base::{error::Result, fs::File};
@@ -51,7 +53,7 @@ fn candidate(bytes: &[u8], offset: u64) -> usize {
     let mut index = 0;
     while let Some(header) = bytes.get(index..).and_then(<[u8]>::first_chunk) {
         let header: &[u8; RECORD_HEADER_BYTES] = header;
-        if u64::from(field(header, 16)) == (offset + index as u64) / RECORD_ALIGNMENT {
+        if u64::from(field(header, OFFSET_AT)) == (offset + index as u64) / RECORD_ALIGNMENT {
             break;
         }
         index += RECORD_ALIGNMENT as usize;

@@ -3,4 +3,5 @@
 mod codec;
 mod crash;
 mod damage;
+mod manifest;
 mod model;

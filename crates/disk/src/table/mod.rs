@@ -25,7 +25,9 @@ mod verify;
 
 pub use cursor::TableCursor;
 pub use facts::Contents;
+pub use footer::{FOOTER_BYTES, Footer};
 pub use index::BlockInfo;
+pub use properties::Properties;
 pub use reader::{Found, Table};
 pub use sealed::SealedBlock;
 pub use writer::TableWriter;

@@ -10,6 +10,7 @@ use std::{
 /// Alignment of every chunk, and the largest a piece of one can ask for.
 pub const ALIGN_MAX: usize = 64;
 /// Chunks of this size and more are mapped, aligned to it, on huge pages if the system has them.
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Chunks are multiples of this.
 const PAGE_BYTES: usize = 4 << 10;

@@ -21,12 +21,11 @@ pub use chunk::Pages;
 pub use pool::{ArenaOptions, ArenaPool};
 
 use chunk::{ALIGN_MAX, Chunk};
-use siltdb_base::sync::lock;
 use std::{
     fmt,
     ptr::NonNull,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -91,7 +90,7 @@ impl Arena {
     /// If the machine has no memory left, the process is aborted.
     pub fn carve(&self, bytes: usize, align: usize) -> NonNull<u8> {
         debug_assert!(align.is_power_of_two() && align <= ALIGN_MAX);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(piece) = state.carve_from_free(bytes, align) {
             return piece;
         }
@@ -134,7 +133,7 @@ impl State {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.pool.give(&mut state.chunks);
     }
 }

@@ -3,13 +3,10 @@
 //! It keeps a bounded amount of idle memory, and does not clear it.
 
 use super::chunk::{Chunk, Pages};
-use siltdb_base::{
-    budget::{Budget, Part},
-    sync::lock,
-};
+use siltdb_base::budget::{Budget, Part};
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Smaller chunks are cheap to get from the allocator and are not kept.
@@ -92,21 +89,25 @@ impl ArenaPool {
     /// Bytes of chunks that wait for their next use.
     #[must_use]
     pub fn idle_bytes(&self) -> usize {
-        lock(&self.idle).bytes
+        self.idle().bytes
     }
 
     /// Gives all idle chunks back to the system.
     pub fn trim(&self) {
-        let idle = std::mem::take(&mut *lock(&self.idle));
+        let idle = std::mem::take(&mut *self.idle());
         // Unmapping takes long, so it happens after the lock was left.
         drop(idle);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A chunk of `bytes`, used before or new.
     pub(super) fn take(&self, bytes: usize) -> Chunk {
         self.budget.charge(Part::Memtables, bytes);
         let recycled = {
-            let mut idle = lock(&self.idle);
+            let mut idle = self.idle();
             let found = idle.chunks.iter().rposition(|chunk| chunk.bytes() == bytes);
             found.map(|index| {
                 idle.bytes -= bytes;
@@ -123,7 +124,7 @@ impl ArenaPool {
             let regular = chunk.bytes().is_power_of_two()
                 && chunk.bytes() >= IDLE_CHUNK_BYTES_MIN
                 && chunk.bytes() <= self.options.chunk_bytes_max;
-            let mut idle = lock(&self.idle);
+            let mut idle = self.idle();
             if regular && idle.bytes + chunk.bytes() <= self.options.idle_bytes_max {
                 idle.bytes += chunk.bytes();
                 idle.chunks.push(chunk);

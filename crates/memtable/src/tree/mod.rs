@@ -66,6 +66,15 @@ pub struct Place<'t> {
     pub index: usize,
 }
 
+/// What a way down is for: an insert will move pointers in the leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Looking at few entries of the leaf.
+    Read,
+    /// Changing the leaf, or copying all of it.
+    Insert,
+}
+
 /// What came of inserting at a place.
 enum Attempt {
     Done,
@@ -116,7 +125,7 @@ impl Tree {
     #[inline]
     fn first_from(&self, probe: Probe<'_>) -> Option<EntryRef<'_>> {
         loop {
-            let place = self.find(probe)?;
+            let place = self.find(probe, Purpose::Read)?;
             if place.index < place.shape.count {
                 let entry = place.leaf.node.get().entry(place.index);
                 if place.leaf.is_unchanged() {
@@ -133,7 +142,7 @@ impl Tree {
     /// not before `probe`; none if the tree is empty. The caller checks the stamp after its last
     /// look at the leaf.
     #[inline]
-    pub fn find(&self, probe: Probe<'_>) -> Option<Place<'_>> {
+    pub fn find(&self, probe: Probe<'_>, purpose: Purpose) -> Option<Place<'_>> {
         'restart: loop {
             let mut seen = self.root()?;
             loop {
@@ -144,7 +153,7 @@ impl Tree {
                         None => continue 'restart,
                     }
                 }
-                match descend(seen, shape, probe) {
+                match descend(seen, shape, probe, purpose) {
                     Some(child) => seen = child,
                     None => continue 'restart,
                 }
@@ -218,7 +227,7 @@ impl Tree {
     /// Inserts an entry that lies in the arena; the leaf that took it.
     fn insert_from_root<'t>(&'t self, entry: EntryRef<'t>) -> Node<'t> {
         loop {
-            let Some(place) = self.find(entry.probe()) else {
+            let Some(place) = self.find(entry.probe(), Purpose::Insert) else {
                 self.plant();
                 continue;
             };
@@ -245,10 +254,18 @@ impl Tree {
 
 /// The child of `parent` that is responsible for `probe`; none if the parent has changed.
 #[inline]
-fn descend<'t>(parent: Seen<'t>, shape: Shape, probe: Probe<'_>) -> Option<Seen<'t>> {
+fn descend<'t>(
+    parent: Seen<'t>,
+    shape: Shape,
+    probe: Probe<'_>,
+    purpose: Purpose,
+) -> Option<Seen<'t>> {
     let index = parent.node.position(shape, probe, Ties::After)?;
     let child = parent.node.child(index)?;
     child.prefetch_keys();
+    if purpose == Purpose::Insert && shape.level == 1 {
+        child.prefetch_slots();
+    }
     enter_child(parent, child)
 }
 

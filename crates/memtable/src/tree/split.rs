@@ -2,7 +2,7 @@
 //!
 //! It splits one node at a time and leaves the rest of the way to the next try.
 
-use super::{Seen, Tree, descend};
+use super::{Purpose, Seen, Tree, descend};
 use crate::{
     entry::EntryRef,
     node::{FANOUT, Node, Shape, Ties},
@@ -86,7 +86,7 @@ impl Tree {
                 return None;
             }
             let index = node.node.position(shape, entry.probe(), Ties::After)?;
-            let child = descend(node, shape, entry.probe())?;
+            let child = descend(node, shape, entry.probe(), Purpose::Insert)?;
             parent = Some((node, index));
             node = child;
         }

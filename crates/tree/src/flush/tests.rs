@@ -1,1 +1,262 @@
-//! t
+//! What a flush writes, where, and what it leaves behind when it fails.
+
+use super::*;
+use crate::{
+    fixture::{
+        Random,
+        world::{World, small_options},
+    },
+    open_files::OpenReference,
+};
+use siltdb_base::{
+    fs::{
+        Fs,
+        mem::{Crash, Fault, FaultError, FaultSpan},
+    },
+    id::{FileNumber, SequenceNumber},
+    key::EntryKind,
+    tombstone::RangeTombstone,
+};
+use siltdb_disk::{cache::CacheFill, edit::Change};
+use siltdb_memtable::memtable::Memtable;
+
+fn tables(world: &World) -> Vec<Arc<OpenReference>> {
+    let view = world.tree.view();
+    view.version.tables().map(|(_, table)| table.clone()).collect()
+}
+
+/// An input of a family that has nothing but this memtable.
+fn input(world: &World, family: u32, memtable: Arc<Memtable>) -> FlushInput {
+    let mut input = world.tree.flush_input(world.generation).unwrap();
+    input.family = FamilyId(family);
+    input.memtable = memtable;
+    input
+}
+
+fn memtable_of(world: &World, entries: &[(&str, u64)]) -> Arc<Memtable> {
+    let memtable = Memtable::new(world.arenas());
+    for (key, sequence) in entries {
+        memtable.insert(siltdb_base::key::Entry {
+            key: key.as_bytes(),
+            sequence: SequenceNumber(*sequence),
+            kind: EntryKind::Put,
+            value: b"value",
+        });
+    }
+    memtable
+}
+
+#[test]
+fn small_memtables_of_many_families_share_one_file() {
+    let mut world = World::new(small_options());
+    world.put(b"a", b"1");
+    let inputs: Vec<_> = (0..100)
+        .map(|family| {
+            let memtable = memtable_of(&world, &[("k", 100 + u64::from(family))]);
+            input(&world, family, memtable)
+        })
+        .collect();
+    let stripes = Stripes::new(&[], SequenceNumber(1000));
+    let output = world.with_context(|context| flush(&inputs, &stripes, context)).unwrap();
+    assert_eq!(output.changes.len(), 100);
+    assert_eq!(world.files_there().len(), 1);
+    let mut ends = Vec::new();
+    for (number, change) in output.changes.iter().enumerate() {
+        let Change::AddTable { family, level: 0, table } = change else {
+            panic!("{change:?}");
+        };
+        assert_eq!((family.0 as usize, table.summary.entries), (number, 1));
+        ends.push((table.offset, table.offset + table.length));
+        let open = world.files.reference(table.clone()).unwrap();
+        let found = open.table().unwrap().get(b"k", SequenceNumber::MAX).unwrap().unwrap();
+        assert_eq!(found.sequence.0, 100 + number as u64);
+    }
+    assert!(ends.windows(2).all(|pair| pair[0].1 == pair[1].0), "tables touch");
+}
+
+#[test]
+fn a_memtable_that_nobody_sees_yields_no_table_and_no_file() {
+    let mut world = World::new(small_options());
+    world.put(b"a", b"1");
+    world.write(b"a", EntryKind::Delete, b"");
+    world.write(b"b", EntryKind::RangeDelete, b"c");
+    world.flush();
+    assert!(tables(&world).is_empty() && world.files_there().is_empty());
+    // With a snapshot between, both versions are seen.
+    world.put(b"a", b"1");
+    world.snapshots.push(world.sequence);
+    world.write(b"a", EntryKind::Delete, b"");
+    world.flush();
+    assert_eq!(tables(&world)[0].summary().entries, 2);
+    assert_eq!(world.get(b"a", world.snapshots[0]).unwrap(), b"1");
+}
+
+#[test]
+fn tombstones_stay_while_an_older_generation_is_in_memory() {
+    let mut world = World::new(small_options());
+    world.put(b"a", b"1");
+    let old = world.generation;
+    world.generation = Generation(old.0 + 1);
+    world.write(b"a", EntryKind::Delete, b"");
+    let newer = world.tree.flush_input(world.generation).unwrap();
+    let stripes = world.stripes();
+    let output = world.with_context(|context| flush(&[newer], &stripes, context)).unwrap();
+    let [Change::AddTable { table, .. }] = &output.changes[..] else {
+        panic!("{:?}", output.changes);
+    };
+    assert_eq!(table.summary.point_tombstones, 1);
+}
+
+#[test]
+fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(small_options());
+        let mut points = Vec::new();
+        let mut ranges = Vec::new();
+        for _ in 0..1500 {
+            let key = format!("key{:03}", random.below(300)).into_bytes();
+            // Every version has its reader.
+            world.snapshots.push(world.sequence);
+            if random.below(20) == 0 {
+                let end = format!("key{:03}", random.below(300)).into_bytes();
+                let (start, end) = (key.clone().min(end.clone()), key.max(end));
+                world.write(&start, EntryKind::RangeDelete, &end);
+                ranges.push(RangeTombstone {
+                    start: start.into(),
+                    end: end.into(),
+                    sequence: world.sequence,
+                });
+            } else {
+                let length = random.below(60);
+                world.put(&key, &random.bytes(length));
+                points.push((key, std::cmp::Reverse(world.sequence)));
+            }
+        }
+        world.flush();
+        let mut tables = tables(&world);
+        assert!(tables.len() > 5, "the flush was not split");
+        tables.sort_by_key(|table| table.range().first.clone());
+        let is_apart =
+            |pair: &[Arc<OpenReference>]| pair[0].range().is_before(&pair[1].range().first);
+        assert!(tables.windows(2).all(is_apart));
+        let mut found = Vec::new();
+        let mut parts = Vec::new();
+        for table in &tables {
+            let table = table.table().unwrap();
+            let mut cursor = table.cursor(CacheFill::Pass);
+            cursor.seek_to_first().unwrap();
+            while let Some(entry) = cursor.entry() {
+                found.push((entry.key.to_vec(), std::cmp::Reverse(entry.sequence)));
+                cursor.next().unwrap();
+            }
+            parts.extend(table.tombstones().tombstones());
+        }
+        points.sort();
+        assert_eq!(found, points);
+        // The parts together cover what the tombstones did, no more and no less.
+        let (whole, parts) = (Fragments::new(&ranges), Fragments::new(&parts));
+        for number in 0..=300 {
+            let key = format!("key{number:03}").into_bytes();
+            let sequences =
+                |all: &Fragments| all.find(&key).map(|fragment| fragment.sequences.clone());
+            assert_eq!(sequences(&parts), sequences(&whole), "at {key:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_leaves_no_file_and_the_view_as_it_was() {
+    let mut failures = 0;
+    for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
+        for error in [FaultError::Io, FaultError::NoSpace] {
+            for nth in 1.. {
+                let mut random = Random::new(nth);
+                let mut world = World::new(small_options());
+                for number in 0..300 {
+                    world.put(format!("key{number:03}").as_bytes(), &random.bytes(40));
+                }
+                world.write(b"key100", EntryKind::RangeDelete, b"key200");
+                world.fs.set_fault(Some(Fault { kind: None, nth, span, error }));
+                let result = world.try_flush();
+                world.fs.set_fault(None);
+                if result.is_ok() && world.fs.faults() == 0 {
+                    break;
+                }
+                assert!(world.fs.faults() > 0);
+                if result.is_err() {
+                    failures += 1;
+                    // Where even removing fails, an orphan is left that the purge takes.
+                    if span == FaultSpan::FromThenOn {
+                        world.purge();
+                    }
+                    assert!(world.files_there().is_empty(), "call {nth}");
+                }
+                drop(result);
+                world.check(&mut random);
+                world.flush();
+                world.check(&mut random);
+            }
+        }
+    }
+    assert!(failures > 40, "only {failures} failures");
+}
+
+#[test]
+fn what_a_flush_returns_survives_a_loss_of_power() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(small_options());
+        for number in 0..300 {
+            world.put(format!("key{number:03}").as_bytes(), &random.bytes(40));
+        }
+        let output = world.try_flush().unwrap().unwrap();
+        let fs = Arc::new(world.fs.crash_clone(Crash::PowerLoss { seed }));
+        let files = crate::fixture::open_files(&fs);
+        assert!(output.changes.len() > 3);
+        for change in &output.changes {
+            let Change::AddTable { table, .. } = change else { panic!("{change:?}") };
+            let open = files.reference(table.clone()).unwrap();
+            open.table().unwrap().verify(&mut |_| ()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_flush_says_so_and_leaves_nothing() {
+    let mut world = World::new(small_options());
+    for number in 0..300 {
+        world.put(format!("key{number:03}").as_bytes(), &[7; 40]);
+    }
+    world.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = world.try_flush().unwrap_err();
+    assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Closed);
+    assert!(world.files_there().is_empty());
+}
+
+#[test]
+fn a_file_that_is_not_what_was_written_is_never_returned() {
+    // Flip a bit of each file just before it is synced: the verification must see it.
+    let mut world = World::new(small_options());
+    for number in 0..30 {
+        world.put(format!("key{number:03}").as_bytes(), &[7; 40]);
+    }
+    let fs = world.fs.clone();
+    let path = world.files.path(FileNumber(world.next_file().0));
+    let flip: siltdb_base::fs::mem::Observer = {
+        let fs = fs.clone();
+        Arc::new(move |call| {
+            if call.kind == siltdb_base::fs::mem::CallKind::SyncDir {
+                panic!("unverified tables reached the end");
+            }
+            if call.kind == siltdb_base::fs::mem::CallKind::Sync {
+                let _ = fs.bytes_flip(&path, 10, 1);
+            }
+        })
+    };
+    fs.on_call(Some(flip));
+    let error = world.try_flush().unwrap_err();
+    assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Corruption);
+    fs.on_call(None);
+    assert!(fs.list(std::path::Path::new("/db")).unwrap().is_empty());
+}

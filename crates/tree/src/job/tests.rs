@@ -1,1 +1,47 @@
-//! t
+//! New files, kept and not.
+
+use super::*;
+use crate::fixture::world::{World, small_options};
+use siltdb_base::fs::Fs;
+use std::path::Path;
+
+#[test]
+fn a_new_file_is_in_use_from_before_it_exists_and_vanishes_when_dropped() {
+    let world = World::new(small_options());
+    let number = world.next_file();
+    world.with_context(|context| {
+        let (file, mut writer) = NewFile::create(context).unwrap();
+        writer.append(b"half a table").unwrap();
+        assert_eq!(file.number(), number);
+        world.purge();
+        assert_eq!(world.files_there().len(), 1, "a purge leaves it alone");
+        drop((file, writer));
+        assert!(world.files_there().is_empty() && !world.files.is_in_use(number));
+    });
+}
+
+#[test]
+fn an_output_keeps_its_files_from_the_purge_and_no_longer() {
+    let mut world = World::new(small_options());
+    world.put(b"key", b"value");
+    let output = world.try_flush().unwrap().unwrap();
+    world.purge();
+    assert_eq!(world.files_there().len(), 1);
+    drop(output);
+    // Whether the changes became durable, only the caller knows: the file stays until it is purged.
+    assert_eq!(world.files_there().len(), 1);
+    world.purge();
+    assert!(world.files_there().is_empty());
+}
+
+#[test]
+fn a_number_that_is_taken_is_an_error_and_the_file_stays() {
+    let world = World::new(small_options());
+    let path = world.files.path(world.next_file());
+    world.fs.write_all(&path, b"someone's").unwrap();
+    world.with_context(|context| {
+        let error = NewFile::create(context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    });
+    assert_eq!(world.fs.list(Path::new("/db")).unwrap().len(), 1);
+}

@@ -12,7 +12,10 @@ fn files() -> Arc<OpenFiles> {
     open_files(&Arc::new(MemFs::new()))
 }
 
-fn level(order: Order, tables: &[(&[u8], &[u8], (u64, u64))]) -> Result<Level> {
+/// First key, last key, smallest and largest sequence number.
+type Outline<'a> = (&'a [u8], &'a [u8], (u64, u64));
+
+fn level(order: Order, tables: &[Outline<'_>]) -> Result<Level> {
     let files = files();
     let open = tables.iter().zip(1..).map(|((first, last, sequences), number)| {
         files.reference(reference(number, (first, last), *sequences, 10)).unwrap()

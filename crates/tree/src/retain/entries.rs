@@ -353,10 +353,22 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
             version.kind,
             EntryKind::Put | EntryKind::PutExpiring | EntryKind::BlobPointer
         );
-        if !is_put || version.says == Says::Covered {
-            self.hold(single.sequence, EntryKind::Delete);
-            self.progress = Progress::Closed;
-            return Fate::Drop;
+        match version.says {
+            // The newer has nothing to cancel.
+            Says::SingleDelete => {
+                self.wait_for_put(version.sequence, single.above);
+                return Fate::Drop;
+            }
+            Says::Covered => {
+                self.progress = Progress::Closed;
+                return Fate::Drop;
+            }
+            _ if is_put => {}
+            _ => {
+                self.hold(single.sequence, EntryKind::Delete);
+                self.progress = Progress::Closed;
+                return Fate::Drop;
+            }
         }
         self.progress = match single.above {
             Above::Nothing => {
@@ -450,8 +462,11 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
 
     /// Lets a deletion wait for what it hides. Of two that meet the older says it for both.
     fn hold(&mut self, sequence: SequenceNumber, kind: EntryKind) {
-        // The newer may be a `Delete`, whose word is not bound to a contract.
-        let kind = if self.held.is_some() { EntryKind::Delete } else { kind };
+        // A `Delete` says more than a `SingleDelete`, whichever of the two is older.
+        let kind = self.held.as_ref().map_or(kind, |newer| match newer.kind {
+            EntryKind::SingleDelete => kind,
+            _ => EntryKind::Delete,
+        });
         self.held = Some(Piece { sequence, kind, value: Vec::new() });
     }
 

@@ -23,13 +23,14 @@
 //!    than "absent", the deletion is written before it. If that is a deletion too, the older one
 //!    says it for both. If there is none, the deletion is written only if something deeper has the
 //!    key.
-//! 6. A `SingleDelete` and the value, expired or not, that is next older in the same stripe both
-//!    vanish. If the next older entry in the stripe is anything else, the `SingleDelete` becomes a
-//!    `Delete`. If there is none, it waits as a deletion does.
-//!    *The contract:* since its last `SingleDelete` or range deletion, or ever, the key was put at
-//!    most once, and neither deleted nor merged. Where the entries at hand show that the contract
-//!    was broken (the pair would bring an older value back), a `Delete` takes the pair's place;
-//!    what lies deeper cannot be checked.
+//! 6. A `SingleDelete` and the value that is next older in the same stripe both vanish. If a range
+//!    tombstone covers what is next older, rule 2 holds and the `SingleDelete` vanishes alone; so
+//!    does it above another `SingleDelete`. Above a deletion or an operand it becomes a `Delete`.
+//!    If there is nothing older in the stripe, it waits as a deletion does.
+//!    *The contract:* the key is put, without expiry, at most once between two `SingleDelete`s, or
+//!    before the first, and is never merged or deleted otherwise, except by range. Where the
+//!    entries at hand show that the contract was broken (the pair would bring an older value
+//!    back), a `Delete` takes the pair's place; what lies deeper cannot be checked.
 //! 7. Merge operands wait for the rest of their stripe. If a plain value follows, or an absent
 //!    version, they are folded into one put with the newest operand's sequence number. Operands on
 //!    an expiring value are not (they outlive it), nor those on a separated one (it is not read

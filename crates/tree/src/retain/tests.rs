@@ -104,6 +104,12 @@ fn lawful(operations: &[(usize, Operation)]) -> Vec<(usize, Operation)> {
             Operation::PutRun(first, run) => {
                 (first..(first + run).min(KEYS)).for_each(|key| put(key, Operation::Put(key)));
             }
+            Operation::PutExpiring(key, _) if key.is_multiple_of(3) => {
+                put(key, Operation::Put(key))
+            }
+            Operation::Blob(key, _) if key.is_multiple_of(3) => {
+                put(key, Operation::Blob(key, None))
+            }
             Operation::Put(key) | Operation::PutExpiring(key, _) | Operation::Blob(key, _) => {
                 put(key, operation.clone());
             }

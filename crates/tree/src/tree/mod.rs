@@ -37,8 +37,8 @@ use std::sync::{
 ///
 /// # Invariants
 /// 1. The view is replaced under `change`, as a whole, and `changes` counts up after each
-///    replacement and before the lock is given back: whoever finds the count unchanged after looking
-///    at the published sequence number had, when that was published, the current view.
+///    replacement and before the lock is given back: whoever finds the count unchanged after
+///    looking at the published sequence number had, when that was published, the current view.
 /// 2. Generations leave the memory oldest first, and none comes back: `flushed` is the newest that
 ///    has left.
 ///
@@ -114,8 +114,8 @@ impl Tree {
 
     /// What the tree is now.
     ///
-    /// Good for reading at a sequence number that is *registered* as a snapshot. A reader that reads at the
-    /// published present without registering it must use [`Tree::pin`].
+    /// Good for reading at a sequence number that is *registered* as a snapshot. A reader that
+    /// reads at the published present without registering it must use [`Tree::pin`].
     #[inline]
     #[must_use]
     pub fn view(&self) -> Guard<Arc<View>> {
@@ -135,7 +135,8 @@ impl Tree {
         published: impl Fn() -> SequenceNumber,
     ) -> (Guard<Arc<View>>, SequenceNumber) {
         loop {
-            // Acquire: pairs with the release in `replace`; the view is at least as new as the count.
+            // Acquire: pairs with the release in `replace`; the view is at least as new as the
+            // count.
             let before = self.changes.load(Ordering::Acquire);
             let view = self.view.load();
             let present = published();
@@ -182,8 +183,8 @@ impl Tree {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Works out the version that the family's changes among `changes` lead to, before they are made
-    /// durable: changes that cannot be applied must not get into the manifest.
+    /// Works out the version that the family's changes among `changes` lead to, before they are
+    /// made durable: changes that cannot be applied must not get into the manifest.
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`].
@@ -218,8 +219,8 @@ impl Tree {
         self.replace(View { memory, version: prepared.version });
     }
 
-    /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such as
-    /// those that recovery reads.
+    /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such
+    /// as those that recovery reads.
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`]; the tree stays as it is.

@@ -85,7 +85,7 @@ fn random_step(world: &mut World, random: &mut Random) {
 #[test]
 fn random_histories_show_what_the_model_shows() {
     let mut levels_used = 0;
-    for seed in 0..40 {
+    for seed in 0..12 {
         let mut random = Random::new(seed);
         let mut world = World::new(small_options());
         for step in 0..250 {
@@ -102,7 +102,7 @@ fn random_histories_show_what_the_model_shows() {
         let deep = &view.version.levels()[1..];
         levels_used += deep.iter().filter(|level| level.tables().len() > 1).count();
     }
-    assert!(levels_used > 20, "hardly anything was compacted: {levels_used}");
+    assert!(levels_used > 6, "hardly anything was compacted: {levels_used}");
 }
 
 #[test]

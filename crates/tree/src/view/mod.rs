@@ -27,8 +27,8 @@ pub type ViewIter = Visible<SourceCursor>;
 ///
 /// # Invariants
 /// 1. Of a key, every entry of a memtable is newer than every entry of an older memtable, and those
-///    are newer than every entry of a table. A flushed memtable leaves in the same step in which its
-///    tables come, so no reader sees a gap or an entry twice.
+///    are newer than every entry of a table. A flushed memtable leaves in the same step in which
+///    its tables come, so no reader sees a gap or an entry twice.
 #[derive(Debug)]
 pub struct View {
     /// The memtables.
@@ -56,8 +56,8 @@ impl View {
         resolve_point(key, resolver, || search.next_older())
     }
 
-    /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None` if
-    /// the view has no trace of it.
+    /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
+    /// if the view has no trace of it.
     ///
     /// # Errors
     /// What reading a table fails with.

@@ -36,7 +36,10 @@ fn every_truncation_and_flipped_bit_is_refused() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), digits in "[0-9./]*") {
+    fn no_bytes_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        digits in "[0-9./]*",
+    ) {
         prop_assert!(CurrentFile::decode(&bytes).is_err());
         let line = format!("siltdb manifest {digits} crc32c 00000000\n");
         prop_assert!(CurrentFile::decode(line.as_bytes()).is_err());

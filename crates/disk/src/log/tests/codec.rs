@@ -46,13 +46,13 @@ fn segment_header() -> SegmentHeader {
 #[test]
 fn a_record_header_has_the_documented_bytes() {
     let bytes = placed().encode().unwrap();
-    assert_eq!(bytes[4..8], 0xdead_beef_u32.to_le_bytes());
-    assert_eq!(bytes[8..16], [8, 7, 6, 5, 4, 3, 2, 1]);
-    assert_eq!(bytes[16..24], [0x11, 0, 0, 0, 5, 0, 0, 0]);
-    assert_eq!(bytes[24..32], [1, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+    assert_eq!(bytes[..8], [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(bytes[8..16], [1, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+    assert_eq!(bytes[16..24], [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(bytes[24..32], [0x11, 0, 0, 0, 5, 0, 0, 0]);
     assert_eq!(bytes[32..40], [0xbb, 0xaa, 0x99, 0x88, 8, 0, 0, 0]);
-    assert_eq!(bytes[40..48], [8, 7, 6, 5, 4, 3, 2, 1]);
-    assert_eq!(bytes[..4], crc32c(&bytes[4..]).to_le_bytes());
+    assert_eq!(bytes[40..44], 0xdead_beef_u32.to_le_bytes());
+    assert_eq!(bytes[44..], crc32c(&bytes[..44]).to_le_bytes());
     assert_eq!(PlacedHeader::decode(&bytes, 0x88).unwrap(), Some(placed()));
 }
 
@@ -97,17 +97,17 @@ fn implausible_headers_with_good_checksums_are_none() {
     let change = |at: usize, new: &[u8]| {
         let mut bytes = placed().encode().unwrap();
         bytes[at..at + new.len()].copy_from_slice(new);
-        let sum = crc32c(&bytes[4..]);
-        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        let sum = crc32c(&bytes[..44]);
+        bytes[44..].copy_from_slice(&sum.to_le_bytes());
         PlacedHeader::decode(&bytes, 0x88)
     };
     assert!(change(32, &[1]).unwrap().is_some());
-    assert_eq!(change(8, &[0; 8]).unwrap(), None, "segment 0");
+    assert_eq!(change(0, &[0; 8]).unwrap(), None, "segment 0");
     assert_eq!(change(36, &[0x12]).unwrap(), None, "synced behind itself");
     assert_eq!(change(36, &[0]).unwrap(), None, "synced at offset 0");
-    assert_eq!(change(25, &[0xff; 7]).unwrap(), None, "sequence numbers beyond the largest");
+    assert_eq!(change(9, &[0xff; 7]).unwrap(), None, "sequence numbers beyond the largest");
     for kind in [0, 5, 255] {
-        assert_eq!(change(24, &[kind]).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(change(8, &[kind]).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }
 

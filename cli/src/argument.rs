@@ -1,0 +1,125 @@
+//! Arguments that several verbs share, and how their text becomes a value.
+//!
+//! It opens nothing.
+
+use crate::bounds::{KeyRange, key_range};
+use crate::failure::{Failure, Result};
+use crate::output::{Settings, Style};
+use crate::text::Form;
+use clap::Args;
+use siltdb::Durability;
+use std::{ffi::OsStr, ffi::OsString, time::Duration};
+
+#[cfg(test)]
+mod tests;
+
+/// How results are printed and keys and values are written; every verb takes these.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct SettingsArguments {
+    /// Print JSON: one object, or one a line where there are many.
+    #[arg(long, global = true, display_order = 100)]
+    json: bool,
+    /// Keys and values, given and printed, in escape form: `\xNN` for a byte, `\\` for a backslash.
+    #[arg(long, global = true, display_order = 101, conflicts_with = "hex")]
+    escape: bool,
+    /// Keys and values, given and printed, as hexadecimal digits.
+    #[arg(long, global = true, display_order = 102)]
+    hex: bool,
+}
+
+impl SettingsArguments {
+    /// The settings asked for, on top of `base`.
+    pub fn settings(self, base: Settings) -> Settings {
+        let form = match (self.escape, self.hex) {
+            (true, _) => Form::Escape,
+            (_, true) => Form::Hex,
+            _ => base.form,
+        };
+        let style = if self.json { Style::Json } else { base.style };
+        Settings { style, form }
+    }
+}
+
+/// The family that a verb works on.
+#[derive(Args, Clone, Debug)]
+pub struct FamilyArguments {
+    /// The family to work on [default: default; in the shell, the one in use]
+    #[arg(long, value_name = "NAME")]
+    pub family: Option<String>,
+}
+
+impl FamilyArguments {
+    /// The name given, if one was.
+    pub fn name(&self) -> Option<&str> {
+        self.family.as_deref()
+    }
+}
+
+/// Which keys a verb reads.
+#[derive(Args, Clone, Debug)]
+pub struct BoundsArguments {
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
+    /// Only keys at or after this one.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// Only keys before this one.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+}
+
+impl BoundsArguments {
+    /// The range of keys asked for; none if it is empty.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a key that is not in `form`.
+    pub fn range(&self, form: Form) -> Result<Option<KeyRange>> {
+        let parse = |text: &Option<OsString>| text.as_deref().map(|t| bytes(t, form)).transpose();
+        Ok(key_range(parse(&self.prefix)?, parse(&self.from)?, parse(&self.to)?))
+    }
+}
+
+/// How long what a verb writes lasts.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct DurabilityArguments {
+    /// What the write survives when the verb has ended: `volatile`, `buffered` (a crash of the
+    /// process), `interval:MS` or `synced` (a power cut) [default: synced]
+    #[arg(long, value_name = "CLASS", value_parser = parse_durability)]
+    durability: Option<Durability>,
+}
+
+impl DurabilityArguments {
+    /// The class asked for, `default` if none was.
+    pub fn or(self, default: Durability) -> Durability {
+        self.durability.unwrap_or(default)
+    }
+}
+
+/// The durability class that `text` names.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
+    match text.split_once(':') {
+        None if text == "volatile" => Ok(Durability::Volatile),
+        None if text == "buffered" => Ok(Durability::Buffered),
+        None if text == "synced" => Ok(Durability::Synced),
+        Some(("interval", ms)) => match ms.parse() {
+            Ok(ms @ 1..) => Ok(Durability::Interval(Duration::from_millis(ms))),
+            _ => Err(format!("`{ms}` is not a number of milliseconds from 1")),
+        },
+        _ => Err("expected volatile, buffered, interval:MS or synced".to_owned()),
+    }
+}
+
+/// The bytes that the argument `text` stands for in `form`.
+///
+/// # Errors
+/// [`Failure::Usage`] if it is not in that form.
+pub fn bytes(text: &OsStr, form: Form) -> Result<Vec<u8>> {
+    form.parse(text.as_encoded_bytes()).map_err(|bad| {
+        let shown = text.to_string_lossy();
+        Failure::Usage(format!("bad text `{shown}` at byte {}: {}", bad.index + 1, bad.reason))
+    })
+}

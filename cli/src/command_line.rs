@@ -1,0 +1,340 @@
+//! The command line of `silt`: which verb, on which database.
+//!
+//! It runs verbs; it does not report failures.
+
+use crate::argument::SettingsArguments;
+use crate::failure::Result;
+use crate::output::{Output, Settings, Style};
+use crate::session::{Missing, Session};
+use crate::verbs::{
+    batch, completions, export, families, import, inspect, point, scan, shell, upkeep,
+};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::path::{Path, PathBuf};
+
+const LONG_ABOUT: &str = "\
+Fill, query, check and look into a SiltDB database.
+
+A database is a directory. Results go to stdout, messages and progress to stderr. Keys and values \
+are bytes: they are printed as they are when they are printable UTF-8, any other byte as \\xNN. \
+With --escape the text can be read back, for a backslash is then printed as \\\\; with --hex it is \
+hexadecimal digits. Both also hold for the keys and values given.";
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  done
+  1  not found, check failed, or any other failure
+  2  bad command line or bad input data
+  3  corruption: bytes on disk are not what was written
+  4  locked: another process has the database open
+
+Example:
+  silt import demo.db examples/data/airports.csv
+  silt scan demo.db --prefix SE --limit 3";
+
+/// Fill, query, check and look into a SiltDB database
+#[derive(Parser)]
+#[command(name = "silt", version, max_term_width = 100, propagate_version = false)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
+pub struct CommandLine {
+    #[command(flatten)]
+    settings: SettingsArguments,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// A verb's arguments, after the database it works on.
+#[derive(Args)]
+struct On<A: Args> {
+    /// The directory of the database.
+    db: PathBuf,
+    #[command(flatten)]
+    arguments: A,
+}
+
+/// No arguments.
+#[derive(Args)]
+struct Nothing {}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Work on a database line by line, with history and completion; creates the database
+    #[command(after_help = SHELL)]
+    Shell(On<Nothing>),
+    /// Print the value of a key
+    #[command(after_help = GET)]
+    Get(On<point::GetArguments>),
+    /// Write a key and its value; creates the database
+    #[command(after_help = PUT)]
+    Put(On<point::PutArguments>),
+    /// Delete a key
+    #[command(after_help = DELETE)]
+    Delete(On<point::DeleteArguments>),
+    /// Print the entries of a range: key, tab, value
+    #[command(after_help = SCAN)]
+    Scan(On<scan::ScanArguments>),
+    /// Print the number of entries of a range
+    #[command(after_help = COUNT)]
+    Count(On<scan::CountArguments>),
+    /// Apply the operations of a file, all or none; creates the database
+    #[command(after_help = BATCH)]
+    Batch(On<batch::Arguments>),
+    /// Fill a database from csv, tsv, jsonl or lines; creates the database
+    #[command(after_help = IMPORT)]
+    Import(On<import::Arguments>),
+    /// Write entries as csv, tsv, jsonl or lines
+    #[command(after_help = EXPORT)]
+    Export(On<export::Arguments>),
+    /// List, create, drop or rename families
+    #[command(after_help = FAMILIES)]
+    Families(FamiliesArguments),
+    /// Print what the database counts: sizes, levels, cache, stalls
+    #[command(after_help = STATS)]
+    Stats(On<upkeep::StatsArguments>),
+    /// Read and verify everything
+    #[command(after_help = CHECK)]
+    Check(On<Nothing>),
+    /// Merge all tables, so that deleted and overwritten data takes no space
+    #[command(after_help = COMPACT)]
+    Compact(On<Nothing>),
+    /// Write what is in memory to tables
+    #[command(after_help = FLUSH)]
+    Flush(On<Nothing>),
+    /// Print what lies in a log, a manifest or a table
+    #[command(after_help = INSPECT)]
+    Inspect(inspect::Arguments),
+    /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions(completions::Arguments),
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct FamiliesArguments {
+    /// The directory of the database.
+    #[arg(required = true)]
+    db: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Option<FamiliesVerb>,
+}
+
+#[derive(Subcommand)]
+enum FamiliesVerb {
+    /// List the families, as `silt families DB` does
+    List(On<Nothing>),
+    /// Create a family
+    Create(On<families::NameArguments>),
+    /// Drop a family with everything in it
+    Drop(On<families::NameArguments>),
+    /// Give a family another name
+    Rename(On<families::RenameArguments>),
+}
+
+const SHELL: &str = "\
+Verbs are those of the command line, without the database; `use NAME` works on another family. \
+Quotes hold white space together. Lines can also come from a file or pipe, and then the first \
+failure ends the shell.
+
+Example:
+  silt shell demo.db
+  echo 'count --prefix S' | silt shell demo.db";
+
+const GET: &str = "\
+Ends with exit code 1 if there is no such key.
+
+Example:
+  silt get demo.db SFO
+  silt get demo.db photo:17 --raw > photo.jpg";
+
+const PUT: &str = "\
+Example:
+  silt put demo.db user:1 Ada
+  silt put demo.db photo:17 --file photo.jpg
+  silt put demo.db --hex 00ff 2a";
+
+const DELETE: &str = "\
+A key that does not exist is deleted as well.
+
+Example:
+  silt delete demo.db user:1";
+
+const SCAN: &str = "\
+Example:
+  silt scan demo.db --prefix SE --limit 10
+  silt scan demo.db --from A --to B --reverse --keys-only";
+
+const COUNT: &str = "\
+Example:
+  silt count demo.db
+  silt count demo.db --prefix user:";
+
+const BATCH: &str = "\
+One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
+\\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word comes a space, and then the \
+key ends at the next space and the value is the rest of the line; or a tab, and then tabs stand \
+between the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad \
+line is named with line and column, and then nothing is written.
+
+Example:
+  printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
+
+const IMPORT: &str = "\
+Formats:
+  csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
+            column, the value the whole record as a JSON object of strings.
+  jsonl     One JSON object a line, which is the value as it is written. The key
+            is the text of a field that is a string or a number.
+  lines     Key, tab, value, split at the first tab. With --escape or --hex they
+            hold any bytes.
+
+A record that is not what its format asks for is named with line and column (a field in csv and \
+tsv, a byte in the others) and ends the import with exit code 2. Chunks committed before it stay, \
+and the message says how many records they hold. A family that does not exist is created. A record \
+has at most 256 MiB, and a chunk is committed at 64 MiB at the latest.
+
+Example:
+  silt import demo.db examples/data/airports.csv
+  zcat events.jsonl.gz | silt import demo.db - --format jsonl --key id --family events";
+
+const EXPORT: &str = "\
+Formats:
+  csv, tsv  If all values are JSON objects, one column for each field, preceded
+            by the key if it is not one of them; else the columns key and value.
+  jsonl     A value that is a JSON object with the key in its first field (or in
+            the one --key names) is written as it is, any other record as
+            {\"key\": …, \"value\": …}.
+  lines     Key, tab, value. With --escape or --hex they hold any bytes.
+
+What a format cannot hold ends the export with exit code 2.
+
+Example:
+  silt export demo.db airports.jsonl
+  silt export demo.db --format lines --escape > airports.lines";
+
+const FAMILIES: &str = "\
+Example:
+  silt families demo.db
+  silt families create demo.db users
+  silt families rename demo.db users people
+  silt families drop demo.db people";
+
+const STATS: &str = "\
+Example:
+  silt stats demo.db
+  silt stats demo.db --family users --json";
+
+const CHECK: &str = "\
+Verifies every block of every table and every record of the log, also of a database that does not \
+open. Ends with exit code 1 if anything is damaged.
+
+Example:
+  silt check demo.db";
+
+const COMPACT: &str = "\
+Example:
+  silt compact demo.db";
+
+const FLUSH: &str = "\
+Example:
+  silt flush demo.db";
+
+const INSPECT: &str = "\
+Example:
+  silt inspect wal demo.db | head
+  silt inspect manifest demo.db --json
+  silt inspect table demo.db/000012.table";
+
+const COMPLETIONS: &str = "\
+Example:
+  silt completions bash > ~/.local/share/bash-completion/completions/silt
+  silt completions zsh > ~/.zfunc/_silt";
+
+impl CommandLine {
+    /// Text or JSON, also for reporting a failure.
+    pub fn style(&self) -> Style {
+        self.settings.settings(Settings::default()).style
+    }
+
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub fn run(self) -> Result<()> {
+        let settings = self.settings.settings(Settings::default());
+        let mut output = Output::new(settings);
+        match self.verb {
+            Verb::Shell(on) => open(&on.db, Missing::Create, output, shell::run),
+            Verb::Get(on) => existing(&on, output, point::get),
+            Verb::Put(on) => {
+                let entry = on.arguments.entry(settings.form)?;
+                let put = |session: &mut _| point::put(session, &on.arguments, &entry);
+                open(&on.db, Missing::Create, output, put)
+            }
+            Verb::Delete(on) => existing(&on, output, point::delete),
+            Verb::Scan(on) => existing(&on, output, scan::scan),
+            Verb::Count(on) => existing(&on, output, scan::count),
+            Verb::Batch(on) => {
+                let source = on.arguments.source()?;
+                let batch = |session: &mut _| batch::run(session, &on.arguments, source);
+                open(&on.db, Missing::Create, output, batch)
+            }
+            Verb::Import(on) => {
+                let job = on.arguments.job(settings)?;
+                open(&on.db, Missing::Create, output, |session| import::run(session, job))
+            }
+            Verb::Export(on) => existing(&on, output, export::run),
+            Verb::Families(arguments) => run_families(arguments, output),
+            Verb::Stats(on) => existing(&on, output, upkeep::stats),
+            Verb::Check(on) => {
+                let outcome = upkeep::check_closed(&on.db, &mut output);
+                output.flush().and(outcome)
+            }
+            Verb::Compact(on) => existing(&on, output, |session, _| upkeep::compact(session)),
+            Verb::Flush(on) => existing(&on, output, |session, _| upkeep::flush(session)),
+            Verb::Inspect(arguments) => {
+                let outcome = inspect::run(&mut output, &arguments);
+                output.flush().and(outcome)
+            }
+            Verb::Completions(arguments) => {
+                completions::run(&mut output, &arguments, Self::command())?;
+                output.flush()
+            }
+        }
+    }
+}
+
+fn run_families(arguments: FamiliesArguments, output: Output) -> Result<()> {
+    match arguments.verb {
+        None => {
+            let db = arguments.db.expect("the command line demands it without a subverb");
+            open(&db, Missing::Refuse, output, families::list)
+        }
+        Some(FamiliesVerb::List(on)) => open(&on.db, Missing::Refuse, output, families::list),
+        Some(FamiliesVerb::Create(on)) => existing(&on, output, families::create),
+        Some(FamiliesVerb::Drop(on)) => existing(&on, output, families::drop),
+        Some(FamiliesVerb::Rename(on)) => existing(&on, output, families::rename),
+    }
+}
+
+/// Runs `verb` on a database that must be there.
+fn existing<A: Args>(
+    on: &On<A>,
+    output: Output,
+    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
+) -> Result<()> {
+    open(&on.db, Missing::Refuse, output, |session| verb(session, &on.arguments))
+}
+
+/// Opens the database, runs `verb` and closes it again, whatever the outcome.
+fn open(
+    db: &Path,
+    missing: Missing,
+    output: Output,
+    verb: impl FnOnce(&mut Session) -> Result<()>,
+) -> Result<()> {
+    let mut session = Session::open(db, missing, output)?;
+    let outcome = verb(&mut session);
+    let closed = session.close();
+    outcome.and(closed)
+}

@@ -1,0 +1,170 @@
+use super::*;
+use proptest::prelude::*;
+
+type Entry = (Vec<u8>, Vec<u8>);
+
+fn read(delimiter: Delimiter, key: Option<&str>, text: &[u8]) -> Result<Vec<Entry>, ReadError> {
+    let input = Box::new(io::Cursor::new(text.to_vec()));
+    let mut reader = Reader::new(input, delimiter, key.map(str::to_owned), 1 << 20);
+    let mut records = Vec::new();
+    let mut record = Record::default();
+    while reader.read(&mut record)? {
+        records.push((record.key.clone(), record.value.clone()));
+    }
+    Ok(records)
+}
+
+fn bad(key: Option<&str>, text: &[u8]) -> BadRecord {
+    match read(Delimiter::Comma, key, text) {
+        Err(ReadError::Bad(bad)) => bad,
+        other => panic!("expected a bad record, got {other:?}"),
+    }
+}
+
+fn written(
+    delimiter: Delimiter,
+    key_field: Option<&str>,
+    entries: &[Entry],
+) -> Result<String, WriteError> {
+    let mut columns = Columns::default();
+    for (key, value) in entries {
+        columns.observe(key_field, key, value)?;
+    }
+    let mut out = Vec::new();
+    let mut writer = Writer::new(&mut out, delimiter, columns)?;
+    for (key, value) in entries {
+        writer.write(key, value)?;
+    }
+    writer.finish()?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn entry(key: &str, value: &str) -> Entry {
+    (key.as_bytes().to_vec(), value.as_bytes().to_vec())
+}
+
+#[test]
+fn a_record_becomes_an_object_in_column_order() {
+    let text = b"\xef\xbb\xbfid,b,a\n1,\"x,\"\"y\"\"\nz\",\r\n2,,3";
+    let records = read(Delimiter::Comma, None, text).unwrap();
+    let expected = [
+        entry("1", r#"{"id":"1","b":"x,\"y\"\nz","a":""}"#),
+        entry("2", r#"{"id":"2","b":"","a":"3"}"#),
+    ];
+    assert_eq!(records, expected);
+}
+
+#[test]
+fn the_key_can_be_another_column() {
+    let records = read(Delimiter::Tab, Some("name"), b"id\tname\n1\tSea, north\n").unwrap();
+    assert_eq!(records, [entry("Sea, north", r#"{"id":"1","name":"Sea, north"}"#)]);
+}
+
+#[test]
+fn bad_records_say_where_and_why() {
+    for (key, text, line, column, reason) in [
+        (None, &b"id,a\n1,2\n1,2,3\n"[..], 3, 3, "expected 2 fields, found 3"),
+        (None, b"id,a\n1,2\n1\n", 3, 2, "expected 2 fields, found 1"),
+        (None, b"id,a\n\"1\n\",2\n1\n", 4, 2, "expected 2 fields, found 1"),
+        (None, b"id,a\n1,\xff\n", 2, 2, "not valid UTF-8"),
+        (None, b"id,\xff\n", 1, 2, "not valid UTF-8"),
+        (None, b"id,a,id\n1,2,3\n", 1, 3, "column 1 has this name too: id"),
+        (Some("x"), b"id,a\n1,2\n", 1, 1, "no column `x`; there are: id, a"),
+        (None, b"id,a\r\n1,2\r\n\r\n1\r\n", 4, 2, "expected 2 fields, found 1"),
+        (None, b"", 1, 1, "the input is empty"),
+        (None, b"id,a\n1,2\n3,\"x,y\n\n", 3, 2, "ends inside quotes"),
+        (None, b"id,a\n1,2\n3,\"", 3, 2, "ends inside quotes"),
+        (None, b"id,\"a", 1, 2, "ends inside quotes"),
+    ] {
+        let found = bad(key, text);
+        assert_eq!((found.line, found.column), (line, column), "{}", found.reason);
+        assert!(found.reason.contains(reason), "{}", found.reason);
+    }
+}
+
+#[test]
+fn quotes_that_are_closed_are_no_truncation() {
+    for text in [
+        &b"\xef\xbb\xbf\"id\",\"a\"\n1,\"x\n\"\"\"\n"[..],
+        b"id,a\n1,x\"y",
+        b"id,a\n1,\"x\"y",
+        b"id,a\n1,\"\"",
+        b"id,a\r\n\"1\",\"\"\"\"\r\n",
+    ] {
+        assert_eq!(read(Delimiter::Comma, None, text).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn a_quote_that_is_never_closed_does_not_take_all_memory() {
+    let mut text = b"id\n\"".to_vec();
+    text.resize(4 << 20, b'x');
+    assert!(matches!(read(Delimiter::Comma, None, &text), Err(ReadError::Io(_))));
+}
+
+#[test]
+fn objects_become_columns() {
+    let entries = [
+        entry("1", r#"{"id":1,"a":"x","b":[1, 2]}"#),
+        entry("2", r#"{"id":"2","c":null,"b":true}"#),
+    ];
+    let text = written(Delimiter::Comma, None, &entries).unwrap();
+    assert_eq!(text, "id,a,b,c\n1,x,\"[1, 2]\",\n2,,true,\n");
+}
+
+#[test]
+fn a_key_outside_the_values_gets_a_column() {
+    let entries = [entry("k", r#"{"key":1}"#)];
+    let text = written(Delimiter::Tab, None, &entries).unwrap();
+    assert_eq!(text, "_key\tkey\nk\t1\n");
+}
+
+#[test]
+fn other_values_become_pairs() {
+    let entries = [entry("1", r#"{"id":1}"#), entry("k", "a,b")];
+    let text = written(Delimiter::Comma, None, &entries).unwrap();
+    assert_eq!(text, "key,value\n1,\"{\"\"id\"\":1}\"\nk,\"a,b\"\n");
+    assert_eq!(written(Delimiter::Comma, None, &[]).unwrap(), "key,value\n");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    let outcome = written(Delimiter::Comma, None, &[(b"k".to_vec(), b"\xff".to_vec())]);
+    assert!(matches!(outcome, Err(WriteError::Unfit(_))));
+}
+
+#[test]
+fn the_number_of_columns_is_bounded() {
+    let object = |count: usize| {
+        let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":0")).collect();
+        format!("{{{}}}", fields.join(","))
+    };
+    assert!(written(Delimiter::Comma, None, &[entry("0", &object(COLUMNS_MAX))]).is_ok());
+    let outcome = written(Delimiter::Comma, None, &[entry("0", &object(COLUMNS_MAX + 1))]);
+    assert!(matches!(outcome, Err(WriteError::Unfit(_))));
+}
+
+proptest! {
+    #[test]
+    fn what_is_imported_is_exported_again(
+        rows in prop::collection::vec(prop::collection::vec(any::<String>(), 3), 1..6),
+        tab in any::<bool>(),
+    ) {
+        let delimiter = if tab { Delimiter::Tab } else { Delimiter::Comma };
+        let mut original = WriterBuilder::new().delimiter(delimiter.byte()).from_writer(Vec::new());
+        original.write_record(["id", "name", "x y"]).unwrap();
+        for row in &rows {
+            original.write_record(row).unwrap();
+        }
+        let original = original.into_inner().unwrap();
+        let entries = read(delimiter, None, &original).unwrap();
+        prop_assert_eq!(entries.len(), rows.len());
+        let text = written(delimiter, None, &entries).unwrap();
+        prop_assert_eq!(read(delimiter, None, text.as_bytes()).unwrap(), entries);
+    }
+
+    #[test]
+    fn reading_never_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read(Delimiter::Comma, None, &text);
+    }
+}

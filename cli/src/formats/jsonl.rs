@@ -1,0 +1,106 @@
+//! The format *jsonl*: one JSON object a line; the value is the object as it is written.
+//!
+//! The key is the text of one of its fields, the first if none is named. It does not re-encode what
+//! it reads.
+
+use super::input::LineReader;
+use super::object::Object;
+use super::record::{BadRecord, ReadError, Record};
+use crate::json;
+use crate::text::Form;
+use std::io::{self, Read, Write};
+
+#[cfg(test)]
+mod tests;
+
+/// Reads the format *jsonl*.
+pub struct Reader {
+    lines: LineReader,
+    key_field: Option<String>,
+}
+
+impl Reader {
+    /// Reads objects whose key is the field `key_field`, or the first one.
+    pub fn new(input: Box<dyn Read>, key_field: Option<String>, record_bytes_max: u64) -> Self {
+        Self { lines: LineReader::new(input, record_bytes_max), key_field }
+    }
+
+    /// The line of the record last read, from 1.
+    pub fn line(&self) -> u64 {
+        self.lines.line()
+    }
+
+    /// Reads the next record into `record`; false at the end of the input. Blank lines are skipped.
+    ///
+    /// # Errors
+    /// [`ReadError::Bad`] for a line that is no JSON object or has no key.
+    pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
+        loop {
+            if !self.lines.read(&mut record.value)? {
+                return Ok(false);
+            }
+            trim(&mut record.value, self.lines.line());
+            if !record.value.is_empty() {
+                break;
+            }
+        }
+        let line = self.lines.line();
+        let bad = |column: u64, reason: String| BadRecord { line, column, reason };
+        let text = std::str::from_utf8(&record.value)
+            .map_err(|e| bad(e.valid_up_to() as u64 + 1, "not valid UTF-8".to_owned()))?;
+        let object = Object::parse(text).map_err(|e| bad(e.column, e.reason))?;
+        let key = object.key(self.key_field.as_deref()).map_err(|reason| bad(1, reason))?;
+        record.key.clear();
+        record.key.extend_from_slice(key.as_bytes());
+        Ok(true)
+    }
+}
+
+/// Takes white space off the end, and a byte order mark off the first line.
+fn trim(line: &mut Vec<u8>, number: u64) {
+    line.truncate(line.trim_ascii_end().len());
+    if number == 1 && line.starts_with(b"\xef\xbb\xbf") {
+        line.drain(..3);
+    }
+}
+
+/// Writes one record: the value itself if reading it would give `key`, else an object of both.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    out: &mut dyn Write,
+    key_field: Option<&str>,
+    key: &[u8],
+    value: &[u8],
+) -> io::Result<()> {
+    let object = std::str::from_utf8(value).ok().and_then(|text| Object::parse(text).ok());
+    if let Some(object) = &object
+        && object.key(key_field).is_ok_and(|found| found.as_bytes() == key)
+    {
+        return write_line(out, value);
+    }
+    write!(out, "{{\"key\":{},\"value\":", json::of_bytes(key, Form::Plain))?;
+    if object.is_some() {
+        write_inline(out, value)?;
+    } else {
+        write!(out, "{}", json::of_bytes(value, Form::Plain))?;
+    }
+    out.write_all(b"}\n")
+}
+
+fn write_line(out: &mut dyn Write, value: &[u8]) -> io::Result<()> {
+    write_inline(out, value.trim_ascii())?;
+    out.write_all(b"\n")
+}
+
+/// Writes JSON on one line: inside JSON a line end is white space between tokens, never content.
+fn write_inline(out: &mut dyn Write, value: &[u8]) -> io::Result<()> {
+    for (number, part) in value.split(|byte| matches!(byte, b'\n' | b'\r')).enumerate() {
+        if number > 0 {
+            out.write_all(b" ")?;
+        }
+        out.write_all(part)?;
+    }
+    Ok(())
+}

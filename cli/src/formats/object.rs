@@ -1,0 +1,116 @@
+//! A JSON object with its fields in their order and its values as they were written.
+//!
+//! It does not interpret values beyond the text of a field: numbers keep their digits.
+
+use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, fmt};
+
+/// A JSON object, borrowed from its text.
+pub struct Object<'a> {
+    fields: Vec<(String, &'a RawValue)>,
+}
+
+/// Text that is not a JSON object.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadObject {
+    /// Where, as a byte of the text, from 1.
+    pub column: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl<'a> Object<'a> {
+    /// Reads `text`, which is one JSON object and nothing more.
+    ///
+    /// # Errors
+    /// [`BadObject`] with the place, if it is not.
+    pub fn parse(text: &'a str) -> Result<Self, BadObject> {
+        serde_json::from_str(text).map_err(|error| {
+            let message = error.to_string();
+            let place = format!(" at line {} column {}", error.line(), error.column());
+            let reason = message.strip_suffix(&place).unwrap_or(&message).to_owned();
+            let line_start: usize =
+                text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+            BadObject { column: (line_start + error.column().max(1)) as u64, reason }
+        })
+    }
+
+    /// Its fields, in their order.
+    pub fn fields(&self) -> &[(String, &'a RawValue)] {
+        &self.fields
+    }
+
+    /// The value of the field `name`, as it was written.
+    pub fn field(&self, name: &str) -> Option<&'a RawValue> {
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| *value)
+    }
+
+    /// The key this object gives: the text of the field `name`, or of the first field.
+    ///
+    /// # Errors
+    /// The reason, if there is no such field or it is neither a string nor a number.
+    pub fn key(&self, name: Option<&str>) -> Result<Cow<'a, str>, String> {
+        let (name, value) = match name {
+            Some(name) => match self.field(name) {
+                Some(value) => (name, value),
+                None => return Err(format!("no field `{name}` to take the key from")),
+            },
+            None => match self.fields.first() {
+                Some((name, value)) => (name.as_str(), *value),
+                None => return Err("no field to take the key from".to_owned()),
+            },
+        };
+        let kind = match value.get().as_bytes().first() {
+            Some(b'"') => {
+                let text: Result<String, _> = serde_json::from_str(value.get());
+                return text
+                    .map(Cow::Owned)
+                    .map_err(|_| format!("field `{name}` is not valid Unicode"));
+            }
+            Some(b'-' | b'0'..=b'9') => return Ok(Cow::Borrowed(value.get())),
+            Some(b'{') => "an object",
+            Some(b'[') => "an array",
+            Some(b'n') => "null",
+            _ => "a boolean",
+        };
+        Err(format!("field `{name}` is {kind}; a key is a string or a number"))
+    }
+}
+
+/// A value as a person would write it in a cell: strings without quotes, null as nothing, anything
+/// else as JSON.
+pub fn cell(value: &RawValue) -> Cow<'_, str> {
+    match value.get() {
+        "null" => Cow::Borrowed(""),
+        text if text.starts_with('"') => match serde_json::from_str(text) {
+            Ok(text) => Cow::Owned(text),
+            Err(_) => Cow::Borrowed(text),
+        },
+        text => Cow::Borrowed(text),
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields).map(|fields| Self { fields })
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+}

@@ -1,0 +1,173 @@
+//! What verbs print: data on stdout, messages on stderr, as text or as JSON.
+//!
+//! It does not decide what is printed.
+
+use crate::failure::{Failure, Result};
+use crate::json;
+use crate::text::Form;
+use serde_json::{Value, json};
+use std::io::{self, BufWriter, Stdout, Write};
+
+/// Whether data is printed for people or for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Text.
+    #[default]
+    Text,
+    /// JSON, one value a line.
+    Json,
+}
+
+/// How a verb prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Text or JSON.
+    pub style: Style,
+    /// The form of keys and values, printed and given.
+    pub form: Form,
+}
+
+/// Stdout, with the settings of the verb that prints.
+pub struct Output {
+    stdout: BufWriter<Stdout>,
+    settings: Settings,
+    line: String,
+}
+
+impl Output {
+    /// Prints to stdout.
+    pub fn new(settings: Settings) -> Self {
+        let stdout = BufWriter::with_capacity(64 << 10, io::stdout());
+        Self { stdout, settings, line: String::new() }
+    }
+
+    /// How it prints.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Prints otherwise from now on.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Prints an entry: key, tab, value; or an object with both.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`], as everything here.
+    pub fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let form = self.settings.form;
+        if self.settings.style == Style::Json {
+            let (key, value) = (json::of_bytes(key, form), json::of_bytes(value, form));
+            return self.json(&json!({ "key": key, "value": value }));
+        }
+        self.line.clear();
+        form.render(key, &mut self.line);
+        self.line.push('\t');
+        form.render(value, &mut self.line);
+        self.print_line()
+    }
+
+    /// Prints a value, or an object with its key too.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn value(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        match self.settings.style {
+            Style::Json => self.entry(key, value),
+            Style::Text => self.bytes(value),
+        }
+    }
+
+    /// Prints a key, or an object with it.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn key(&mut self, key: &[u8]) -> Result<()> {
+        if self.settings.style == Style::Json {
+            let key = json::of_bytes(key, self.settings.form);
+            return self.json(&json!({ "key": key }));
+        }
+        self.bytes(key)
+    }
+
+    /// Prints bytes in the form of the settings, and a line end.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.line.clear();
+        self.settings.form.render(bytes, &mut self.line);
+        self.print_line()
+    }
+
+    /// Prints bytes exactly as they are.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stdout.write_all(bytes).map_err(Failure::Stdout)
+    }
+
+    /// Prints `text` and a line end, or `value`, as the settings ask.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn result(&mut self, text: &str, value: &Value) -> Result<()> {
+        match self.settings.style {
+            Style::Json => self.json(value),
+            Style::Text if text.is_empty() => Ok(()),
+            Style::Text => writeln!(self.stdout, "{text}").map_err(Failure::Stdout),
+        }
+    }
+
+    fn json(&mut self, value: &Value) -> Result<()> {
+        writeln!(self.stdout, "{value}").map_err(Failure::Stdout)
+    }
+
+    fn print_line(&mut self) -> Result<()> {
+        self.line.push('\n');
+        self.stdout.write_all(self.line.as_bytes()).map_err(Failure::Stdout)
+    }
+
+    /// Hands everything printed to the operating system.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.stdout.flush().map_err(Failure::Stdout)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stdout.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}
+
+/// Tells on stderr something that is no result.
+pub fn message(text: &str) {
+    // Nobody is left to tell if stderr is gone.
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Tells on stderr why a verb failed.
+pub fn report(failure: &Failure, style: Style) {
+    let mut stderr = anstream::stderr().lock();
+    // Nobody is left to tell if stderr is gone.
+    let _ = match style {
+        Style::Text => writeln!(stderr, "\x1b[1;31merror:\x1b[0m {failure}"),
+        Style::Json => {
+            let error = json!({
+                "kind": failure.kind(),
+                "message": failure.to_string(),
+                "exit_code": failure.exit_code(),
+            });
+            writeln!(stderr, "{}", json!({ "error": error }))
+        }
+    };
+}

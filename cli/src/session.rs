@@ -1,0 +1,147 @@
+//! An open database, the family in use, and where results go: what every verb works on.
+//!
+//! It interprets no command line.
+
+use crate::bounds::KeyRange;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use siltdb::{Create, Db, Durability, ErrorKind, Family, Options, Read, WriteBatch, WriteOptions};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Whether a verb makes a database where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It makes one.
+    Create,
+    /// It fails.
+    Refuse,
+}
+
+/// Which way a range is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Keys ascend.
+    Forward,
+    /// Keys descend.
+    Backward,
+}
+
+/// An open database, the family in use, and where results go.
+pub struct Session {
+    db: Db,
+    family: String,
+    /// Where results go.
+    pub output: Output,
+}
+
+impl Session {
+    /// Opens the database at `path`.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] if there is none and it is not to be made; those of the database.
+    pub fn open(path: &Path, missing: Missing, output: Output) -> Result<Self> {
+        if missing == Missing::Refuse && !path.exists() {
+            return Err(Failure::no_database(path));
+        }
+        let create = match missing {
+            Missing::Create => Create::IfMissing,
+            Missing::Refuse => Create::Never,
+        };
+        let db = Options::new().create(create).open(path)?;
+        Ok(Self { db, family: "default".to_owned(), output })
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The name of the family in use where a verb names none.
+    pub fn family_in_use(&self) -> &str {
+        &self.family
+    }
+
+    /// Uses the family `name` from now on.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] if there is none.
+    pub fn use_family(&mut self, name: &str) -> Result<()> {
+        self.family(Some(name))?;
+        self.family = name.to_owned();
+        Ok(())
+    }
+
+    /// The family `name`, or the one in use.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] if there is none.
+    pub fn family(&self, name: Option<&str>) -> Result<Family> {
+        let name = name.unwrap_or(&self.family);
+        self.db.family(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let hint = "`silt families` lists them and `silt families create` makes one";
+                Failure::Missing(format!("no family `{name}`; {hint}"))
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// Writes `batch` atomically, to last as `durability` says.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn write(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        Ok(self.db.write_with(&batch, &WriteOptions::new().durability(durability))?)
+    }
+
+    /// Writes `batch` as [`Session::write`] does, as the only one of its kind: a volatile one, which
+    /// is in no log, goes to a table at once.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn write_once(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        self.write(batch, durability)?;
+        if durability == Durability::Volatile {
+            self.db.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the database.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`], and those of the database.
+    pub fn close(mut self) -> Result<()> {
+        let flushed = self.output.flush();
+        self.db.close()?;
+        flushed
+    }
+}
+
+/// What is shown each key and value, and says whether to go on.
+pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+
+/// Shows `on_entry` the entries of `range` until it breaks.
+///
+/// # Errors
+/// Those of the database and of `on_entry`.
+pub fn visit(
+    family: &Family,
+    range: KeyRange,
+    direction: Direction,
+    on_entry: &mut OnEntry<'_>,
+) -> Result<()> {
+    let mut entries = family.range(range)?;
+    loop {
+        let entry = match direction {
+            Direction::Forward => entries.next(),
+            Direction::Backward => entries.next_back(),
+        };
+        let Some(entry) = entry else { return Ok(()) };
+        let (key, value) = entry?;
+        if on_entry(&key, &value)?.is_break() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Bytes as text and back: the three forms in which keys and values are shown and accepted.
+//!
+//! | form   | shown                                             | accepted                       |
+//! |--------|---------------------------------------------------|--------------------------------|
+//! | plain  | printable UTF-8 as it is, other bytes as `\xNN`   | the bytes as they are          |
+//! | escape | the same, and `\` as `\\`: reversible             | also `\n`, `\r`, `\t` and `\0` |
+//! | hex    | two digits a byte                                 | two digits a byte, either case |
+//!
+//! Plain is for people and not reversible: the byte 0xff and the four characters `\xff` look
+//! alike. This module does not know JSON; see `output`.
+
+use std::fmt::Write;
+
+#[cfg(test)]
+mod tests;
+
+/// How bytes are written as text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Printable UTF-8 as it is, any other byte as `\xNN`. Not reversible.
+    #[default]
+    Plain,
+    /// Plain, with `\` written as `\\`. Reversible.
+    Escape,
+    /// Two hexadecimal digits a byte. Reversible.
+    Hex,
+}
+
+/// Text that is not in the form it was said to be in.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadText {
+    /// Where, as an index of a byte of the text.
+    pub index: usize,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+impl Form {
+    /// Appends `bytes` as text to `text`.
+    pub fn render(self, bytes: &[u8], text: &mut String) {
+        if self == Self::Hex {
+            for byte in bytes {
+                push_hex(*byte, text);
+            }
+            return;
+        }
+        for chunk in bytes.utf8_chunks() {
+            self.render_valid(chunk.valid(), text);
+            for byte in chunk.invalid() {
+                text.push_str("\\x");
+                push_hex(*byte, text);
+            }
+        }
+    }
+
+    /// Appends `valid`, copying as much at once as can stay as it is.
+    fn render_valid(self, valid: &str, text: &mut String) {
+        let mut start = 0;
+        for (index, character) in valid.char_indices() {
+            if character == '\\' && self == Self::Escape {
+                text.push_str(&valid[start..index]);
+                text.push_str("\\\\");
+            } else if is_printable(character) {
+                continue;
+            } else {
+                text.push_str(&valid[start..index]);
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    text.push_str("\\x");
+                    push_hex(byte, text);
+                }
+            }
+            start = index + character.len_utf8();
+        }
+        text.push_str(&valid[start..]);
+    }
+
+    /// The bytes that `text` stands for.
+    ///
+    /// # Errors
+    /// [`BadText`] if the text is not in this form. Plain text always is.
+    pub fn parse(self, text: &[u8]) -> Result<Vec<u8>, BadText> {
+        match self {
+            Self::Plain => Ok(text.to_vec()),
+            Self::Escape => parse_escape(text),
+            Self::Hex => parse_hex(text),
+        }
+    }
+}
+
+/// Whether a terminal shows `character` and stays as it was.
+///
+/// Control characters move the cursor, the format characters below reorder or hide their
+/// neighbours, and the two separators end a line for some readers.
+fn is_printable(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+fn push_hex(byte: u8, text: &mut String) {
+    write!(text, "{byte:02x}").expect("writing to a String does not fail");
+}
+
+fn parse_escape(text: &[u8]) -> Result<Vec<u8>, BadText> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut index = 0;
+    while index < text.len() {
+        if text[index] != b'\\' {
+            bytes.push(text[index]);
+            index += 1;
+            continue;
+        }
+        let (byte, length) = match text.get(index + 1) {
+            Some(b'\\') => (b'\\', 2),
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b't') => (b'\t', 2),
+            Some(b'0') => (0, 2),
+            Some(b'x') => match text.get(index + 2..index + 4).and_then(hex_pair) {
+                Some(byte) => (byte, 4),
+                None => {
+                    return Err(BadText { index, reason: "`\\x` needs two hexadecimal digits" });
+                }
+            },
+            Some(_) => return Err(BadText { index, reason: "unknown escape sequence" }),
+            None => return Err(BadText { index, reason: "the text ends in a single `\\`" }),
+        };
+        bytes.push(byte);
+        index += length;
+    }
+    Ok(bytes)
+}
+
+fn parse_hex(text: &[u8]) -> Result<Vec<u8>, BadText> {
+    if !text.len().is_multiple_of(2) {
+        let reason = "an odd number of hexadecimal digits";
+        return Err(BadText { index: text.len(), reason });
+    }
+    let pair = |(number, pair)| {
+        hex_pair(pair).ok_or(BadText { index: 2 * number, reason: "not a hexadecimal digit" })
+    };
+    text.chunks(2).enumerate().map(pair).collect()
+}
+
+fn hex_pair(pair: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let value = digit(*pair.first()?)? * 16 + digit(*pair.get(1)?)?;
+    u8::try_from(value).ok()
+}

@@ -1,0 +1,78 @@
+use super::*;
+use proptest::prelude::*;
+
+fn render(form: Form, bytes: &[u8]) -> String {
+    let mut text = String::new();
+    form.render(bytes, &mut text);
+    text
+}
+
+#[test]
+fn printable_text_stays_as_it_is() {
+    for text in ["", "user:1", "Zürich 東京 🛫", r"C:\data", "a b"] {
+        assert_eq!(render(Form::Plain, text.as_bytes()), text);
+    }
+}
+
+#[test]
+fn other_bytes_become_escapes() {
+    assert_eq!(render(Form::Plain, b"a\tb\n\0\x1b[2J\xff"), r"a\x09b\x0a\x00\x1b[2J\xff");
+    assert_eq!(render(Form::Plain, "a\u{202e}b".as_bytes()), r"a\xe2\x80\xaeb");
+    assert_eq!(render(Form::Plain, b"\xe6\x9d"), r"\xe6\x9d");
+}
+
+#[test]
+fn escape_doubles_the_backslash() {
+    assert_eq!(render(Form::Escape, br"\x41"), r"\\x41");
+    assert_eq!(Form::Escape.parse(br"\\x41").unwrap(), br"\x41");
+    assert_eq!(Form::Escape.parse(br"\x41\n\r\t\0\\").unwrap(), b"A\n\r\t\0\\");
+}
+
+#[test]
+fn bad_text_says_where_it_is_wrong() {
+    let index = |form: Form, text: &[u8]| form.parse(text).unwrap_err().index;
+    assert_eq!(index(Form::Escape, br"ab\x4"), 2);
+    assert_eq!(index(Form::Escape, br"ab\x4g"), 2);
+    assert_eq!(index(Form::Escape, br"ab\q"), 2);
+    assert_eq!(index(Form::Escape, br"abc\"), 3);
+    assert_eq!(index(Form::Hex, b"0011zz"), 4);
+    assert_eq!(index(Form::Hex, b"001"), 3);
+    assert_eq!(index(Form::Hex, b"+1"), 0);
+}
+
+#[test]
+fn plain_accepts_anything_as_it_is() {
+    assert_eq!(Form::Plain.parse(b"\\x4\xff").unwrap(), b"\\x4\xff");
+}
+
+proptest! {
+    #[test]
+    fn escape_and_hex_are_reversible(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        for form in [Form::Escape, Form::Hex] {
+            let text = render(form, &bytes);
+            prop_assert_eq!(form.parse(text.as_bytes()).unwrap(), bytes.clone());
+        }
+    }
+
+    #[test]
+    fn escape_of_text_is_reversible(text in any::<String>()) {
+        let escaped = render(Form::Escape, text.as_bytes());
+        prop_assert_eq!(Form::Escape.parse(escaped.as_bytes()).unwrap(), text.as_bytes());
+    }
+
+    #[test]
+    fn nothing_shown_disturbs_a_terminal_or_a_line(
+        bytes in prop::collection::vec(any::<u8>(), 0..200)
+    ) {
+        for form in [Form::Plain, Form::Escape, Form::Hex] {
+            prop_assert!(!render(form, &bytes).chars().any(char::is_control));
+        }
+    }
+
+    #[test]
+    fn parsing_never_panics(text in prop::collection::vec(any::<u8>(), 0..100)) {
+        for form in [Form::Plain, Form::Escape, Form::Hex] {
+            let _ = form.parse(&text);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+use super::*;
+
+fn put(key: &[u8], value: &[u8]) -> Option<Operation> {
+    Some(Operation::Put { key: key.to_vec(), value: value.to_vec() })
+}
+
+fn delete(key: &[u8]) -> Option<Operation> {
+    Some(Operation::Delete { key: key.to_vec() })
+}
+
+#[test]
+fn both_separators_are_read() {
+    let parsed = |line: &[u8]| parse(line, Form::Escape).unwrap();
+    assert_eq!(parsed(b"put a b"), put(b"a", b"b"));
+    assert_eq!(parsed(b"put a b  c\td "), put(b"a", b"b  c\td "));
+    assert_eq!(parsed(b"put\ta b\tc d"), put(b"a b", b"c d"));
+    assert_eq!(parsed(b"put\t\t"), put(b"", b""));
+    assert_eq!(parsed(b"put a "), put(b"a", b""));
+    assert_eq!(parsed(br"put a\x20b \\\n"), put(b"a b", b"\\\n"));
+    assert_eq!(parsed(b"delete a\r"), delete(b"a"));
+    assert_eq!(parsed(b"delete\ta b"), delete(b"a b"));
+    assert_eq!(parsed(b"delete\t"), delete(b""));
+    assert_eq!(parse(b"put 6b 76", Form::Hex).unwrap(), put(b"k", b"v"));
+}
+
+#[test]
+fn blank_lines_and_remarks_are_skipped() {
+    for line in [&b""[..], b"\r", b"# put a b"] {
+        assert_eq!(parse(line, Form::Escape).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_bad_line_says_where() {
+    let index = |line: &[u8]| parse(line, Form::Escape).unwrap_err().index;
+    assert_eq!(index(b"PUT a b"), 0);
+    assert_eq!(index(b"put"), 3);
+    assert_eq!(index(b"put a"), 5);
+    assert_eq!(index(b"put  a b"), 4);
+    assert_eq!(index(br"put a\q b"), 5);
+    assert_eq!(index(br"put a b\q"), 7);
+    assert_eq!(index(b"put\ta\tb\tc"), 7);
+    assert_eq!(index(b"delete a b"), 8);
+}

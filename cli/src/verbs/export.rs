@@ -1,0 +1,162 @@
+//! The verb export: entries become records of a file; the inverse of import where there is one.
+//!
+//! It does not open the database.
+
+use crate::argument::{BoundsArguments, FamilyArguments};
+use crate::bounds::KeyRange;
+use crate::failure::{Failure, Result};
+use crate::formats::record::WriteError;
+use crate::formats::{Format, csv, jsonl, lines};
+use crate::output::{Style, message};
+use crate::progress::Progress;
+use crate::session::{Direction, Session, visit};
+use crate::text::Form;
+use clap::Args;
+use serde_json::json;
+use siltdb::Family;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// What `export` is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The file to write; `-` is stdout.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// The format to write [default: by the extension of the file]
+    #[arg(long)]
+    format: Option<Format>,
+    /// The field of the values that holds the key [default: the first]
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
+    #[command(flatten)]
+    bounds: BoundsArguments,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// Writes the entries of a range to a file.
+///
+/// # Errors
+/// [`Failure::Usage`] for entries the format cannot hold; those of the database and the file.
+pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let format = format(session, arguments)?;
+    let family = session.family(arguments.family.name())?;
+    let settings = session.output.settings();
+    let range = arguments.bounds.range(settings.form)?;
+    let name = arguments.file.display().to_string();
+    let is_stdout = arguments.file == Path::new("-");
+    let mut exporter = Exporter {
+        family,
+        range,
+        format,
+        key: arguments.key.clone(),
+        form: settings.form,
+        exported: 0,
+    };
+    let fail = |error: WriteError| match error {
+        WriteError::Unfit(reason) => Failure::Usage(reason),
+        WriteError::Io(error) if is_stdout => Failure::Stdout(error),
+        WriteError::Io(error) => Failure::file("write", &name, error),
+    };
+    if is_stdout {
+        exporter.export(&mut session.output, &fail)?;
+        let exported = exporter.exported;
+        session.output.flush()?;
+        message(&match settings.style {
+            Style::Text => format!("exported {exported} records"),
+            Style::Json => json!({ "exported": exported }).to_string(),
+        });
+        return Ok(());
+    }
+    let file = File::create(&arguments.file).map_err(|e| Failure::file("create", &name, e))?;
+    let mut out = BufWriter::with_capacity(256 << 10, file);
+    exporter.export(&mut out, &fail)?;
+    finish(out).map_err(|error| fail(error.into()))?;
+    let exported = exporter.exported;
+    let text = format!("exported {exported} records");
+    session.output.result(&text, &json!({ "exported": exported }))
+}
+
+fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
+    let Some(format) = arguments.format.or_else(|| Format::of_path(&arguments.file)) else {
+        let hint = "give --format jsonl, csv, tsv or lines";
+        return Err(Failure::Usage(format!("the format to write is not known; {hint}")));
+    };
+    if format != Format::Lines && session.output.settings().form != Form::Plain {
+        let message = "--escape and --hex are for lines; the other formats hold text";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    if format == Format::Lines && arguments.key.is_some() {
+        let message = "--key is for csv, tsv and jsonl; lines hold the key itself";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    Ok(format)
+}
+
+/// An export may be the only copy: it is on the device before it is reported.
+fn finish(out: BufWriter<File>) -> io::Result<()> {
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
+}
+
+/// What is shown each key and value of a pass.
+type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
+struct Exporter {
+    family: Family,
+    range: Option<KeyRange>,
+    format: Format,
+    key: Option<String>,
+    form: Form,
+    exported: u64,
+}
+
+impl Exporter {
+    fn export(&mut self, out: &mut dyn Write, fail: &dyn Fn(WriteError) -> Failure) -> Result<()> {
+        let delimiter = match self.format {
+            Format::Csv => csv::Delimiter::Comma,
+            Format::Tsv => csv::Delimiter::Tab,
+            Format::Jsonl | Format::Lines => return self.stream(out, fail),
+        };
+        // Two passes: the header needs the columns of all values. Nobody writes between them, for
+        // this process holds the database.
+        let mut columns = csv::Columns::default();
+        let key_field = self.key.clone();
+        self.pass("reading", &mut |key, value| {
+            columns.observe(key_field.as_deref(), key, value).map_err(fail)
+        })?;
+        let mut writer = csv::Writer::new(out, delimiter, columns).map_err(fail)?;
+        self.pass("exporting", &mut |key, value| writer.write(key, value).map_err(fail))?;
+        writer.finish().map_err(fail)
+    }
+
+    fn stream(&mut self, out: &mut dyn Write, fail: &dyn Fn(WriteError) -> Failure) -> Result<()> {
+        let (format, form, key_field) = (self.format, self.form, self.key.clone());
+        self.pass("exporting", &mut |key, value| {
+            if format == Format::Lines {
+                return lines::write(out, form, key, value).map_err(fail);
+            }
+            jsonl::write(out, key_field.as_deref(), key, value).map_err(|e| fail(e.into()))
+        })
+    }
+
+    /// Shows `on_entry` every entry of the range.
+    fn pass(&mut self, verb: &'static str, on_entry: &mut OnRecord<'_>) -> Result<()> {
+        let Some(range) = self.range.clone() else { return Ok(()) };
+        let progress = Progress::bytes(verb, None);
+        let mut bytes = 0;
+        self.exported = 0;
+        visit(&self.family, range, Direction::Forward, &mut |key, value| {
+            on_entry(key, value)?;
+            self.exported += 1;
+            bytes += (key.len() + value.len()) as u64;
+            if self.exported.is_multiple_of(1024) {
+                progress.set(bytes);
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+}

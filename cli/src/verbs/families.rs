@@ -1,0 +1,74 @@
+//! The verb families: list, create, drop, rename.
+//!
+//! It does not open the database.
+
+use crate::failure::Result;
+use crate::output::Style;
+use crate::session::Session;
+use clap::Args;
+use serde_json::json;
+use siltdb::FamilyOptions;
+
+/// What `families create` and `families drop` are told.
+#[derive(Args, Debug)]
+pub struct NameArguments {
+    /// The name of the family.
+    name: String,
+}
+
+/// What `families rename` is told.
+#[derive(Args, Debug)]
+pub struct RenameArguments {
+    /// The name it has.
+    from: String,
+    /// The name it gets.
+    to: String,
+}
+
+/// Prints the names of the families, in order.
+///
+/// # Errors
+/// Those of stdout.
+pub fn list(session: &mut Session) -> Result<()> {
+    let names = session.db().families();
+    if session.output.settings().style == Style::Json {
+        return session.output.result("", &json!({ "families": names }));
+    }
+    names.iter().try_for_each(|name| session.output.bytes(name.as_bytes()))
+}
+
+/// Makes a family.
+///
+/// # Errors
+/// Those of the database: a family of this name exists, or the name is not allowed.
+pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+    session.db().create_family(&arguments.name, FamilyOptions::new())?;
+    session.output.result("", &json!({ "created": arguments.name }))
+}
+
+/// Drops a family and everything in it.
+///
+/// # Errors
+/// Those of the database: there is no such family, or it cannot be dropped.
+pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+    session.family(Some(&arguments.name))?;
+    session.db().drop_family(&arguments.name)?;
+    if session.family_in_use() == arguments.name {
+        session.use_family("default")?;
+    }
+    session.output.result("", &json!({ "dropped": arguments.name }))
+}
+
+/// Gives a family another name.
+///
+/// # Errors
+/// Those of the database: there is no such family, or the new name is taken or not allowed.
+pub fn rename(session: &mut Session, arguments: &RenameArguments) -> Result<()> {
+    let RenameArguments { from, to } = arguments;
+    session.family(Some(from))?;
+    session.db().rename_family(from, to)?;
+    if session.family_in_use() == from {
+        session.use_family(to)?;
+    }
+    session.output.result("", &json!({ "renamed": { "from": from, "to": to } }))
+}

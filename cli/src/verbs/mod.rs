@@ -1,0 +1,15 @@
+//! The verbs, one module each or one for a group.
+//!
+//! A verb works on an open session; which database that is, and what the words of the command line
+//! are, `command_line` decides.
+
+pub mod point;
+pub mod scan;
+pub mod batch;
+pub mod import;
+pub mod export;
+pub mod families;
+pub mod upkeep;
+pub mod inspect;
+pub mod completions;
+pub mod shell;

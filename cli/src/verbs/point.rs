@@ -1,0 +1,125 @@
+//! The verbs on one key: get, put, delete.
+//!
+//! They do not open the database.
+
+use crate::argument::{self, DurabilityArguments, FamilyArguments};
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+use crate::source::Source;
+use crate::text::Form;
+use clap::Args;
+use serde_json::json;
+use siltdb::{Durability, Read as _, WriteBatch};
+use std::io::Read;
+use std::{ffi::OsString, path::PathBuf};
+
+/// What `get` is told.
+#[derive(Args, Debug)]
+pub struct GetArguments {
+    /// The key to look up.
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    /// Print the bytes of the value exactly as they are, without a line end.
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// Prints the value of a key.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is none.
+pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
+    let key = argument::bytes(&arguments.key, session.output.settings().form)?;
+    let family = session.family(arguments.family.name())?;
+    let Some(value) = family.get(&key)? else {
+        let mut shown = String::new();
+        Form::Plain.render(&key, &mut shown);
+        return Err(Failure::Missing(format!("no key `{shown}`")));
+    };
+    if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
+}
+
+/// What `put` is told.
+#[derive(Args, Debug)]
+pub struct PutArguments {
+    /// The key to write.
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    /// Its value.
+    #[arg(required_unless_present = "file", allow_negative_numbers = true)]
+    value: Option<OsString>,
+    /// Take the bytes of this file as the value; `-` is stdin.
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    family: FamilyArguments,
+    #[command(flatten)]
+    durability: DurabilityArguments,
+}
+
+/// A key and its value, as `put` was told.
+pub struct Entry {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl PutArguments {
+    /// The entry to write; found before a database is made for it.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] and [`Failure::File`].
+    pub fn entry(&self, form: Form) -> Result<Entry> {
+        let key = argument::bytes(&self.key, form)?;
+        let value = match (&self.value, &self.file) {
+            (Some(value), _) => argument::bytes(value, form)?,
+            (None, Some(file)) => {
+                let mut source = Source::open(file)?;
+                let mut value = Vec::new();
+                let read = source.input.read_to_end(&mut value);
+                read.map_err(|error| Failure::file("read", source.name, error))?;
+                value
+            }
+            (None, None) => unreachable!("the command line demands one of them"),
+        };
+        Ok(Entry { key, value })
+    }
+}
+
+/// Writes `entry`.
+///
+/// # Errors
+/// Those of the database.
+pub fn put(session: &mut Session, arguments: &PutArguments, entry: &Entry) -> Result<()> {
+    let family = session.family(arguments.family.name())?;
+    let mut batch = WriteBatch::new();
+    batch.put(&family, &entry.key, &entry.value)?;
+    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+    session.output.result("", &json!({ "operations": 1 }))
+}
+
+/// What `delete` is told.
+#[derive(Args, Debug)]
+pub struct DeleteArguments {
+    /// The key to delete; it need not exist.
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    #[command(flatten)]
+    family: FamilyArguments,
+    #[command(flatten)]
+    durability: DurabilityArguments,
+}
+
+/// Deletes a key.
+///
+/// # Errors
+/// Those of the database.
+pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> {
+    let key = argument::bytes(&arguments.key, session.output.settings().form)?;
+    let family = session.family(arguments.family.name())?;
+    let mut batch = WriteBatch::new();
+    batch.delete(&family, &key)?;
+    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+    session.output.result("", &json!({ "operations": 1 }))
+}

@@ -1,0 +1,85 @@
+//! The verbs on a range of keys: scan, count.
+//!
+//! They do not open the database.
+
+use crate::argument::{BoundsArguments, FamilyArguments};
+use crate::failure::Result;
+use crate::progress::Progress;
+use crate::session::{Direction, Session, visit};
+use clap::Args;
+use serde_json::json;
+use std::ops::ControlFlow;
+
+/// How many entries pass between two looks at the progress bar.
+const PROGRESS_ENTRIES: u64 = 4096;
+
+/// What `scan` is told.
+#[derive(Args, Debug)]
+pub struct ScanArguments {
+    #[command(flatten)]
+    bounds: BoundsArguments,
+    /// Stop after this many entries.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// From the last key to the first.
+    #[arg(long)]
+    reverse: bool,
+    /// Print only keys.
+    #[arg(long)]
+    keys_only: bool,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// Prints the entries of a range, in the order of their keys.
+///
+/// # Errors
+/// Those of the database and of stdout.
+pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
+    let family = session.family(arguments.family.name())?;
+    let output = &mut session.output;
+    let Some(range) = arguments.bounds.range(output.settings().form)? else { return Ok(()) };
+    let direction = if arguments.reverse { Direction::Backward } else { Direction::Forward };
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(());
+    }
+    visit(&family, range, direction, &mut |key, value| {
+        if arguments.keys_only {
+            output.key(key)?;
+        } else {
+            output.entry(key, value)?;
+        }
+        left -= 1;
+        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })
+}
+
+/// What `count` is told.
+#[derive(Args, Debug)]
+pub struct CountArguments {
+    #[command(flatten)]
+    bounds: BoundsArguments,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// Prints the number of entries in a range.
+///
+/// # Errors
+/// Those of the database and of stdout.
+pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
+    let family = session.family(arguments.family.name())?;
+    let mut entries: u64 = 0;
+    if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
+        let progress = Progress::entries("counting");
+        visit(&family, range, Direction::Forward, &mut |_, _| {
+            entries += 1;
+            if entries.is_multiple_of(PROGRESS_ENTRIES) {
+                progress.set(entries);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    session.output.result(&entries.to_string(), &json!({ "count": entries }))
+}

@@ -1,0 +1,121 @@
+//! The verbs that look after a database: stats, check, compact, flush.
+//!
+//! `check` also takes a database that does not open; the others do not open it.
+
+use crate::argument::FamilyArguments;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::session::Session;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use siltdb::{CheckProgress, CheckReport};
+use std::path::Path;
+
+/// What `stats` is told.
+#[derive(Args, Debug)]
+pub struct StatsArguments {
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// Prints what the database counts, in whole or for one family.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is no such family.
+pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
+    let stats = match arguments.family.name() {
+        None => session.db().stats(),
+        Some(name) => session.family(Some(name))?.stats(),
+    };
+    let entries = stats.entries().into_iter().map(|(name, value)| (name, Value::from(value)));
+    let object: Map<String, Value> = entries.collect();
+    session.output.result(stats.to_string().trim_end(), &Value::Object(object))
+}
+
+/// Writes what is in memory to tables.
+///
+/// # Errors
+/// Those of the database.
+pub fn flush(session: &mut Session) -> Result<()> {
+    let progress = Progress::time("flushing");
+    session.db().flush()?;
+    drop(progress);
+    session.output.result("", &json!({ "flushed": true }))
+}
+
+/// Merges all tables, so that nothing deleted or overwritten takes space.
+///
+/// # Errors
+/// Those of the database.
+pub fn compact(session: &mut Session) -> Result<()> {
+    let progress = Progress::time("compacting");
+    session.db().compact()?;
+    drop(progress);
+    session.output.result("", &json!({ "compacted": true }))
+}
+
+/// Reads and verifies everything of the database that is open.
+///
+/// # Errors
+/// [`Failure::CheckFailed`] after the report if there is damage.
+pub fn check(session: &mut Session) -> Result<()> {
+    let mut progress = CheckBar::start();
+    let report = session.db().check(&mut |done| progress.show(done))?;
+    drop(progress);
+    print_report(&mut session.output, &report)
+}
+
+/// Reads and verifies everything of the database at `path`, which need not be fit to open.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is none; [`Failure::CheckFailed`] after the report if there is
+/// damage.
+pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
+    if !path.exists() {
+        return Err(Failure::no_database(path));
+    }
+    let mut progress = CheckBar::start();
+    let report = siltdb::check(path, &mut |done| progress.show(done))?;
+    drop(progress);
+    print_report(output, &report)
+}
+
+struct CheckBar {
+    progress: Progress,
+}
+
+impl CheckBar {
+    fn start() -> Self {
+        Self { progress: Progress::bytes("checking", Some(0)) }
+    }
+
+    fn show(&mut self, done: CheckProgress) {
+        self.progress.set_total(done.bytes_total);
+        self.progress.set(done.bytes_done);
+    }
+}
+
+fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
+    let CheckReport { tables, blocks, entries, log_records, errors, .. } = report;
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let ok = errors.is_empty();
+    let verdict = if ok { "ok" } else { "damaged" };
+    let mut text = format!(
+        "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log records"
+    );
+    for error in &errors {
+        text.push('\n');
+        text.push_str(error);
+    }
+    let object = json!({
+        "ok": ok,
+        "tables": tables,
+        "blocks": blocks,
+        "entries": entries,
+        "log_records": log_records,
+        "errors": errors,
+    });
+    output.result(&text, &object)?;
+    if ok { Ok(()) } else { Err(Failure::CheckFailed) }
+}

@@ -1,0 +1,10 @@
+//! The tool as a person meets it: each test runs the built `silt` in processes of their own.
+//!
+//! It does not look into the library.
+
+mod place;
+mod point;
+mod range;
+mod transfer;
+mod upkeep;
+mod shell;

@@ -1,0 +1,240 @@
+//! put, get, delete, batch, and what all verbs share: forms, JSON, exit codes.
+
+use crate::place::Place;
+use serde_json::json;
+
+#[test]
+fn a_value_is_found_by_another_process() {
+    let place = Place::new();
+    assert_eq!(place.ok(&["put", "db", "user:1", "Ada"]), "");
+    assert_eq!(place.ok(&["get", "db", "user:1"]), "Ada\n");
+    assert_eq!(place.ok(&["get", "db", "user:1", "--raw"]), "Ada");
+    place.ok(&["put", "db", "user:1", "Grace", "--durability", "buffered"]);
+    assert_eq!(place.ok(&["get", "db", "user:1"]), "Grace\n");
+    place.ok(&["delete", "db", "user:1"]);
+    place.run(&["get", "db", "user:1"], 1).says(&["error: not found: no key `user:1`"]);
+    place.ok(&["delete", "db", "user:1"]);
+}
+
+#[test]
+fn empty_keys_and_values_are_legal() {
+    let place = Place::new();
+    place.ok(&["put", "db", "", ""]);
+    assert_eq!(place.ok(&["get", "db", ""]), "\n");
+    assert_eq!(place.ok(&["scan", "db"]), "\t\n");
+}
+
+#[test]
+fn numbers_below_zero_are_keys_and_values_and_typos_are_not() {
+    let place = Place::new();
+    place.ok(&["put", "db", "-1", "-2.5"]);
+    assert_eq!(place.ok(&["get", "db", "-1"]), "-2.5\n");
+    place.ok(&["delete", "db", "-1"]);
+    place.run(&["put", "db", "k", "--durabilty"], 2).says(&["--durability"]);
+    place.ok(&["put", "db", "--", "--key", "--value"]);
+    assert_eq!(place.ok(&["scan", "db"]), "--key\t--value\n");
+}
+
+#[test]
+fn volatile_and_interval_writes_are_there_after_the_verb() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1", "--durability", "volatile"]);
+    place.ok(&["put", "db", "b", "2", "--durability", "interval:10"]);
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\nb\t2\n");
+    place.run(&["put", "db", "c", "3", "--durability", "never"], 2).says(&["interval:MS"]);
+}
+
+#[test]
+fn bytes_print_as_they_are_or_as_escapes() {
+    let place = Place::new();
+    place.ok(&["put", "db", "--escape", r"k\n", r"C:\\data\xff"]);
+    assert_eq!(place.ok(&["scan", "db"]), "k\\x0a\tC:\\data\\xff\n");
+    assert_eq!(place.ok(&["scan", "db", "--escape"]), "k\\x0a\tC:\\\\data\\xff\n");
+    assert_eq!(place.ok(&["scan", "db", "--hex"]), "6b0a\t433a5c64617461ff\n");
+    assert_eq!(place.ok(&["get", "db", "--hex", "6B0a"]), "433a5c64617461ff\n");
+    assert_eq!(place.ok(&["get", "db", "--escape", r"\x6b\x0a"]), "C:\\\\data\\xff\n");
+    assert_eq!(place.ok(&["get", "db", "k\n"]), "C:\\data\\xff\n");
+    place.ok(&["put", "db", r"\x41", "as it is"]);
+    assert_eq!(place.ok(&["get", "db", r"\x41"]), "as it is\n");
+}
+
+#[test]
+fn text_that_is_not_in_its_form_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    place.run(&["put", "db", "--hex", "0g", "00"], 2).says(&["`0g`", "at byte 1"]);
+    place.run(&["put", "db", "--escape", "k", r"\q"], 2).says(&["unknown escape"]);
+    place.run(&["put", "db", "--escape", "--hex", "k", "v"], 2);
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn a_value_can_come_from_a_file_or_stdin() {
+    let place = Place::new();
+    place.write("value", b"\x00\xff\n");
+    place.ok(&["put", "db", "a", "--file", "value"]);
+    assert_eq!(place.ok(&["get", "db", "a", "--escape"]), "\\x00\\xff\\x0a\n");
+    place.run_with(&["put", "db", "b", "--file", "-"], b"from stdin", 0);
+    assert_eq!(place.ok(&["get", "db", "b"]), "from stdin\n");
+    place.run(&["put", "new", "b", "--file", "absent"], 1).says(&["cannot open absent"]);
+    place.run(&["put", "new", "b"], 2);
+    assert!(!place.path("new").exists());
+}
+
+#[test]
+fn json_is_lossless() {
+    let place = Place::new();
+    let put = place.run(&["put", "db", "--json", "--escape", r"\xff", r#"{"a":1}"#], 0).json();
+    assert_eq!(put, [json!({ "operations": 1 })]);
+    place.ok(&["put", "db", "tab\t", "ü"]);
+    let scanned = place.run(&["scan", "db", "--json"], 0).json();
+    let expected = [
+        json!({ "key": "tab\t", "value": "ü" }),
+        json!({ "key": { "hex": "ff" }, "value": r#"{"a":1}"# }),
+    ];
+    assert_eq!(scanned, expected);
+    let got = place.run(&["get", "db", "--json", "--hex", "ff"], 0).json();
+    assert_eq!(got, [json!({ "key": "ff", "value": "7b2261223a317d" })]);
+    let deleted = place.run(&["delete", "db", "--json", "tab\t"], 0).json();
+    assert_eq!(deleted, [json!({ "operations": 1 })]);
+}
+
+#[test]
+fn a_failure_is_json_too() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    let run = place.run(&["get", "db", "b", "--json"], 1);
+    let error: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
+    assert_eq!(error["error"]["kind"], "not found");
+    assert_eq!(error["error"]["exit_code"], 1);
+    assert_eq!(run.stdout, "");
+}
+
+#[test]
+fn a_missing_database_is_named_and_not_made() {
+    let place = Place::new();
+    for arguments in [
+        &["get", "db", "k"][..],
+        &["delete", "db", "k"],
+        &["scan", "db"],
+        &["count", "db"],
+        &["export", "db", "--format", "jsonl"],
+        &["families", "db"],
+        &["families", "create", "db", "users"],
+        &["stats", "db"],
+        &["check", "db"],
+        &["compact", "db"],
+        &["flush", "db"],
+        &["inspect", "wal", "db"],
+        &["inspect", "manifest", "db"],
+    ] {
+        place.run(arguments, 1).says(&["not found: no database. path=db", "`silt import`"]);
+        assert!(!place.path("db").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_no_database_stays_as_it_is() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("photos")).unwrap();
+    place.write("photos/1.jpg", "x");
+    place.run(&["scan", "photos"], 1).says(&["not found"]);
+    let names: Vec<_> = std::fs::read_dir(place.path("photos")).unwrap().collect();
+    assert_eq!(names.len(), 1);
+}
+
+#[test]
+fn a_key_that_is_too_long_is_a_usage_error() {
+    let place = Place::new();
+    let longest = "k".repeat(64 << 10);
+    place.ok(&["put", "db", &longest, "v"]);
+    assert_eq!(place.ok(&["get", "db", &longest]), "v\n");
+    place.run(&["put", "db", &format!("{longest}k"), "v"], 2).says(&["invalid argument"]);
+}
+
+#[test]
+fn a_batch_is_applied_whole() {
+    let place = Place::new();
+    place.ok(&["put", "db", "old", "x"]);
+    place.write("changes", "# remarks\n\nput a 1 2\nput\tb c\t\ndelete old\nput \\xff \\\\\r\n");
+    assert_eq!(place.ok(&["batch", "db", "changes"]), "applied 4 operations\n");
+    assert_eq!(place.ok(&["scan", "db", "--escape"]), "a\t1 2\nb c\t\n\\xff\t\\\\\n");
+    let run = place.run_with(&["batch", "db", "-", "--hex", "--json"], b"put 00 01\n", 0);
+    assert_eq!(run.json(), [json!({ "operations": 1 })]);
+    assert_eq!(place.ok(&["get", "db", "--hex", "00"]), "01\n");
+    assert_eq!(place.run_with(&["batch", "db", "-"], b"", 0).stdout, "applied 0 operations\n");
+}
+
+#[test]
+fn a_bad_batch_writes_nothing() {
+    let place = Place::new();
+    for (text, place_in_text) in [
+        ("put a 1\nput b\n", "line 2, column 6"),
+        ("put a 1\nset b 2\n", "line 2, column 1"),
+        ("put a 1\nput b \\q\n", "line 2, column 7"),
+        ("put a 1\ndelete b c\n", "line 2, column 9"),
+    ] {
+        let run = place.run_with(&["batch", "db", "-"], text.as_bytes(), 2);
+        run.says(&["stdin: ", place_in_text, "nothing was written"]);
+    }
+    assert_eq!(place.ok(&["count", "db"]), "0\n");
+    place.run(&["batch", "db", "absent"], 1).says(&["cannot open absent"]);
+}
+
+#[test]
+fn a_second_process_is_locked_out() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    let mut holder = std::process::Command::new(env!("CARGO_BIN_EXE_silt"))
+        .current_dir(place.path(""))
+        .args(["shell", "db"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = holder.stdin.take().unwrap();
+    let mut stdout = std::io::BufReader::new(holder.stdout.take().unwrap());
+    std::io::Write::write_all(&mut stdin, b"count\n").unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "1\n");
+    place.run(&["get", "db", "a"], 4).says(&["locked"]);
+    drop(stdin);
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
+}
+
+#[test]
+fn help_and_version_are_there_for_each_verb() {
+    let place = Place::new();
+    assert_eq!(place.ok(&["--version"]), format!("silt {}\n", env!("CARGO_PKG_VERSION")));
+    let help = place.ok(&["--help"]);
+    for text in ["Exit codes:", "4  locked", "--json"] {
+        assert!(help.contains(text), "{text}");
+    }
+    for verb in [
+        "shell",
+        "get",
+        "put",
+        "delete",
+        "scan",
+        "count",
+        "batch",
+        "import",
+        "export",
+        "families",
+        "stats",
+        "check",
+        "compact",
+        "flush",
+        "inspect",
+        "completions",
+    ] {
+        assert!(help.contains(&format!("  {verb} ")), "{verb}");
+        let help = place.ok(&[verb, "--help"]);
+        assert!(help.contains("Example:\n  silt ") || help.contains(&format!("silt {verb} ")));
+        assert!(help.contains("--json"), "{verb}");
+        assert!(!help.contains('\u{1b}'), "{verb}");
+    }
+    place.run(&["frobnicate"], 2);
+    place.run(&[], 2);
+}

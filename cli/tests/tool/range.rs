@@ -1,0 +1,112 @@
+//! scan, count and families.
+
+use crate::place::Place;
+use serde_json::json;
+use std::process::{Command, Stdio};
+
+fn filled() -> Place {
+    let place = Place::new();
+    let lines: String =
+        ["a", "b", "b1", "b2", "c"].map(|key| format!("put {key} {key}!\n")).concat();
+    place.run_with(&["batch", "db", "-"], lines.as_bytes(), 0);
+    place
+}
+
+#[test]
+fn scans_take_bounds_and_directions() {
+    let place = filled();
+    let keys = |more: &[&str]| {
+        let mut arguments = vec!["scan", "db", "--keys-only"];
+        arguments.extend(more);
+        place.ok(&arguments).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(keys(&[]), "a b b1 b2 c");
+    assert_eq!(keys(&["--reverse"]), "c b2 b1 b a");
+    assert_eq!(keys(&["--prefix", "b"]), "b b1 b2");
+    assert_eq!(keys(&["--from", "b1"]), "b1 b2 c");
+    assert_eq!(keys(&["--to", "b1"]), "a b");
+    assert_eq!(keys(&["--prefix", "b", "--from", "b1", "--to", "b2"]), "b1");
+    assert_eq!(keys(&["--reverse", "--limit", "2", "--to", "c"]), "b2 b1");
+    assert_eq!(keys(&["--limit", "0"]), "");
+    assert_eq!(keys(&["--from", "c", "--to", "a"]), "");
+    assert_eq!(keys(&["--from", "b", "--to", "b"]), "");
+    assert_eq!(keys(&["--hex", "--from", "6231", "--limit", "1"]), "6231");
+    assert_eq!(place.ok(&["scan", "db", "--limit", "1"]), "a\ta!\n");
+    let run = place.run(&["scan", "db", "--json", "--keys-only", "--limit", "1"], 0);
+    assert_eq!(run.json(), [json!({ "key": "a" })]);
+}
+
+#[test]
+fn counts_take_the_same_bounds() {
+    let place = filled();
+    assert_eq!(place.ok(&["count", "db"]), "5\n");
+    assert_eq!(place.ok(&["count", "db", "--prefix", "b"]), "3\n");
+    assert_eq!(place.ok(&["count", "db", "--from", "c", "--to", "a"]), "0\n");
+    let run = place.run(&["count", "db", "--json", "--from", "b"], 0);
+    assert_eq!(run.json(), [json!({ "count": 4 })]);
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let place = Place::new();
+    let lines: String = (0..20_000).map(|n| format!("key{n}\t{}\n", "v".repeat(50))).collect();
+    place.run_with(&["import", "db", "-", "--format", "lines"], lines.as_bytes(), 0);
+    for arguments in [&["scan", "db"][..], &["export", "db", "--format", "csv"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_silt"))
+            .current_dir(place.path(""))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_behind_stdout_is_a_failure() {
+    let place = filled();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
+    let output = command.current_dir(place.path("")).args(["scan", "db"]).stdout(full).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to stdout"));
+}
+
+#[test]
+fn families_are_apart() {
+    let place = filled();
+    assert_eq!(place.ok(&["families", "db"]), "default\n");
+    place.ok(&["families", "create", "db", "users"]);
+    place.ok(&["put", "db", "a", "in users", "--family", "users"]);
+    assert_eq!(place.ok(&["get", "db", "a"]), "a!\n");
+    assert_eq!(place.ok(&["get", "db", "a", "--family", "users"]), "in users\n");
+    assert_eq!(place.ok(&["count", "db", "--family", "users"]), "1\n");
+    place.ok(&["families", "rename", "db", "users", "people"]);
+    assert_eq!(place.ok(&["families", "list", "db"]), "default\npeople\n");
+    assert_eq!(place.ok(&["get", "db", "a", "--family", "people"]), "in users\n");
+    place.ok(&["families", "drop", "db", "people"]);
+    place.run(&["get", "db", "a", "--family", "people"], 1).says(&["no family `people`"]);
+}
+
+#[test]
+fn families_speak_json_and_refuse_what_cannot_be() {
+    let place = filled();
+    let json = |arguments: &[&str]| place.run(arguments, 0).json().remove(0);
+    let created = json(&["families", "create", "db", "users", "--json"]);
+    assert_eq!(created, json!({ "created": "users" }));
+    assert_eq!(json(&["families", "db", "--json"]), json!({ "families": ["default", "users"] }));
+    place.run(&["families", "create", "db", "users"], 1).says(&["already exists"]);
+    place.run(&["families", "drop", "db", "absent"], 1).says(&["no family `absent`"]);
+    place.run(&["families", "rename", "db", "absent", "x"], 1).says(&["no family `absent`"]);
+    let renamed = json(&["families", "rename", "db", "users", "people", "--json"]);
+    assert_eq!(renamed, json!({ "renamed": { "from": "users", "to": "people" } }));
+    let dropped = json(&["families", "drop", "db", "people", "--json"]);
+    assert_eq!(dropped, json!({ "dropped": "people" }));
+    place.run(&["families"], 2);
+}

@@ -1,0 +1,182 @@
+//! import and export, also with the real data set.
+
+use crate::place::{AIRPORTS, Place};
+use serde_json::json;
+
+fn import_airports(place: &Place) {
+    let text = place.ok(&["import", "db", AIRPORTS]);
+    assert_eq!(text, "imported 3376 records\n");
+}
+
+#[test]
+fn the_real_data_set_is_imported_and_found() {
+    let place = Place::new();
+    import_airports(&place);
+    let value = place.ok(&["get", "db", "SFO"]);
+    let airport: serde_json::Value = serde_json::from_str(&value).unwrap();
+    assert_eq!(airport["city"], "San Francisco");
+    assert_eq!(airport["latitude"], "37.61900194");
+    assert_eq!(place.ok(&["count", "db"]), "3376\n");
+    assert_eq!(place.ok(&["count", "db", "--prefix", "SE"]), "9\n");
+}
+
+#[test]
+fn csv_comes_back_byte_for_byte() {
+    let place = Place::new();
+    import_airports(&place);
+    assert_eq!(place.ok(&["export", "db", "out.csv"]), "exported 3376 records\n");
+    assert_eq!(place.read("out.csv"), std::fs::read_to_string(AIRPORTS).unwrap());
+}
+
+#[test]
+fn every_format_brings_every_record_back() {
+    let place = Place::new();
+    import_airports(&place);
+    let all = place.ok(&["scan", "db"]);
+    for (file, more) in [
+        ("out.csv", &[][..]),
+        ("out.tsv", &[]),
+        ("out.jsonl", &[]),
+        ("out.lines", &[]),
+        ("escaped.lines", &["--escape"]),
+        ("hex.lines", &["--hex"]),
+    ] {
+        let with = |start: &[&'static str]| [start, more].concat();
+        place.ok(&with(&["export", "db"]).iter().copied().chain([file]).collect::<Vec<_>>());
+        let copy = format!("copy-{file}");
+        let mut arguments = vec!["import", &copy, file];
+        arguments.extend(more);
+        assert_eq!(place.ok(&arguments), "imported 3376 records\n");
+        assert_eq!(place.ok(&["scan", &copy]), all, "{file}");
+    }
+}
+
+#[test]
+fn any_bytes_survive_escaped_lines() {
+    let place = Place::new();
+    place.run_with(&["batch", "db", "-", "--hex"], b"put\t\t\nput 00090a5c 0d0aff\n", 0);
+    let run = place.run(&["export", "db", "--format", "lines"], 2);
+    run.says(&["a key holds a tab or a line end", "--escape"]);
+    place.run(&["export", "db", "--format", "csv"], 2).says(&["not UTF-8"]);
+    for form in ["--escape", "--hex"] {
+        place.ok(&["export", "db", "out.lines", form]);
+        let copy = format!("copy{form}");
+        place.ok(&["import", &copy, "out.lines", form]);
+        assert_eq!(place.ok(&["scan", &copy, "--hex"]), place.ok(&["scan", "db", "--hex"]));
+    }
+    let run = place.run(&["export", "db", "--format", "jsonl"], 0);
+    assert_eq!(run.json()[1]["value"], json!({ "hex": "0d0aff" }));
+}
+
+#[test]
+fn stdin_and_stdout_need_a_format() {
+    let place = Place::new();
+    place.run(&["import", "db", "-"], 2).says(&["--format jsonl, csv, tsv or lines"]);
+    assert!(!place.path("db").exists());
+    let run = place.run_with(&["import", "db", "-", "--format", "lines"], b"a\t1\nb\t2", 0);
+    assert_eq!(run.stdout, "imported 2 records\n");
+    place.run(&["export", "db"], 2).says(&["--format jsonl, csv, tsv or lines"]);
+    let run = place.run(&["export", "db", "--format", "lines", "--from", "b"], 0);
+    assert_eq!(run.stdout, "b\t2\n");
+    run.says(&["exported 1 records"]);
+    let run = place.run(&["export", "db", "-", "--format", "tsv", "--json"], 0);
+    assert_eq!(run.stdout, "key\tvalue\na\t1\nb\t2\n");
+    assert_eq!(run.stderr, "{\"exported\":2}\n");
+}
+
+#[test]
+fn the_key_can_be_any_field() {
+    let place = Place::new();
+    place.ok(&["import", "db", AIRPORTS, "--key", "name"]);
+    assert!(place.ok(&["get", "db", "Sedona"]).contains("\"iata\":\"SEZ\""));
+    let run =
+        place.run(&["export", "db", "--format", "csv", "--key", "name", "--prefix", "Sedona"], 0);
+    assert!(run.stdout.starts_with("iata,name,"), "{}", run.stdout);
+    let run = place.run(&["export", "db", "--format", "csv", "--prefix", "Sedona"], 0);
+    assert!(run.stdout.starts_with("key,iata,name,"), "{}", run.stdout);
+    let lines = b"{\"n\":1.50,\"x\":{}}\n{\"n\":\"two\"}\n";
+    place.run_with(&["import", "numbers", "-", "--format", "jsonl", "--key", "n"], lines, 0);
+    assert_eq!(
+        place.ok(&["scan", "numbers"]),
+        "1.50\t{\"n\":1.50,\"x\":{}}\ntwo\t{\"n\":\"two\"}\n"
+    );
+    let run = place.run_with(&["import", "db", "-", "--format", "lines", "--key", "n"], b"", 2);
+    run.says(&["--key is for csv, tsv and jsonl"]);
+}
+
+#[test]
+fn a_bad_record_ends_the_import_and_says_what_is_in() {
+    let place = Place::new();
+    for (number, (format, text, expected)) in [
+        ("csv", "id,a\n1,x\n2,y\n3\n", "line 4, column 2: expected 2 fields, found 1"),
+        ("tsv", "id\ta\n1\tx\n2\ty\n3\tz\tz\n", "line 4, column 3: expected 2 fields, found 3"),
+        ("jsonl", "{\"id\":1}\n{\"id\":2}\n{\"id\":}\n", "line 3, column 7: expected value"),
+        ("jsonl", "{\"id\":1}\n{\"id\":2}\n{\"x\":3}\n[]", "line 4, column 1: invalid type"),
+        ("lines", "1\tx\n2\ty\n3\n", "line 3, column 2: no tab between key and value"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let db = format!("db{number}");
+        let arguments = ["import", &db, "-", "--format", format, "--chunk", "2", "--ack", &db[2..]];
+        let run = place.run_with(&arguments, text.as_bytes(), 2);
+        run.says(&["error: stdin: ", expected, "; 2 records were imported before"]);
+        assert_eq!(run.stdout, "");
+        assert_eq!(place.ok(&["count", &db]), "2\n", "{text}");
+        assert_eq!(place.read(&db[2..]), "2\n");
+    }
+    let run = place.run_with(&["import", "db", "-", "--format", "csv"], b"id\n\xff\n", 2);
+    run.says(&["line 2, column 1: not valid UTF-8; 0 records"]);
+    let run =
+        place.run_with(&["import", "db", "-", "--format", "csv", "--key", "x"], b"id\n1\n", 2);
+    run.says(&["no column `x`; there are: id"]);
+    let long = format!("{}\t1\n", "k".repeat((64 << 10) + 1));
+    let run = place.run_with(&["import", "db", "-", "--format", "lines"], long.as_bytes(), 2);
+    run.says(&["line 1", "invalid argument"]);
+}
+
+#[test]
+fn each_commit_is_acknowledged() {
+    let place = Place::new();
+    let arguments = ["import", "db", AIRPORTS, "--ack", "acks", "--chunk", "1500"];
+    place.ok(&arguments);
+    assert_eq!(place.read("acks"), "1500\n3000\n3376\n");
+    place.ok(&arguments);
+    assert_eq!(place.read("acks"), "1500\n3000\n3376\n1500\n3000\n3376\n");
+    place.run(&["import", "db", AIRPORTS, "--chunk", "0"], 2);
+}
+
+#[test]
+fn every_durability_is_accepted() {
+    let place = Place::new();
+    for class in ["volatile", "buffered", "interval:5", "synced"] {
+        let run = place.run(&["import", class, AIRPORTS, "--durability", class, "--json"], 0);
+        assert_eq!(run.json(), [json!({ "imported": 3376 })]);
+        assert_eq!(place.ok(&["count", class]), "3376\n");
+    }
+    place.run(&["import", "db", "x.csv", "--durability", "interval"], 2).says(&["interval:MS"]);
+}
+
+#[test]
+fn an_import_into_a_new_family_makes_it() {
+    let place = Place::new();
+    let arguments = ["import", "db", "-", "--format", "lines", "--family", "users"];
+    place.run_with(&arguments, b"a\t1\n", 0).says(&["created family `users`"]);
+    assert_eq!(place.run_with(&arguments, b"b\t2\n", 0).stderr, "");
+    assert_eq!(place.ok(&["scan", "db", "--family", "users"]), "a\t1\nb\t2\n");
+    assert_eq!(place.ok(&["count", "db"]), "0\n");
+    place.ok(&["export", "db", "users.lines", "--family", "users"]);
+    assert_eq!(place.read("users.lines"), "a\t1\nb\t2\n");
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_named() {
+    let place = Place::new();
+    place.run(&["import", "db", "absent.csv"], 1).says(&["cannot open absent.csv"]);
+    place.run(&["import", "db", ".", "--format", "csv"], 1).says(&["cannot open ."]);
+    place.run(&["import", "db", "x.csv", "--hex"], 2).says(&["are for lines"]);
+    assert!(!place.path("db").exists());
+    place.ok(&["put", "db", "a", "1"]);
+    place.run(&["export", "db", "no/where.csv"], 1).says(&["cannot create no/where.csv"]);
+    place.run(&["export", "db", "x.jsonl", "--escape"], 2).says(&["are for lines"]);
+}

@@ -1,0 +1,91 @@
+//! stats, check, compact, flush, inspect, completions.
+
+use crate::place::Place;
+use serde_json::json;
+
+fn filled() -> Place {
+    let place = Place::new();
+    place.run_with(&["import", "db", "-", "--format", "lines"], b"a\t1\nb\t2\nc\t3\n", 0);
+    place
+}
+
+#[test]
+fn stats_are_a_table_and_an_object() {
+    let place = filled();
+    assert!(!place.ok(&["stats", "db"]).is_empty());
+    let stats = place.run(&["stats", "db", "--json"], 0).json();
+    assert!(stats.len() == 1 && !stats[0].as_object().unwrap().is_empty());
+    place.run(&["stats", "db", "--json", "--family", "default"], 0).json();
+    place.run(&["stats", "db", "--family", "absent"], 1).says(&["no family `absent`"]);
+}
+
+#[test]
+fn a_sound_database_checks_as_ok() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    assert!(place.ok(&["check", "db"]).starts_with("ok: "));
+    let report = place.run(&["check", "db", "--json"], 0).json().remove(0);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["errors"], json!([]));
+    assert!(report["entries"].as_u64().unwrap() >= 3);
+}
+
+#[test]
+fn damage_is_reported_and_fails() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    let mut damaged = 0;
+    for entry in std::fs::read_dir(place.path("db")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if !bytes.is_empty() {
+            bytes[0] ^= 0xff;
+            std::fs::write(&path, bytes).unwrap();
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0);
+    let run = place.command(&["check", "db"]).output().unwrap();
+    assert!(matches!(run.status.code(), Some(1 | 3)), "{run:?}");
+    let run = place.command(&["scan", "db"]).output().unwrap();
+    assert_ne!(run.status.code(), Some(0), "{run:?}");
+    assert!(String::from_utf8_lossy(&run.stderr).starts_with("error: "), "{run:?}");
+}
+
+#[test]
+fn compacting_and_flushing_keep_everything() {
+    let place = filled();
+    assert_eq!(place.ok(&["flush", "db"]), "");
+    assert_eq!(place.ok(&["compact", "db"]), "");
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\nb\t2\nc\t3\n");
+    assert_eq!(place.run(&["flush", "db", "--json"], 0).json(), [json!({ "flushed": true })]);
+    assert_eq!(place.run(&["compact", "db", "--json"], 0).json(), [json!({ "compacted": true })]);
+}
+
+#[test]
+fn log_and_manifest_can_be_looked_into() {
+    let place = filled();
+    for part in ["wal", "manifest"] {
+        let lines = place.ok(&["inspect", part, "db"]);
+        assert!(lines.lines().next().unwrap().contains('='), "{lines}");
+        let objects = place.run(&["inspect", part, "db", "--json"], 0).json();
+        assert_eq!(objects.len(), lines.lines().count());
+        assert!(objects.iter().all(serde_json::Value::is_object));
+    }
+    place.run(&["inspect", "table", "db/absent.table"], 1).says(&["no table file"]);
+    place.write("x.table", "no table");
+    place.run(&["inspect", "table", "x.table"], 3).says(&["corruption", "x.table"]);
+    place.run(&["inspect", "blob", "db"], 2);
+}
+
+#[test]
+fn completions_come_for_each_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(place.ok(&["completions", shell]).contains("import"), "{shell}");
+    }
+    let object = place.run(&["completions", "bash", "--json"], 0).json().remove(0);
+    assert_eq!(object["shell"], "bash");
+    assert!(object["script"].as_str().unwrap().contains("_silt"));
+    place.run(&["completions", "cmd"], 2);
+}

@@ -1,0 +1,35 @@
+//! How lines look.
+
+use super::{Detail, Line, quoted};
+use std::path::Path;
+
+#[test]
+fn a_line_shows_its_fields_in_order() {
+    let line = Line::new("record").with("offset", 64).with_bytes("key", b"a b");
+    assert_eq!(line.to_string(), "item=record  offset=64  key=\"a b\"");
+    assert_eq!(line.field("offset"), Some("64"));
+    assert_eq!(line.field("count"), None);
+}
+
+#[test]
+fn a_file_is_named_without_its_directory() {
+    let line = Line::new("segment").with_file(Path::new("some/where/000001.log"));
+    assert_eq!(line.field("file"), Some("000001.log"));
+}
+
+#[test]
+fn bytes_can_be_told_again_from_their_quoted_form() {
+    assert_eq!(quoted(b""), r#""""#);
+    assert_eq!(quoted(b"a\"b\\c ~"), r#""a\"b\\c ~""#);
+    assert_eq!(quoted(b"\0\n\x1f\x7f\xff"), r#""\x00\x0a\x1f\x7f\xff""#);
+    let all: Vec<String> = (0..=u8::MAX).map(|byte| quoted(&[byte])).collect();
+    let mut distinct = all.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), all.len());
+}
+
+#[test]
+fn each_detail_includes_the_ones_before_it() {
+    assert!(Detail::Summary < Detail::Records && Detail::Records < Detail::Operations);
+}

@@ -1,0 +1,181 @@
+//! What the manifest says: which one is in force, and its edits, change by change.
+//!
+//! It does not apply them.
+
+use super::line::{Detail, Line, OnLine, locate};
+use crate::manifest::read_current;
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{Fs, Metadata},
+};
+use siltdb_disk::{
+    edit::{Change, Edit, TableReference},
+    file_name::FileName,
+    log::{
+        read::{Record, SegmentReader},
+        record::RecordKind,
+        segment::SegmentHeader,
+    },
+    summary::{KeyRange, RangeEnd, TableSummary},
+};
+use std::path::Path;
+
+/// Reports the manifest in force of the database in the directory `path`, or the one manifest file
+/// `path`.
+///
+/// # Errors
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
+/// fails with. Where the file stops is not an error: the line `stop` says why.
+pub fn inspect_manifest(
+    fs: &dyn Fs,
+    path: &Path,
+    detail: Detail,
+    on_line: OnLine<'_>,
+) -> Result<()> {
+    if !matches!(fs.metadata(path)?, Some(Metadata::Directory)) {
+        return report_file(fs, path, detail, on_line);
+    }
+    let Some(number) = read_current(fs, path)? else {
+        return Err(Error::new(ErrorKind::NotFound, "no database: there is no CURRENT")
+            .with_file(&path.join(FileName::Current.to_string())));
+    };
+    let name = FileName::Manifest(number);
+    on_line(Line::new("current").with("file", FileName::Current).with("manifest", name))?;
+    report_file(fs, &path.join(name.to_string()), detail, on_line)
+}
+
+fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    let file = fs.open(path)?;
+    let Some(header) = SegmentHeader::read(&*file, path)? else {
+        return Err(locate(Error::corruption("the manifest has no header"), path, 0));
+    };
+    on_line(
+        Line::new("manifest")
+            .with_file(path)
+            .with("file_bytes", file.len())
+            .with("segment", header.id),
+    )?;
+    let mut reader = SegmentReader::new(file, path.to_owned(), header.id)?;
+    let mut edits = 0_u64;
+    while let Some(record) = reader.next()? {
+        report_edit(&record, edits, detail, on_line)
+            .map_err(|error| locate(error, path, record.at.offset))?;
+        edits += 1;
+    }
+    let reason = reader.stop().expect("a reader that returned no record says why");
+    on_line(
+        Line::new("stop")
+            .with_file(path)
+            .with("offset", reader.position().offset)
+            .with("reason", reason)
+            .with("edits", edits),
+    )
+}
+
+fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    if record.header.kind != RecordKind::Edit {
+        return Err(Error::corruption("a record of a manifest that is no edit"));
+    }
+    let edit = match index {
+        0 => Edit::decode_snapshot(record.payload)?,
+        _ => Edit::decode(record.payload)?,
+    };
+    if detail >= Detail::Records {
+        on_line(
+            Line::new("edit")
+                .with("edit", index)
+                .with("offset", record.at.offset)
+                .with("payload_bytes", record.payload.len())
+                .with("changes", edit.changes.len()),
+        )?;
+    }
+    if detail >= Detail::Operations {
+        edit.changes.iter().try_for_each(|change| on_line(change_line(change)))?;
+    }
+    Ok(())
+}
+
+fn change_line(change: &Change) -> Line {
+    let line = |kind: &str| Line::new("change").with("kind", kind);
+    match change {
+        Change::Format { version, features } => {
+            line("format").with("version", version).with("features", format_args!("{features:#x}"))
+        }
+        Change::CreateFamily { id, name, options } => line("create-family")
+            .with("family", id)
+            .with_bytes("name", name.as_bytes())
+            .with_bytes("options", options),
+        Change::DropFamily { id } => line("drop-family").with("family", id),
+        Change::RenameFamily { id, name } => {
+            line("rename-family").with("family", id).with_bytes("name", name.as_bytes())
+        }
+        Change::FamilyOptions { id, options } => {
+            line("family-options").with("family", id).with_bytes("options", options)
+        }
+        Change::AddTable { family, level, table } => {
+            let line = line("add-table").with("family", family).with("level", level);
+            with_summary(with_reference(line, table), &table.summary)
+        }
+        Change::RemoveTable { family, level, file, offset } => line("remove-table")
+            .with("family", family)
+            .with("level", level)
+            .with("file", FileName::Table(*file))
+            .with("offset", offset),
+        Change::LogStart { segment } => line("log-start").with("segment", segment),
+        Change::LogCut { position, next, bytes } => {
+            line("log-cut").with("at", position).with("next_segment", next).with("bytes", bytes)
+        }
+        Change::NextFile(file) => line("next-file").with("number", file),
+        Change::NextFamily(family) => line("next-family").with("family", family),
+        Change::LastSequence(sequence) => line("last-sequence").with("sequence", sequence),
+        // Changes of versions to come.
+        other => line("other").with("change", format_args!("{other:?}")),
+    }
+}
+
+fn with_reference(line: Line, table: &TableReference) -> Line {
+    let mut line = line
+        .with("file", FileName::Table(table.file))
+        .with("offset", table.offset)
+        .with("length", table.length);
+    if let Some(sequence) = table.visible_to {
+        line = line.with("visible_to", sequence);
+    }
+    if let Some(slice) = &table.key_slice {
+        line = with_range(line, ["slice_first", "slice_last"], slice);
+    }
+    if let Some(sequence) = table.global_sequence {
+        line = line.with("global_sequence", sequence);
+    }
+    line
+}
+
+/// Adds everything a summary says.
+pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
+    let line = line.with("uid", format_args!("{:016x}", summary.uid.0));
+    let line = with_range(line, ["first_key", "last_key"], &summary.range)
+        .with("entries", summary.entries)
+        .with("point_tombstones", summary.point_tombstones)
+        .with("range_tombstones", summary.range_tombstones)
+        .with("merge_operands", summary.merge_operands)
+        .with("sequence_min", summary.sequence_min)
+        .with("sequence_max", summary.sequence_max)
+        .with("logical_bytes", summary.logical_bytes)
+        .with("table_bytes", summary.file_bytes);
+    match summary.expiry_min_ms {
+        Some(expiry_ms) => line.with("expiry_min_ms", expiry_ms),
+        None => line,
+    }
+}
+
+/// Adds both ends of a range; an end that does not belong to it is followed by `exclusive`.
+fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeyRange) -> Line {
+    let line = line.with_bytes(first, &range.first).with_bytes(last, &range.last);
+    match range.end {
+        RangeEnd::Inclusive => line,
+        RangeEnd::Exclusive => line.with("range_end", "exclusive"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! What a table file says: footer, properties, index and, block by block, entries.
+//!
+//! Footer, properties, index, filter and range tombstones are verified; blocks only if their entries
+//! are asked for. What a tree sees of a table is said by the manifest.
+//!
+//! Several tables may share a file, one after the other. Each ends with a footer that knows the
+//! table's length, so they are found from the end of the file to its beginning.
+
+use super::{
+    line::{Detail, Line, OnLine, locate},
+    manifest::with_summary,
+    wal::{kind_name, with_payload},
+};
+use siltdb_base::{
+    budget::Budget,
+    error::{Error, Result},
+    fs::{File, Fs},
+};
+use siltdb_disk::{
+    cache::Cache,
+    frame::{Frame, FrameKind, Place},
+    table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, Table},
+};
+use std::{path::Path, sync::Arc};
+
+/// Reports every table in the file `path`, in the order in which they lie there.
+///
+/// # Errors
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
+/// fails with. What lies before and behind the damage is reported as far as it can be told.
+pub fn inspect_table(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    let file = fs.open(path)?;
+    let (places, found_all) = find_tables(&*file, path);
+    on_line(
+        Line::new("file")
+            .with_file(path)
+            .with("file_bytes", file.len())
+            .with("tables", places.len()),
+    )?;
+    let report = |(offset, footer): &(u64, Footer)| {
+        let bytes = TableBytes { file: &file, path, offset: *offset, footer };
+        report_table(&bytes, detail, on_line)
+    };
+    places.iter().try_for_each(report).and(found_all)
+}
+
+/// The tables of a file, and why no more were found.
+fn find_tables(file: &dyn File, path: &Path) -> (Vec<(u64, Footer)>, Result<()>) {
+    let mut places = Vec::new();
+    let mut end = file.len();
+    let mut found = if end == 0 {
+        Err(locate(Error::corruption("the file is empty"), path, 0))
+    } else {
+        Ok(())
+    };
+    while end > 0 && found.is_ok() {
+        match read_footer(file, path, end) {
+            Ok(footer) => {
+                end -= footer.table_bytes;
+                places.push((end, footer));
+            }
+            Err(error) => found = Err(error),
+        }
+    }
+    places.reverse();
+    (places, found)
+}
+
+/// The footer of the table that ends at `end`.
+fn read_footer(file: &dyn File, path: &Path, end: u64) -> Result<Footer> {
+    let Some(at) = end.checked_sub(FOOTER_BYTES as u64) else {
+        return Err(locate(Error::corruption("bytes that are no table"), path, 0));
+    };
+    let mut bytes = [0; FOOTER_BYTES];
+    file.read_exact_at(&mut bytes, at)
+        .and_then(|()| Footer::decode(&bytes))
+        .and_then(|footer| {
+            let least = FOOTER_BYTES as u64 + footer.properties_bytes;
+            if (least..=end).contains(&footer.table_bytes) {
+                return Ok(footer);
+            }
+            Err(Error::corruption("wrong length of a table")
+                .with_mismatch(format_args!("{least}..={end}"), footer.table_bytes))
+        })
+        .map_err(|error| locate(error, path, at))
+}
+
+/// Where a table lies.
+struct TableBytes<'a> {
+    file: &'a Arc<dyn File>,
+    path: &'a Path,
+    offset: u64,
+    footer: &'a Footer,
+}
+
+impl TableBytes<'_> {
+    fn read_properties(&self) -> Result<Properties> {
+        let Footer { uid, table_bytes, properties_bytes } = *self.footer;
+        // The footer was checked against the file, so this is at most as long as the file.
+        let offset = table_bytes - FOOTER_BYTES as u64 - properties_bytes;
+        let mut frame = vec![0; properties_bytes as usize];
+        let mut read = || {
+            self.file.read_exact_at(&mut frame, self.offset + offset)?;
+            let place = Place { table: uid, offset };
+            let mut raw = Vec::new();
+            let frame = Frame::open(&frame, FrameKind::Properties, place)?;
+            Properties::decode(frame.decode(&mut raw)?, table_bytes, properties_bytes)
+        };
+        read().map_err(|error| locate(error, self.path, self.offset + offset))
+    }
+}
+
+fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    let footer = bytes.footer;
+    let properties = bytes.read_properties()?;
+    let line = Line::new("table").with("offset", bytes.offset).with("length", footer.table_bytes);
+    on_line(with_summary(line, &properties.summary))?;
+    on_line(
+        Line::new("properties")
+            .with("data_frames", properties.data_frames)
+            .with("data_bytes", properties.data_bytes)
+            .with("filter_bytes", properties.filter_bytes)
+            .with("range_tombstone_bytes", properties.tombstone_bytes)
+            .with("index_frames", properties.index_bytes.len())
+            .with("index_bytes", properties.index_bytes.iter().sum::<u64>())
+            .with("properties_bytes", footer.properties_bytes),
+    )?;
+    if detail < Detail::Records {
+        return Ok(());
+    }
+    // Blocks are read past the cache, so that it needs no capacity.
+    let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0);
+    let (file, length) = (Arc::clone(bytes.file), footer.table_bytes);
+    let table = Table::open(file, bytes.path, bytes.offset, length, None, &cache)?;
+    for index in 0..table.block_count() {
+        on_line(block_line(index, &table.block_info(index)))?;
+        if detail >= Detail::Operations {
+            report_entries(&table, index, on_line)?;
+        }
+    }
+    if detail >= Detail::Operations {
+        report_tombstones(&table, on_line)?;
+    }
+    Ok(())
+}
+
+fn block_line(index: usize, info: &BlockInfo<'_>) -> Line {
+    let line = Line::new("block")
+        .with("block", index)
+        .with("offset", info.offset)
+        .with("length", info.bytes)
+        .with_bytes("first_key", info.first_key)
+        .with_bytes("last_key", info.last_key)
+        .with("entries", info.entries)
+        .with("sequence_max", info.sequence_max)
+        .with("flags", flags(info.contents));
+    match info.expiry_min_ms {
+        Some(expiry_ms) => line.with("expiry_min_ms", expiry_ms),
+        None => line,
+    }
+}
+
+fn flags(contents: Contents) -> String {
+    let names = [
+        (Contents::TOMBSTONES, "tombstones"),
+        (Contents::VERSIONS, "versions"),
+        (Contents::EXPIRING, "expiring"),
+        (Contents::MERGES, "merges"),
+        (Contents::BLOB_POINTERS, "blob-pointers"),
+    ];
+    let set: Vec<_> =
+        names.iter().filter(|(flag, _)| contents.has(*flag)).map(|&(_, name)| name).collect();
+    if set.is_empty() { "plain".to_owned() } else { set.join("+") }
+}
+
+fn report_entries(table: &Table, index: usize, on_line: OnLine<'_>) -> Result<()> {
+    let sealed = table.read_sealed(index)?;
+    let block = sealed.block();
+    let mut key = Vec::new();
+    for place in 0..block.count() {
+        let entry = block.entry(place);
+        block.copy_key(place, &mut key);
+        let line = Line::new("entry")
+            .with_bytes("key", &key)
+            .with("sequence", entry.sequence)
+            .with("kind", kind_name(entry.kind));
+        on_line(with_payload(line, entry.kind, entry.value)?)?;
+    }
+    Ok(())
+}
+
+fn report_tombstones(table: &Table, on_line: OnLine<'_>) -> Result<()> {
+    table.tombstones().tombstones().try_for_each(|tombstone| {
+        on_line(
+            Line::new("range-tombstone")
+                .with_bytes("start", &tombstone.start)
+                .with_bytes("end", &tombstone.end)
+                .with("sequence", tombstone.sequence),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! What the log says: segments, records, operations, and where each segment stops and why.
+//!
+//! It does not recover: records behind a cut, and segments that are retired, are shown as well, and
+//! the lines at the beginning say what recovery would make of them.
+
+use super::line::{Detail, Line, OnLine, locate};
+use crate::manifest::{LogState, read_current, read_manifest};
+use siltdb_base::{
+    error::Result,
+    fs::{File, Fs, Metadata},
+    id::{SegmentId, SequenceNumber},
+    key::{BlobPointer, EntryKind, split_expiring},
+};
+use siltdb_disk::{
+    batch::{Operation, operations},
+    file_name::FileName,
+    log::{
+        read::{Record, SegmentReader},
+        record::RecordKind,
+        segment::SegmentHeader,
+    },
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A file of the log, and what its first bytes say.
+struct Slot {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    header: Option<SegmentHeader>,
+}
+
+/// Reports the log of the database in the directory `path`, or the one log file `path`, in the order
+/// of the segments.
+///
+/// # Errors
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
+/// fails with. That a segment stops is not an error: the line `stop` says why.
+pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    let paths = match fs.metadata(path)? {
+        Some(Metadata::Directory) => {
+            report_state(fs, path, on_line)?;
+            log_paths(fs, path)?
+        }
+        _ => vec![path.to_owned()],
+    };
+    let mut slots = Vec::new();
+    for path in paths {
+        let file = fs.open(&path)?;
+        let header = SegmentHeader::read(&*file, &path)?;
+        slots.push(Slot { path, file, header });
+    }
+    // Files that hold no segment come last.
+    slots.sort_by_key(|slot| slot.header.map_or(SegmentId(u64::MAX), |header| header.id));
+    let headers: Vec<_> = slots.iter().filter_map(|slot| slot.header).collect();
+    slots.iter().try_for_each(|slot| report_segment(slot, &headers, detail, on_line))
+}
+
+fn log_paths(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
+    let names = fs.list(dir)?.into_iter().map(|entry| entry.name);
+    let is_log = |name: &String| matches!(FileName::parse(name), Some(FileName::Segment(_)));
+    let mut paths: Vec<_> = names.filter(is_log).map(|name| dir.join(name)).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// What the manifest says of the log. The log can be read without it, so its errors are shown.
+fn report_state(fs: &dyn Fs, dir: &Path, on_line: OnLine<'_>) -> Result<()> {
+    let mut state = LogState::default();
+    let read = read_current(fs, dir).and_then(|current| match current {
+        None => Ok(None),
+        Some(number) => {
+            let mut note = |edit| {
+                state.note(&edit);
+                Ok(())
+            };
+            read_manifest(fs, dir, number, &mut note)?;
+            Ok(Some(number))
+        }
+    });
+    let line = Line::new("log");
+    match read {
+        Err(error) => on_line(line.with("manifest_error", error)),
+        Ok(None) => on_line(line.with("manifest", "none")),
+        Ok(Some(number)) => {
+            on_line(
+                line.with("manifest", FileName::Manifest(number))
+                    .with("first_needed", state.first)
+                    .with("last_sequence", state.last_sequence),
+            )?;
+            state.cuts.iter().try_for_each(|cut| {
+                on_line(Line::new("cut").with("at", cut.at).with("next_segment", cut.next))
+            })
+        }
+    }
+}
+
+fn report_segment(
+    slot: &Slot,
+    headers: &[SegmentHeader],
+    detail: Detail,
+    on_line: OnLine<'_>,
+) -> Result<()> {
+    let line = Line::new("segment").with_file(&slot.path).with("file_bytes", slot.file.len());
+    let Some(header) = slot.header else {
+        return on_line(line.with("segment", "none"));
+    };
+    on_line(
+        line.with("segment", header.id)
+            .with("first_sequence", header.first_sequence)
+            .with("previous", header.previous)
+            .with("synced", header.synced),
+    )?;
+    let mut reader = SegmentReader::new(Arc::clone(&slot.file), slot.path.clone(), header.id)?;
+    let mut records = 0_u64;
+    while let Some(record) = reader.next()? {
+        records += 1;
+        if detail >= Detail::Records {
+            on_line(record_line(&record))?;
+        }
+        if detail >= Detail::Operations && record.header.kind == RecordKind::Batch {
+            report_operations(&record, on_line)
+                .map_err(|error| locate(error, &slot.path, record.at.offset))?;
+        }
+    }
+    let end = reader.position();
+    let reason = reader.stop().expect("a reader that returned no record says why");
+    let follows = |header: &&SegmentHeader| header.previous == end;
+    let next = headers.iter().find(follows).map_or("none".to_owned(), |next| next.id.to_string());
+    on_line(
+        Line::new("stop")
+            .with_file(&slot.path)
+            .with("offset", end.offset)
+            .with("reason", reason)
+            .with("records", records)
+            .with("next_sequence", reader.next_sequence())
+            .with("next_segment", next),
+    )
+}
+
+fn record_line(record: &Record<'_>) -> Line {
+    let header = &record.header;
+    Line::new("record")
+        .with("offset", record.at.offset)
+        .with(
+            "kind",
+            match header.kind {
+                RecordKind::Batch => "batch",
+                RecordKind::Edit => "edit",
+                RecordKind::Skip => "skip",
+                RecordKind::End => "end",
+            },
+        )
+        .with("first_sequence", header.first_sequence)
+        .with("count", header.count)
+        .with("payload_bytes", record.payload.len())
+        .with("synced", header.synced)
+}
+
+fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {
+    let mut sequence = record.header.first_sequence;
+    for operation in operations(record.payload, record.header.count) {
+        on_line(operation_line(sequence, &operation?)?)?;
+        sequence = sequence.next();
+    }
+    Ok(())
+}
+
+fn operation_line(sequence: SequenceNumber, operation: &Operation<'_>) -> Result<Line> {
+    let line = Line::new("operation")
+        .with("sequence", sequence)
+        .with("kind", kind_name(operation.kind))
+        .with("family", operation.family)
+        .with_bytes("key", operation.key);
+    with_payload(line, operation.kind, operation.payload)
+}
+
+/// The name of a kind of entry, as tools show it.
+pub(super) fn kind_name(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Put => "put",
+        EntryKind::PutExpiring => "put-expiring",
+        EntryKind::Delete => "delete",
+        EntryKind::SingleDelete => "single-delete",
+        EntryKind::RangeDelete => "range-delete",
+        EntryKind::Merge => "merge",
+        EntryKind::BlobPointer => "blob-pointer",
+    }
+}
+
+/// Adds what there is to say of the payload of an entry of `kind`: of a value only its length.
+pub(super) fn with_payload(line: Line, kind: EntryKind, payload: &[u8]) -> Result<Line> {
+    Ok(match kind {
+        EntryKind::Put | EntryKind::Merge => line.with("value_bytes", payload.len()),
+        EntryKind::Delete | EntryKind::SingleDelete => line,
+        EntryKind::RangeDelete => line.with_bytes("end", payload),
+        EntryKind::PutExpiring => {
+            let (expiry_ms, value) = split_expiring(payload)?;
+            line.with("value_bytes", value.len()).with("expiry_ms", expiry_ms)
+        }
+        EntryKind::BlobPointer => {
+            let pointer = BlobPointer::decode(payload)?;
+            line.with("blob", FileName::Blob(pointer.file))
+                .with("blob_offset", pointer.offset)
+                .with("value_bytes", pointer.length)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;
