@@ -4,7 +4,7 @@
 
 use crate::{
     database::Database,
-    expected::{Expectation, Floors, Names},
+    expected::{Expectation, Names},
     model::{FamilyIndex, Moment, Operation},
     plan::{Form, Planned, plan},
     reads::{Truth, Walk, compare_all, compare_some},
@@ -359,7 +359,6 @@ impl Run {
             Outcome::Refused => {}
         }
         let mut expectation = self.expectation(None);
-        expectation.floors = Floors::durable(self.model.acknowledged());
         if self.excuse() == Excuse::None {
             let commit = self.model.acknowledged();
             expectation = Expectation::exactly(commit, self.database.names.clone());
