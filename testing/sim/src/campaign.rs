@@ -87,7 +87,8 @@ pub struct Campaign {
     pub failures: Vec<Failure>,
 }
 
-/// Does runs of `seed` on `threads` threads until `crashes` crash states were checked or a run fails.
+/// Does runs of `seed` on `threads` threads until `crashes` crash states were checked, or a run
+/// fails.
 #[must_use]
 pub fn campaign(seed: u64, crashes: u64, threads: usize) -> Campaign {
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));

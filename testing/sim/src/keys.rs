@@ -30,7 +30,7 @@ impl KeyShape {
             Self::Prefixed => prefixed(index),
             Self::Binary => binary(index),
             Self::Mixed if index % 64 == 13 => long(index),
-            Self::Mixed if index % 2 == 0 => prefixed(index),
+            Self::Mixed if index.is_multiple_of(2) => prefixed(index),
             Self::Mixed => binary(index),
         };
         bytes.into()

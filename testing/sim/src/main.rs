@@ -1,6 +1,7 @@
 //! `cargo sim`: runs the simulator and says what it saw.
 //!
 //! Exit code 0: no promise broken, and enough shown for that to mean something.
+#![forbid(unsafe_code)]
 
 use clap::Parser;
 use siltdb_sim::campaign::{Campaign, campaign, single};

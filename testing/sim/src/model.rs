@@ -197,7 +197,7 @@ impl Model {
         self.in_doubt = false;
     }
 
-    /// Forgets all commits after number `last`, and doubt with them: it happened, if it is in there.
+    /// Forgets all commits after number `last`. A commit in doubt has happened if it stays.
     pub fn truncate(&mut self, last: u64) {
         self.in_doubt = false;
         if last >= self.possible() {

@@ -232,8 +232,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Takes up to `steps` steps from either end, as `draw` decides, and one past the end if it comes
-    /// there. Returns how many.
+    /// Takes up to `steps` steps from either end, as `draw` decides, and one past the end if it
+    /// comes there. Returns how many.
     ///
     /// # Errors
     /// If it yields anything else.

@@ -105,7 +105,8 @@ impl Run {
             draw: &mut draw,
         };
         let recovered = recovery.open(&state, &expectation, 0)?;
-        let crashes_left = settings.crashes_max;
+        let (crashes_left, database) = (settings.crashes_max, recovered.database);
+        let faults_before = database.fs.faults();
         let mut run = Self {
             settings,
             draw,
@@ -114,14 +115,14 @@ impl Run {
             report,
             snapshots: Vec::new(),
             walks: Vec::new(),
-            database: recovered.database,
+            database,
             watch: None,
             durable: 0,
             visible: 0,
             disk: Excuse::None,
             poisoned: false,
             half_changed: None,
-            faults_before: 0,
+            faults_before,
             log: Vec::new(),
             crashes_left,
         };

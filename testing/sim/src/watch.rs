@@ -25,8 +25,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// One in this many calls is a crash point; `critical` ones, on which durability hangs, are more
-    /// often.
+    /// One in this many calls is a crash point; of the calls on which durability hangs, more are.
     fn rarity(self, call: CallKind) -> u64 {
         let rarity = match self {
             Self::Commit | Self::Recovery => 48,
@@ -124,8 +123,8 @@ impl CrashState {
     /// The phase it struck in.
     ///
     /// The harness knows what it called. Inside that, the file tells: the log belongs to commits,
-    /// the manifest to installing. A table is written by a flush or by a compaction: the operation's
-    /// own count of finished jobs decides, and if it did both, the crash counts for neither.
+    /// the manifest to installing. A table is written by a flush or by a compaction: the count of
+    /// jobs that the operation finished decides, and if it did both, the crash counts for neither.
     #[must_use]
     pub fn phase(&self, done: JobsDone) -> Phase {
         let job = match (done.flushes, done.compactions) {

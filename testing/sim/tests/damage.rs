@@ -1,4 +1,4 @@
-//! Damage to every file of a small database: what is read afterwards is an error or the right answer.
+//! Damage to every file of a small database: what is read afterwards is an error or the truth.
 //!
 //! The database is written once; each test damages copies of its files, opens them and reads all.
 

@@ -16,7 +16,7 @@ fn a_run_repeated_is_the_same_run() {
 fn a_short_simulation_keeps_every_promise_and_shows_something() {
     let seed = 2026;
     let campaign = campaign(seed, 150, 2);
-    for failure in &campaign.failures {
+    if let Some(failure) = campaign.failures.first() {
         panic!("{failure}");
     }
     assert_eq!(campaign.report.gaps(), [""; 0], "{}", campaign.report);

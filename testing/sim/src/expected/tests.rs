@@ -1,3 +1,5 @@
+//! Tests of what a crash must leave.
+
 use super::*;
 use crate::operator::Operator;
 use siltdb::Durability;

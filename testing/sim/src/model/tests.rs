@@ -1,3 +1,5 @@
+//! Tests of the model: it is what the engine is judged by.
+
 use super::*;
 
 fn shared(bytes: &[u8]) -> Shared {
