@@ -1,4 +1,4 @@
-//! The n-th call to the file system fails, once or from then on, for n = 1, 2, … until a run passes.
+//! The n-th call to the file system fails, once or from then on, for each n until a run passes.
 //!
 //! The workload is the same each time: it fills, flushes, compacts, creates and drops a family, and
 //! closes. Whatever fails, what was acknowledged is found afterwards, as a prefix of the commits.
@@ -65,7 +65,7 @@ impl Told {
         };
         for number in 1..=COMMITS {
             let durability =
-                if number % 4 == 0 { Durability::Synced } else { Durability::Buffered };
+                if number.is_multiple_of(4) { Durability::Synced } else { Durability::Buffered };
             let write = siltdb::WriteOptions::new().durability(durability);
             let written = batch(&db, number).and_then(|batch| db.write_with(&batch, &write));
             if !self.note(written) {
@@ -86,7 +86,7 @@ impl Told {
             30 => self.note(db.drop_family("gone")),
             15 | 25 => self.note(db.flush()),
             35 => self.note(db.compact()),
-            _ if number % 5 == 0 => self.note(db.run_job()),
+            _ if number.is_multiple_of(5) => self.note(db.run_job()),
             _ => true,
         };
     }
