@@ -331,6 +331,8 @@ pub fn close_log(database: &Database) -> Result<()> {
     filled
         .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
         .map_err(|error| database.health.poison(error))?;
-    database.wal.sync_to(LogPosition { offset: mark, ..end }, &database.health)?;
-    Ok(())
+    let end = LogPosition { offset: mark, ..end };
+    database.wal.sync_to(end, &database.health)?;
+    // So that a log that is missing or cut short is noticed at the next open.
+    install(database, vec![Change::LogSynced(end)], None)
 }

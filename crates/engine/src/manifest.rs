@@ -64,6 +64,10 @@ pub struct LogState {
     pub cuts: Vec<KnownCut>,
     /// Every sequence number up to this one is taken, the log aside.
     pub last_sequence: SequenceNumber,
+    /// Everything before this position is durable.
+    pub synced: LogPosition,
+    /// The latest wall time that expiry was decided by, in ms since 1970.
+    pub latest_ms: u64,
 }
 
 impl LogState {
@@ -76,6 +80,8 @@ impl LogState {
                     self.cuts.push(KnownCut { at: *position, next: *next });
                 }
                 Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
+                Change::LogSynced(position) => self.synced = self.synced.max(*position),
+                Change::LatestTime(ms) => self.latest_ms = self.latest_ms.max(*ms),
                 _ => {}
             }
         }
@@ -91,7 +97,9 @@ impl LogState {
             bytes: 0,
         });
         let last = Change::LastSequence(self.last_sequence);
-        cuts.chain([Change::LogStart { segment: self.first }, last])
+        let start = Change::LogStart { segment: self.first };
+        let synced = Change::LogSynced(self.synced);
+        cuts.chain([start, last, synced, Change::LatestTime(self.latest_ms)])
     }
 }
 

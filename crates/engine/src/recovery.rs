@@ -25,6 +25,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
+    clock::ForwardClock,
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber, SegmentId},
@@ -178,7 +179,7 @@ struct LoadedDatabase {
     flush_now: bool,
 }
 
-fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
+fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let budget = Arc::new(Budget::new(options.memory_budget));
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes());
@@ -198,6 +199,8 @@ fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDa
         })?,
     };
     let slots = known.note_files(fs, dir)?;
+    options.clock = Arc::new(ForwardClock::new(options.clock.clone(), known.log.latest_ms));
+    let fs = &*options.fs;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
     let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;
     let Replayed { frozen, last, records } = replay.finish(&recovered, &slots);
@@ -291,7 +294,7 @@ fn recover_log(
     let options = RecoveryOptions {
         first: known.first,
         mode: options.recovery,
-        synced: LogPosition::ZERO,
+        synced: known.synced,
         known_cuts: known.cuts.clone(),
     };
     recover(&files, &options, &mut |record| replay.record(&record))
