@@ -67,8 +67,8 @@ fn backward(tree: &Arc<Tree>) -> Vec<u8> {
 /// Runs an insert of `added` beside `beside`; afterwards everything is there, in order.
 ///
 /// Each of the two is once the thread that loom starts with: loom remembers only the last access to
-/// an atomic, so from one side alone it would overlook orders in which a writer looks at a word that
-/// another has read, and then changes it.
+/// an atomic, so from one side alone it would overlook orders in which a writer looks at a word
+/// that another has read, and then changes it.
 fn beside_an_insert(keys: &'static [u8], added: u8, beside: fn(&Arc<Tree>)) {
     model(move || {
         let tree = tree_of(keys);

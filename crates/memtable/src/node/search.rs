@@ -4,7 +4,7 @@
 //! It changes nothing. All reads are atomic, as [`super`] says, and what comes out amid a change is
 //! thrown away by the caller.
 
-use super::{FANOUT, INLINE_BYTES, INLINE_WORDS, Keys, Shape};
+use super::layout::{FANOUT, INLINE_BYTES, INLINE_WORDS, Keys, Shape};
 use crate::entry::Probe;
 use siltdb_base::{key::head, sync::atomic::Ordering as Order};
 use std::{cmp::Ordering, hint::select_unpredictable};
@@ -47,7 +47,7 @@ fn word_mask(prefix_bytes: usize, index: usize) -> u64 {
     }
 }
 
-/// The first bytes of `key`, as far as they belong to the prefix and to [`super::INLINE_BYTES`].
+/// The first bytes of `key`, as far as they belong to the prefix and to [`INLINE_BYTES`].
 pub fn inline_words(key: &[u8], prefix_bytes: usize) -> [u64; INLINE_WORDS] {
     std::array::from_fn(|index| head_at(key, index * 8) & word_mask(prefix_bytes, index))
 }
