@@ -258,3 +258,29 @@ fn a_plan_is_running_until_it_is_ended() {
     assert_eq!(again.range, plan.range);
     world.compact(&again, 2);
 }
+
+#[test]
+fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
+    let mut world = World::new(small_options());
+    world.put(b"key", b"old");
+    let old = world.sequence;
+    let calls = std::cell::Cell::new(0);
+    let tree = &world.tree;
+    // Between the view and the published number a writer begins a generation and publishes.
+    let (view, present) = tree.pin(|| {
+        calls.set(calls.get() + 1);
+        let memtable = tree.memtable(Generation(world.generation.0 + 1), world.arenas());
+        if calls.get() == 1 {
+            memtable.insert(siltdb_base::key::Entry {
+                key: b"key",
+                sequence: old.next(),
+                kind: EntryKind::Put,
+                value: b"new",
+            });
+        }
+        old.next()
+    });
+    let resolver = crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
+    assert_eq!((present, calls.get()), (old.next(), 2));
+    assert_eq!(view.get(b"key", present, &resolver).unwrap().unwrap(), b"new");
+}
