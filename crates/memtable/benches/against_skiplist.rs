@@ -1,10 +1,10 @@
 //! The memtable against `crossbeam-skiplist`, both in one run, in alternating rounds.
 //!
-//! 16-byte keys, 100-byte values. Each value that is read is added up and the sum is checked. Prints
-//! medians of million operations per second, the spread of the rounds, and the ratio.
+//! 16-byte keys, 100-byte values. Each value that is read is added up and the sum is checked.
+//! Prints medians of million operations per second, the spread of the rounds, and the ratio.
 //!
 //! `SILT_BENCH_ROUNDS` and `SILT_BENCH_KEYS` change the size; an argument that is no option picks
-//! the rows whose name contains it.
+//! the rows whose name contains it. `SILT_BENCH_ALONE=1` leaves the skip list out, for profiling.
 
 use crossbeam_skiplist::SkipMap;
 use siltdb_base::{
@@ -295,13 +295,14 @@ fn main() {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let (rounds, count) = (number("SILT_BENCH_ROUNDS", 5), number("SILT_BENCH_KEYS", 1_000_000));
+    let first = number("SILT_BENCH_ALONE", 0).min(1);
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let wanted = |name: &str| filter.as_deref().is_none_or(|filter| name.contains(filter));
     let bench = Bench::new(count);
     let mut rows: Vec<Row> =
         ROWS.iter().map(|&(name, bar)| Row { name, bar, ..Row::default() }).collect();
     for _ in 0..rounds {
-        for which in if std::env::var("ONLY").is_ok() { vec![1] } else { vec![0, 1] } {
+        for which in first..2 {
             for (row, rate) in rows.iter_mut().zip(bench.round(which, &wanted)) {
                 if which == 0 { row.skip_list.push(rate) } else { row.memtable.push(rate) }
             }

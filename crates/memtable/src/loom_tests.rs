@@ -1,5 +1,5 @@
-//! The protocol of the tree under loom: every order of steps and every permitted reading, on nodes of
-//! four entries, with at most two preemptions.
+//! The protocol of the tree under loom: every order of steps and every permitted reading, on nodes
+//! of four entries, with at most two preemptions.
 //!
 //! It models the tree alone: arena and lanes are ordered by mutexes and need no model.
 

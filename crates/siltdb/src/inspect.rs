@@ -67,3 +67,6 @@ pub fn table(
 ) -> Result<()> {
     inspect_table(&OsFs, path.as_ref(), detail, on_line)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ use crate::{
     },
     source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     version::Version,
+    watched::WatchedCursor,
 };
 use siltdb_base::{
     cursor::Cursor,
@@ -202,6 +203,7 @@ impl Subjob {
             operator: compaction.options.merge_operator.clone(),
         };
         let mut deeper = compaction.deeper.clone();
+        let merge = WatchedCursor::new(merge, context);
         let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
         let stream = Stream::new(&mut retain, &compaction.kept, self.borders.clone())?;
         let destination = Destination {

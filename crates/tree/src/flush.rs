@@ -14,6 +14,7 @@ use crate::{
         stripes::Stripes,
     },
     view::View,
+    watched::WatchedCursor,
 };
 use siltdb_base::{cursor::Cursor, error::Result, id::FamilyId, tombstone::Fragments};
 use siltdb_memtable::memtable::Memtable;
@@ -118,6 +119,7 @@ fn flush_one(
         now_ms: context.clock.wall_ms(),
         operator: input.options.merge_operator.clone(),
     };
+    let cursor = WatchedCursor::new(cursor, context);
     let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
     let stream = Stream::new(&mut retain, &kept, Borders::default())?;
     let destination =

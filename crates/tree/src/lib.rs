@@ -16,6 +16,7 @@ pub mod view;
 pub mod retain;
 pub mod deeper;
 pub mod job;
+pub mod watched;
 pub mod output;
 pub mod flush;
 pub mod plan;

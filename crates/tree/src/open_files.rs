@@ -103,7 +103,10 @@ impl OpenFiles {
         let range = visible_range(&reference)?;
         let file = self.claim(reference.file);
         let files = self.clone();
-        let (table, narrow) = (OnceLock::new(), OnceLock::new());
+        // A table that was just written and verified, or that moves, is open already.
+        let open = file.find_open(reference.offset);
+        let open = open.filter(|table| *table.summary() == reference.summary);
+        let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
         Ok(Arc::new(OpenReference { reference, range, file, files, table, narrow }))
     }
 }
@@ -119,7 +122,8 @@ impl fmt::Debug for OpenFiles {
 pub struct SharedFile {
     number: FileNumber,
     file: OnceLock<Arc<dyn File>>,
-    tables: Mutex<Vec<(u64, Weak<Table>)>>,
+    /// The open tables by offset.
+    tables: Mutex<HashMap<u64, Weak<Table>>>,
 }
 
 impl SharedFile {
@@ -131,12 +135,14 @@ impl SharedFile {
         Ok(self.file.get_or_init(|| file))
     }
 
+    fn find_open(&self, offset: u64) -> Option<Arc<Table>> {
+        lock(&self.tables).get(&offset).and_then(Weak::upgrade)
+    }
+
     /// Opens the table at a place of this file, or finds it open: a clone of a family reads the
     /// tables of its source without holding their indexes twice.
     fn table(&self, files: &OpenFiles, reference: &TableReference) -> Result<Arc<Table>> {
-        let same = |(offset, _): &&(u64, Weak<Table>)| *offset == reference.offset;
-        let open = lock(&self.tables).iter().find(same).and_then(|(_, table)| table.upgrade());
-        if let Some(table) = open {
+        if let Some(table) = self.find_open(reference.offset) {
             expect_summary(table.summary(), &reference.summary, &files.path(self.number))?;
             return Ok(table);
         }
@@ -149,8 +155,11 @@ impl SharedFile {
             &files.cache,
         )?;
         let mut tables = lock(&self.tables);
-        tables.retain(|(offset, table)| *offset != reference.offset && table.strong_count() > 0);
-        tables.push((reference.offset, Arc::downgrade(&table)));
+        // As in `OpenFiles::claim`.
+        if tables.len() == tables.capacity() {
+            tables.retain(|_, table| table.strong_count() > 0);
+        }
+        tables.insert(reference.offset, Arc::downgrade(&table));
         Ok(table)
     }
 }

@@ -25,9 +25,6 @@ use siltdb_base::{
 use siltdb_disk::{edit::TableReference, summary::TableSummary, table::TableWriter};
 use std::sync::Arc;
 
-/// Entries between two looks at whether the job was cancelled.
-const ENTRIES_UNCHECKED: u32 = 1024;
-
 /// How many times its own target size a table may overlap under it.
 const UNDER_TARGETS_MAX: u64 = 10;
 
@@ -220,7 +217,7 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     let offset = writer.len();
     let uid = (context.uids)();
     let mut table = TableWriter::new(writer, &destination.options.table, uid);
-    fill_table(stream, &mut table, destination, context)?;
+    fill_table(stream, &mut table, destination)?;
     // What was read ahead begins the next table: this one ends before it.
     let border = stream.ahead.as_ref().map(|entry| entry.key.clone());
     let end = border.as_ref().or(stream.borders.upper.as_ref());
@@ -247,13 +244,11 @@ fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     stream: &mut Stream<'_, C, D>,
     table: &mut TableWriter<'_>,
     destination: &Destination<'_>,
-    context: &JobContext<'_>,
 ) -> Result<()> {
     let Some(first) = stream.ahead.take() else { return Ok(()) };
     let mut size = TableSize::new(destination, &first.key);
     table.add(first.entry())?;
     let mut key = first.key.to_vec();
-    let mut unchecked = 0;
     while let Some(entry) = stream.next()? {
         if entry.key != key {
             if size.is_full(table, entry.key) {
@@ -264,11 +259,6 @@ fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
             key.extend_from_slice(entry.key);
         }
         table.add(entry)?;
-        unchecked += 1;
-        if unchecked == ENTRIES_UNCHECKED {
-            context.go_on()?;
-            unchecked = 0;
-        }
     }
     Ok(())
 }

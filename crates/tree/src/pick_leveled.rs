@@ -115,6 +115,33 @@ fn thousandths(bytes: u64, target: u64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
+/// About how many bytes compactions would have to write until nothing is due any more: what writers
+/// have to be slowed down by.
+///
+/// What a level has too much goes down, and with it goes what it overlaps in the next level: of
+/// that level, the same part. What arrives there counts to what that level has too much.
+#[must_use]
+pub fn debt_bytes(version: &Version, options: &TreeOptions) -> u64 {
+    let sizes = version.bytes();
+    let targets = Targets::new(&sizes, options);
+    let level0 = &version.levels()[0];
+    let is_due = level0.runs() >= options.level0_runs_trigger as usize
+        || sizes[0] >= options.base_level_bytes;
+    let used: Vec<usize> =
+        (1..LEVELS).filter(|&level| targets.bytes[level] > 0 || sizes[level] > 0).collect();
+    let mut debt = 0_u64;
+    let (mut from, mut going) = (0, if is_due { sizes[0] } else { 0 });
+    for to in used {
+        let part = thousandths(going, sizes[from]).min(1000);
+        let overlapped = u128::from(sizes[to]) * u128::from(part) / 1000;
+        let overlapped = u64::try_from(overlapped).unwrap_or(u64::MAX);
+        debt = debt.saturating_add(going).saturating_add(overlapped);
+        going = sizes[to].saturating_add(going).saturating_sub(targets.bytes[to]);
+        from = to;
+    }
+    debt
+}
+
 pub(crate) fn limits(options: &TreeOptions) -> PlanLimits {
     PlanLimits {
         widen_bytes_max: options.table_bytes_target.saturating_mul(25),

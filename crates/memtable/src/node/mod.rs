@@ -3,13 +3,13 @@
 //!
 //! It keeps one node in order; splitting and finding the way is the tree's business.
 //!
-//! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*, so that
-//! keys like `user:0000123` are told apart by looking at integers that lie together.
+//! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*, so
+//! that keys like `user:0000123` are told apart by looking at integers that lie together.
 //!
 //! # Thread safety
-//! A method that says "locked" may be called only by the holder of the node's version lock, or before
-//! the node is published. All others may run beside it, and give a mixture of states then: their
-//! caller checks the version afterwards. They are memory-safe in any case.
+//! A method that says "locked" may be called only by the holder of the node's
+//! version lock, or before the node is published. All others may run beside it, and give a mixture
+//! of states then: their caller checks the version afterwards. They are memory-safe in any case.
 //!
 //! # Invariants
 //! 1. A node is fully initialised before something points to it, lives as long as the arena, and
@@ -21,8 +21,8 @@
 //!    them stand in `inline`, zero-filled. `heads[i]` is `head_at(key of slots[i], prefix_bytes)`.
 //! 5. An inner node with `count` entries has `count + 1` children; entries of child `i` are below
 //!    entry `i` and not below entry `i - 1`. All leaves have the same depth.
-//! 6. The lower bound of a node never changes. Its upper bound only sinks, when it is split and a new
-//!    node to its right takes over; `high` is the upper bound of a leaf, null: none.
+//! 6. The lower bound of a node never changes. Its upper bound only sinks, when it is split and a
+//!    new node to its right takes over; `high` is the upper bound of a leaf, null: none.
 //! 7. `next` of an unlocked leaf is its right neighbour. `previous` is some leaf to its left.
 
 mod search;
@@ -40,7 +40,8 @@ use siltdb_base::{
 };
 use std::{array, marker::PhantomData, ops::Deref, ptr::NonNull};
 
-/// Most entries of a node; a power of two. Small where every step is costly, so that splits are common.
+/// Most entries of a node; a power of two. Small where every step is costly, so that splits are
+/// common.
 pub const FANOUT: usize = if cfg!(loom) {
     4
 } else if cfg!(miri) {
@@ -251,8 +252,8 @@ impl<'t> Node<'t> {
         prefetch_bytes(slots.cast(), size_of::<[Slot; FANOUT]>());
     }
 
-    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked; the
-    /// node is not full, and `index` is where the entry belongs.
+    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked;
+    /// the node is not full, and `index` is where the entry belongs.
     pub fn insert(self, index: usize, entry: EntryRef<'t>, child: Option<Node<'t>>) {
         let keys = self.get();
         let shape = keys.shape();
@@ -334,7 +335,8 @@ impl Keys {
         self.version.is_unchanged(stamp)
     }
 
-    // Heads are read and written relaxed: the version word orders them, and a torn head is only wrong.
+    // Heads are read and written relaxed: the version word orders them, and a torn head is only
+    // wrong.
 
     #[inline]
     fn set_key(&self, index: usize, head: u64, slot: &Slot) {
@@ -367,8 +369,8 @@ impl Keys {
         }
     }
 
-    /// Lengthens the prefix to what all keys share, if heads that are equal show that it is too short.
-    /// Locked.
+    /// Lengthens the prefix to what all keys share, if heads that are equal show that it is too
+    /// short. Locked.
     pub fn sharpen_if_unclear(&self) {
         let mut shape = self.shape();
         let heads = &self.heads[..shape.count];
@@ -400,7 +402,8 @@ impl Keys {
         self.set_shape(shape);
     }
 
-    /// Writes inline prefix and heads for `shape.prefix_bytes`, which all keys share; not the shape.
+    /// Writes inline prefix and heads for `shape.prefix_bytes`, which all keys share; not the
+    /// shape.
     fn set_prefix(&self, shape: Shape) {
         let first = self.entry(0).expect("callers have an entry, by (3)");
         let words = inline_words(first.key(), shape.prefix_bytes);

@@ -1,4 +1,5 @@
-//! Finding a place in one node: the prefix first, then the heads, then whole keys where heads agree.
+//! Finding a place in one node: the prefix first, then the heads, then whole keys where heads
+//! agree.
 //!
 //! It changes nothing. All reads are atomic, as [`super`] says, and what comes out amid a change is
 //! thrown away by the caller.
@@ -92,7 +93,8 @@ impl Keys {
 
     #[inline]
     fn head(&self, index: usize) -> u64 {
-        // Relaxed: the version word orders heads. The mask is the identity by (3) and saves a check.
+        // Relaxed: the version word orders heads. The mask is the identity by (3) and saves a
+        // check.
         self.heads[index & (FANOUT - 1)].load(Order::Relaxed)
     }
 

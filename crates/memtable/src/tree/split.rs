@@ -8,8 +8,8 @@ use crate::{
     node::{FANOUT, Node, Shape, Ties},
 };
 
-/// A leaf at the right edge that is hit so near to its end is cut there: keys that come in ascending
-/// order leave full leaves behind.
+/// A leaf at the right edge that is hit so near to its end is cut there: keys that come in
+/// ascending order leave full leaves behind.
 const EDGE: usize = FANOUT - FANOUT / 8;
 
 /// A full node on the way of an entry, with what must be locked to split it.
@@ -20,9 +20,25 @@ struct Cut<'t> {
     shape: Shape,
 }
 
+impl Cut<'_> {
+    /// Locks the parent, if any, and the node, if both are as they were seen; else nothing.
+    fn try_lock(&self) -> bool {
+        let parent = self.parent.map(|(parent, _)| parent);
+        if parent.is_some_and(|parent| !parent.node.version.try_lock(parent.stamp)) {
+            return false;
+        }
+        let is_locked = self.node.node.version.try_lock(self.node.stamp);
+        if let (false, Some(parent)) = (is_locked, parent) {
+            parent.node.version.unlock_unchanged(parent.stamp);
+        }
+        is_locked
+    }
+}
+
 impl Tree {
-    /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry, and
-    /// gives back the leaf that took it. None: try again from the root.
+    /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry,
+    /// and gives back the leaf that took it. None: try again from the root, with the node that is
+    /// left over in `spare`, as the arena takes nothing back.
     ///
     /// 1. Go down until a node is full; the node above it is not (2).
     /// 2. Take the memory that the split needs, so that nothing can fail under a lock.
@@ -30,22 +46,21 @@ impl Tree {
     /// 4. Move the upper part of the node to a new one on its right.
     /// 5. Tell the parent of the new node, or put a new root above both.
     #[inline(never)]
-    pub(super) fn insert_splitting<'t>(&'t self, entry: EntryRef<'t>) -> Option<Node<'t>> {
+    pub(super) fn insert_splitting<'t>(
+        &'t self,
+        entry: EntryRef<'t>,
+        spare: &mut Option<Node<'t>>,
+    ) -> Option<Node<'t>> {
         let cut = self.find_full(entry)?;
-        let right = Node::new(&self.arena, cut.shape.level);
+        let level = cut.shape.level;
+        let fitting = spare.take_if(|spare| spare.shape().level == level);
+        let right = fitting.unwrap_or_else(|| Node::new(&self.arena, level));
         let root = match cut.parent {
             Some(_) => None,
-            None => Some(Node::new(&self.arena, cut.shape.level + 1)),
+            None => Some(Node::new(&self.arena, level + 1)),
         };
-        if let Some((parent, _)) = cut.parent
-            && !parent.node.version.try_lock(parent.stamp)
-        {
-            return None;
-        }
-        if !cut.node.node.version.try_lock(cut.node.stamp) {
-            if let Some((parent, _)) = cut.parent {
-                parent.node.version.unlock_unchanged(parent.stamp);
-            }
+        if !cut.try_lock() {
+            *spare = Some(right);
             return None;
         }
         let (separator, taker) = if cut.shape.is_leaf() {
@@ -73,7 +88,8 @@ impl Tree {
         taker
     }
 
-    /// The first full node on the way of `entry`; none if there is none any more, or after a change.
+    /// The first full node on the way of `entry`; none if there is none any more, or after a
+    /// change.
     fn find_full(&self, entry: EntryRef<'_>) -> Option<Cut<'_>> {
         let mut parent = None;
         let mut node = self.root()?;
@@ -86,15 +102,15 @@ impl Tree {
                 return None;
             }
             let index = node.node.position(shape, entry.probe(), Ties::After)?;
-            let child = descend(node, shape, entry.probe(), Purpose::Insert)?;
+            let child = descend(node, shape, entry.probe(), Purpose::WholeLeaf)?;
             parent = Some((node, index));
             node = child;
         }
     }
 }
 
-/// Splits the locked, full `leaf` and inserts `entry` into one of the halves: the separator of the two
-/// and the leaf that took the entry.
+/// Splits the locked, full `leaf` and inserts `entry` into one of the halves: the separator of the
+/// two and the leaf that took the entry.
 fn split_leaf<'t>(
     leaf: Node<'t>,
     right: Node<'t>,

@@ -224,24 +224,26 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     let mut world = four_runs(&mut random, 120);
     let snapshot = world.snapshots[0];
     let version = world.tree.view().version.clone();
-    // The same tables, seen up to the snapshot: as a clone of the family would have them.
-    let limited: Vec<_> = version
-        .references()
-        .flat_map(|(level, table)| {
-            let (file, offset) = (table.file, table.offset);
-            let removal = Change::RemoveTable { family: FAMILY, level, file, offset };
-            let mut table = table.clone();
-            table.visible_to = Some(snapshot);
-            let is_seen = table.summary.sequence_min <= snapshot;
-            let addition = is_seen.then(|| Change::AddTable { family: FAMILY, level, table });
-            [Some(removal), addition].into_iter().flatten()
-        })
-        .collect();
+    let removals = version.references().map(|(level, table)| Change::RemoveTable {
+        family: FAMILY,
+        level,
+        file: table.file,
+        offset: table.offset,
+    });
+    let additions = version.references_at(snapshot).map(|(level, table)| Change::AddTable {
+        family: FAMILY,
+        level,
+        table,
+    });
+    let limited: Vec<_> = removals.chain(additions).collect();
     drop(version);
     world.tree.apply(&limited, None).unwrap();
     let now_ms = 0;
     let expected = world.model.all(snapshot, now_ms);
     assert!(expected.len() > 10);
+    for (key, value) in &expected {
+        assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
+    }
     let request = Request { range: None, rewrite_before: world.next_file() };
     world.snapshots.clear();
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
@@ -254,4 +256,22 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     }
     let entries: u64 = view.version.tables().map(|(_, table)| table.summary().entries).sum();
     assert_eq!(entries, expected.len() as u64);
+}
+
+#[test]
+fn a_part_that_drops_everything_can_be_cancelled_too() {
+    let mut world = World::new(small_options());
+    for number in 0..3000 {
+        world.put(format!("key{number:04}").as_bytes(), b"value");
+    }
+    world.flush();
+    world.write(b"", EntryKind::RangeDelete, b"z");
+    world.flush();
+    let tables = world.tree.view().version.levels()[0].tables().to_vec();
+    let inputs = vec![Input { level: 0, tables }];
+    let plan = Plan::new(Way::Merge, Reason::Request, inputs, 6);
+    world.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(world.carry_out(&plan, 1).unwrap_err().kind(), ErrorKind::Closed);
+    world.cancelled.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(world.carry_out(&plan, 1).unwrap().bytes_written, 0);
 }

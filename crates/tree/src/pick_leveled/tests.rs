@@ -153,3 +153,22 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     dense.summary.point_tombstones = 49;
     assert!(picked(&[(6, dense)], &Busy::default()).is_none());
 }
+
+#[test]
+fn debt_is_what_would_have_to_be_written() {
+    let debt = |tables: &[(u8, TableReference)]| debt_bytes(&version(&files(), tables), &options());
+    let runs = |count: u64| -> Vec<_> {
+        (11..11 + count).map(|file| (0, table(file, "a", "z", 100))).collect()
+    };
+    // Nothing is due.
+    assert_eq!(debt(&runs(3)), 0);
+    assert_eq!(debt(&[(6, table(1, "a", "c", 50 * KIB))]), 0);
+    // Level 0 goes down and takes the last level along.
+    assert_eq!(debt(&runs(4)), 400);
+    let mut tables = runs(4);
+    tables.push((6, table(1, "a", "c", 3000)));
+    assert_eq!(debt(&tables), 3400);
+    // A level that is twice as large as it may be brings down half of itself, and half of the next.
+    let levels = [(5, table(1, "a", "m", 10 * KIB)), (6, table(2, "a", "z", 50 * KIB))];
+    assert_eq!(debt(&levels), 5 * KIB + 25 * KIB);
+}

@@ -317,6 +317,25 @@ fn single_delete_and_its_put_vanish_together() {
 }
 
 #[test]
+fn older_of_two_deletions_says_it_for_both() {
+    // Sequence numbers 1 and 2 in two stripes; only a pair of single deletes stays bound to a put.
+    for (operations, kind) in [
+        ([Delete(1), Delete(1)], EntryKind::Delete),
+        ([SingleDelete(1), Delete(1)], EntryKind::Delete),
+        ([Delete(1), SingleDelete(1)], EntryKind::Delete),
+        ([SingleDelete(1), SingleDelete(1)], EntryKind::SingleDelete),
+    ] {
+        assert_eq!(shape(&kept(&operations, &[1], Unknown)), [(1, 1, kind)]);
+    }
+    let in_one_stripe = [SingleDelete(1), SingleDelete(1)];
+    assert_eq!(shape(&kept(&in_one_stripe, &[], Unknown)), [(1, 1, EntryKind::SingleDelete)]);
+    let below_a_put = [SingleDelete(1), Put(1)];
+    let both = [(1, 2, EntryKind::Put), (1, 1, EntryKind::SingleDelete)];
+    assert_eq!(shape(&kept(&below_a_put, &[], Unknown)), both);
+    assert_eq!(shape(&kept(&below_a_put, &[], Exact)), both[..1]);
+}
+
+#[test]
 fn expired_value_becomes_a_deletion() {
     for expired in [PutExpiring(1, NOW_MS), Blob(1, Some(NOW_MS))] {
         let operations = [Put(1), expired];
@@ -378,6 +397,20 @@ fn range_tombstones_are_kept_once_per_stripe_and_joined_again() {
     let mut found = after.clone();
     found.sort();
     assert_eq!(found, expected[1..]);
+}
+
+#[test]
+fn pieces_of_a_range_tombstone_with_a_gap_between_stay_apart() {
+    let piece = |start: u8, end: u8| RangeTombstone {
+        start: vec![start].into(),
+        end: vec![end].into(),
+        sequence: SequenceNumber(4),
+    };
+    let pieces = [piece(1, 3), piece(5, 7), piece(7, 9)];
+    let stripes = Stripes::new(&[], SequenceNumber(10));
+    let fragments = Fragments::new(&pieces);
+    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Something);
+    assert_eq!(after, [piece(1, 3), piece(5, 9)]);
 }
 
 #[test]
