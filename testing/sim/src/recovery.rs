@@ -104,7 +104,7 @@ impl Recovery<'_> {
                 recovered = again;
             }
         }
-        if depth < DEPTH_MAX && self.draw.chance(1, 4) {
+        if depth < DEPTH_MAX && self.draw.chance(1, 6) {
             let shown = Expectation::exactly(recovered.commit, recovered.database.names.clone());
             let crash = CrashState::take(&recovered.database.fs, self.draw);
             recovered = self

@@ -96,7 +96,7 @@ impl Settings {
         Self {
             weather,
             steps,
-            crashes_max: (steps / draw.pick(&[12, 25, 50])) as usize,
+            crashes_max: (steps / draw.pick(&[6, 12, 25])) as usize,
             key_count: draw.pick(&[8, 60, 200, 500]),
             key_shape: draw.pick(&[KeyShape::Prefixed, KeyShape::Binary, KeyShape::Mixed]),
             value_bytes_max: draw.pick(&[200, 8 << 10, 3 * memtable_bytes]),

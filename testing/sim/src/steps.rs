@@ -51,8 +51,8 @@ impl Run {
                 self.advance(Duration::from_millis(ms));
                 Ok(())
             }
-            94..97 if self.settings.weather != Weather::Calm => self.crash(),
-            97 => self.close_and_open(),
+            94..96 if self.settings.weather != Weather::Calm => self.crash(),
+            96..98 => self.close_and_open(),
             98 => self.check_files(),
             _ => {
                 self.disturb();
@@ -366,8 +366,14 @@ impl Run {
         self.reopen(&expectation)
     }
 
-    /// Has the engine verify all its files.
+    /// Has the engine verify all its files; and nobody else gets in.
     fn check_files(&mut self) -> Checked<()> {
+        let second = Database::open(&self.settings, &self.database.fs, &self.clock, 0);
+        if !second.as_ref().is_err_and(|error| error.kind() == ErrorKind::Locked)
+            && self.excuse() != Excuse::Fault
+        {
+            return Err(Violation::new(format!("a second opener got {second:?}")));
+        }
         let faults = self.database.fs.faults();
         let checked = self.database.db.check(&mut |_| {});
         if self.database.fs.faults() > faults {

@@ -28,8 +28,9 @@ impl Activity {
     /// One in this many calls is a crash point; of the calls on which durability hangs, more are.
     fn rarity(self, call: CallKind) -> u64 {
         let rarity = match self {
-            Self::Commit | Self::Recovery => 48,
-            Self::Jobs => 24,
+            Self::Commit => 16,
+            Self::Jobs => 12,
+            Self::Recovery => 64,
             Self::Family | Self::Sync => 12,
         };
         let critical = matches!(
