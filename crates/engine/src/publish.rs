@@ -10,9 +10,9 @@
 use siltdb_base::{
     id::SequenceNumber,
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
-        lock, thread,
+        thread,
     },
 };
 
@@ -25,6 +25,14 @@ pub const IN_FLIGHT_MAX: u64 = 2;
 
 /// Rounds of yielding before a waiter sleeps: a predecessor is usually done within one.
 const YIELDS_MAX: usize = if cfg!(loom) { 0 } else { 8 };
+
+/// Nothing: sequentially consistent accesses have one total order. loom knows only that of fences,
+/// so for it there is one between each of our pairs of accesses that rely on the order.
+#[inline(always)]
+fn total_order() {
+    #[cfg(loom)]
+    siltdb_base::sync::atomic::fence(Ordering::SeqCst);
+}
 
 #[derive(Debug)]
 struct Slot {
@@ -98,6 +106,7 @@ impl Publisher {
         // there. SeqCst orders it before the look at `head`, so that of two neighbours that
         // complete at once at least one sees the other.
         slot.complete.store(ticket + 1, Ordering::SeqCst);
+        total_order();
         self.advance();
         self.wait(last);
     }
@@ -120,13 +129,18 @@ impl Publisher {
             self.published.fetch_max(sequence, Ordering::SeqCst);
             // A failed exchange means that another thread published this ticket.
             let _ = self.head.compare_exchange(head, head + 1, Ordering::SeqCst, Ordering::SeqCst);
+            total_order();
             // SeqCst pairs with the increment in `sleep`: either we see the sleeper, or it sees
             // the number.
             if self.sleepers.load(Ordering::SeqCst) > 0 {
-                drop(lock(&self.sleeping));
+                drop(self.lock());
                 self.woken.notify_all();
             }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.sleeping.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Returns once `sequence` is published.
@@ -145,7 +159,8 @@ impl Publisher {
             return;
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let mut guard = lock(&self.sleeping);
+        total_order();
+        let mut guard = self.lock();
         while self.published.load(Ordering::SeqCst) < sequence.0 {
             guard = self.woken.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }

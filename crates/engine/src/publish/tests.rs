@@ -19,7 +19,7 @@ fn what_is_published_is_always_a_prefix() {
             thread::spawn(move || {
                 loop {
                     let ticket = {
-                        let mut next = lock(&next);
+                        let mut next = next.lock().unwrap();
                         if *next == TICKETS {
                             return;
                         }

@@ -83,7 +83,7 @@ impl Arena {
         self.block_bytes.load(Ordering::Relaxed)
     }
 
-    /// A piece of `bytes`, aligned to `align` (a power of two up to [`ALIGN_MAX`]), that nobody
+    /// A piece of `bytes`, aligned to `align` (a power of two up to `ALIGN_MAX`), that nobody
     /// else has; valid until the arena is dropped. Its contents are arbitrary (3).
     ///
     /// # Panics
