@@ -95,8 +95,8 @@ impl Session {
         Ok(self.db.write_with(&batch, &WriteOptions::new().durability(durability))?)
     }
 
-    /// Writes `batch` as [`Session::write`] does, as the only one of its kind: a volatile one, which
-    /// is in no log, goes to a table at once.
+    /// Writes `batch` as [`Session::write`] does, as the only one of its kind: a volatile one,
+    /// which is in no log, goes to a table at once.
     ///
     /// # Errors
     /// Those of the database.

@@ -1,3 +1,5 @@
+//! Arguments as people type them.
+
 use super::*;
 
 #[test]

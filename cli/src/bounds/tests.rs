@@ -1,3 +1,5 @@
+//! Bounds from prefixes, froms and tos.
+
 use super::*;
 use proptest::prelude::*;
 use std::ops::RangeBounds;

@@ -1,3 +1,5 @@
+//! The forms of keys and values, and back.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -4,7 +4,10 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -44,6 +47,44 @@ impl Clock for SystemClock {
 
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
+    }
+}
+
+/// A clock whose wall time never goes back, not even below that of an earlier process.
+///
+/// What has been shown as expired stays expired when somebody sets the machine's clock back.
+#[derive(Debug)]
+pub struct ForwardClock {
+    clock: Arc<dyn Clock>,
+    latest_ms: AtomicU64,
+}
+
+impl ForwardClock {
+    /// `clock`, but never before `latest_ms`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, latest_ms: u64) -> Self {
+        Self { clock, latest_ms: AtomicU64::new(latest_ms) }
+    }
+}
+
+impl Clock for ForwardClock {
+    fn wall_ms(&self) -> u64 {
+        let now = self.clock.wall_ms();
+        // Relaxed: a time carries no other data with it. The common case writes nothing, so that
+        // readers do not contend for the line: within a millisecond one of them moves it.
+        let latest = self.latest_ms.load(Ordering::Relaxed);
+        if now <= latest {
+            return latest;
+        }
+        self.latest_ms.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
     }
 }
 
@@ -89,5 +130,24 @@ impl Clock for ManualClock {
 
     fn sleep(&self, duration: Duration) {
         self.advance(duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Time that is set back.
+
+    use super::*;
+
+    #[test]
+    fn a_forward_clock_never_goes_back() {
+        let manual = Arc::new(ManualClock::new(1000));
+        let clock = ForwardClock::new(manual.clone(), 500);
+        assert_eq!(clock.wall_ms(), 1000);
+        manual.set_wall_ms(10);
+        assert_eq!(clock.wall_ms(), 1000);
+        manual.set_wall_ms(2000);
+        assert_eq!(clock.wall_ms(), 2000);
+        assert_eq!(ForwardClock::new(manual, 9000).wall_ms(), 9000);
     }
 }

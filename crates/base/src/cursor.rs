@@ -25,8 +25,8 @@ pub trait Cursor {
     /// What reading the source fails with.
     fn seek_to_last(&mut self) -> Result<()>;
 
-    /// Goes to the first entry at or after (`key`, `sequence`): the newest entry of `key` that is not
-    /// newer than `sequence`, or the newest entry of the next key.
+    /// Goes to the first entry at or after (`key`, `sequence`): the newest entry of `key` that is
+    /// not newer than `sequence`, or the newest entry of the next key.
     ///
     /// # Errors
     /// What reading the source fails with.

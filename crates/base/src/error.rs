@@ -60,7 +60,8 @@ impl ErrorKind {
 
 /// An error: its kind, its context and its source.
 ///
-/// It prints as `kind: message. file=F, offset=O, expected=E, found=F; hint`, leaving out what is not known.
+/// It prints as `kind: message. file=F, offset=O, expected=E, found=F; hint`, leaving out what is
+/// not known.
 pub struct Error {
     inner: Box<Inner>,
 }

@@ -1,8 +1,10 @@
-//! Cached tables against `BTreeMap<Vec<u8>, Vec<u8>>`: get, seek, scan; and how fast they are written.
+//! Cached tables against `BTreeMap<Vec<u8>, Vec<u8>>`: get, seek, scan; and how fast they are
+//! written.
 //!
 //! It measures memory and processor, not a disk. `TABLE_KEYS` (default 1000000) sets the number of
-//! keys, `TABLE_ROUNDS` (default 5) the rounds, which alternate between the contestants; medians and
-//! the range are printed. Tables hold 64 MiB each.
+//! keys, `TABLE_ROUNDS` (default 5) the rounds, which alternate between the contestants; medians
+//! and the range are printed. `TABLE_ONLY` runs the measurements whose name contains it. Tables
+//! hold 64 MiB each.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -87,6 +89,12 @@ impl Random {
     }
 }
 
+/// As after random inserts: neighbours have unrelated sequence numbers.
+fn entry<'a>(index: usize, key: &'a [u8], value: &'a [u8]) -> Entry<'a> {
+    let sequence = SequenceNumber((index as u64).wrapping_mul(0x9e37_79b9) % 1_000_000 + 1);
+    Entry { key, sequence, kind: EntryKind::Put, value }
+}
+
 struct Tables {
     tables: Vec<Arc<Table>>,
     cache: Arc<Cache>,
@@ -104,15 +112,23 @@ impl Tables {
             while writer.estimated_bytes() < TABLE_BYTES
                 && let Some((index, (key, value))) = entries.next()
             {
-                // As after random inserts: neighbours have unrelated sequence numbers.
-                let sequence = (index as u64).wrapping_mul(0x9e37_79b9) % map.len() as u64 + 1;
-                let sequence = SequenceNumber(sequence);
-                writer.add(Entry { key, sequence, kind: EntryKind::Put, value }).expect("memory");
+                writer.add(entry(index, key, value)).expect("memory");
             }
             let summary = writer.finish().expect("not empty");
             written.push((Arc::new(file), summary));
         }
         written
+    }
+
+    /// Writes one table of entries that lie one after the other, over the contents of `file`.
+    fn rewrite(flat: &[u8], file: &mut Bytes) {
+        file.0.clear();
+        let mut writer = TableWriter::new(file, &TableOptions::default(), TableUid(1));
+        for (index, chunk) in flat.chunks_exact(16 + VALUE_BYTES).enumerate() {
+            let (key, value) = chunk.split_at(16);
+            writer.add(entry(index, key, value)).expect("memory");
+        }
+        writer.finish().expect("not empty");
     }
 
     fn open(written: &[(Arc<Bytes>, TableSummary)]) -> Self {
@@ -165,24 +181,47 @@ impl Tables {
 }
 
 /// Results of the rounds, in millions per second.
-struct Results(Vec<(&'static str, Vec<f64>)>);
+#[derive(Default)]
+struct Results {
+    /// Name, rates of the clock, rates of the processor time of the measuring thread.
+    measured: Vec<(&'static str, Vec<f64>, Vec<f64>)>,
+    only: Option<String>,
+}
+
+/// Nanoseconds that this thread was on a processor; on a busy machine they say more than the clock.
+fn processor_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
+}
 
 impl Results {
     fn measure(&mut self, name: &'static str, count: usize, work: impl FnOnce()) {
-        let start = Instant::now();
+        if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            return;
+        }
+        let (start, processor_start) = (Instant::now(), processor_ns());
         work();
+        let processor = (processor_ns() - processor_start) as f64 / 1e9;
         let rate = count as f64 / start.elapsed().as_secs_f64() / 1e6;
-        match self.0.iter_mut().find(|result| result.0 == name) {
-            Some(result) => result.1.push(rate),
-            None => self.0.push((name, vec![rate])),
+        let processor_rate = count as f64 / processor / 1e6;
+        match self.measured.iter_mut().find(|result| result.0 == name) {
+            Some(result) => {
+                result.1.push(rate);
+                result.2.push(processor_rate);
+            }
+            None => self.measured.push((name, vec![rate], vec![processor_rate])),
         }
     }
 
     fn print(&mut self) {
-        for (name, rates) in &mut self.0 {
-            rates.sort_by(f64::total_cmp);
-            let (low, high) = (rates[0], rates[rates.len() - 1]);
-            println!("{name:<32} {:>8.2} M/s  ({low:.2}..{high:.2})", rates[rates.len() / 2]);
+        println!("{:<28} {:>14} {:>26}", "M/s", "clock", "processor time");
+        for (name, clock, processor) in &mut self.measured {
+            let [clock, processor] = [clock, processor].map(|rates| {
+                rates.sort_by(f64::total_cmp);
+                let (low, high) = (rates[0], rates[rates.len() - 1]);
+                format!("{:.2} ({low:.2}..{high:.2})", rates[rates.len() / 2])
+            });
+            println!("{name:<28} {clock:>24} {processor:>24}");
         }
     }
 }
@@ -199,83 +238,136 @@ fn on_two_threads(work: impl Fn(usize) + Sync) {
     });
 }
 
-fn main() {
-    let (count, rounds) = (number("TABLE_KEYS", 1_000_000), number("TABLE_ROUNDS", 5));
-    let mut random = Random(1);
-    let mut keys: Vec<[u8; 16]> = (0..count).map(|_| random.key()).collect();
-    let mut map = BTreeMap::new();
-    for key in &keys {
-        map.insert(key.to_vec(), random.value());
-    }
-    // Asked for in another order than inserted, or the map's allocations would follow each other.
-    for index in (1..keys.len()).rev() {
-        keys.swap(index, random.next() as usize % (index + 1));
-    }
-    let gets = count.min(1_000_000);
-    let absent: Vec<[u8; 16]> = (0..gets).map(|_| random.key()).collect();
-    let written = Tables::write(&map);
-    let tables = Tables::open(&written);
-    let logical: u64 = written.iter().map(|(_, summary)| summary.logical_bytes).sum();
-    let stored: u64 = written.iter().map(|(_, summary)| summary.file_bytes).sum();
-    assert_eq!(tables.scan(CacheFill::Keep), count);
-    let budget = tables.cache.budget();
-    println!(
-        "{count} keys, {} tables, {:.1} MB logical, {:.1} MB stored, {:.1} MB cached, {:.1} MB beside",
-        written.len(),
-        logical as f64 / 1e6,
-        stored as f64 / 1e6,
-        budget.used(Part::Blocks) as f64 / 1e6,
-        budget.used(Part::Tables) as f64 / 1e6,
-    );
+/// What is compared, and what is asked of it.
+struct Contest {
+    map: BTreeMap<Vec<u8>, Vec<u8>>,
+    written: Vec<(Arc<Bytes>, TableSummary)>,
+    tables: Tables,
+    /// Keys that are there, in another order than they were inserted.
+    keys: Vec<[u8; 16]>,
+    absent: Vec<[u8; 16]>,
+    /// Entries one after the other, and a file to write them to.
+    flat: Vec<u8>,
+    file: Bytes,
+}
 
-    let mut results = Results(Vec::new());
-    let half = gets / 2;
-    let map_get = |key: &[u8; 16]| map.get(&key[..]).map(|value| usize::from(value[50]));
-    for _ in 0..rounds {
-        let gets_of = |get: &dyn Fn(&[u8; 16]) -> Option<usize>, keys: &[[u8; 16]]| {
-            black_box(keys.iter().filter_map(get).sum::<usize>());
-        };
-        let table_get = |key: &[u8; 16]| tables.get(key);
-        let table_seek = |key: &[u8; 16]| tables.seek(key);
-        results.measure("map get hit", gets, || gets_of(&map_get, &keys[..gets]));
-        results.measure("table get hit", gets, || gets_of(&table_get, &keys[..gets]));
+/// Most keys asked for in one round.
+const GETS_MAX: usize = 1_000_000;
+
+fn ask(get: impl Fn(&[u8; 16]) -> Option<usize>, keys: &[[u8; 16]]) {
+    black_box(keys.iter().filter_map(get).sum::<usize>());
+}
+
+impl Contest {
+    fn new(count: usize) -> Self {
+        let mut random = Random(1);
+        let mut keys: Vec<[u8; 16]> = (0..count).map(|_| random.key()).collect();
+        let mut map = BTreeMap::new();
+        for key in &keys {
+            map.insert(key.to_vec(), random.value());
+        }
+        // In the order of insertion the map's allocations would follow each other.
+        for index in (1..keys.len()).rev() {
+            keys.swap(index, random.next() as usize % (index + 1));
+        }
+        keys.truncate(GETS_MAX);
+        let absent = keys.iter().map(|_| random.key()).collect();
+        let written = Tables::write(&map);
+        let tables = Tables::open(&written);
+        assert_eq!(tables.scan(CacheFill::Keep), count);
+        let few = map.iter().take(500_000);
+        let flat: Vec<u8> = few.flat_map(|(key, value)| [&key[..], &value[..]].concat()).collect();
+        let mut file = Bytes::default();
+        Tables::rewrite(&flat, &mut file);
+        Self { map, written, tables, keys, absent, flat, file }
+    }
+
+    fn print_sizes(&self) {
+        let summaries = || self.written.iter().map(|(_, summary)| summary);
+        let budget = self.tables.cache.budget();
+        let megabytes = [
+            summaries().map(|summary| summary.logical_bytes).sum(),
+            summaries().map(|summary| summary.file_bytes).sum(),
+            budget.used(Part::Blocks) as u64,
+            budget.used(Part::Tables) as u64,
+        ];
+        let [logical, stored, cached, beside] = megabytes.map(|bytes| bytes as f64 / 1e6);
+        println!("{} keys, {} tables", self.map.len(), self.written.len());
+        println!(
+            "MB: {logical:.1} logical, {stored:.1} stored, {cached:.1} cached, {beside:.1} beside"
+        );
+    }
+
+    fn map_get(&self, key: &[u8; 16]) -> Option<usize> {
+        self.map.get(&key[..]).map(|value| usize::from(value[50]))
+    }
+
+    fn map_seek(&self, key: &[u8; 16]) -> Option<usize> {
+        let from = (Bound::Included(&key[..]), Bound::Unbounded);
+        let found = self.map.range::<[u8], _>(from).next();
+        found.map(|(_, value)| usize::from(value[50]))
+    }
+
+    fn lookups(&self, results: &mut Results) {
+        let (keys, absent, gets) = (&self.keys, &self.absent, self.keys.len());
+        let half = gets / 2;
+        let map_get = |key: &[u8; 16]| self.map_get(key);
+        let table_get = |key: &[u8; 16]| self.tables.get(key);
+        results.measure("map get hit", gets, || ask(map_get, keys));
+        results.measure("table get hit", gets, || ask(table_get, keys));
         results.measure("map get hit, 2 threads", 2 * half, || {
-            on_two_threads(|thread| gets_of(&map_get, &keys[thread * half..][..half]));
+            on_two_threads(|thread| ask(map_get, &keys[thread * half..][..half]));
         });
         results.measure("table get hit, 2 threads", 2 * half, || {
-            on_two_threads(|thread| gets_of(&table_get, &keys[thread * half..][..half]));
+            on_two_threads(|thread| ask(table_get, &keys[thread * half..][..half]));
         });
-        results.measure("map get miss", gets, || gets_of(&map_get, &absent));
-        results.measure("table get miss", gets, || gets_of(&table_get, &absent));
-        results.measure("map seek", gets, || {
-            let seek = |key: &[u8; 16]| {
-                let from = (Bound::Included(&key[..]), Bound::Unbounded);
-                let found = map.range::<[u8], _>(from).next();
-                found.map(|(_, value)| usize::from(value[50]))
-            };
-            gets_of(&seek, &absent);
-        });
-        results.measure("table seek", gets, || gets_of(&table_seek, &absent));
+        results.measure("map get miss", gets, || ask(map_get, absent));
+        results.measure("table get miss", gets, || ask(table_get, absent));
+        results.measure("map seek", gets, || ask(|key| self.map_seek(key), absent));
+        results.measure("table seek", gets, || ask(|key| self.tables.seek(key), absent));
+    }
+
+    fn scans(&self, results: &mut Results) {
+        let count = self.map.len();
         results.measure("map scan", count, || {
             let sum =
                 |(key, value): (&Vec<u8>, &Vec<u8>)| usize::from(key[0]) + usize::from(value[50]);
-            black_box(map.iter().map(sum).sum::<usize>());
+            black_box(self.map.iter().map(sum).sum::<usize>());
         });
-        results.measure("table scan", count, || assert_eq!(tables.scan(CacheFill::Keep), count));
-        results.measure("table scan, 2 threads", 2 * count, || {
-            on_two_threads(|_| assert_eq!(tables.scan(CacheFill::Keep), count));
-        });
-        let cold = Tables::open(&written);
+        let scan = || assert_eq!(self.tables.scan(CacheFill::Keep), count);
+        results.measure("table scan", count, scan);
+        results.measure("table scan, 2 threads", 2 * count, || on_two_threads(|_| scan()));
+    }
+
+    fn files(&mut self, results: &mut Results) {
+        let (cold, count) = (Tables::open(&self.written), self.map.len());
         results.measure("table scan, not cached", count, || {
             assert_eq!(cold.scan(CacheFill::Pass), count);
         });
-        let some = gets.min(200_000);
+        results.measure("table verify", count, || {
+            for table in &cold.tables {
+                table.verify(&mut |_| {}).expect("sound");
+            }
+        });
+        let some = self.keys.len().min(200_000);
         results.measure("table get, not cached", some, || {
-            gets_of(&|key| cold.get(key), &keys[..some]);
+            ask(|key| cold.get(key), &self.keys[..some]);
         });
-        results.measure("table write (lz4)", count, || {
-            black_box(Tables::write(&map));
+        results.measure("table write (lz4)", self.flat.len() / (16 + VALUE_BYTES), || {
+            Tables::rewrite(&self.flat, &mut self.file);
         });
+    }
+}
+
+fn main() {
+    let mut contest = Contest::new(number("TABLE_KEYS", 1_000_000));
+    contest.print_sizes();
+    let only = std::env::var("TABLE_ONLY").ok();
+    let mut results = Results { only, ..Results::default() };
+    for _ in 0..number("TABLE_ROUNDS", 5) {
+        contest.lookups(&mut results);
+        contest.scans(&mut results);
+        contest.files(&mut results);
     }
     results.print();
 }

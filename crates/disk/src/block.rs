@@ -17,7 +17,8 @@
 //! In memory two arrays stand in front of these bytes, derived when the block is loaded: of each
 //! entry the *head* (the first 8 bytes of its suffix as a number that orders as they do) and the
 //! offset. A lookup is a binary search over the heads; only entries with the head sought are looked
-//! at. Storing the arrays on disk would cost a tenth of the space and save little time.
+//! at. Deriving the arrays takes about half as long as decoding the LZ4 of the block; storing them
+//! would take a tenth more space.
 //!
 //! ```text
 //! | head u64, ... | offset u32, ... | the bytes above | 8 zeros |
@@ -325,6 +326,17 @@ impl Block {
             }
         }
         Ok(())
+    }
+
+    /// Asks for what a walk from the first entry on looks at first.
+    #[inline]
+    pub fn prefetch(&self) {
+        const ENTRY_LINES: usize = 4;
+        self.prefetch_arrays();
+        let entries = &self.bytes[self.prefix_start as usize..];
+        for line in entries.chunks(CACHE_LINE_BYTES).take(ENTRY_LINES) {
+            prefetch_address(line.as_ptr());
+        }
     }
 
     /// Asks for the heads and offsets: they are needed together, and one after the other each would

@@ -7,8 +7,8 @@
 //! search through a table of all blocks. Eviction is the clock algorithm: a hand passes over the
 //! slots of all arrays in turn, takes away the mark of a value that was used since it last passed,
 //! and evicts a value without one; in one eviction it takes away a bounded number of marks and then
-//! evicts what comes, so that nobody waits long for it. A value that somebody holds lives on after its eviction until it
-//! is let go; it is then no longer counted here.
+//! evicts what comes, so that nobody waits long for it. A value that somebody holds lives on after
+//! its eviction until it is let go; it is then no longer counted here.
 //!
 //! # Thread safety
 //! Everything may be called from any thread. A hit takes no lock and writes to no shared memory,
@@ -340,6 +340,17 @@ impl<T: Send + Sync + 'static> Slots<T> {
                 self.cache.misses.fetch_add(1, Ordering::Relaxed);
                 None
             }
+        }
+    }
+
+    /// Calls `look` with the value in slot `index`, if there is one, as if nobody had: for
+    /// prefetching.
+    #[inline]
+    pub fn peek(&self, index: usize, look: impl FnOnce(&T)) {
+        if let Some(slot) = self.array.slots.get(index)
+            && let Some(held) = &*slot.load()
+        {
+            look(held);
         }
     }
 

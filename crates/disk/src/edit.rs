@@ -21,6 +21,8 @@
 //! | 10 | file |                                                   NextFile
 //! | 11 | family |                                                 NextFamily
 //! | 12 | sequence |                                               LastSequence
+//! | 13 | segment | offset |                                       LogSynced
+//! | 14 | ms |                                                     LatestTime
 //! table reference:
 //! | file | offset | length | visible to, optional | global sequence, optional |
 //! | 0 u8, or 1 u8 and key slice | summary |
@@ -197,6 +199,10 @@ pub enum Change {
     NextFamily(FamilyId),
     /// Every sequence number up to this one is taken.
     LastSequence(SequenceNumber),
+    /// The log up to this position is durable, whatever the log itself says.
+    LogSynced(LogPosition),
+    /// Expiry was decided by this wall time, in ms since 1970: no earlier one is used again.
+    LatestTime(u64),
 }
 
 impl Change {
@@ -237,6 +243,10 @@ impl Change {
             Self::NextFile(file) => put_numbers(out, 10, &[file.0]),
             Self::NextFamily(family) => put_numbers(out, 11, &[u64::from(family.0)]),
             Self::LastSequence(sequence) => put_numbers(out, 12, &[sequence.0]),
+            Self::LogSynced(position) => {
+                put_numbers(out, 13, &[position.segment.0, position.offset]);
+            }
+            Self::LatestTime(ms) => put_numbers(out, 14, &[*ms]),
         }
     }
 
@@ -274,9 +284,14 @@ impl Change {
             10 => Self::NextFile(FileNumber(reader.varint()?)),
             11 => Self::NextFamily(family(reader)?),
             12 => Self::LastSequence(sequence(reader)?),
+            13 => Self::LogSynced(LogPosition {
+                segment: SegmentId(reader.varint()?),
+                offset: reader.varint()?,
+            }),
+            14 => Self::LatestTime(reader.varint()?),
             tag => {
                 return Err(Error::new(ErrorKind::Unsupported, "unknown change in the manifest")
-                    .with_mismatch("1..=12", tag));
+                    .with_mismatch("1..=14", tag));
             }
         })
     }

@@ -29,8 +29,8 @@ pub struct TableOptions {
     pub block_bytes: usize,
     /// How blocks are compressed.
     pub compression: Compression,
-    /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no filter.
-    /// 10 bits let about 1 % of absent keys through.
+    /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no
+    /// filter. 10 bits let about 1 % of absent keys through.
     pub filter_bits_per_key: u32,
 }
 

@@ -54,8 +54,7 @@ pub fn check(
     database: &Database,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
-    let mut report =
-        CheckReport { log_records: database.log_records, ..CheckReport::default() };
+    let mut report = CheckReport { log_records: database.log_records, ..CheckReport::default() };
     let families = database.families.load();
     let views: Vec<_> = families.iter().map(|family| family.tree.view()).collect();
     let tables: Vec<_> = views.iter().flat_map(|view| view.version.tables()).collect();

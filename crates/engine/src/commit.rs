@@ -7,8 +7,8 @@
 //! 5. Publish in order; return from here once every earlier commit is published too.
 //! 6. Wait for a sync, if the durability asks for one.
 //!
-//! A commit that fails at 3 leaves a hole in the log, behind which nothing would be recovered. So it
-//! poisons the log before it is published, and every commit behind it sees that and fails.
+//! A commit that fails at 3 leaves a hole in the log, behind which nothing would be recovered. So
+//! it poisons the log before it is published, and every commit behind it sees that and fails.
 
 use crate::{
     database::Database,

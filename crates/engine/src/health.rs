@@ -56,8 +56,8 @@ impl Health {
         }
     }
 
-    /// Refuses every later write until the database is reopened, because of `cause`; the first cause
-    /// stays. Returns the error for the caller's own caller.
+    /// Refuses every later write until the database is reopened, because of `cause`; the first
+    /// cause stays. Returns the error for the caller's own caller.
     #[cold]
     pub fn poison(&self, cause: Error) -> Error {
         if cause.kind() == ErrorKind::Poisoned {

@@ -53,6 +53,7 @@ pub fn install(
     database.health.check_log()?;
     changes.push(Change::NextFile(database.numbers.next_file()));
     changes.push(Change::NextFamily(database.numbers.next_family()));
+    changes.push(Change::LatestTime(database.options.clock.wall_ms()));
     let edit = Edit { changes };
     let operators = lock(&database.operators).clone();
     let target =
@@ -216,7 +217,9 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
         | Change::LogCut { .. }
         | Change::NextFile(_)
         | Change::NextFamily(_)
-        | Change::LastSequence(_) => {}
+        | Change::LastSequence(_)
+        | Change::LogSynced(_)
+        | Change::LatestTime(_) => {}
         _ => return Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }
     Ok(Vec::new())

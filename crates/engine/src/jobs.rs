@@ -65,9 +65,6 @@ fn with_context<T>(
 /// What must stay readable, captured now: every input of the job is published already (law V4).
 fn stripes(database: &Database) -> Stripes {
     let present = database.publisher.published();
-    if cfg!(seeded_fault = "ignore_snapshot_in_flush") {
-        return Stripes::new(&[], present);
-    }
     Stripes::new(&database.snapshots.retained(|| present), present)
 }
 
@@ -87,8 +84,8 @@ fn ended<T>(database: &Database, result: Result<T>, end: impl FnOnce(&mut JobSta
 /// Flushes the oldest frozen generation, unless somebody does.
 ///
 /// # Errors
-/// `NoSpace`, and everything else that writing tables can fail with; the generation stays in memory and
-/// in the log.
+/// `NoSpace`, and everything else that writing tables can fail with; the generation stays in memory
+/// and in the log.
 pub fn flush_next(database: &Database) -> Result<bool> {
     database.health.check_log()?;
     let frozen = {
@@ -298,7 +295,8 @@ fn purge(database: &Database) {
     lock(&database.jobs).obsolete.extend(left);
 }
 
-/// Keeps the log ahead of its writers: the next window, the next segment, and a sync when it is time.
+/// Keeps the log ahead of its writers: the next window, the next segment, and a sync when it is
+/// time.
 ///
 /// # Errors
 /// `NoSpace`, with nothing lost; `Poisoned`.
@@ -314,27 +312,27 @@ pub fn keep_log(database: &Database) -> Result<()> {
     database.sync_if_due()
 }
 
-/// Ends the log of a database that is being closed: everything is published, marked and synced.
+/// Ends the log of a database that is being closed: everything is published and synced, then
+/// marked.
 ///
 /// # Errors
-/// `Poisoned`, if the sync fails.
+/// `Poisoned`, if a sync fails.
 pub fn close_log(database: &Database) -> Result<()> {
+    database.sync_wal()?;
     let (last, end) = lock(&database.tail).last();
-    database.publisher.wait(last);
-    let synced = database.wal.synced();
-    let active = lock(&database.tail).active();
     let mark = end.offset + record_bytes(0);
+    let active = lock(&database.tail).active();
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
-        database.wal.sync_to(end, &database.health)?;
         return Ok(());
     };
     let header =
-        RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced };
+        RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced: end };
     let filled = segment.file.prepare(mark);
     filled
         .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
         .map_err(|error| database.health.poison(error))?;
     let end = LogPosition { offset: mark, ..end };
     database.wal.sync_to(end, &database.health)?;
-    Ok(())
+    // So that a log that is missing or cut short is noticed at the next open.
+    install(database, vec![Change::LogSynced(end)], None)
 }

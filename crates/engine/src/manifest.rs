@@ -2,8 +2,8 @@
 //!
 //! It stores edits; what they mean is applied by `install` and `recovery`.
 //!
-//! A manifest that was found at open is never appended to. The first edit after it begins a new file
-//! with a snapshot of the whole state, and `CURRENT` is switched to it:
+//! A manifest that was found at open is never appended to. The first edit after it begins a new
+//! file with a snapshot of the whole state, and `CURRENT` is switched to it:
 //!
 //! 1. The new manifest is written and synced.
 //! 2. The new `CURRENT` is written beside the old one and synced.
@@ -13,7 +13,7 @@
 //! 6. The old manifest is removed.
 
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo},
     id::{FileNumber, SegmentId, SequenceNumber},
 };
@@ -31,6 +31,7 @@ use siltdb_disk::{
     },
 };
 use std::{
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -63,6 +64,10 @@ pub struct LogState {
     pub cuts: Vec<KnownCut>,
     /// Every sequence number up to this one is taken, the log aside.
     pub last_sequence: SequenceNumber,
+    /// Everything before this position is durable.
+    pub synced: LogPosition,
+    /// The latest wall time that expiry was decided by, in ms since 1970.
+    pub latest_ms: u64,
 }
 
 impl LogState {
@@ -75,6 +80,8 @@ impl LogState {
                     self.cuts.push(KnownCut { at: *position, next: *next });
                 }
                 Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
+                Change::LogSynced(position) => self.synced = self.synced.max(*position),
+                Change::LatestTime(ms) => self.latest_ms = self.latest_ms.max(*ms),
                 _ => {}
             }
         }
@@ -90,7 +97,9 @@ impl LogState {
             bytes: 0,
         });
         let last = Change::LastSequence(self.last_sequence);
-        cuts.chain([Change::LogStart { segment: self.first }, last])
+        let start = Change::LogStart { segment: self.first };
+        let synced = Change::LogSynced(self.synced);
+        cuts.chain([start, last, synced, Change::LatestTime(self.latest_ms)])
     }
 }
 
@@ -125,20 +134,19 @@ impl Manifest {
     /// Appends an edit and makes it durable.
     ///
     /// # Errors
-    /// `NoSpace`, with nothing changed; anything else leaves it open whether the edit is durable, so
-    /// the caller must poison the database.
+    /// `NoSpace`, with nothing changed; anything else leaves it open whether the edit is durable,
+    /// so the caller must poison the database.
     pub fn append(&mut self, edit: &[u8]) -> Result<()> {
         let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
         open.file.prepare(open.end.offset + record_bytes(edit.len()))?;
-        open.append(edit)?;
-        open.file.sync()
+        open.append(edit).and_then(|()| open.file.sync()).map_err(uncertain)
     }
 
     /// Begins the file `number` with a snapshot of the state, and makes it the manifest.
     ///
     /// # Errors
-    /// The system's. Until `CURRENT` was replaced, nothing is changed and the old file counts; if the
-    /// last sync fails, either may.
+    /// The system's. Until `CURRENT` was replaced, nothing is changed and the old file counts; if
+    /// the last sync fails, either may.
     pub fn begin(&mut self, number: FileNumber, snapshot: &[u8], random: u32) -> Result<()> {
         let path = self.path(number);
         let begun = self.write_snapshot(&path, snapshot, random);
@@ -153,11 +161,12 @@ impl Manifest {
         };
         self.open = Some(open);
         let old = self.number.replace(number);
-        self.fs.sync_dir(&self.dir)?;
-        match old {
-            Some(old) => self.fs.remove(&self.path(old)),
-            None => Ok(()),
+        self.fs.sync_dir(&self.dir).map_err(uncertain)?;
+        if let Some(old) = old {
+            // What cannot be removed now is removed at the next open.
+            let _ = self.fs.remove(&self.path(old));
         }
+        Ok(())
     }
 
     fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
@@ -215,6 +224,12 @@ impl OpenManifest {
     }
 }
 
+/// An error after which an edit may be durable or not: never `NoSpace`, which promises that it is
+/// not.
+fn uncertain(error: Error) -> Error {
+    Error::new(ErrorKind::Io, "an edit of the manifest failed midway").with_source(error)
+}
+
 /// The file that `CURRENT` of the database in `dir` names; `None` if there is no `CURRENT`.
 ///
 /// # Errors
@@ -238,7 +253,8 @@ pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
 
 /// Shows `deliver` the edits of the manifest `number`, in order.
 ///
-/// An edit that was being appended when the process ended is passed over.
+/// An edit that was being appended when the process ended is passed over. Returns the part of the
+/// file whose edits were shown and that is not known to be durable.
 ///
 /// # Errors
 /// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
@@ -247,7 +263,7 @@ pub fn read_manifest(
     dir: &Path,
     number: FileNumber,
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
-) -> Result<()> {
+) -> Result<Range<u64>> {
     let path = dir.join(FileName::Manifest(number).to_string());
     let file = fs.open(&path)?;
     let Some(header) = SegmentHeader::read(&*file, &path)? else {
@@ -264,12 +280,12 @@ pub fn read_manifest(
     };
     let files = [SegmentFile { path, file }];
     let mut is_first = true;
-    recover(&files, &options, &mut |record| {
+    let recovered = recover(&files, &options, &mut |record| {
         let edit = match std::mem::take(&mut is_first) {
             true => Edit::decode_snapshot(record.payload)?,
             false => Edit::decode(record.payload)?,
         };
         deliver(edit)
     })?;
-    Ok(())
+    Ok(recovered.synced.offset..recovered.end.offset)
 }

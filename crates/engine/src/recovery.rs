@@ -25,6 +25,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
+    clock::ForwardClock,
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber, SegmentId},
@@ -36,13 +37,15 @@ use siltdb_disk::{
     file_name::FileName,
     log::{
         record::LogPosition,
-        recover::{Ending, Recovered, RecoveryOptions, SegmentFile, recover},
+        recover::{Recovered, RecoveryOptions, SegmentFile, recover},
         segment::SEGMENT_HEADER_BYTES,
     },
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::open_files::OpenFiles;
 use std::{
+    cmp::Ordering,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -50,6 +53,9 @@ use std::{
 /// Replayed segments that may wait for the next flush; more are flushed at once, so that programs
 /// that open, write little and end do not leave ever more of them.
 const REPLAYED_SEGMENTS_MAX: usize = 4;
+
+/// Bytes written again at once.
+const REWRITE_BYTES: usize = 1 << 20;
 
 /// Room in a segment beyond the memtables written under it, for headers of records.
 const SEGMENT_SLACK: u64 = 2;
@@ -108,8 +114,7 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
         }
         None => {
             fs.create_dir_all(dir)?;
-            // The directory's own entry: without it the database would be lost as a whole.
-            return dir.parent().map_or(Ok(()), |parent| fs.sync_dir(parent));
+            return sync_ancestors(fs, dir);
         }
         Some(Metadata::Directory) => {}
         Some(_) => {
@@ -140,11 +145,25 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
         return Err(no_database(dir));
     }
     match names.iter().position(Option::is_none) {
-        None => Ok(()),
+        // Whoever made the directory may have been killed before its entry was synced.
+        None => sync_ancestors(fs, dir),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint("give a directory of its own to a new database")),
     }
+}
+
+/// Makes the directory's own entry durable, and those of the directories above it: without them the
+/// database would be lost as a whole.
+fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    for ancestor in dir.ancestors().skip(1) {
+        match fs.sync_dir(ancestor) {
+            // Not ours to look into, so we have not made anything there either.
+            Err(error) if error.kind() == ErrorKind::ReadOnly => {}
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 /// A database that was read, and what is left to do about it.
@@ -153,12 +172,14 @@ struct LoadedDatabase {
     /// The log's files that were found.
     slots: Vec<(u64, PathBuf)>,
     recovered: Recovered,
+    /// The part of the manifest that is not known to be durable.
+    manifest_tail: Range<u64>,
     is_new: bool,
     /// Whether what was replayed should be flushed at once.
     flush_now: bool,
 }
 
-fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
+fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let budget = Arc::new(Budget::new(options.memory_budget));
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes());
@@ -170,13 +191,16 @@ fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDa
     let fs = &*options.fs;
     let current = read_current(fs, dir)?;
     let mut known = Known::default();
-    if let Some(number) = current {
-        read_manifest(fs, dir, number, &mut |edit| {
+    let manifest_tail = match current {
+        None => 0..0,
+        Some(number) => read_manifest(fs, dir, number, &mut |edit| {
             known.note(&edit);
             install::apply(&target, &edit)
-        })?;
-    }
+        })?,
+    };
     let slots = known.note_files(fs, dir)?;
+    options.clock = Arc::new(ForwardClock::new(options.clock.clone(), known.log.latest_ms));
+    let fs = &*options.fs;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
     let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;
     let Replayed { frozen, last, records } = replay.finish(&recovered, &slots);
@@ -211,7 +235,7 @@ fn load(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<LoadedDa
     });
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
-    Ok(LoadedDatabase { database, slots, recovered, is_new, flush_now })
+    Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new, flush_now })
 }
 
 /// What the manifest and the directory tell besides families and tables.
@@ -270,7 +294,7 @@ fn recover_log(
     let options = RecoveryOptions {
         first: known.first,
         mode: options.recovery,
-        synced: LogPosition::ZERO,
+        synced: known.synced,
         known_cuts: known.cuts.clone(),
     };
     recover(&files, &options, &mut |record| replay.record(&record))
@@ -289,7 +313,7 @@ fn log_start(recovered: &Recovered, slots: &[(u64, PathBuf)]) -> LogStart {
 
 /// Sees to it that the next recovery shows what this one does.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
-    let LoadedDatabase { database, slots, recovered, is_new, .. } = loaded;
+    let LoadedDatabase { database, slots, recovered, manifest_tail, is_new, .. } = loaded;
     let fs = &*database.options.fs;
     if *is_new {
         let id = database.numbers.family();
@@ -300,13 +324,18 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
     }
     if let Some(number) = lock(&database.manifest_io).number() {
-        sync_existing(fs, &database.dir.join(FileName::Manifest(number).to_string()))?;
+        let path = database.dir.join(FileName::Manifest(number).to_string());
+        write_again(fs, &path, manifest_tail.clone())?;
         fs.sync_dir(&database.dir)?;
     }
-    if recovered.ending == Ending::Open {
-        for segment in &recovered.segments {
-            sync_existing(fs, &slots[segment.file_index].1)?;
-        }
+    for segment in &recovered.segments {
+        let id = segment.header.id;
+        let start = match id.cmp(&recovered.synced.segment) {
+            Ordering::Less => segment.end,
+            Ordering::Equal => recovered.synced.offset,
+            Ordering::Greater => 0,
+        };
+        write_again(fs, &slots[segment.file_index].1, start..segment.end)?;
     }
     let next = SegmentId(recovered.highest_segment.0 + 1);
     match recovered.cut {
@@ -322,16 +351,30 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     }
 }
 
-/// Makes durable what an earlier process wrote to a file and may not have synced.
-fn sync_existing(fs: &dyn Fs, path: &Path) -> Result<()> {
-    let capacity = match fs.metadata(path)? {
-        Some(Metadata::File { len }) => len,
-        _ => 0,
-    };
-    fs.open_log(path, LogFileOptions { capacity, io: LogIo::Write })?.sync()
+/// Makes durable what an earlier process wrote to a part of a file and may not have synced.
+///
+/// A sync alone does not: if that process synced and failed, the system may hold the pages for
+/// clean although they never reached the medium. Only bytes that are written again do.
+fn write_again(fs: &dyn Fs, path: &Path, part: Range<u64>) -> Result<()> {
+    if part.is_empty() {
+        return Ok(());
+    }
+    let file = fs.open(path)?;
+    let options = LogFileOptions { capacity: part.end, io: LogIo::Write };
+    let log_file = fs.open_log(path, options)?;
+    let mut bytes = vec![0; REWRITE_BYTES.min((part.end - part.start) as usize)];
+    let mut offset = part.start;
+    while offset < part.end {
+        let piece = &mut bytes[..REWRITE_BYTES.min((part.end - offset) as usize)];
+        file.read_exact_at(piece, offset)?;
+        log_file.fill(offset, &[piece])?;
+        offset += piece.len() as u64;
+    }
+    log_file.sync()
 }
 
-/// Removes files that nothing refers to: of jobs and creations that did not finish, and retired ones.
+/// Removes files that nothing refers to: of jobs and creations that did not finish, and retired
+/// ones.
 fn remove_orphans(database: &Database) -> Result<()> {
     let manifest = lock(&database.manifest_io).number();
     let live: Vec<SegmentSlot> = {

@@ -1,4 +1,5 @@
-//! The tail of the log: the one short critical section in which a commit gets its place (DESIGN D4).
+//! The tail of the log: the one short critical section in which a commit gets its place (DESIGN
+//! D4).
 //!
 //! It only hands out numbers. What has to be done first (a file, a window, room) it returns as a
 //! chore, so that nobody does IO or waits under its lock.

@@ -27,8 +27,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that keeps the log, one that flushes, and as many compactors as the options
-    /// ask for; none at all if they ask for none.
+    /// Starts one thread that keeps the log, one that flushes, and as many compactors as the
+    /// options ask for; none at all if they ask for none.
     ///
     /// # Errors
     /// The system's, if it gives no thread.

@@ -1,7 +1,7 @@
 //! The memtable against `crossbeam-skiplist`, both in one run, in alternating rounds.
 //!
-//! 16-byte keys, 100-byte values. Each value that is read is added up and the sum is checked. Prints
-//! medians of million operations per second, the spread of the rounds, and the ratio.
+//! 16-byte keys, 100-byte values. Each value that is read is added up and the sum is checked.
+//! Prints medians of million operations per second, the spread of the rounds, and the ratio.
 //!
 //! `SILT_BENCH_ROUNDS` and `SILT_BENCH_KEYS` change the size; an argument that is no option picks
 //! the rows whose name contains it. `SILT_BENCH_ALONE=1` leaves the skip list out, for profiling.

@@ -1,12 +1,12 @@
 //! Walking a memtable in order, both ways, beside running inserts.
 //!
-//! The cursor copies the entry pointers of one leaf at a time and walks the copy; it decides nothing
-//! about visibility. It shows every entry that was inserted before it was positioned, none twice, and
-//! of those inserted later any.
+//! The cursor copies the entry pointers of one leaf at a time and walks the copy; it decides
+//! nothing about visibility. It shows every entry that was inserted before it was positioned, none
+//! twice, and of those inserted later any.
 //!
 //! # Invariants
-//! 1. `leaf`, `next` and the first `count` of `entries` are one state of a leaf of `tree`, which keeps
-//!    everything they point to alive.
+//! 1. `leaf`, `next` and the first `count` of `entries` are one state of a leaf of `tree`, which
+//!    keeps everything they point to alive.
 //! 2. The cursor stands on entry `index`, if that is below `count`; else nowhere, and `count` is 0.
 
 use crate::{
@@ -30,8 +30,8 @@ const ENTRY_BYTES_AHEAD: usize = 3 * CACHE_LINE_BYTES;
 
 /// A position in a memtable; keeps the memtable alive.
 ///
-/// Positioning and stepping never fail. Cost: seeking goes down the tree once; a step from leaf to leaf
-/// copies up to 64 pointers; other steps only move.
+/// Positioning and stepping never fail. Cost: seeking goes down the tree once; a step from leaf to
+/// leaf copies up to 64 pointers; other steps only move.
 pub struct MemtableCursor {
     tree: Arc<Tree>,
     leaf: Option<NonNull<Keys>>,
@@ -41,7 +41,8 @@ pub struct MemtableCursor {
     entries: [NonNull<EntryHeader>; FANOUT],
 }
 
-// SAFETY: what the pointers lead to is shared between threads anyway, and `tree` keeps it alive (1).
+// SAFETY: what the pointers lead to is shared between threads anyway, and `tree` keeps it alive
+// (1).
 unsafe impl Send for MemtableCursor {}
 // SAFETY: shared references only read the copy and immutable entries.
 unsafe impl Sync for MemtableCursor {}
@@ -115,8 +116,8 @@ impl MemtableCursor {
 
     /// Goes to the last entry of the leaves to the left.
     ///
-    /// The lower bound of the leaf has not moved, and some leaf ends there: from a leaf on the left the
-    /// `next` links lead to it, whatever was split meanwhile.
+    /// The lower bound of the leaf has not moved, and some leaf ends there: from a leaf on the left
+    /// the `next` links lead to it, whatever was split meanwhile.
     fn enter_previous(&mut self) {
         loop {
             let Some(right) = self.leaf else { return self.leave() };
@@ -138,11 +139,12 @@ impl MemtableCursor {
         }
     }
 
-    /// Copies the leaf responsible for `probe` and gives the place in it; none if the tree is empty.
+    /// Copies the leaf responsible for `probe` and gives the place in it; none if the tree is
+    /// empty.
     fn find(&mut self, probe: Probe<'_>) -> Option<usize> {
         let tree = Arc::clone(&self.tree);
         loop {
-            let Some(Place { leaf, shape, index }) = tree.find(probe, Purpose::Read) else {
+            let Some(Place { leaf, shape, index }) = tree.find(probe, Purpose::WholeLeaf) else {
                 self.leave();
                 return None;
             };

@@ -3,7 +3,7 @@
 //! It knows nothing of the tree. An entry never changes once something points to it.
 //!
 //! ```text
-//! | trailer u64 | key length u32 | value length u32 | key | value |      native endianness, aligned to 8
+//! | trailer u64 | key length u32 | value length u32 | key | value |   native, aligned to 8
 //! ```
 //!
 //! # Invariants
@@ -72,8 +72,8 @@ impl<'t> EntryRef<'t> {
     /// Writes `entry` to `place`.
     ///
     /// # Safety
-    /// `place` is aligned to [`ENTRY_ALIGN`], has [`stored_bytes`] bytes, belongs to the caller alone,
-    /// and lives for `'t`.
+    /// `place` is aligned to [`ENTRY_ALIGN`], has [`stored_bytes`] bytes, belongs to the caller
+    /// alone, and lives for `'t`.
     #[inline]
     pub unsafe fn write(place: NonNull<u8>, entry: &Entry<'_>) -> Self {
         let header = place.cast::<EntryHeader>();
@@ -176,8 +176,8 @@ impl Slot {
     /// The entry, if any.
     #[inline]
     pub fn load(&self) -> Option<EntryRef<'_>> {
-        // Acquire pairs with the release in `store`: the entry's bytes were written before (1), also
-        // for a reader who will find out later that it looked at a node amid a change.
+        // Acquire pairs with the release in `store`: the entry's bytes were written before (1),
+        // also for a reader who will find out later that it looked at a node amid a change.
         let header = NonNull::new(self.0.load(Order::Acquire))?;
         Some(EntryRef { header, arena: PhantomData })
     }
@@ -192,8 +192,8 @@ impl Slot {
     /// Takes over what `other` points to.
     #[inline]
     pub fn copy_from(&self, other: &Self) {
-        // Acquire and release as above, so that whoever loads this slot is ordered after the writer of
-        // the entry too.
+        // Acquire and release as above, so that whoever loads this slot is ordered after the writer
+        // of the entry too.
         self.0.store(other.0.load(Order::Acquire), Order::Release);
     }
 }

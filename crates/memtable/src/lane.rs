@@ -1,11 +1,12 @@
 //! What a thread touches on each insert besides the tree: its part of the arena, its counts, and
-//! where it inserted last. Threads have lanes of their own, so that they do not wait for each other.
+//! where it inserted last. Threads have lanes of their own, so that they do not wait for each
+//! other.
 //!
 //! A lane is no thread's property: who finds the usual one taken takes another.
 //!
 //! # Thread safety
-//! Lanes are locked by a flag for a few nanoseconds. They use `std`'s atomics also under loom: nothing
-//! a model could reorder happens between two of its steps.
+//! Lanes are locked by a flag for a few nanoseconds. They use `std`'s atomics also
+//! under loom: nothing a model could reorder happens between two of its steps.
 //!
 //! # Invariants
 //! 1. All fields but `finger` and `trust` are written only by the holder of `taken`.
@@ -169,7 +170,8 @@ impl Drop for LaneGuard<'_> {
     }
 }
 
-// The finger is a hint: threads that share a lane may overwrite each other's, which costs time only.
+// The finger is a hint: threads that share a lane may overwrite each other's, which costs time
+// only.
 impl Lane {
     /// The leaf of the last insert, if following it has been worth its while.
     #[inline]

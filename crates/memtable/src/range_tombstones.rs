@@ -8,8 +8,7 @@
 //!
 //! # Invariants
 //! 1. `fragments` is cut from the first `cut` tombstones of `all`.
-//! 2. `count` never exceeds the length of `all` for long enough to matter: it is raised after the
-//!    tombstone was appended and before its insert returns.
+//! 2. `count` is the length of `all` while nobody holds the lock for writing.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -23,8 +22,8 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Tombstones that a single lookup passes over one by one before it cuts anew; beyond these, one for
-/// every [`UNCUT_PART`] that are cut, so that cutting costs a constant number of times.
+/// Tombstones that a single lookup passes over one by one before it cuts anew; beyond these, one
+/// for every [`UNCUT_PART`] that are cut, so that cutting costs a constant number of times.
 const UNCUT_MIN: usize = 16;
 const UNCUT_PART: usize = 8;
 
@@ -100,8 +99,8 @@ impl RangeTombstones {
 
     /// The newest tombstone over `key` that a reader at `visible` sees.
     ///
-    /// Cost: a load if there are none. Does not cut anew for each tombstone added, so that deleting and
-    /// reading in turn does not cost the square of their number.
+    /// Cost: a load if there are none. Does not cut anew for each tombstone added, so that deleting
+    /// and reading in turn does not cost the square of their number.
     pub fn covering(&self, key: &[u8], visible: SequenceNumber) -> Option<SequenceNumber> {
         if self.count() == 0 {
             return None;

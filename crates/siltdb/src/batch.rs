@@ -47,8 +47,8 @@ impl WriteBatch {
         self.bytes.put(family.id(), key.as_ref(), value.as_ref())
     }
 
-    /// Sets the value of a key until `expiry_ms`, in milliseconds since 1970 (UTC). From then on the
-    /// key reads as deleted.
+    /// Sets the value of a key until `expiry_ms`, in milliseconds since 1970 (UTC). From then on
+    /// the key reads as deleted.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -70,8 +70,8 @@ impl WriteBatch {
         self.bytes.delete(family.id(), key.as_ref())
     }
 
-    /// Deletes a key that was put exactly once since it was last deleted; the two vanish together at
-    /// the next compaction that meets both. On any other key the result is not defined.
+    /// Deletes a key that was put exactly once since it was last deleted; the two vanish together
+    /// at the next compaction that meets both. On any other key the result is not defined.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -79,8 +79,8 @@ impl WriteBatch {
         self.bytes.single_delete(family.id(), key.as_ref())
     }
 
-    /// Deletes every key from `start` up to, but not including, `end`. Costs the same for any number
-    /// of keys. An empty range does nothing.
+    /// Deletes every key from `start` up to, but not including, `end`. Costs the same for any
+    /// number of keys. An empty range does nothing.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -93,8 +93,8 @@ impl WriteBatch {
         self.bytes.delete_range(family.id(), start.as_ref(), end.as_ref())
     }
 
-    /// Hands `operand` to the family's merge operator, which combines it with the value when the key
-    /// is read or compacted.
+    /// Hands `operand` to the family's merge operator, which combines it with the value when the
+    /// key is read or compacted.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].

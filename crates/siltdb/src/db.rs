@@ -132,8 +132,8 @@ impl Db {
         Ok(Family { source: Source { family, ..self.default.source.clone() } })
     }
 
-    /// Drops a family and all it holds. It is durable on return; open iterators and snapshots finish
-    /// on what they have, then the files go.
+    /// Drops a family and all it holds. It is durable on return; open iterators and snapshots
+    /// finish on what they have, then the files go.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`Family::put`].
@@ -235,8 +235,8 @@ impl Options {
     ///
     /// # Errors
     /// `Locked`, if anybody has it open; `NotFound` or `AlreadyExists`, as
-    /// [`Options::create`] says; `Corruption`, with file and offset; `Unsupported`, if a newer version
-    /// wrote it; `InvalidArgument`, if an option is out of its range; the system's.
+    /// [`Options::create`] says; `Corruption`, with file and offset; `Unsupported`, if a newer
+    /// version wrote it; `InvalidArgument`, if an option is out of its range; the system's.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }
@@ -248,8 +248,8 @@ impl Read for Db {
     }
 }
 
-/// Checks a database that nobody has open, without changing it: what [`Db::check`] looks at, and the
-/// log.
+/// Checks a database that nobody has open, without changing it: what [`Db::check`] looks at, and
+/// the log.
 ///
 /// # Errors
 /// `NotFound`, `Locked`; the system's. Damage is in the report.

@@ -1,7 +1,7 @@
 //! Shows what the files of a database say, for tools and for people who look for a fault.
 //!
-//! Nothing is opened, locked, changed or mended. A running database may be inspected as well; what is
-//! being written or removed at that moment is reported as it is met. The fields may change from
+//! Nothing is opened, locked, changed or mended. A running database may be inspected as well; what
+//! is being written or removed at that moment is reported as it is met. The fields may change from
 //! version to version.
 //!
 //! ```
@@ -67,3 +67,6 @@ pub fn table(
 ) -> Result<()> {
     inspect_table(&OsFs, path.as_ref(), detail, on_line)
 }
+
+#[cfg(test)]
+mod tests;

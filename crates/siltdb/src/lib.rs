@@ -18,8 +18,8 @@
 //! Limits: keys up to 64 KiB, values and batches up to 4 GiB - 1; both may be empty.
 #![forbid(unsafe_code)]
 
-pub mod read;
 pub mod iter;
+pub mod read;
 pub mod family;
 pub mod batch;
 pub mod snapshot;

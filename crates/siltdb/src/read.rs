@@ -21,7 +21,8 @@ pub struct Source {
     pub(crate) sequence: Option<SequenceNumber>,
 }
 
-/// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either in a
+/// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
+/// in a
 /// [`Snapshot`](crate::Snapshot).
 ///
 /// ```

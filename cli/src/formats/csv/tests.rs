@@ -1,3 +1,5 @@
+//! Readers and writers of csv and tsv, good and bad input.
+
 use super::*;
 use proptest::prelude::*;
 

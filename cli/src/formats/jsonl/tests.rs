@@ -1,3 +1,5 @@
+//! Readers and writers of JSON lines, good and bad input.
+
 use super::*;
 
 fn read(key: Option<&str>, text: &[u8]) -> Result<Vec<(String, String)>, ReadError> {

@@ -1,3 +1,5 @@
+//! Readers and writers of key-tab-value lines.
+
 use super::*;
 use proptest::prelude::*;
 use std::io;

@@ -1,3 +1,5 @@
+//! Line numbers beside what is read.
+
 use super::*;
 use csv::{ByteRecord, ReaderBuilder};
 use proptest::prelude::*;

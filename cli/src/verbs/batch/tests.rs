@@ -1,3 +1,5 @@
+//! The lines of a batch.
+
 use super::*;
 
 fn put(key: &[u8], value: &[u8]) -> Option<Operation> {

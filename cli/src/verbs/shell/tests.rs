@@ -1,3 +1,5 @@
+//! The words of a shell line.
+
 use super::*;
 
 fn split(line: &str) -> Vec<String> {

@@ -21,6 +21,11 @@ fn a_value_is_found_until_its_table_is_dropped() {
     assert_eq!(slots.get(1, CacheFill::Keep).map(|held| **held), Some(7));
     assert_eq!(slots.get(0, CacheFill::Keep).map(|held| **held), None);
     assert_eq!(budget.used(Part::Blocks), 1000);
+    let mut peeked = None;
+    slots.peek(1, |value| peeked = Some(*value));
+    slots.peek(2, |value| peeked = Some(*value));
+    slots.peek(3, |value| peeked = Some(*value));
+    assert_eq!(peeked, Some(7));
     let pinned = slots.get(1, CacheFill::Keep).unwrap();
     drop(slots);
     assert_eq!(budget.used(Part::Blocks), 0);

@@ -58,6 +58,8 @@ fn every_change() -> Edit {
             Change::NextFile(FileNumber(12)),
             Change::NextFamily(FamilyId(13)),
             Change::LastSequence(SequenceNumber::MAX),
+            Change::LogSynced(LogPosition { segment: SegmentId(14), offset: 64 }),
+            Change::LatestTime(u64::MAX),
         ],
     }
 }

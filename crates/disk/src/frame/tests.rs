@@ -70,7 +70,9 @@ fn the_bytes_are_the_documented_ones() {
 proptest! {
     #[test]
     fn any_bytes_with_a_good_checksum_open_or_fail(
-        mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0_u8..7, codec in 0_u8..3,
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..80),
+        kind in 0_u8..7,
+        codec in 0_u8..3,
     ) {
         if let [first, second, ..] = &mut bytes[..] {
             (*first, *second) = (kind, codec);

@@ -2,7 +2,7 @@
 //!
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
-use super::reader::Table;
+use super::{ahead::Ahead, reader::Table};
 use crate::{
     block::{Block, Located},
     cache::{CacheFill, Held},
@@ -29,6 +29,8 @@ pub struct TableCursor {
     entry_index: usize,
     located: Option<Located>,
     key: Vec<u8>,
+    /// For [`CacheFill::Pass`].
+    ahead: Ahead,
 }
 
 impl Table {
@@ -43,6 +45,7 @@ impl Table {
             entry_index: 0,
             located: None,
             key: Vec::new(),
+            ahead: Ahead::default(),
         }
     }
 }
@@ -67,7 +70,15 @@ impl TableCursor {
             return Ok(());
         }
         self.block = None;
-        let block = self.table.block(index, self.fill)?;
+        let block = match self.table.cached(index, self.fill) {
+            Some(block) => block,
+            None => match self.fill {
+                CacheFill::Keep => self.table.load(index)?,
+                CacheFill::Pass => {
+                    self.table.decode(index, self.ahead.frame(&self.table, index)?)?
+                }
+            },
+        };
         self.key.clear();
         self.key.extend_from_slice(block.prefix());
         self.block = Some(block);
@@ -164,7 +175,8 @@ impl Cursor for TableCursor {
         }
         self.stand_at(self.entry_index + 1);
         if self.located.is_none() && self.block_index + 1 < self.table.block_count() {
-            return self.enter_at(self.block_index + 1, End::First);
+            self.enter_at(self.block_index + 1, End::First)?;
+            self.table.prefetch(self.block_index + 1);
         }
         Ok(())
     }

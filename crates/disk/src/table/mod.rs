@@ -20,6 +20,7 @@ mod tombstones;
 mod index;
 mod writer;
 mod reader;
+mod ahead;
 mod cursor;
 mod verify;
 

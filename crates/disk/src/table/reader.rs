@@ -107,7 +107,7 @@ impl Source {
 
     /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
     /// table.
-    fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
         debug_assert!(offset + bytes <= self.length);
         let bytes = usize::try_from(bytes)
             .map_err(|_| self.locate(Error::corruption("frame exceeds memory"), offset))?;
@@ -296,7 +296,7 @@ impl Table {
         if let Some(found) = self.slots.with(index, look) {
             return Ok(found);
         }
-        Ok(look(&*self.load(index, CacheFill::Keep)?))
+        Ok(look(&*self.load(index)?))
     }
 
     /// The range tombstones.
@@ -372,28 +372,36 @@ impl Table {
         checked.map_err(|error| self.source.locate(error, info.offset))
     }
 
-    /// The data block at `index`, from the cache or the file.
-    pub(super) fn block(&self, index: usize, fill: CacheFill) -> Result<Arc<Held<Block>>> {
-        match self.slots.get(index, fill) {
-            Some(held) => Ok(held),
-            None => self.load(index, fill),
-        }
+    /// The data block at `index`, if it is in the cache.
+    pub(super) fn cached(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<Block>>> {
+        self.slots.get(index, fill)
     }
 
+    /// Asks for the memory of the data block at `index`, if it is in the cache.
+    pub(super) fn prefetch(&self, index: usize) {
+        self.slots.peek(index, Block::prefetch);
+    }
+
+    /// Reads the data block at `index` from the file and caches it.
     #[cold]
-    fn load(&self, index: usize, fill: CacheFill) -> Result<Arc<Held<Block>>> {
+    pub(super) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
         let info = self.contents.index.info(index);
-        let block = self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
-            let block = Block::parse(raw)?;
-            check_block(&block, &info).map(|()| block)
-        })?;
-        let bytes = block.bytes();
-        let held = Arc::new(Held::new(block, bytes));
-        match fill {
-            CacheFill::Keep => self.slots.insert(index, &held),
-            CacheFill::Pass => {}
-        }
+        let held = self
+            .source
+            .read_frame(FrameKind::Data, info.offset, info.bytes, |raw| hold(raw, &info))?;
+        self.slots.insert(index, &held);
         Ok(held)
+    }
+
+    /// Verifies and decodes the data block at `index`, whose `frame` was read.
+    pub(super) fn decode(&self, index: usize, frame: &[u8]) -> Result<Arc<Held<Block>>> {
+        let info = self.contents.index.info(index);
+        let place = Place { table: self.source.uid, offset: info.offset };
+        with_scratch(|scratch| {
+            Frame::open(frame, FrameKind::Data, place)
+                .and_then(|frame| hold(frame.decode(&mut scratch.raw)?, &info))
+                .map_err(|error| self.source.locate(error, info.offset))
+        })
     }
 
     /// Whether the block holds only `Put`, and of each of its keys the table has one entry.
@@ -406,6 +414,14 @@ impl Drop for Table {
     fn drop(&mut self) {
         self.cache.budget().release(Part::Tables, self.charged);
     }
+}
+
+/// Parses a block and compares it with its index.
+fn hold(raw: &[u8], info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
+    let block = Block::parse(raw)?;
+    check_block(&block, info)?;
+    let bytes = block.bytes();
+    Ok(Arc::new(Held::new(block, bytes)))
 }
 
 /// Checks that a block begins and ends where the index says.

@@ -1,7 +1,9 @@
 //! Tables against a sorted list, damaged in every byte, forged, copied, and read by many threads.
 
+mod ahead;
 mod copies;
 mod damage;
+mod faults;
 mod model;
 
 use super::*;

@@ -73,8 +73,8 @@ impl fmt::Display for Line {
     }
 }
 
-/// `bytes` between quotation marks, so that they can be told again from it: printable ASCII as it is,
-/// `"` and `\` after a `\`, anything else as `\xNN`.
+/// `bytes` between quotation marks, so that they can be told again from it: printable ASCII as it
+/// is, `"` and `\` after a `\`, anything else as `\xNN`.
 #[must_use]
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);

@@ -128,6 +128,8 @@ fn change_line(change: &Change) -> Line {
         Change::NextFile(file) => line("next-file").with("number", file),
         Change::NextFamily(family) => line("next-family").with("family", family),
         Change::LastSequence(sequence) => line("last-sequence").with("sequence", sequence),
+        Change::LogSynced(position) => line("log-synced").with("at", position),
+        Change::LatestTime(ms) => line("latest-time").with("ms", ms),
         // Changes of versions to come.
         other => line("other").with("change", format_args!("{other:?}")),
     }

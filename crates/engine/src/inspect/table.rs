@@ -1,7 +1,7 @@
 //! What a table file says: footer, properties, index and, block by block, entries.
 //!
-//! Footer, properties, index, filter and range tombstones are verified; blocks only if their entries
-//! are asked for. What a tree sees of a table is said by the manifest.
+//! Footer, properties, index, filter and range tombstones are verified; blocks only if their
+//! entries are asked for. What a tree sees of a table is said by the manifest.
 //!
 //! Several tables may share a file, one after the other. Each ends with a footer that knows the
 //! table's length, so they are found from the end of the file to its beginning.

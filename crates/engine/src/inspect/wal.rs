@@ -32,8 +32,8 @@ struct Slot {
     header: Option<SegmentHeader>,
 }
 
-/// Reports the log of the database in the directory `path`, or the one log file `path`, in the order
-/// of the segments.
+/// Reports the log of the database in the directory `path`, or the one log file `path`, in the
+/// order of the segments.
 ///
 /// # Errors
 /// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`

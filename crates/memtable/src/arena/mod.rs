@@ -52,7 +52,6 @@ struct State {
     /// The part of the newest regular chunk that is not handed out yet.
     free: NonNull<u8>,
     free_bytes: usize,
-    next_chunk_bytes: usize,
 }
 
 // SAFETY: `free` points into a chunk of the same state (2), which is Send.
@@ -61,14 +60,12 @@ unsafe impl Send for State {}
 impl Arena {
     /// An arena that holds no memory yet.
     pub fn new(pool: &Arc<ArenaPool>) -> Self {
-        let next_chunk_bytes = pool.options().chunk_bytes_first;
         Self {
             pool: Arc::clone(pool),
             state: Mutex::new(State {
                 chunks: Vec::new(),
                 free: NonNull::dangling(),
                 free_bytes: 0,
-                next_chunk_bytes,
             }),
             held: AtomicUsize::new(0),
             block_bytes: AtomicUsize::new(BLOCK_BYTES_MIN),
@@ -86,8 +83,8 @@ impl Arena {
         self.block_bytes.load(Ordering::Relaxed)
     }
 
-    /// A piece of `bytes`, aligned to `align` (a power of two up to [`ALIGN_MAX`]), that nobody else
-    /// has; valid until the arena is dropped. Its contents are arbitrary (3).
+    /// A piece of `bytes`, aligned to `align` (a power of two up to [`ALIGN_MAX`]), that nobody
+    /// else has; valid until the arena is dropped. Its contents are arbitrary (3).
     ///
     /// # Panics
     /// If the machine has no memory left, the process is aborted.
@@ -97,7 +94,8 @@ impl Arena {
         if let Some(piece) = state.carve_from_free(bytes, align) {
             return piece;
         }
-        if bytes > state.next_chunk_bytes / 2 {
+        let chunk_bytes = self.next_chunk_bytes();
+        if bytes > chunk_bytes / 2 {
             // A large piece gets a chunk of its own; the free part stays for small ones.
             let chunk = self.pool.take(chunk::round_up(bytes));
             self.held.fetch_add(chunk.bytes(), Ordering::Relaxed);
@@ -105,16 +103,24 @@ impl Arena {
             state.chunks.push(chunk);
             return piece;
         }
-        let chunk = self.pool.take(state.next_chunk_bytes);
+        let chunk = self.pool.take(chunk_bytes);
         self.held.fetch_add(chunk.bytes(), Ordering::Relaxed);
         let block = (chunk.bytes() / BLOCKS_PER_CHUNK).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
         self.block_bytes.store(block, Ordering::Relaxed);
         state.free = chunk.start();
         state.free_bytes = chunk.bytes();
         state.chunks.push(chunk);
-        state.next_chunk_bytes =
-            (state.next_chunk_bytes * 2).min(self.pool.options().chunk_bytes_max);
         state.carve_from_free(bytes, align).expect("a piece is at most half of a new chunk")
+    }
+}
+
+impl Arena {
+    /// A chunk is about as large as all before it together, so that small arenas stay small and
+    /// large ones take few.
+    fn next_chunk_bytes(&self) -> usize {
+        let options = self.pool.options();
+        let held = 1 << self.held().max(1).ilog2();
+        held.clamp(options.chunk_bytes_first, options.chunk_bytes_max)
     }
 }
 
@@ -125,7 +131,8 @@ impl State {
         if total > self.free_bytes {
             return None;
         }
-        // SAFETY: `padding <= total <= free_bytes`, so the result is within the chunk or at its end.
+        // SAFETY: `padding <= total <= free_bytes`, so the result is within the chunk or at its
+        // end.
         let piece = unsafe { self.free.add(padding) };
         // SAFETY: as above: `padding + bytes == total <= free_bytes`.
         self.free = unsafe { piece.add(bytes) };

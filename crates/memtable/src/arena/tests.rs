@@ -13,7 +13,7 @@ fn pieces_are_aligned_and_disjoint() {
     let (_, pool) = pool(ArenaOptions::default());
     let arena = Arena::new(&pool);
     let mut pieces = Vec::new();
-    for index in 0..if cfg!(miri) { 40 } else { 2_000 } {
+    for index in 0..if cfg!(miri) { 20 } else { 2_000 } {
         let bytes = 1 + (index * 37) % 700;
         let align = 1 << (index % 7);
         let piece = arena.carve(bytes, align);
@@ -92,4 +92,19 @@ fn large_chunks_are_aligned_to_huge_pages_and_writable() {
             unsafe { piece.write_bytes(1, bytes) };
         }
     }
+}
+
+#[test]
+fn chunks_grow_with_the_arena_also_under_large_pieces() {
+    let (_, pool) = pool(ArenaOptions::default());
+    let arena = Arena::new(&pool);
+    for _ in 0..if cfg!(miri) { 20 } else { 1_000 } {
+        arena.carve(10_000, 8);
+    }
+    let chunks = lock(&arena).chunks.len();
+    assert!(chunks < 20, "{chunks} chunks");
+}
+
+fn lock(arena: &Arena) -> std::sync::MutexGuard<'_, State> {
+    arena.state.lock().unwrap()
 }

@@ -3,13 +3,13 @@
 //!
 //! It keeps one node in order; splitting and finding the way is the tree's business.
 //!
-//! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*, so that
-//! keys like `user:0000123` are told apart by looking at integers that lie together.
+//! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*, so
+//! that keys like `user:0000123` are told apart by looking at integers that lie together.
 //!
 //! # Thread safety
-//! A method that says "locked" may be called only by the holder of the node's version lock, or before
-//! the node is published. All others may run beside it, and give a mixture of states then: their
-//! caller checks the version afterwards. They are memory-safe in any case.
+//! A method that says "locked" may be called only by the holder of the node's
+//! version lock, or before the node is published. All others may run beside it, and give a mixture
+//! of states then: their caller checks the version afterwards. They are memory-safe in any case.
 //!
 //! # Invariants
 //! 1. A node is fully initialised before something points to it, lives as long as the arena, and
@@ -21,10 +21,11 @@
 //!    them stand in `inline`, zero-filled. `heads[i]` is `head_at(key of slots[i], prefix_bytes)`.
 //! 5. An inner node with `count` entries has `count + 1` children; entries of child `i` are below
 //!    entry `i` and not below entry `i - 1`. All leaves have the same depth.
-//! 6. The lower bound of a node never changes. Its upper bound only sinks, when it is split and a new
-//!    node to its right takes over; `high` is the upper bound of a leaf, null: none.
+//! 6. The lower bound of a node never changes. Its upper bound only sinks, when it is split and a
+//!    new node to its right takes over; `high` is the upper bound of a leaf, null: none.
 //! 7. `next` of an unlocked leaf is its right neighbour. `previous` is some leaf to its left.
 
+mod layout;
 mod search;
 
 use crate::{
@@ -32,150 +33,15 @@ use crate::{
     entry::{EntryRef, Slot},
     version::{Stamp, Version},
 };
+use layout::Inner;
+pub use layout::{FANOUT, Keys, Link, Node, Shape};
 pub use search::Ties;
 use search::{common_prefix, head_at, inline_words};
 use siltdb_base::{
     hint::prefetch_bytes,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
 };
-use std::{array, marker::PhantomData, ops::Deref, ptr::NonNull};
-
-/// Most entries of a node; a power of two. Small where every step is costly, so that splits are common.
-pub const FANOUT: usize = if cfg!(loom) {
-    4
-} else if cfg!(miri) {
-    8
-} else {
-    64
-};
-/// Bytes of the common prefix that stand in the node itself.
-const INLINE_BYTES: usize = 24;
-const INLINE_WORDS: usize = INLINE_BYTES / 8;
-
-/// The part that leaves and inner nodes have in common.
-#[repr(C, align(64))]
-pub struct Keys {
-    /// Guards everything here and in [`Inner`], except `previous`.
-    pub version: Version,
-    shape: AtomicU64,
-    inline: [AtomicU64; INLINE_WORDS],
-    /// The right neighbour of a leaf (7).
-    pub next: Link,
-    /// A leaf to the left (7): a hint, stored without the lock.
-    pub previous: Link,
-    /// The upper bound of a leaf (6).
-    pub high: Slot,
-    heads: [AtomicU64; FANOUT],
-    slots: [Slot; FANOUT],
-}
-
-#[repr(C)]
-struct Inner {
-    keys: Keys,
-    children: [Link; FANOUT + 1],
-}
-
-/// The numbers that change together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Entries in the node.
-    pub count: usize,
-    /// 0: a leaf.
-    pub level: u8,
-    /// Bytes that all keys begin with.
-    pub prefix_bytes: usize,
-}
-
-impl Shape {
-    #[inline]
-    fn pack(self) -> u64 {
-        self.count as u64 | u64::from(self.level) << 16 | (self.prefix_bytes as u64) << 32
-    }
-
-    #[inline]
-    fn unpack(word: u64) -> Self {
-        Self {
-            // The mask states (3) in a way that the compiler uses.
-            count: ((word & 0xffff) as usize).min(FANOUT),
-            level: (word >> 16) as u8,
-            prefix_bytes: (word >> 32) as usize,
-        }
-    }
-
-    /// Whether the node has room for no further entry.
-    #[inline]
-    pub fn is_full(self) -> bool {
-        self.count == FANOUT
-    }
-
-    /// Whether the node has no children.
-    #[inline]
-    pub fn is_leaf(self) -> bool {
-        self.level == 0
-    }
-}
-
-/// A pointer to a node that can be followed while it is being changed.
-pub struct Link(AtomicPtr<Keys>);
-
-impl Link {
-    /// Points nowhere.
-    pub fn empty() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    /// The node, if any.
-    #[inline]
-    pub fn load(&self) -> Option<Node<'_>> {
-        // Acquire pairs with the release in `store`: the node is initialised (1).
-        let keys = NonNull::new(self.0.load(Ordering::Acquire))?;
-        Some(Node { keys, arena: PhantomData })
-    }
-
-    /// Points to `node`, which must lie in the same arena (2).
-    #[inline]
-    pub fn store(&self, node: Node<'_>) {
-        // Release pairs with the acquire in `load`.
-        self.0.store(node.keys.as_ptr(), Ordering::Release);
-    }
-
-    /// Takes over what `other` points to.
-    #[inline]
-    pub fn copy_from(&self, other: &Self) {
-        // As in `load` and `store`.
-        self.0.store(other.0.load(Ordering::Acquire), Ordering::Release);
-    }
-
-    /// Points to `node`, if it pointed nowhere.
-    pub fn store_first(&self, node: Node<'_>) -> bool {
-        // Release pairs with the acquire in `load`. A failure reads nothing.
-        let (none, order) = (std::ptr::null_mut(), Ordering::Release);
-        self.0.compare_exchange(none, node.keys.as_ptr(), order, Ordering::Relaxed).is_ok()
-    }
-}
-
-/// A node in the arena.
-#[derive(Clone, Copy)]
-pub struct Node<'t> {
-    /// Of an inner node it points to all of [`Inner`].
-    keys: NonNull<Keys>,
-    arena: PhantomData<&'t Keys>,
-}
-
-impl PartialEq for Node<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.keys == other.keys
-    }
-}
-
-impl Deref for Node<'_> {
-    type Target = Keys;
-
-    #[inline]
-    fn deref(&self) -> &Keys {
-        self.get()
-    }
-}
+use std::{array, marker::PhantomData, ptr::NonNull};
 
 impl<'t> Node<'t> {
     /// A new node without entries, not yet published.
@@ -251,8 +117,8 @@ impl<'t> Node<'t> {
         prefetch_bytes(slots.cast(), size_of::<[Slot; FANOUT]>());
     }
 
-    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked; the
-    /// node is not full, and `index` is where the entry belongs.
+    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked;
+    /// the node is not full, and `index` is where the entry belongs.
     pub fn insert(self, index: usize, entry: EntryRef<'t>, child: Option<Node<'t>>) {
         let keys = self.get();
         let shape = keys.shape();
@@ -334,7 +200,8 @@ impl Keys {
         self.version.is_unchanged(stamp)
     }
 
-    // Heads are read and written relaxed: the version word orders them, and a torn head is only wrong.
+    // Heads are read and written relaxed: the version word orders them, and a torn head is only
+    // wrong.
 
     #[inline]
     fn set_key(&self, index: usize, head: u64, slot: &Slot) {
@@ -367,8 +234,8 @@ impl Keys {
         }
     }
 
-    /// Lengthens the prefix to what all keys share, if heads that are equal show that it is too short.
-    /// Locked.
+    /// Lengthens the prefix to what all keys share, if heads that are equal show that it is too
+    /// short. Locked.
     pub fn sharpen_if_unclear(&self) {
         let mut shape = self.shape();
         let heads = &self.heads[..shape.count];
@@ -400,7 +267,8 @@ impl Keys {
         self.set_shape(shape);
     }
 
-    /// Writes inline prefix and heads for `shape.prefix_bytes`, which all keys share; not the shape.
+    /// Writes inline prefix and heads for `shape.prefix_bytes`, which all keys share; not the
+    /// shape.
     fn set_prefix(&self, shape: Shape) {
         let first = self.entry(0).expect("callers have an entry, by (3)");
         let words = inline_words(first.key(), shape.prefix_bytes);

@@ -1,9 +1,10 @@
-//! Finding a place in one node: the prefix first, then the heads, then whole keys where heads agree.
+//! Finding a place in one node: the prefix first, then the heads, then whole keys where heads
+//! agree.
 //!
 //! It changes nothing. All reads are atomic, as [`super`] says, and what comes out amid a change is
 //! thrown away by the caller.
 
-use super::{FANOUT, INLINE_BYTES, INLINE_WORDS, Keys, Shape};
+use super::layout::{FANOUT, INLINE_BYTES, INLINE_WORDS, Keys, Shape};
 use crate::entry::Probe;
 use siltdb_base::{key::head, sync::atomic::Ordering as Order};
 use std::{cmp::Ordering, hint::select_unpredictable};
@@ -46,7 +47,7 @@ fn word_mask(prefix_bytes: usize, index: usize) -> u64 {
     }
 }
 
-/// The first bytes of `key`, as far as they belong to the prefix and to [`super::INLINE_BYTES`].
+/// The first bytes of `key`, as far as they belong to the prefix and to [`INLINE_BYTES`].
 pub fn inline_words(key: &[u8], prefix_bytes: usize) -> [u64; INLINE_WORDS] {
     std::array::from_fn(|index| head_at(key, index * 8) & word_mask(prefix_bytes, index))
 }
@@ -92,7 +93,8 @@ impl Keys {
 
     #[inline]
     fn head(&self, index: usize) -> u64 {
-        // Relaxed: the version word orders heads. The mask is the identity by (3) and saves a check.
+        // Relaxed: the version word orders heads. The mask is the identity by (3) and saves a
+        // check.
         self.heads[index & (FANOUT - 1)].load(Order::Relaxed)
     }
 

@@ -1,9 +1,9 @@
 //! Inserting many entries: several ways down at once, or one leaf after the other.
 //!
-//! A way down is a chain of cache misses. Those of different entries do not depend on each other, so a
-//! group of entries goes down together, each asking for its next node and letting the others walk
-//! meanwhile. Entries that follow each other in one leaf need no way down at all. Which of the two a
-//! batch is, is seen as it goes.
+//! A way down is a chain of cache misses. Those of different entries do not depend on each other,
+//! so a group of entries goes down together, each asking for its next node and letting the others
+//! walk meanwhile. Entries that follow each other in one leaf need no way down at all. Which of the
+//! two a batch is, is seen as it goes.
 
 use super::{Attempt, Place, Seen, Tree, attempt};
 use crate::{
@@ -13,7 +13,8 @@ use crate::{
 };
 use siltdb_base::key::Entry;
 
-/// Ways down at the same time: enough to hide a miss, few enough for the processor to keep track of.
+/// Ways down at the same time: enough to hide a miss, few enough for the processor to keep track
+/// of.
 const GROUP: usize = 8;
 
 /// How to go about the next group.
@@ -75,8 +76,8 @@ impl Tree {
         better_way(near, stored.len())
     }
 
-    /// Finds the leaves of all entries at the same time, then inserts one after the other; says what
-    /// suits the next group.
+    /// Finds the leaves of all entries at the same time, then inserts one after the other; says
+    /// what suits the next group.
     fn insert_together(&self, lane: &Lane, stored: &[EntryRef<'_>]) -> Way {
         let places = self.find_together(stored);
         let mut near = 0;

@@ -1,11 +1,13 @@
-//! A concurrent, insert-only, ordered B+tree: optimistic lock coupling over nodes that never go away.
+//! A concurrent, insert-only, ordered B+tree: optimistic lock coupling over nodes that never go
+//! away.
 //!
 //! It keeps entries apart that differ in key or sequence number, and does not know which of them a
 //! reader may see.
 //!
 //! # Thread safety
-//! Any thread may insert, get and walk at the same time. Readers write nothing and wait only while a
-//! node they stand before is being changed; an insert locks one leaf, or two nodes when it splits.
+//! Any thread may insert, get and walk at the same time. Readers write nothing and
+//! wait only while a node they stand before is being changed; an insert locks one leaf, or two
+//! nodes when it splits.
 //!
 //! # Invariants
 //! Those of [`crate::node`], and:
@@ -15,8 +17,8 @@
 //!    taken: then the child was responsible for the key when the stamp was taken, and it is as
 //!    long as the stamp holds. For the root, being the root is checked in place of a parent.
 //!
-//! The protocol is that of Leis, Scheibner, Kemper and Neumann, "The ART of Practical Synchronization"
-//! (2016), carried over to B+trees.
+//! The protocol is that of Leis, Scheibner, Kemper and Neumann, "The ART of Practical
+//! Synchronization" (2016), carried over to B+trees.
 
 mod batch;
 mod split;
@@ -66,13 +68,13 @@ pub struct Place<'t> {
     pub index: usize,
 }
 
-/// What a way down is for: an insert will move pointers in the leaf.
+/// How much of the leaf is touched after a way down to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Looking at few entries of the leaf.
-    Read,
-    /// Changing the leaf, or copying all of it.
-    Insert,
+    /// One or two of its entries.
+    Lookup,
+    /// All of its pointers, to move or to copy them.
+    WholeLeaf,
 }
 
 /// What came of inserting at a place.
@@ -125,7 +127,7 @@ impl Tree {
     #[inline]
     fn first_from(&self, probe: Probe<'_>) -> Option<EntryRef<'_>> {
         loop {
-            let place = self.find(probe, Purpose::Read)?;
+            let place = self.find(probe, Purpose::Lookup)?;
             if place.index < place.shape.count {
                 let entry = place.leaf.node.get().entry(place.index);
                 if place.leaf.is_unchanged() {
@@ -196,7 +198,8 @@ impl Tree {
         const { assert!(ENTRY_ALIGN <= 8, "lanes align to 8") };
         let place = guard.allocate(&self.arena, stored_bytes(entry));
         guard.count(entry.sequence, 1);
-        // SAFETY: the piece is fresh, aligned and large enough, and the arena lives as long as `self`.
+        // SAFETY: the piece is fresh, aligned and large enough, and the arena lives as long as
+        // `self`.
         unsafe { EntryRef::write(place, entry) }
     }
 
@@ -228,7 +231,7 @@ impl Tree {
     fn insert_from_root<'t>(&'t self, entry: EntryRef<'t>) -> Node<'t> {
         let mut spare = None;
         loop {
-            let Some(place) = self.find(entry.probe(), Purpose::Insert) else {
+            let Some(place) = self.find(entry.probe(), Purpose::WholeLeaf) else {
                 self.plant();
                 continue;
             };
@@ -264,7 +267,7 @@ fn descend<'t>(
     let index = parent.node.position(shape, probe, Ties::After)?;
     let child = parent.node.child(index)?;
     child.prefetch_keys();
-    if purpose == Purpose::Insert && shape.level == 1 {
+    if purpose == Purpose::WholeLeaf && shape.level == 1 {
         child.prefetch_slots();
     }
     enter_child(parent, child)
@@ -305,8 +308,8 @@ pub struct Changed;
 
 /// The first entry of `leaf` or of those to its right.
 ///
-/// The lower bound of a leaf never changes, so whatever happens to `leaf` beside this, its first entry
-/// is the first one from that bound on.
+/// The lower bound of a leaf never changes, so whatever happens to `leaf` beside this, its first
+/// entry is the first one from that bound on.
 #[cold]
 fn first_of_chain(mut leaf: Node<'_>) -> Option<EntryRef<'_>> {
     loop {

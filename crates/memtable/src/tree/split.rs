@@ -8,8 +8,8 @@ use crate::{
     node::{FANOUT, Node, Shape, Ties},
 };
 
-/// A leaf at the right edge that is hit so near to its end is cut there: keys that come in ascending
-/// order leave full leaves behind.
+/// A leaf at the right edge that is hit so near to its end is cut there: keys that come in
+/// ascending order leave full leaves behind.
 const EDGE: usize = FANOUT - FANOUT / 8;
 
 /// A full node on the way of an entry, with what must be locked to split it.
@@ -36,9 +36,9 @@ impl Cut<'_> {
 }
 
 impl Tree {
-    /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry, and
-    /// gives back the leaf that took it. None: try again from the root, with the node that is left
-    /// over in `spare`, as the arena takes nothing back.
+    /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry,
+    /// and gives back the leaf that took it. None: try again from the root, with the node that is
+    /// left over in `spare`, as the arena takes nothing back.
     ///
     /// 1. Go down until a node is full; the node above it is not (2).
     /// 2. Take the memory that the split needs, so that nothing can fail under a lock.
@@ -88,7 +88,8 @@ impl Tree {
         taker
     }
 
-    /// The first full node on the way of `entry`; none if there is none any more, or after a change.
+    /// The first full node on the way of `entry`; none if there is none any more, or after a
+    /// change.
     fn find_full(&self, entry: EntryRef<'_>) -> Option<Cut<'_>> {
         let mut parent = None;
         let mut node = self.root()?;
@@ -101,15 +102,15 @@ impl Tree {
                 return None;
             }
             let index = node.node.position(shape, entry.probe(), Ties::After)?;
-            let child = descend(node, shape, entry.probe(), Purpose::Insert)?;
+            let child = descend(node, shape, entry.probe(), Purpose::WholeLeaf)?;
             parent = Some((node, index));
             node = child;
         }
     }
 }
 
-/// Splits the locked, full `leaf` and inserts `entry` into one of the halves: the separator of the two
-/// and the leaf that took the entry.
+/// Splits the locked, full `leaf` and inserts `entry` into one of the halves: the separator of the
+/// two and the leaf that took the entry.
 fn split_leaf<'t>(
     leaf: Node<'t>,
     right: Node<'t>,

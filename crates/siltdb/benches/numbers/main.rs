@@ -1,8 +1,8 @@
 //! The figures that the project has set itself, each against a yardstick of the same run.
 //!
-//! `cargo bench -p siltdb --bench numbers -- [ROW ...] [--scale F] [--repeat N] [--dir D]`; without a
-//! row, all of them. Progress goes to standard error, a Markdown table to standard output. A bar that
-//! is missed does not fail the run; a wrong value does.
+//! `cargo bench -p siltdb --bench numbers -- [ROW ...] [--scale F] [--repeat N] [--dir D]`; without
+//! a row, all of them. Progress goes to standard error, a Markdown table to standard output. A bar
+//! that is missed does not fail the run; a wrong value does.
 
 mod data;
 mod run;

@@ -1,7 +1,7 @@
 //! Opening after a kill: what recovery takes, against the work that no recovery can do without.
 //!
-//! The yardstick reads the same log files, checks the same checksums and inserts the same records into
-//! a fresh memtable.
+//! The yardstick reads the same log files, checks the same checksums and inserts the same records
+//! into a fresh memtable.
 
 use crate::{
     data::{Order, Result, key, value},

@@ -29,8 +29,8 @@ pub fn map_against_write(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// System calls per put: those of twice as many puts less those of once as many, so that opening and
-/// ending do not count. What is left belongs to segments and flushes.
+/// System calls per put: those of twice as many puts less those of once as many, so that opening
+/// and ending do not count. What is left belongs to segments and flushes.
 pub fn calls(plan: &Plan) -> Result<()> {
     let count = plan.count(1_000_000);
     let mut per_put = Vec::new();

@@ -52,7 +52,7 @@ impl View {
         snapshot: SequenceNumber,
         resolver: &Resolver<'_>,
     ) -> Result<Option<Slice>> {
-        let mut search = Search::new(self, key, snapshot);
+        let mut search = Search::new(&self.memory, &self.version, key, snapshot);
         resolve_point(key, resolver, || search.next_older())
     }
 
@@ -66,7 +66,7 @@ impl View {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Result<Option<SequenceNumber>> {
-        let mut search = Search::new(self, key, snapshot);
+        let mut search = Search::new(&self.memory, &self.version, key, snapshot);
         let version = search.next_older()?;
         Ok(version.map(|version| version.sequence).max(search.covering()))
     }

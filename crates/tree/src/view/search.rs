@@ -2,7 +2,9 @@
 //!
 //! It judges none of them; it stops where no older version can matter.
 
-use crate::{open_files::OpenReference, view::View, visible::point::Version};
+use crate::{
+    memory::Memory, open_files::OpenReference, version::Version as Tables, visible::point::Version,
+};
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
 
 /// Where a search looks: the memtables, the tables of level 0, then one table of each level.
@@ -17,7 +19,8 @@ enum Place {
 /// A search for the versions of one key that a reader sees.
 #[derive(Debug)]
 pub struct Search<'v> {
-    view: &'v View,
+    memory: &'v Memory,
+    tables: &'v Tables,
     key: &'v [u8],
     snapshot: SequenceNumber,
     place: Place,
@@ -29,9 +32,14 @@ pub struct Search<'v> {
 impl<'v> Search<'v> {
     /// A search that has not looked anywhere yet.
     #[inline]
-    pub fn new(view: &'v View, key: &'v [u8], snapshot: SequenceNumber) -> Self {
+    pub fn new(
+        memory: &'v Memory,
+        tables: &'v Tables,
+        key: &'v [u8],
+        snapshot: SequenceNumber,
+    ) -> Self {
         let place = Place::Memtable(0);
-        Self { view, key, snapshot, place, upto: snapshot, covering: None }
+        Self { memory, tables, key, snapshot, place, upto: snapshot, covering: None }
     }
 
     /// The newest range tombstone over the key in the sources searched so far.
@@ -47,7 +55,7 @@ impl<'v> Search<'v> {
     pub fn next_older(&mut self) -> Result<Option<Version>> {
         loop {
             let found = match self.place {
-                Place::Memtable(index) => match self.view.memory.tables().get(index) {
+                Place::Memtable(index) => match self.memory.tables().get(index) {
                     Some(table) => {
                         self.cover(table.memtable.covering(self.key, self.snapshot));
                         table.memtable.get(self.key, self.upto).map(|entry| Version {
@@ -62,7 +70,7 @@ impl<'v> Search<'v> {
                         continue;
                     }
                 },
-                Place::Level0(index) => match self.view.version.levels()[0].tables().get(index) {
+                Place::Level0(index) => match self.tables.levels()[0].tables().get(index) {
                     Some(table) if table.range().contains(self.key) => self.look_into(table)?,
                     Some(_) => None,
                     None => {
@@ -70,7 +78,7 @@ impl<'v> Search<'v> {
                         continue;
                     }
                 },
-                Place::Level(number) => match self.view.version.levels().get(number) {
+                Place::Level(number) => match self.tables.levels().get(number) {
                     Some(level) => match level.find(self.key) {
                         Some(table) => self.look_into(table)?,
                         None => None,

@@ -112,7 +112,8 @@ fn segments_records_and_operations_are_shown() {
             ),
             r#"item=operation  sequence=1  kind=put  family=0  key="key \x01"  value_bytes=5"#
                 .to_owned(),
-            r#"item=operation  sequence=2  kind=put-expiring  family=3  key="soon"  value_bytes=4  expiry_ms=77"#
+            "item=operation  sequence=2  kind=put-expiring  family=3  key=\"soon\"  value_bytes=4  \
+             expiry_ms=77"
                 .to_owned(),
             r#"item=operation  sequence=3  kind=delete  family=0  key="old""#.to_owned(),
             r#"item=operation  sequence=4  kind=range-delete  family=0  key="a"  end="b""#

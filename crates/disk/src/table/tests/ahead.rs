@@ -1,0 +1,91 @@
+//! Reading ahead: fewer reads, the same frames, and errors where they belong.
+
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A file that counts its reads and cannot be read in one place.
+#[derive(Debug)]
+struct Sick {
+    bytes: Vec<u8>,
+    bad: Option<u64>,
+    reads: AtomicUsize,
+}
+
+impl File for Sick {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let range = offset..offset + buffer.len() as u64;
+        if self.bad.is_some_and(|bad| range.contains(&bad)) {
+            return Err(Error::new(siltdb_base::error::ErrorKind::Io, "cannot read"));
+        }
+        Bytes(self.bytes.clone()).read_exact_at(buffer, offset)
+    }
+}
+
+fn sick(bad: Option<u64>) -> (Arc<Sick>, TableSummary, Vec<Owned>) {
+    let entries = many(1000);
+    let mut file = Bytes::default();
+    let summary = write(&mut file, &options(Compression::None), 7, &entries, &[]);
+    let file = Sick { bytes: file.0, bad, reads: AtomicUsize::new(0) };
+    (Arc::new(file), summary, entries)
+}
+
+fn open_sick(file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
+    let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
+    let cache = new_cache(1 << 20);
+    Table::open(file, Path::new("sick"), 0, length, Some(summary), &cache).unwrap()
+}
+
+#[test]
+fn a_walk_that_passes_reads_large_pieces() {
+    let (file, summary, entries) = sick(None);
+    let table = open_sick(&file, &summary);
+    let before = file.reads.load(Ordering::Relaxed);
+    assert_eq!(scan(&table).unwrap(), entries);
+    let reads = file.reads.load(Ordering::Relaxed) - before;
+    assert!(table.block_count() > 40 && reads < 8, "{reads} reads");
+}
+
+#[test]
+fn jumps_while_passing_find_their_frames() {
+    let (file, summary, entries) = sick(None);
+    let table = open_sick(&file, &summary);
+    let mut cursor = table.cursor(CacheFill::Pass);
+    let mut state = 1_u64;
+    for _ in 0..300 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let index = (state >> 33) as usize % entries.len();
+        cursor.seek(&entries[index].0, SequenceNumber(entries[index].1)).unwrap();
+        let forward = entries[index..].iter().take((state >> 20) as usize % 90);
+        for expected in forward {
+            assert_eq!(cursor.entry().unwrap(), entry(expected));
+            cursor.next().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_bad_place_ahead_fails_only_its_own_block() {
+    let (file, summary, entries) = sick(Some(20_000));
+    let table = open_sick(&file, &summary);
+    let before: u64 = (0..table.block_count())
+        .map(|index| table.block_info(index))
+        .take_while(|info| info.offset + info.bytes <= 20_000)
+        .map(|info| info.entries)
+        .sum();
+    let mut cursor = table.cursor(CacheFill::Pass);
+    cursor.seek_to_first().unwrap();
+    for expected in &entries[..before as usize] {
+        assert_eq!(cursor.entry().unwrap(), entry(expected));
+        let moved = cursor.next();
+        assert_eq!(moved.is_err(), expected == &entries[before as usize - 1]);
+    }
+    assert!(before > 100 && cursor.entry().is_none());
+    cursor.seek_to_last().unwrap();
+    assert_eq!(cursor.entry().unwrap(), entry(entries.last().unwrap()));
+    assert!(cursor.seek(&entries[before as usize].0, SequenceNumber::MAX).is_err());
+}

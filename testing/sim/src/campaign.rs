@@ -1,0 +1,122 @@
+//! Many runs from one seed, until enough crash states were seen.
+//!
+//! Runs share nothing, so they may go in parallel; each is a function of seed and number alone.
+
+use crate::{draw::Draw, report::Report, run::Run, settings::Settings, violation::Violation};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Lines of the log shown with a failure.
+const LINES_SHOWN: usize = 40;
+
+/// Runs after which a campaign ends, whatever it saw.
+const RUNS_MAX: u64 = 1 << 32;
+
+/// A run that broke a promise.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the campaign.
+    pub seed: u64,
+    /// The number of the run in it.
+    pub run: u64,
+    /// What was broken.
+    pub violation: Violation,
+    settings: String,
+    log: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, run, violation, settings, log } = self;
+        writeln!(f, "run {run} of seed {seed}: {settings}")?;
+        let skipped = log.len().saturating_sub(LINES_SHOWN);
+        writeln!(f, "({skipped} operations before these)")?;
+        for line in &log[skipped..] {
+            writeln!(f, "    {line}")?;
+        }
+        writeln!(f, "violation: {violation}")?;
+        write!(f, "to see it again: cargo sim --seed {seed} --run {run}")
+    }
+}
+
+/// Does the run number `run` of `seed`.
+///
+/// # Errors
+/// If it breaks a promise, or panics.
+pub fn single(seed: u64, run: u64) -> Result<Report, Box<Failure>> {
+    let mut draw = Draw::new(seed, run);
+    let settings = Settings::new(&mut draw);
+    let described = format!("{settings:?}");
+    // What a panic leaves behind is looked at for its log only.
+    let mut progress: Option<Run> = None;
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let run = progress.insert(Run::new(draw, settings)?);
+        run.go()
+    }));
+    let violation = match caught {
+        Ok(Ok(())) => None,
+        Ok(Err(violation)) => Some(violation),
+        Err(panic) => Some(Violation::new(format!("panic: {}", message(&*panic)))),
+    };
+    let Some(violation) = violation else {
+        return Ok(progress.map(|run| run.report().clone()).unwrap_or_default());
+    };
+    let log = progress.as_ref().map_or_else(Vec::new, |run| run.log().to_vec());
+    // A database that panicked is not closed: its locks may be held.
+    std::mem::forget(progress);
+    Err(Box::new(Failure { seed, run, violation, settings: described, log }))
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+/// What a campaign came to.
+#[derive(Debug, Default)]
+pub struct Campaign {
+    /// The sum of all runs that kept every promise.
+    pub report: Report,
+    /// Those that did not, by number.
+    pub failures: Vec<Failure>,
+}
+
+/// Does runs of `seed` on `threads` threads until `crashes` crash states were checked, or a run
+/// fails.
+#[must_use]
+pub fn campaign(seed: u64, crashes: u64, threads: usize) -> Campaign {
+    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let results = Mutex::new(Campaign::default());
+    let lock =
+        || -> MutexGuard<'_, Campaign> { results.lock().unwrap_or_else(PoisonError::into_inner) };
+    let work = || {
+        // Relaxed: the numbers carry no other data with them.
+        while !failed.load(Ordering::Relaxed) && lock().report.crashes() < crashes {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= RUNS_MAX {
+                return;
+            }
+            match single(seed, number) {
+                Ok(report) => lock().report.add(&report),
+                Err(failure) => {
+                    failed.store(true, Ordering::Relaxed);
+                    lock().failures.push(*failure);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut campaign = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    campaign.failures.sort_by_key(|failure| failure.run);
+    campaign
+}

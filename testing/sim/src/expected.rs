@@ -1,0 +1,79 @@
+//! What a crash must have left: which commits at least and at most, and which families.
+//!
+//! It is compared by `recovery`; the promises themselves stand in `docs/durability.md`.
+
+use crate::{
+    model::{Clock, FamilyIndex, Model},
+    watch::CrashKind,
+};
+use std::collections::BTreeMap;
+
+/// The families of a database by name.
+pub type Names = BTreeMap<String, FamilyIndex>;
+
+/// The commits that must be there after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floors {
+    /// All up to this number survive a kill.
+    pub kill: u64,
+    /// All up to this number survive a power loss.
+    pub power: u64,
+}
+
+impl Floors {
+    /// Everything up to `commit` survives everything.
+    #[must_use]
+    pub fn durable(commit: u64) -> Self {
+        Self { kill: commit, power: commit }
+    }
+
+    /// What survives a crash of `kind`, and what of that another one.
+    #[must_use]
+    pub fn after(self, kind: CrashKind) -> Self {
+        match kind {
+            CrashKind::Kill => self,
+            CrashKind::PowerLoss => Self::durable(self.power),
+        }
+    }
+}
+
+/// What a crash must have left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// The commits that must be there.
+    pub floors: Floors,
+    /// The last commit that may be there.
+    pub ceiling: u64,
+    /// The families; more than one possibility if they were being changed.
+    pub families: Vec<Names>,
+}
+
+impl Expectation {
+    /// Exactly the state after `commit`, whatever happens.
+    #[must_use]
+    pub fn exactly(commit: u64, families: Names) -> Self {
+        Self { floors: Floors::durable(commit), ceiling: commit, families: vec![families] }
+    }
+
+    /// What is left of it after a crash of `kind`.
+    #[must_use]
+    pub fn after(&self, kind: CrashKind) -> Self {
+        Self { floors: self.floors.after(kind), ..self.clone() }
+    }
+
+    /// The commits to try for a database whose clock key says `clock`, latest first: those after it
+    /// that did not write the clock key look the same there.
+    #[must_use]
+    pub fn candidates(&self, model: &Model, clock: u64) -> Vec<u64> {
+        let silent = |number: &u64| {
+            model.commit(*number).is_some_and(|commit| commit.clock == Clock::Silent)
+        };
+        let mut candidates = vec![clock];
+        candidates.extend((clock + 1..=self.ceiling).take_while(silent));
+        candidates.reverse();
+        candidates
+    }
+}
+
+#[cfg(test)]
+mod tests;

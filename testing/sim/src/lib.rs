@@ -1,0 +1,22 @@
+//! A simulator of SiltDB: one seed decides operations, faults and crashes, and a model judges.
+//!
+//! The whole engine runs on one thread over a file system in memory and a clock turned by hand, so
+//! a run is a function of its seed. Threads and real disks are tested elsewhere.
+#![forbid(unsafe_code)]
+
+pub mod draw;
+pub mod violation;
+pub mod report;
+pub mod operator;
+pub mod model;
+pub mod keys;
+pub mod settings;
+pub mod watch;
+pub mod expected;
+pub mod database;
+pub mod reads;
+pub mod recovery;
+pub mod plan;
+pub mod run;
+mod steps;
+pub mod campaign;

@@ -1,0 +1,283 @@
+//! What the database should hold: every version of every key, by commit.
+//!
+//! It keeps everything forever and looks everything up the slow way; that is its virtue.
+//!
+//! # Invariants
+//! 1. Commits are numbered from 1, without gaps; of the last one alone it may be unknown whether it
+//!    happened (`in_doubt`).
+//! 2. The versions of a key are ordered by commit, and within a commit as the batch was.
+//! 3. A range deletion is spelled out: each key it covers gets a deletion.
+
+use crate::operator::Operator;
+use siltdb::Durability;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Names a family for good; a dropped one's is not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FamilyIndex(pub usize);
+
+/// The family every database has.
+pub const DEFAULT: FamilyIndex = FamilyIndex(0);
+
+/// Bytes shared by all who speak of them.
+pub type Shared = Arc<[u8]>;
+
+/// One operation of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Sets a value, until the expiry if there is one.
+    Put {
+        /// The key.
+        key: Shared,
+        /// The value.
+        value: Shared,
+        /// In ms since 1970.
+        expiry_ms: Option<u64>,
+    },
+    /// Deletes a key.
+    Delete {
+        /// The key.
+        key: Shared,
+    },
+    /// Deletes a key that was put once.
+    SingleDelete {
+        /// The key.
+        key: Shared,
+    },
+    /// Deletes `start..end`.
+    DeleteRange {
+        /// The first key deleted.
+        start: Shared,
+        /// The first key behind that is not.
+        end: Shared,
+    },
+    /// Hands an operand to the merge operator.
+    Merge {
+        /// The key.
+        key: Shared,
+        /// The operand.
+        operand: Shared,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Effect {
+    Put { value: Shared, expiry_ms: Option<u64> },
+    Delete,
+    Merge { operand: Shared },
+}
+
+#[derive(Clone, Debug)]
+struct Version {
+    commit: u64,
+    effect: Effect,
+}
+
+/// A commit as such; what it did stands with the keys.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// What it waited for, or was to wait for.
+    pub durability: Durability,
+    /// Whether it wrote its number under the clock key.
+    pub clock: Clock,
+    /// The database's sequence number once it was acknowledged.
+    pub sequence: u64,
+    /// When it was acknowledged, by the monotonic clock.
+    pub acknowledged_ns: u64,
+}
+
+/// Whether a commit says its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Under the clock key.
+    Written,
+    /// It does not.
+    Silent,
+}
+
+/// A moment at which the database can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The last commit that is seen.
+    pub commit: u64,
+    /// The wall time that decides expiry.
+    pub wall_ms: u64,
+}
+
+/// The history of a database.
+#[derive(Clone, Debug)]
+pub struct Model {
+    operator: Operator,
+    commits: Vec<Commit>,
+    in_doubt: bool,
+    families: Vec<BTreeMap<Shared, Vec<Version>>>,
+}
+
+impl Model {
+    /// An empty database.
+    #[must_use]
+    pub fn new(operator: Operator) -> Self {
+        let families = vec![BTreeMap::new()];
+        Self { operator, commits: Vec::new(), in_doubt: false, families }
+    }
+
+    /// Makes room for a new family.
+    pub fn add_family(&mut self) -> FamilyIndex {
+        self.families.push(BTreeMap::new());
+        FamilyIndex(self.families.len() - 1)
+    }
+
+    /// The number of the last commit that was acknowledged.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.commits.len() as u64 - u64::from(self.in_doubt)
+    }
+
+    /// The number of the last commit that may have happened.
+    #[must_use]
+    pub fn possible(&self) -> u64 {
+        self.commits.len() as u64
+    }
+
+    /// The commit number `number`, from 1 on.
+    #[must_use]
+    pub fn commit(&self, number: u64) -> Option<&Commit> {
+        self.commits.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
+    /// Adds a commit that is in doubt until it is acknowledged. An earlier one in doubt has not
+    /// happened, then. Returns its number.
+    pub fn begin(
+        &mut self,
+        durability: Durability,
+        clock: Clock,
+        operations: &[(FamilyIndex, Operation)],
+    ) -> u64 {
+        self.truncate(self.acknowledged());
+        self.commits.push(Commit { durability, clock, sequence: 0, acknowledged_ns: 0 });
+        self.in_doubt = true;
+        let number = self.possible();
+        for (family, operation) in operations {
+            self.apply(number, *family, operation);
+        }
+        number
+    }
+
+    fn apply(&mut self, commit: u64, family: FamilyIndex, operation: &Operation) {
+        let family = &mut self.families[family.0];
+        let mut push = |key: &Shared, effect| {
+            family.entry(Arc::clone(key)).or_default().push(Version { commit, effect });
+        };
+        match operation {
+            Operation::Put { key, value, expiry_ms } => {
+                push(key, Effect::Put { value: Arc::clone(value), expiry_ms: *expiry_ms });
+            }
+            Operation::Delete { key } | Operation::SingleDelete { key } => {
+                push(key, Effect::Delete);
+            }
+            Operation::Merge { key, operand } => {
+                push(key, Effect::Merge { operand: Arc::clone(operand) });
+            }
+            Operation::DeleteRange { start, end } if start < end => {
+                let range = Arc::clone(start)..Arc::clone(end);
+                for (_, versions) in family.range_mut(range) {
+                    versions.push(Version { commit, effect: Effect::Delete });
+                }
+            }
+            Operation::DeleteRange { .. } => {}
+        }
+    }
+
+    /// The last commit happened; `sequence` is the database's sequence number after it.
+    pub fn acknowledge(&mut self, sequence: u64, now_ns: u64) {
+        if let Some(commit) = self.commits.last_mut() {
+            commit.sequence = sequence;
+            commit.acknowledged_ns = now_ns;
+        }
+        self.in_doubt = false;
+    }
+
+    /// Forgets all commits after number `last`. A commit in doubt has happened if it stays.
+    pub fn truncate(&mut self, last: u64) {
+        self.in_doubt = false;
+        if last >= self.possible() {
+            return;
+        }
+        self.commits.truncate(last as usize);
+        for family in &mut self.families {
+            family.retain(|_, versions| {
+                versions.retain(|version| version.commit <= last);
+                !versions.is_empty()
+            });
+        }
+    }
+
+    /// A recovery found the state after commit number `last`, and the sequence number `sequence`.
+    /// Commits that changed nothing may be missing, so those before may have had higher ones.
+    pub fn recovered(&mut self, last: u64, sequence: u64) {
+        self.truncate(last);
+        for commit in &mut self.commits {
+            commit.sequence = commit.sequence.min(sequence);
+        }
+    }
+
+    /// Whether the key, as of the last commit, was put once since it was last deleted: the contract
+    /// of a single deletion.
+    #[must_use]
+    pub fn was_put_once(&self, family: FamilyIndex, key: &[u8]) -> bool {
+        let versions = self.families[family.0].get(key).map_or(&[][..], Vec::as_slice);
+        let newest = versions.last().map(|version| &version.effect);
+        let before = versions.len().checked_sub(2).map(|index| &versions[index].effect);
+        matches!(newest, Some(Effect::Put { expiry_ms: None, .. }))
+            && matches!(before, None | Some(Effect::Delete))
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn value(&self, family: FamilyIndex, key: &[u8], at: Moment) -> Option<Shared> {
+        let versions = self.families[family.0].get(key)?;
+        self.fold(versions, at)
+    }
+
+    fn fold(&self, versions: &[Version], at: Moment) -> Option<Shared> {
+        let seen = versions.partition_point(|version| version.commit <= at.commit);
+        let mut operands = Vec::new();
+        let mut base = None;
+        for version in versions[..seen].iter().rev() {
+            match &version.effect {
+                Effect::Merge { operand } => operands.push(operand),
+                Effect::Delete => break,
+                Effect::Put { value, expiry_ms } => {
+                    base = Some(value).filter(|_| expiry_ms.is_none_or(|ms| ms > at.wall_ms));
+                    break;
+                }
+            }
+        }
+        if operands.is_empty() {
+            return base.cloned();
+        }
+        let mut value = base.map(|base| base.to_vec());
+        for operand in operands.iter().rev() {
+            value = Some(self.operator.apply(value.as_deref(), operand));
+        }
+        value.map(Shared::from)
+    }
+
+    /// Everything a family holds, in order.
+    #[must_use]
+    pub fn pairs(&self, family: FamilyIndex, at: Moment) -> Vec<(Shared, Shared)> {
+        let versions = self.families[family.0].iter();
+        let pair = |(key, versions): (&Shared, &Vec<Version>)| {
+            Some((Arc::clone(key), self.fold(versions, at)?))
+        };
+        versions.filter_map(pair).collect()
+    }
+
+    /// Every key a family ever had.
+    pub fn keys(&self, family: FamilyIndex) -> impl Iterator<Item = &Shared> {
+        self.families[family.0].keys()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What a run does next: operations drawn from the seed, fitting the state of the model.
+//!
+//! It plans commits and keeps the contracts of the API; others carry them out.
+
+use crate::{
+    draw::Draw,
+    keys::{CLOCK_KEY, operand, value},
+    model::{Clock, DEFAULT, FamilyIndex, Model, Operation, Shared},
+    settings::Settings,
+};
+use siltdb::Durability;
+use std::collections::BTreeSet;
+
+/// A commit to make.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// What it does, in order.
+    pub operations: Vec<(FamilyIndex, Operation)>,
+    /// How it is made.
+    pub form: Form,
+    /// What it waits for.
+    pub durability: Durability,
+    /// Whether it says its number.
+    pub clock: Clock,
+}
+
+/// Which function of the API makes a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One operation on a family, by its own function, at the default durability.
+    Single,
+    /// A batch.
+    Batch,
+}
+
+/// The number of operations of a batch: mostly few, now and then thousands.
+fn batch_len(draw: &mut Draw) -> u64 {
+    match draw.below(100) {
+        0..60 => draw.within(1..=6),
+        60..95 => draw.within(5..=40),
+        95..99 => draw.within(40..=300),
+        _ => draw.within(1000..=3000),
+    }
+}
+
+/// Draws a commit on some of `families`. `number` is the number it will have.
+#[must_use]
+pub fn plan(
+    settings: &Settings,
+    model: &Model,
+    families: &[FamilyIndex],
+    now_ms: u64,
+    number: u64,
+    draw: &mut Draw,
+) -> Planned {
+    let single = draw.chance(3, 10);
+    let mut planner = Planner { settings, model, now_ms, met: BTreeSet::new(), cut: false };
+    if single {
+        let family = draw.pick(families);
+        let operation = planner.single(draw);
+        let durability = Durability::Buffered;
+        let operations = vec![(family, operation)];
+        return Planned { operations, form: Form::Single, durability, clock: Clock::Silent };
+    }
+    let len = batch_len(draw);
+    let few = (len > 300).then_some(100);
+    let mut operations = Vec::new();
+    for _ in 0..len {
+        let family = draw.pick(families);
+        let operation = planner.operation(family, few, draw);
+        operations.push((family, operation));
+    }
+    let clock = if draw.chance(4, 5) { Clock::Written } else { Clock::Silent };
+    if clock == Clock::Written {
+        let (key, value) = (Shared::from(CLOCK_KEY), Shared::from(number.to_le_bytes()));
+        operations.push((DEFAULT, Operation::Put { key, value, expiry_ms: None }));
+    }
+    let durability = draw.pick(&settings.durabilities);
+    Planned { operations, form: Form::Batch, durability, clock }
+}
+
+struct Planner<'a> {
+    settings: &'a Settings,
+    model: &'a Model,
+    now_ms: u64,
+    /// Keys the commit has touched so far; the model does not know about them yet.
+    met: BTreeSet<(FamilyIndex, Shared)>,
+    /// Whether it deletes a range.
+    cut: bool,
+}
+
+impl Planner<'_> {
+    fn key(&self, draw: &mut Draw) -> Shared {
+        self.settings.key_shape.key(draw.below(self.settings.key_count))
+    }
+
+    /// A value that no other has, so that each commit leaves a trace.
+    fn single(&self, draw: &mut Draw) -> Operation {
+        let key = self.key(draw);
+        match draw.below(20) {
+            0..14 => {
+                let mut bytes = draw.bytes(9);
+                bytes.extend_from_slice(&value(draw, self.settings.value_bytes_max));
+                Operation::Put { key, value: bytes.into(), expiry_ms: None }
+            }
+            14..19 => Operation::Delete { key },
+            _ => self.delete_range(draw),
+        }
+    }
+
+    fn delete_range(&self, draw: &mut Draw) -> Operation {
+        let (mut start, mut end) = (self.key(draw), self.key(draw));
+        if start > end && draw.chance(9, 10) {
+            std::mem::swap(&mut start, &mut end);
+        }
+        Operation::DeleteRange { start, end }
+    }
+
+    /// One operation of a batch; values no longer than `value_bytes_max`, if that is given.
+    fn operation(
+        &mut self,
+        family: FamilyIndex,
+        value_bytes_max: Option<usize>,
+        draw: &mut Draw,
+    ) -> Operation {
+        let key = self.key(draw);
+        let first = self.met.insert((family, key.clone()));
+        let kind = draw.below(100);
+        match kind {
+            0..60 => {
+                let bytes_max = value_bytes_max.unwrap_or(self.settings.value_bytes_max);
+                let value = value(draw, bytes_max);
+                let expires = draw.chance(self.settings.expiring, 10);
+                let expiry_ms = expires.then(|| (self.now_ms + draw.below(3000)).max(1));
+                Operation::Put { key, value, expiry_ms }
+            }
+            60..70 => Operation::Delete { key },
+            70..80 => {
+                if first && !self.cut && self.model.was_put_once(family, &key) {
+                    Operation::SingleDelete { key }
+                } else {
+                    Operation::Delete { key }
+                }
+            }
+            80..84 => {
+                self.cut = true;
+                self.delete_range(draw)
+            }
+            _ => Operation::Merge { key, operand: operand(draw) },
+        }
+    }
+}

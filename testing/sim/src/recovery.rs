@@ -1,0 +1,236 @@
+//! Opening what a crash left, and judging it: a prefix of the commits that holds all it must.
+//!
+//! Crashes inside the recovery, and right after it, are recovered from in turn.
+
+use crate::{
+    database::Database,
+    draw::Draw,
+    expected::{Expectation, Names},
+    keys::CLOCK_KEY,
+    model::{DEFAULT, FamilyIndex, Model, Moment},
+    reads::{Pairs, Truth, collect, compare_all, compare_pairs},
+    report::Report,
+    settings::{Settings, Weather},
+    violation::{Checked, Violation, must, show},
+    watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
+};
+use siltdb::ErrorKind;
+use siltdb_base::{
+    clock::{Clock, ManualClock},
+    fs::mem::{CallKind, Fault, FaultError, FaultSpan},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How deep crashes in recoveries of crashes go.
+const DEPTH_MAX: u32 = 3;
+
+/// Crash states taken in one recovery, at most.
+const NESTED_MAX: usize = 2;
+
+/// What every recovery of a run needs.
+#[derive(Debug)]
+pub struct Recovery<'a> {
+    /// The options.
+    pub settings: &'a Settings,
+    /// The time.
+    pub clock: &'a Arc<ManualClock>,
+    /// What should be there.
+    pub model: &'a Model,
+    /// Where to count.
+    pub report: &'a mut Report,
+    /// What to choose by.
+    pub draw: &'a mut Draw,
+}
+
+/// A database after a crash, found to be right.
+#[derive(Debug)]
+pub struct Recovered {
+    /// It.
+    pub database: Database,
+    /// The last commit in it.
+    pub commit: u64,
+}
+
+impl Recovery<'_> {
+    /// Opens a crash state, counts it and compares all of it with the model; then the same for
+    /// crashes during and after that. Any of the databases that came out of it is returned.
+    ///
+    /// # Errors
+    /// If it does not open, or does not hold what it must.
+    pub fn recover(
+        &mut self,
+        state: &CrashState,
+        done: JobsDone,
+        before: &Expectation,
+        depth: u32,
+    ) -> Checked<Recovered> {
+        let expectation = before.after(state.kind);
+        self.report.crashed(state.phase(done));
+        self.report.power_losses += u64::from(state.kind == CrashKind::PowerLoss);
+        self.open(state, &expectation, depth).map_err(|violation| {
+            let CrashState { kind, activity, call, .. } = state;
+            violation.during(format!("{kind:?} during {activity:?} before {call}"))
+        })
+    }
+
+    /// Opens a database and compares all of it; then crashes during and after that.
+    ///
+    /// # Errors
+    /// As [`Recovery::recover`].
+    pub fn open(
+        &mut self,
+        state: &CrashState,
+        expectation: &Expectation,
+        depth: u32,
+    ) -> Checked<Recovered> {
+        let nested_max = if depth < DEPTH_MAX { NESTED_MAX } else { 0 };
+        let watch = Watch::new(&state.fs, self.draw.fork(), nested_max);
+        watch.begin(Activity::Recovery);
+        let db = match self.open_with_fault(state) {
+            Some(db) => db,
+            None => self.open_healthy(state)?,
+        };
+        let nested = watch.end();
+        drop(watch);
+        let database = Database::new(state.fs.clone(), db, &expectation.families)?;
+        let commit = self.judge(&database, expectation)?;
+        self.count_losses(expectation, commit);
+        let mut recovered = Recovered { database, commit };
+        let inside = Expectation { ceiling: commit, ..expectation.clone() };
+        for crash in nested {
+            self.report.nested += 1;
+            let again = self.recover(&crash, JobsDone::default(), &inside, depth + 1)?;
+            if self.draw.chance(1, 2) {
+                recovered = again;
+            }
+        }
+        if depth < DEPTH_MAX && self.draw.chance(1, 6) {
+            let shown = Expectation::exactly(recovered.commit, recovered.database.names.clone());
+            let crash = CrashState::take(&recovered.database.fs, self.draw);
+            recovered = self
+                .recover(&crash, JobsDone::default(), &shown, depth + 1)
+                .map_err(|violation| violation.during("second crash, right after a recovery"))?;
+        }
+        Ok(recovered)
+    }
+
+    /// Opens it while no call fails. On a full disk that may need space; then it gets some.
+    fn open_healthy(&mut self, state: &CrashState) -> Checked<siltdb::Db> {
+        let seed = self.draw.next();
+        let opened = Database::open(self.settings, &state.fs, self.clock, seed);
+        let no_space = |error: &siltdb::Error| error.kind() == ErrorKind::NoSpace;
+        if self.settings.weather == Weather::FullDisk && opened.as_ref().is_err_and(no_space) {
+            self.report.refusals += 1;
+            state.fs.set_space_limit(None);
+            return must(Database::open(self.settings, &state.fs, self.clock, seed), "open");
+        }
+        must(opened, "open")
+    }
+
+    /// Sometimes tries to open with a call that fails, which may fail and must do no harm.
+    fn open_with_fault(&mut self, state: &CrashState) -> Option<siltdb::Db> {
+        if !self.draw.chance(1, 10) {
+            return None;
+        }
+        let kinds = [CallKind::Fill, CallKind::Write, CallKind::Create, CallKind::SyncDir];
+        let kinds = kinds.into_iter().chain([CallKind::Read, CallKind::Rename, CallKind::Remove]);
+        let kind = Some(self.draw.pick(&kinds.collect::<Vec<_>>()));
+        let nth = self.draw.within(1..=6);
+        let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
+        state.fs.set_fault(Some(Fault { kind, nth, span: FaultSpan::Once, error }));
+        let seed = self.draw.next();
+        let opened = Database::open(self.settings, &state.fs, self.clock, seed);
+        state.fs.set_fault(None);
+        self.report.faults += state.fs.faults();
+        if opened.is_err() {
+            self.report.refusals += 1;
+        }
+        // Once a call has failed, the database is opened anew: what it would refuse to write then
+        // is no matter of recovery.
+        opened.ok().filter(|_| state.fs.faults() == 0)
+    }
+
+    fn count_losses(&mut self, expectation: &Expectation, commit: u64) {
+        let acknowledged = self.model.acknowledged();
+        self.report.in_flight_kept += u64::from(commit > acknowledged);
+        self.report.commits_lost += acknowledged.min(expectation.ceiling).saturating_sub(commit);
+    }
+
+    /// Finds the commit that the database stands at, which must be one it may stand at.
+    ///
+    /// # Errors
+    /// If it stands at none, or anything in it is wrong.
+    pub fn judge(&mut self, database: &Database, expectation: &Expectation) -> Checked<u64> {
+        self.report.recoveries += 1;
+        let mut found = BTreeMap::new();
+        for (index, family) in &database.families {
+            found.insert(*index, collect(family)?);
+        }
+        let clock = clock_of(&found[&DEFAULT])?;
+        if clock > expectation.ceiling {
+            let message = format!("commit {clock} is there, the last was {}", expectation.ceiling);
+            return Err(Violation::new(message));
+        }
+        let commit = self.identify(&found, &database.names, expectation, clock)?;
+        let floor = expectation.floors.kill;
+        if commit < floor {
+            let lost = self.model.commit(floor).map(|commit| commit.durability);
+            let message =
+                format!("commit {floor} ({lost:?}) is lost: the state is that after {commit}");
+            return Err(Violation::new(message));
+        }
+        let sequence = database.db.snapshot().sequence();
+        // A commit that says its number is there for certain; a later one that changed nothing may
+        // be missing.
+        let before = self.model.commit(clock).map_or(0, |commit| commit.sequence);
+        if sequence < before {
+            return Err(Violation::new(format!("sequence number {sequence} after {before}")));
+        }
+        let at = Moment { commit, wall_ms: self.clock.wall_ms() };
+        for (index, family) in &database.families {
+            let truth = Truth { model: self.model, family: *index, at };
+            self.report.reads += compare_all(family, truth, self.draw, 60)?;
+        }
+        Ok(commit)
+    }
+
+    /// The latest commit after which everything looks like what was found.
+    fn identify(
+        &self,
+        found: &BTreeMap<FamilyIndex, Pairs>,
+        names: &Names,
+        expectation: &Expectation,
+        clock: u64,
+    ) -> Checked<u64> {
+        let wall_ms = self.clock.wall_ms();
+        let compare = |commit: u64| -> Checked<()> {
+            for (name, index) in names {
+                let expected = self.model.pairs(*index, Moment { commit, wall_ms });
+                compare_pairs(&found[index], &expected)
+                    .map_err(|violation| violation.during(format!("family {name}")))?;
+            }
+            Ok(())
+        };
+        let candidates = expectation.candidates(self.model, clock);
+        if let Some(commit) = candidates.iter().find(|commit| compare(**commit).is_ok()) {
+            return Ok(*commit);
+        }
+        // The clock key names `clock`, so the difference to that state is what helps most.
+        let difference = compare(clock).err();
+        let difference = difference.map_or_else(String::new, |difference| difference.to_string());
+        Err(Violation::new(format!(
+            "no prefix of the commits: not the state after any of {candidates:?}; \
+             against {clock}: {difference}"
+        )))
+    }
+}
+
+fn clock_of(pairs: &Pairs) -> Checked<u64> {
+    let Some((_, value)) = pairs.iter().find(|(key, _)| &key[..] == CLOCK_KEY) else {
+        return Ok(0);
+    };
+    let Ok(bytes) = <[u8; 8]>::try_from(&value[..]) else {
+        return Err(Violation::new(format!("the clock key holds \"{}\"", show(value))));
+    };
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,156 @@
+//! What a simulation did, in numbers: a harness that crashed nothing has shown nothing.
+//!
+//! It counts and adds up; what is promised is judged elsewhere.
+
+use std::fmt;
+
+/// What the engine was doing when it crashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Nothing: between two operations.
+    Idle,
+    /// A commit.
+    Commit,
+    /// A flush of memtables, from the freeze to the edit.
+    Flush,
+    /// A compaction.
+    Compaction,
+    /// The manifest being changed, whatever for.
+    Install,
+    /// The creation, renaming or dropping of a family.
+    Family,
+    /// Recovery at open.
+    Recovery,
+    /// A sync on demand, a close, and jobs that did nothing else.
+    Other,
+}
+
+const PHASES: [(Phase, &str); 8] = [
+    (Phase::Idle, "idle"),
+    (Phase::Commit, "commit"),
+    (Phase::Flush, "flush"),
+    (Phase::Compaction, "compaction"),
+    (Phase::Install, "install"),
+    (Phase::Family, "family"),
+    (Phase::Recovery, "recovery"),
+    (Phase::Other, "other"),
+];
+
+/// The phases that a simulation worth its name has crashed in.
+const REQUIRED: [Phase; 4] = [Phase::Commit, Phase::Flush, Phase::Compaction, Phase::Recovery];
+
+/// Counts of what was done and checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Runs finished.
+    pub runs: u64,
+    /// Crash states opened and checked, by phase.
+    pub crashes: [u64; PHASES.len()],
+    /// Of these, power losses; the others are kills.
+    pub power_losses: u64,
+    /// Crash states taken inside the recovery of another crash state.
+    pub nested: u64,
+    /// Commits acknowledged.
+    pub commits: u64,
+    /// Of these, acknowledged as synced.
+    pub commits_synced: u64,
+    /// Commits that were in progress at a crash and were found after it.
+    pub in_flight_kept: u64,
+    /// Commits that a power loss took, as it may.
+    pub commits_lost: u64,
+    /// Recoveries, each followed by a comparison of everything.
+    pub recoveries: u64,
+    /// Reads compared with the model: keys looked up and positions walked.
+    pub reads: u64,
+    /// Calls to the file system that were made to fail.
+    pub faults: u64,
+    /// Operations that failed, as they may after a fault or on a full disk.
+    pub refusals: u64,
+    /// Tables flushed and compactions finished.
+    pub jobs: u64,
+    /// A hash of everything that happened: the same for the same seed.
+    pub fingerprint: u64,
+}
+
+impl Report {
+    /// Counts a crash state.
+    pub fn crashed(&mut self, phase: Phase) {
+        self.crashes[phase as usize] += 1;
+    }
+
+    /// Crash states, in all phases.
+    #[must_use]
+    pub fn crashes(&self) -> u64 {
+        self.crashes.iter().sum()
+    }
+
+    /// Adds what another run did.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        for (sum, count) in self.crashes.iter_mut().zip(other.crashes) {
+            *sum += count;
+        }
+        self.power_losses += other.power_losses;
+        self.nested += other.nested;
+        self.commits += other.commits;
+        self.commits_synced += other.commits_synced;
+        self.in_flight_kept += other.in_flight_kept;
+        self.commits_lost += other.commits_lost;
+        self.recoveries += other.recoveries;
+        self.reads += other.reads;
+        self.faults += other.faults;
+        self.refusals += other.refusals;
+        self.jobs += other.jobs;
+        self.fingerprint ^= other.fingerprint;
+    }
+
+    /// What was to be shown and was not exercised; empty if all was.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<&'static str> {
+        let mut gaps: Vec<&str> = PHASES
+            .iter()
+            .filter(|(phase, _)| REQUIRED.contains(phase) && self.crashes[*phase as usize] == 0)
+            .map(|(_, name)| *name)
+            .collect();
+        let counts = [
+            ("power losses", self.power_losses),
+            ("acknowledged commits", self.commits),
+            ("synced commits", self.commits_synced),
+            ("recoveries", self.recoveries),
+            ("reads", self.reads),
+        ];
+        gaps.extend(counts.iter().filter(|(_, count)| *count == 0).map(|(name, _)| name));
+        gaps
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "crash states {:>9}  (", self.crashes())?;
+        for (index, (phase, name)) in PHASES.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{name} {}", self.crashes[*phase as usize])?;
+        }
+        writeln!(f, ")")?;
+        writeln!(
+            f,
+            "             {:>9}  power losses, {} taken inside a recovery",
+            self.power_losses, self.nested
+        )?;
+        writeln!(
+            f,
+            "commits      {:>9}  acknowledged, {} of them synced; {} in flight at a crash kept, \
+             {} unsynced lost to power",
+            self.commits, self.commits_synced, self.in_flight_kept, self.commits_lost
+        )?;
+        writeln!(f, "recoveries   {:>9}", self.recoveries)?;
+        writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
+        writeln!(
+            f,
+            "faults       {:>9}  injected; {} operations refused",
+            self.faults, self.refusals
+        )?;
+        writeln!(f, "jobs         {:>9}  flushes and compactions", self.jobs)?;
+        write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)
+    }
+}

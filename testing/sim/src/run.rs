@@ -1,0 +1,303 @@
+//! One run: a database, its model, and whatever the seed makes of them.
+//!
+//! What a single step does stands in `steps`; here is how operations reach the engine, how their
+//! failures are judged, and how the run goes on after a crash.
+
+use crate::{
+    database::Database,
+    draw::Draw,
+    expected::{Expectation, Floors, Names},
+    model::{FamilyIndex, Model, Moment},
+    reads::Walk,
+    recovery::{Recovered, Recovery},
+    report::Report,
+    settings::{Settings, Weather},
+    violation::{Checked, Violation},
+    watch::{Activity, CrashState, Watch},
+};
+use siltdb::{ErrorKind, Family, Snapshot};
+use siltdb_base::{
+    checksum::xxh3,
+    clock::{Clock, ManualClock},
+    fs::mem::MemFs,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// Where the wall clock of a run starts, in ms since 1970.
+const WALL_MS_START: u64 = 1_700_000_000_000;
+
+/// A snapshot that is held, and what it shows.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) commit: u64,
+    pub(crate) families: BTreeMap<FamilyIndex, Family>,
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+pub(crate) enum Outcome<T> {
+    /// It succeeded.
+    Done(T),
+    /// It failed, as it may after a fault or on a full disk.
+    Refused,
+    /// It crashed, and the run goes on with what was recovered.
+    Replaced,
+}
+
+/// Why operations may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excuse {
+    /// They may not.
+    None,
+    /// The disk is full.
+    FullDisk,
+    /// A call has failed.
+    Fault,
+}
+
+/// A run in progress.
+#[derive(Debug)]
+pub struct Run {
+    pub(crate) settings: Settings,
+    pub(crate) draw: Draw,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) model: Model,
+    pub(crate) report: Report,
+    pub(crate) snapshots: Vec<Held>,
+    pub(crate) walks: Vec<Walk>,
+    pub(crate) database: Database,
+    pub(crate) watch: Option<Watch>,
+    /// All commits up to this one survive a power loss.
+    pub(crate) durable: u64,
+    /// The last commit that readers see: the last acknowledged one, or the one in doubt.
+    pub(crate) visible: u64,
+    /// Whether the space of the file system is limited.
+    pub(crate) disk: Excuse,
+    /// Whether an operation was refused because the database is poisoned.
+    pub(crate) poisoned: bool,
+    /// The families, should a change of them that failed have happened all the same.
+    half_changed: Option<Names>,
+    /// Calls that had failed when the database was opened.
+    faults_before: u64,
+    /// Operations, one to a line.
+    log: Vec<String>,
+    crashes_left: usize,
+}
+
+impl Run {
+    /// Creates the database of the run that `draw` decides.
+    ///
+    /// # Errors
+    /// If creating it does not give an empty database, crashes included.
+    pub fn new(mut draw: Draw, settings: Settings) -> Checked<Self> {
+        let clock = Arc::new(ManualClock::new(WALL_MS_START));
+        let model = Model::new(settings.operator);
+        let mut report = Report { runs: 1, ..Report::default() };
+        let fs = MemFs::new();
+        let state = CrashState::still(&fs);
+        let expectation = Expectation::exactly(0, Database::first_names());
+        let mut recovery = Recovery {
+            settings: &settings,
+            clock: &clock,
+            model: &model,
+            report: &mut report,
+            draw: &mut draw,
+        };
+        let recovered = recovery.open(&state, &expectation, 0)?;
+        let (crashes_left, database) = (settings.crashes_max, recovered.database);
+        let faults_before = database.fs.faults();
+        let mut run = Self {
+            settings,
+            draw,
+            clock,
+            model,
+            report,
+            snapshots: Vec::new(),
+            walks: Vec::new(),
+            database,
+            watch: None,
+            durable: 0,
+            visible: 0,
+            disk: Excuse::None,
+            poisoned: false,
+            half_changed: None,
+            faults_before,
+            log: Vec::new(),
+            crashes_left,
+        };
+        run.watch();
+        Ok(run)
+    }
+
+    /// Does all steps, and compares everything once more.
+    ///
+    /// # Errors
+    /// If a promise of the engine is broken.
+    pub fn go(&mut self) -> Checked<()> {
+        for _ in 0..self.settings.steps {
+            self.step()?;
+        }
+        self.compare_everything()?;
+        self.report.faults += self.database.fs.faults() - self.faults_before;
+        let calls = self.database.fs.calls();
+        self.note(format!("the end: {calls} calls"));
+        self.report.fingerprint = xxh3(self.log.join("\n").as_bytes());
+        Ok(())
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The operations so far, one to a line.
+    #[must_use]
+    pub fn log(&self) -> &[String] {
+        &self.log
+    }
+
+    pub(crate) fn note(&mut self, line: String) {
+        self.log.push(line);
+    }
+
+    /// The present, as readers see it.
+    pub(crate) fn now(&self) -> Moment {
+        Moment { commit: self.visible, wall_ms: self.clock.wall_ms() }
+    }
+
+    pub(crate) fn excuse(&self) -> Excuse {
+        if self.database.fs.faults() > self.faults_before { Excuse::Fault } else { self.disk }
+    }
+
+    fn watch(&mut self) {
+        let states = if self.settings.weather == Weather::Calm { 0 } else { self.crashes_left };
+        self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), states));
+    }
+
+    /// What a crash now must leave; `after`: the families, should the operation succeed.
+    pub(crate) fn expectation(&self, after: Option<Names>) -> Expectation {
+        let mut families = vec![self.database.names.clone()];
+        families.extend(after);
+        families.extend(self.half_changed.clone());
+        Expectation {
+            floors: Floors { kill: self.model.acknowledged(), power: self.durable },
+            ceiling: self.model.possible(),
+            families,
+        }
+    }
+
+    /// Has the engine do something, watched: its errors are judged, and the crash states that were
+    /// taken meanwhile are recovered from. `after`: the families, should it succeed.
+    pub(crate) fn operate<T>(
+        &mut self,
+        activity: Activity,
+        after: Option<Names>,
+        work: impl FnOnce(&Database) -> siltdb::Result<T>,
+    ) -> Checked<Outcome<T>> {
+        let before = self.expectation(after.clone());
+        let jobs_before = self.database.jobs_done();
+        if let Some(watch) = &self.watch {
+            watch.begin(activity);
+        }
+        let result = work(&self.database);
+        let states = self.watch.as_ref().map(Watch::end).unwrap_or_default();
+        let done = self.database.jobs_done().since(jobs_before);
+        self.report.jobs += done.flushes + done.compactions;
+        let outcome = match result {
+            Ok(value) => Outcome::Done(value),
+            Err(error) => {
+                self.judge(&error)?;
+                self.half_changed = after.or(self.half_changed.take());
+                self.poisoned |= error.kind() == ErrorKind::Poisoned;
+                Outcome::Refused
+            }
+        };
+        self.crashes_left = self.crashes_left.saturating_sub(states.len());
+        let mut adopted = None;
+        for state in states {
+            self.note(format!("crash: {:?} before {}", state.kind, state.call));
+            let recovered = self.recovery().recover(&state, done, &before, 0)?;
+            if self.draw.chance(1, 2) {
+                adopted = Some(recovered);
+            }
+        }
+        match adopted {
+            Some(recovered) => {
+                self.adopt(recovered);
+                Ok(Outcome::Replaced)
+            }
+            None => Ok(outcome),
+        }
+    }
+
+    /// Whether an operation may fail like this.
+    fn judge(&mut self, error: &siltdb::Error) -> Checked<()> {
+        self.report.refusals += 1;
+        self.note(format!("refused: {error}"));
+        match self.excuse() {
+            Excuse::Fault => Ok(()),
+            Excuse::FullDisk if error.kind() == ErrorKind::NoSpace => Ok(()),
+            excuse => Err(Violation::new(format!("unexpected error ({excuse:?}): {error}"))),
+        }
+    }
+
+    /// The crash that strikes between two operations.
+    pub(crate) fn crash(&mut self) -> Checked<()> {
+        let state = CrashState::take(&self.database.fs, &mut self.draw);
+        self.note(format!("crash: {:?} between operations", state.kind));
+        let before = self.expectation(None);
+        let recovered = self.recovery().recover(&state, Default::default(), &before, 0)?;
+        self.crashes_left = self.crashes_left.saturating_sub(1);
+        // After a failure there is nothing left to see in what it poisoned.
+        if self.excuse() == Excuse::Fault || self.draw.chance(1, 2) {
+            self.adopt(recovered);
+        }
+        Ok(())
+    }
+
+    /// Opens the database again, after a close.
+    pub(crate) fn reopen(&mut self, expectation: &Expectation) -> Checked<()> {
+        self.watch = None;
+        self.database.fs.set_fault(None);
+        let state = CrashState::still(&self.database.fs);
+        let recovered = self.recovery().open(&state, expectation, 0)?;
+        self.adopt(recovered);
+        Ok(())
+    }
+
+    pub(crate) fn recovery(&mut self) -> Recovery<'_> {
+        Recovery {
+            settings: &self.settings,
+            clock: &self.clock,
+            model: &self.model,
+            report: &mut self.report,
+            draw: &mut self.draw,
+        }
+    }
+
+    /// Goes on with another database, from the commit that it stands at.
+    fn adopt(&mut self, recovered: Recovered) {
+        let Recovered { database, commit } = recovered;
+        self.note(format!("recovered at commit {commit}"));
+        self.report.faults += self.database.fs.faults() - self.faults_before;
+        self.snapshots.clear();
+        self.walks.clear();
+        self.watch = None;
+        self.model.recovered(commit, database.db.snapshot().sequence());
+        (self.durable, self.visible) = (commit, commit);
+        self.disk = Excuse::None;
+        (self.poisoned, self.half_changed) = (false, None);
+        self.faults_before = database.fs.faults();
+        database.fs.set_space_limit(None);
+        self.database = database;
+        self.watch();
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(&mut self, duration: Duration) {
+        self.note(format!("{duration:?} pass"));
+        self.clock.advance(duration);
+    }
+}

@@ -1,0 +1,138 @@
+//! The options of one run, drawn from its seed.
+//!
+//! They decide what the run is like, not what it does.
+
+use crate::{draw::Draw, keys::KeyShape, operator::Operator};
+use siltdb::{Compression, Durability, FamilyOptions, Options};
+use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
+use std::{sync::Arc, time::Duration};
+
+/// Where the database lies on its file system.
+pub const DIRECTORY: &str = "data/db";
+
+/// What goes wrong in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Kills and power losses.
+    Crashes,
+    /// As `Crashes`, and calls of the file system that fail.
+    Faults,
+    /// As `Crashes`, and a disk that runs full.
+    FullDisk,
+    /// Nothing but clean closes; commits that are not logged are allowed.
+    Calm,
+}
+
+/// What a run is like.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What goes wrong.
+    pub weather: Weather,
+    /// Operations to do.
+    pub steps: u64,
+    /// Crash states to take at most.
+    pub crashes_max: usize,
+    /// Different keys in a family.
+    pub key_count: u64,
+    /// What they look like.
+    pub key_shape: KeyShape,
+    /// Longest value, in bytes.
+    pub value_bytes_max: usize,
+    /// What `merge` does.
+    pub operator: Operator,
+    /// Of ten puts, so many expire.
+    pub expiring: u64,
+    /// The durabilities of commits, one as likely as the other.
+    pub durabilities: Vec<Durability>,
+    memtable_bytes: usize,
+    memory_budget: usize,
+    default_family: FamilySettings,
+}
+
+/// How one family is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct FamilySettings {
+    block_bytes: usize,
+    compression: Compression,
+    filter_bits_per_key: u32,
+}
+
+impl FamilySettings {
+    /// Draws them.
+    pub fn new(draw: &mut Draw) -> Self {
+        Self {
+            block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
+            compression: draw.pick(&[Compression::None, Compression::Lz4]),
+            filter_bits_per_key: draw.pick(&[0, 10]),
+        }
+    }
+
+    /// As options of a family whose merge operator is `operator`.
+    #[must_use]
+    pub fn options(self, operator: Operator) -> FamilyOptions {
+        FamilyOptions::new()
+            .block_bytes(self.block_bytes)
+            .compression(self.compression)
+            .filter_bits_per_key(self.filter_bits_per_key)
+            .merge_operator(Arc::new(operator))
+    }
+}
+
+impl Settings {
+    /// Draws them.
+    pub fn new(draw: &mut Draw) -> Self {
+        let weather = match draw.below(20) {
+            0..12 => Weather::Crashes,
+            12..16 => Weather::Faults,
+            16..18 => Weather::FullDisk,
+            _ => Weather::Calm,
+        };
+        let steps = match draw.below(4) {
+            0 => draw.within(20..=100),
+            1 | 2 => draw.within(100..=500),
+            _ => draw.within(500..=1500),
+        };
+        let memtable_bytes = draw.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]);
+        Self {
+            weather,
+            steps,
+            crashes_max: (steps / draw.pick(&[6, 12, 25])) as usize,
+            key_count: draw.pick(&[8, 60, 200, 500]),
+            key_shape: draw.pick(&[KeyShape::Prefixed, KeyShape::Binary, KeyShape::Mixed]),
+            value_bytes_max: draw.pick(&[200, 8 << 10, 3 * memtable_bytes]),
+            operator: draw.pick(&[Operator::Append, Operator::Add]),
+            expiring: draw.pick(&[0, 0, 2, 5]),
+            durabilities: durabilities(draw, weather),
+            memtable_bytes,
+            memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
+            default_family: FamilySettings::new(draw),
+        }
+    }
+
+    /// The options to open the database with; `seed` decides what the engine draws itself.
+    #[must_use]
+    pub fn options(&self, fs: &MemFs, clock: &Arc<ManualClock>, seed: u64) -> Options {
+        Options::new()
+            .fs(Arc::new(fs.clone()))
+            .clock(Arc::clone(clock) as Arc<_>)
+            .seed(seed)
+            .workers(0)
+            .memtable_bytes(self.memtable_bytes)
+            .memory_budget(self.memory_budget)
+            .default_family(self.default_family.options(self.operator))
+    }
+}
+
+fn durabilities(draw: &mut Draw, weather: Weather) -> Vec<Durability> {
+    let interval = Durability::Interval(Duration::from_millis(draw.within(1..=500)));
+    let mut choices = match draw.below(4) {
+        0 => vec![Durability::Synced],
+        1 => vec![Durability::Buffered],
+        2 => vec![Durability::Buffered, Durability::Buffered, Durability::Synced],
+        _ => vec![Durability::Buffered, interval, Durability::Synced],
+    };
+    if weather == Weather::Calm && draw.chance(1, 2) {
+        choices.push(Durability::Volatile);
+    }
+    choices
+}

@@ -1,0 +1,490 @@
+//! The single steps of a run.
+//!
+//! Each does one thing to the engine and the same to the model.
+
+use crate::{
+    database::Database,
+    expected::{Expectation, Names},
+    model::{FamilyIndex, Moment, Operation},
+    plan::{Form, Planned, plan},
+    reads::{Truth, Walk, compare_all, compare_some},
+    run::{Excuse, Held, Outcome, Run},
+    settings::{FamilySettings, Weather},
+    violation::{Checked, Violation, must, show},
+    watch::Activity,
+};
+use siltdb::{Durability, ErrorKind, Family, Read, WriteBatch, WriteOptions};
+use siltdb_base::{
+    clock::Clock,
+    fs::mem::{CallKind, Fault, FaultError, FaultSpan},
+};
+use std::time::Duration;
+
+/// Families at once, the default one included.
+const FAMILIES_MAX: usize = 5;
+
+/// Snapshots held at once.
+const SNAPSHOTS_MAX: usize = 4;
+
+/// Iterators held at once.
+const WALKS_MAX: usize = 3;
+
+impl Run {
+    /// Does something.
+    pub(crate) fn step(&mut self) -> Checked<()> {
+        if self.excuse() == Excuse::Fault && self.draw.chance(1, 6) {
+            return self.crash();
+        }
+        match self.draw.below(100) {
+            0..42 => self.commit(),
+            42..58 => self.read(),
+            58..63 => self.hold_snapshot(),
+            63..68 => self.walk(),
+            68..78 => self.run_jobs(),
+            78..81 => self.flush(),
+            81..83 => self.compact(),
+            83..85 => self.settle(),
+            85..87 => self.sync_wal(),
+            87..90 => self.change_families(),
+            90..94 => {
+                let ms = self.draw.pick(&[1, 20, 300, 2000]);
+                self.advance(Duration::from_millis(ms));
+                Ok(())
+            }
+            94..96 if self.settings.weather != Weather::Calm => self.crash(),
+            96..98 => self.close_and_open(),
+            98 => self.check_files(),
+            _ => {
+                self.disturb();
+                Ok(())
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Checked<()> {
+        if self.visible > self.model.acknowledged() {
+            // Readers see the commit in doubt: the database is poisoned, and takes no other.
+            return self.read();
+        }
+        let saved = self.poisoned.then(|| self.model.clone());
+        self.model.truncate(self.visible);
+        let families: Vec<_> = self.database.families.keys().copied().collect();
+        let (number, now_ms) = (self.visible + 1, self.clock.wall_ms());
+        let planned = plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
+        self.note(describe(number, &planned));
+        self.model.begin(planned.durability, planned.clock, &planned.operations);
+        match self.operate(Activity::Commit, None, |database| carry_out(database, &planned))? {
+            Outcome::Done(()) => self.acknowledge(&planned),
+            Outcome::Refused => {
+                // Of a poisoned database it was not even tried: what was in doubt still is.
+                if let Some(saved) = saved {
+                    self.model = saved;
+                }
+                self.look_at_refused()
+            }
+            Outcome::Replaced => Ok(()),
+        }
+    }
+
+    fn acknowledge(&mut self, planned: &Planned) -> Checked<()> {
+        let sequence = self.database.db.snapshot().sequence();
+        let before = self.model.commit(self.visible).map_or(0, |commit| commit.sequence);
+        if sequence < before {
+            return Err(Violation::new(format!("sequence number {sequence} after {before}")));
+        }
+        self.model.acknowledge(sequence, self.clock.monotonic_ns());
+        self.visible = self.model.acknowledged();
+        self.report.commits += 1;
+        if planned.durability == Durability::Synced {
+            self.report.commits_synced += 1;
+            self.durable = self.visible;
+        }
+        Ok(())
+    }
+
+    /// A commit that failed is invisible; only one whose sync failed may be seen, wholly.
+    fn look_at_refused(&mut self) -> Checked<()> {
+        let Err(absent) = self.compare_everything() else { return Ok(()) };
+        self.visible = self.model.possible();
+        self.compare_everything().map_err(|present| {
+            let message = format!("a failed commit is there in part: {absent}; and {present}");
+            Violation::new(message)
+        })
+    }
+
+    /// Compares the whole present with the model.
+    pub(crate) fn compare_everything(&mut self) -> Checked<()> {
+        let at = self.now();
+        for (index, family) in &self.database.families {
+            let truth = Truth { model: &self.model, family: *index, at };
+            let faults = self.database.fs.faults();
+            let mut compared = compare_all(family, truth, &mut self.draw, 100);
+            if self.database.fs.faults() > faults {
+                compared = compare_all(family, truth, &mut self.draw, 100);
+            }
+            self.report.reads += compared?;
+        }
+        Ok(())
+    }
+
+    /// Reads a little, now or at a snapshot.
+    fn read(&mut self) -> Checked<()> {
+        let held = if self.snapshots.is_empty() || self.draw.chance(1, 2) {
+            None
+        } else {
+            Some(&self.snapshots[self.draw.index(self.snapshots.len())])
+        };
+        let families = held.map_or(&self.database.families, |held| &held.families);
+        let indexes: Vec<_> = families.keys().copied().collect();
+        let family = self.draw.pick(&indexes);
+        let handle = &families[&family];
+        let commit = held.map_or(self.visible, |held| held.commit);
+        let at = Moment { commit, wall_ms: self.clock.wall_ms() };
+        let truth = Truth { model: &self.model, family, at };
+        let (shape, count) = (self.settings.key_shape, self.settings.key_count);
+        let faults = self.database.fs.faults();
+        let mut draw = self.draw.fork();
+        let mut compare = || match held {
+            Some(held) => {
+                compare_some(&held.snapshot.family(handle), truth, shape, count, &mut draw)
+            }
+            None => compare_some(handle, truth, shape, count, &mut draw),
+        };
+        let mut compared = compare();
+        if self.database.fs.faults() > faults {
+            // A call failed meanwhile: nothing wrong may have stayed behind.
+            compared = compare();
+        }
+        let what = if held.is_some() { "reading a snapshot" } else { "reading" };
+        self.report.reads += compared.map_err(|violation| violation.during(what))?;
+        Ok(())
+    }
+
+    fn hold_snapshot(&mut self) -> Checked<()> {
+        let full = self.snapshots.len() == SNAPSHOTS_MAX;
+        if full || !self.snapshots.is_empty() && self.draw.chance(1, 3) {
+            let index = self.draw.index(self.snapshots.len());
+            let held = self.snapshots.swap_remove(index);
+            self.note(format!("snapshot of {} let go", held.commit));
+            return Ok(());
+        }
+        let snapshot = self.database.db.snapshot();
+        let (commit, families) = (self.visible, self.database.families.clone());
+        self.note(format!("snapshot of {commit}"));
+        self.snapshots.push(Held { snapshot, commit, families });
+        Ok(())
+    }
+
+    /// Opens an iterator that stays, or walks one on. Not where values expire: an iterator may
+    /// yield what has expired since.
+    fn walk(&mut self) -> Checked<()> {
+        if self.settings.expiring > 0 {
+            return Ok(());
+        }
+        if self.walks.len() < WALKS_MAX && self.draw.chance(1, 3) {
+            let indexes: Vec<_> = self.database.families.keys().copied().collect();
+            let family = self.draw.pick(&indexes);
+            let iter = must(self.database.families[&family].iter(), "iter")?;
+            let expected = self.model.pairs(family, self.now()).into();
+            self.note(format!("iterator over #{}", family.0));
+            self.walks.push(Walk { iter, expected });
+            return Ok(());
+        }
+        if self.walks.is_empty() {
+            return Ok(());
+        }
+        let index = self.draw.index(self.walks.len());
+        let steps = self.draw.pick(&[1, 5, 50, u64::MAX]);
+        let faults = self.database.fs.faults();
+        let walked = self.walks[index].go(steps, &mut self.draw);
+        let failed = self.database.fs.faults() > faults;
+        if failed || steps == u64::MAX {
+            self.walks.swap_remove(index);
+        }
+        if !failed {
+            let walked = walked.map_err(|violation| violation.during("an iterator held"));
+            self.report.reads += walked?;
+        }
+        Ok(())
+    }
+
+    fn run_jobs(&mut self) -> Checked<()> {
+        for _ in 0..self.draw.within(1..=4) {
+            self.note("job".to_owned());
+            match self.operate(Activity::Jobs, None, |database| database.db.run_job())? {
+                Outcome::Done(true) => {}
+                Outcome::Done(false) => {
+                    self.count_intervals();
+                    return Ok(());
+                }
+                Outcome::Refused | Outcome::Replaced => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// No job is due, so what was to be synced by now is.
+    fn count_intervals(&mut self) {
+        let now_ns = u128::from(self.clock.monotonic_ns());
+        for number in self.durable + 1..=self.model.acknowledged() {
+            if let Some(commit) = self.model.commit(number)
+                && let Durability::Interval(interval) = commit.durability
+                && u128::from(commit.acknowledged_ns) + interval.as_nanos() <= now_ns
+            {
+                self.durable = number;
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Checked<()> {
+        self.note("flush".to_owned());
+        let outcome = self.operate(Activity::Jobs, None, |database| database.db.flush())?;
+        self.made_durable(&outcome);
+        Ok(())
+    }
+
+    fn made_durable(&mut self, outcome: &Outcome<()>) {
+        if let Outcome::Done(()) = outcome {
+            self.durable = self.model.acknowledged();
+        }
+    }
+
+    fn compact(&mut self) -> Checked<()> {
+        // By itself, so that what follows is compaction alone.
+        self.flush()?;
+        let indexes: Vec<_> = self.database.families.keys().copied().collect();
+        let family = self.draw.pick(&indexes);
+        let every = self.draw.chance(1, 3);
+        self.note(if every { "compact".to_owned() } else { format!("compact #{}", family.0) });
+        let outcome = self.operate(Activity::Jobs, None, |database| {
+            if every { database.db.compact() } else { database.families[&family].compact() }
+        })?;
+        self.made_durable(&outcome);
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Checked<()> {
+        self.note("settle".to_owned());
+        self.operate(Activity::Jobs, None, |database| database.db.settle())?;
+        Ok(())
+    }
+
+    fn sync_wal(&mut self) -> Checked<()> {
+        self.note("sync the log".to_owned());
+        let outcome = self.operate(Activity::Sync, None, |database| database.db.sync_wal())?;
+        self.made_durable(&outcome);
+        Ok(())
+    }
+
+    fn change_families(&mut self) -> Checked<()> {
+        if self.excuse() == Excuse::Fault {
+            // It may or may not happen; one such change at a time is enough to keep track of.
+            return self.crash();
+        }
+        let mut names = self.database.names.clone();
+        let mut others: Vec<String> = names.keys().cloned().collect();
+        others.retain(|name| name != "default");
+        let free: Vec<String> =
+            (0..9).map(|n| format!("f{n}")).filter(|name| !names.contains_key(name)).collect();
+        let name = free[self.draw.index(free.len())].clone();
+        if others.is_empty() || names.len() < FAMILIES_MAX && self.draw.chance(1, 2) {
+            return self.create_family(names, &name);
+        }
+        let other = others[self.draw.index(others.len())].clone();
+        let Some(index) = names.remove(&other) else { return Ok(()) };
+        if self.draw.chance(1, 2) {
+            self.note(format!("drop family {other} (#{})", index.0));
+            let after = Some(names.clone());
+            let work = |database: &Database| database.db.drop_family(&other);
+            if let Outcome::Done(()) = self.operate(Activity::Family, after, work)? {
+                return self.dropped(names, index);
+            }
+        } else {
+            self.note(format!("rename family {other} (#{}) to {name}", index.0));
+            names.insert(name.clone(), index);
+            let after = Some(names.clone());
+            let work = |database: &Database| database.db.rename_family(&other, &name);
+            if let Outcome::Done(()) = self.operate(Activity::Family, after, work)? {
+                self.database.names = names;
+            }
+        }
+        self.forget_half_changed()
+    }
+
+    fn create_family(&mut self, mut names: Names, name: &str) -> Checked<()> {
+        let settings = FamilySettings::new(&mut self.draw);
+        let index = self.model.add_family();
+        self.note(format!("create family {name} (#{}): {settings:?}", index.0));
+        names.insert(name.to_owned(), index);
+        let options = settings.options(self.settings.operator);
+        let after = Some(names.clone());
+        let work = |database: &Database| database.db.create_family(name, options);
+        if let Outcome::Done(family) = self.operate(Activity::Family, after, work)? {
+            self.database.families.insert(index, family);
+            self.database.names = names;
+        }
+        self.forget_half_changed()
+    }
+
+    /// After a change of the families that failed halfway, only a recovery knows what is.
+    fn forget_half_changed(&mut self) -> Checked<()> {
+        let found = self.database.db.families();
+        if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
+            return Ok(());
+        }
+        Err(Violation::new(format!("families {found:?} after a change of them failed")))
+    }
+
+    /// A family is gone: writes to it fail, what holds it goes on.
+    fn dropped(&mut self, names: Names, index: FamilyIndex) -> Checked<()> {
+        self.database.names = names;
+        let Some(family) = self.database.families.remove(&index) else { return Ok(()) };
+        match family.put(b"key", b"value") {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            result => Err(Violation::new(format!("writing to a dropped family gave {result:?}"))),
+        }
+    }
+
+    fn close_and_open(&mut self) -> Checked<()> {
+        self.snapshots.clear();
+        self.walks.clear();
+        self.note("close".to_owned());
+        if self.settings.weather == Weather::Calm {
+            // What was not logged is kept by a flush.
+            must(self.database.db.flush(), "flush")?;
+        }
+        match self.operate(Activity::Sync, None, |database| database.db.clone().close())? {
+            Outcome::Replaced => return Ok(()),
+            Outcome::Done(()) => self.durable = self.model.acknowledged(),
+            Outcome::Refused => {}
+        }
+        let mut expectation = self.expectation(None);
+        if self.excuse() == Excuse::None {
+            let commit = self.model.acknowledged();
+            expectation = Expectation::exactly(commit, self.database.names.clone());
+        }
+        self.reopen(&expectation)
+    }
+
+    /// Has the engine verify all its files; and nobody else gets in.
+    fn check_files(&mut self) -> Checked<()> {
+        let second = Database::open(&self.settings, &self.database.fs, &self.clock, 0);
+        if !second.as_ref().is_err_and(|error| error.kind() == ErrorKind::Locked)
+            && self.excuse() != Excuse::Fault
+        {
+            return Err(Violation::new(format!("a second opener got {second:?}")));
+        }
+        let faults = self.database.fs.faults();
+        let checked = self.database.db.check(&mut |_| {});
+        if self.database.fs.faults() > faults {
+            return Ok(());
+        }
+        let report = must(checked, "check")?;
+        if report.is_clean() {
+            return Ok(());
+        }
+        Err(Violation::new(format!("check found damage where there is none: {report:?}")))
+    }
+
+    /// Makes a call fail, or the disk run full or empty again.
+    fn disturb(&mut self) {
+        match self.settings.weather {
+            Weather::Faults => self.fault(),
+            Weather::FullDisk if self.disk == Excuse::None => {
+                let room = self.draw.pick(&[0, 1000, 20_000, 200_000]);
+                let limit = self.database.fs.space_used() + room;
+                self.note(format!("space limited to {limit} bytes"));
+                self.database.fs.set_space_limit(Some(limit));
+                self.disk = Excuse::FullDisk;
+            }
+            Weather::FullDisk => {
+                self.note("space is back".to_owned());
+                self.database.fs.set_space_limit(None);
+                self.disk = Excuse::None;
+            }
+            Weather::Crashes | Weather::Calm => {}
+        }
+    }
+
+    fn fault(&mut self) {
+        let kind = Some(self.draw.pick(&[
+            CallKind::Fill,
+            CallKind::Sync,
+            CallKind::Sync,
+            CallKind::Write,
+            CallKind::Create,
+            CallKind::OpenLog,
+            CallKind::Prepare,
+            CallKind::SyncDir,
+            CallKind::Rename,
+            CallKind::Remove,
+            CallKind::Read,
+            CallKind::Read,
+        ]));
+        let nth = self.draw.within(1..=8);
+        let span = self.draw.pick(&[FaultSpan::Once, FaultSpan::Once, FaultSpan::FromThenOn]);
+        let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
+        // A reader that never succeeds shows nothing.
+        let span = if kind == Some(CallKind::Read) { FaultSpan::Once } else { span };
+        let fault = Fault { kind, nth, span, error };
+        self.note(format!("to fail: {fault:?}"));
+        self.database.fs.set_fault(Some(fault));
+    }
+}
+
+fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
+    let family = |index: &FamilyIndex| -> &Family { &database.families[index] };
+    if let (Form::Single, [(index, operation)]) = (planned.form, &planned.operations[..]) {
+        match operation {
+            Operation::Put { key, value, .. } => return family(index).put(key, value),
+            Operation::Delete { key } => return family(index).delete(key),
+            Operation::DeleteRange { start, end } => {
+                return family(index).delete_range(start, end);
+            }
+            Operation::SingleDelete { .. } | Operation::Merge { .. } => {}
+        }
+    }
+    let mut batch = WriteBatch::new();
+    for (index, operation) in &planned.operations {
+        let family = family(index);
+        match operation {
+            Operation::Put { key, value, expiry_ms: None } => batch.put(family, key, value)?,
+            Operation::Put { key, value, expiry_ms: Some(expiry_ms) } => {
+                batch.put_expiring(family, key, value, *expiry_ms)?;
+            }
+            Operation::Delete { key } => batch.delete(family, key)?,
+            Operation::SingleDelete { key } => batch.single_delete(family, key)?,
+            Operation::DeleteRange { start, end } => batch.delete_range(family, start, end)?,
+            Operation::Merge { key, operand } => batch.merge(family, key, operand)?,
+        }
+    }
+    database.db.write_with(&batch, &WriteOptions::new().durability(planned.durability))
+}
+
+fn describe(number: u64, planned: &Planned) -> String {
+    const SHOWN: usize = 12;
+    let shown = planned.operations.iter().take(SHOWN).map(|(family, operation)| {
+        let what = match operation {
+            Operation::Put { key, value, expiry_ms: None } => {
+                format!("put {} ({} bytes)", show(key), value.len())
+            }
+            Operation::Put { key, value, expiry_ms: Some(ms) } => {
+                format!("put {} ({} bytes) until {ms}", show(key), value.len())
+            }
+            Operation::Delete { key } => format!("delete {}", show(key)),
+            Operation::SingleDelete { key } => format!("single delete {}", show(key)),
+            Operation::DeleteRange { start, end } => {
+                format!("delete {}..{}", show(start), show(end))
+            }
+            Operation::Merge { key, operand } => format!("merge {} {}", show(key), show(operand)),
+        };
+        format!("#{} {what}", family.0)
+    });
+    let shown: Vec<_> = shown.collect();
+    let Planned { operations, durability, clock, form } = planned;
+    let count = operations.len();
+    format!(
+        "commit {number} ({form:?}, {durability:?}, clock {clock:?}, {count}): {}",
+        shown.join("; ")
+    )
+}

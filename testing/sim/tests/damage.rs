@@ -1,0 +1,366 @@
+//! Damage to every file of a small database: what is read afterwards is an error or the truth.
+//!
+//! The database is written once; each test damages copies of its files, opens them and reads all.
+
+use siltdb::{Compression, Create, Db, Durability, FamilyOptions, Options, Read, WriteBatch};
+use siltdb::{Family, WriteOptions};
+use siltdb_base::{
+    clock::ManualClock,
+    fs::{
+        Fs, Metadata,
+        mem::{Crash, MemFs},
+    },
+};
+use siltdb_sim::{draw::Draw, operator::Operator};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+const DIRECTORY: &str = "db";
+
+/// Every pair of every family.
+type State = BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>;
+
+/// The files of a database, and the states it may be found in.
+struct Sample {
+    fs: MemFs,
+    /// The last one, and for a killed database those after commits that were not synced.
+    states: Vec<State>,
+    /// Those before, from the last flush on.
+    earlier: Vec<State>,
+    /// The files as they were in the middle of it.
+    older: MemFs,
+}
+
+/// What the loss of bytes may amount to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// An error, or nothing.
+    Detected,
+    /// Also the loss of the last commits: whoever takes the end of the log takes with it the only
+    /// word on how far it was synced (see `docs/durability.md`).
+    LogTail,
+}
+
+/// What losing bytes of `path` may amount to.
+fn loss(path: &Path) -> Loss {
+    if path.extension().is_some_and(|extension| extension == "log") {
+        Loss::LogTail
+    } else {
+        Loss::Detected
+    }
+}
+
+/// Whether a database is closed before its files are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Closed,
+    Killed,
+}
+
+fn options(fs: &MemFs) -> Options {
+    Options::new()
+        .fs(Arc::new(fs.clone()))
+        .clock(Arc::new(ManualClock::new(1_000)))
+        .seed(7)
+        .workers(0)
+        .memtable_bytes(8 << 10)
+        .memory_budget(1 << 20)
+        .default_family(family_options())
+}
+
+fn family_options() -> FamilyOptions {
+    FamilyOptions::new()
+        .block_bytes(1 << 10)
+        .compression(Compression::Lz4)
+        .merge_operator(Arc::new(Operator::Append))
+}
+
+fn state(db: &Db) -> siltdb::Result<State> {
+    let mut state = State::new();
+    for name in db.families() {
+        let family = db.family(&name)?;
+        let mut pairs = Vec::new();
+        for pair in family.iter()? {
+            let (key, value) = pair?;
+            pairs.push((key.to_vec(), value.to_vec()));
+        }
+        state.insert(name, pairs);
+    }
+    Ok(state)
+}
+
+fn commit(db: &Db, families: &[Family], round: u32, draw: &mut Draw) -> siltdb::Result<()> {
+    let mut batch = WriteBatch::new();
+    for family in families {
+        let key = |draw: &mut Draw| format!("key:{:03}", draw.below(40));
+        let len = draw.within(10..=90) as usize;
+        let value = if draw.chance(1, 2) { vec![b'v'; len] } else { draw.bytes(len) };
+        batch.put(family, key(draw), value)?;
+        batch.put(family, key(draw), round.to_le_bytes())?;
+        match draw.below(6) {
+            0 => batch.delete(family, key(draw))?,
+            1 => batch.merge(family, key(draw), b"+")?,
+            2 => {
+                let (a, b) = (key(draw), key(draw));
+                batch.delete_range(family, a.clone().min(b.clone()), a.max(b))?;
+            }
+            3 => batch.put_expiring(family, key(draw), b"short", 5_000)?,
+            _ => {}
+        }
+    }
+    db.write(&batch)
+}
+
+/// A database with tables on two levels, a manifest of several edits and a log that is not flushed.
+fn sample(end: End) -> Sample {
+    let fs = MemFs::new();
+    let write = || -> siltdb::Result<Sample> {
+        let db = options(&fs).open(DIRECTORY)?;
+        let other = db.create_family("other", family_options())?;
+        let families = [db.default_family(), other];
+        let mut draw = Draw::new(3, 3);
+        let mut older = MemFs::new();
+        for round in 0..24 {
+            commit(&db, &families, round, &mut draw)?;
+            if round % 6 == 5 {
+                db.flush()?;
+            }
+            if round == 11 {
+                db.compact()?;
+            }
+            if round == 14 {
+                older = fs.crash_clone(Crash::Kill);
+            }
+        }
+        let mut earlier = Vec::new();
+        for round in 24..30 {
+            earlier.push(state(&db)?);
+            commit(&db, &families, round, &mut draw)?;
+        }
+        earlier.push(state(&db)?);
+        let last = WriteOptions::new().durability(Durability::Synced);
+        db.put_with(b"synced", b"1", &last)?;
+        let mut states = vec![state(&db)?];
+        if end == End::Closed {
+            db.close()?;
+            return Ok(Sample { fs: fs.clone(), states, earlier, older });
+        }
+        for round in 30..34 {
+            commit(&db, &families, round, &mut draw)?;
+            states.push(state(&db)?);
+        }
+        Ok(Sample { fs: fs.crash_clone(Crash::Kill), states, earlier, older })
+    };
+    write().expect("nothing fails on a healthy file system")
+}
+
+impl Sample {
+    /// The files, with their lengths.
+    fn files(&self) -> Vec<(PathBuf, u64)> {
+        let entries = self.fs.list(Path::new(DIRECTORY)).expect("the directory is there");
+        let file = |entry: siltdb_base::fs::DirEntry| match entry.metadata {
+            Metadata::File { len } => Some((Path::new(DIRECTORY).join(entry.name), len)),
+            _ => None,
+        };
+        let mut files: Vec<_> = entries.into_iter().filter_map(file).collect();
+        files.sort();
+        assert!(files.len() >= 5, "log, manifest, pointer, lock and tables: {files:?}");
+        files
+    }
+
+    /// Damages a copy; opening and reading it must give an error or a state that may be. Says
+    /// whether it gave an error.
+    fn damaged(&self, what: &str, loss: Loss, damage: impl FnOnce(&MemFs)) -> bool {
+        let fs = self.fs.crash_clone(Crash::Kill);
+        damage(&fs);
+        let read = || {
+            let db = options(&fs).create(Create::IfMissing).open(DIRECTORY)?;
+            let found = state(&db)?;
+            read_otherwise(&db, &found, what)?;
+            Ok(found)
+        };
+        match catch_unwind(AssertUnwindSafe(read)) {
+            Ok(Ok(found)) => {
+                let is_earlier = loss == Loss::LogTail && self.earlier.contains(&found);
+                if !self.states.contains(&found) && !is_earlier {
+                    self.explain(what, &found);
+                }
+                false
+            }
+            Ok::<siltdb::Result<State>, _>(Err(_)) => true,
+            Err(_) => panic!("{what}: a panic"),
+        }
+    }
+
+    fn explain(&self, what: &str, found: &State) {
+        let expected = &self.states[self.states.len() - 1];
+        for (name, pairs) in expected {
+            let missing = found.get(name).is_none_or(|found| found != pairs);
+            if missing {
+                let count = found.get(name).map(Vec::len);
+                panic!(
+                    "{what}: family {name} has {count:?} pairs, not the {} right ones",
+                    pairs.len()
+                );
+            }
+        }
+        panic!("{what}: families {:?}", found.keys());
+    }
+}
+
+/// Lookups and the way back agree with the way there.
+fn read_otherwise(db: &Db, state: &State, what: &str) -> siltdb::Result<()> {
+    for (name, pairs) in state {
+        let family = db.family(name)?;
+        for (key, value) in pairs {
+            assert_eq!(family.get(key)?.as_deref(), Some(&value[..]), "{what}: get in {name}");
+        }
+        let mut back = Vec::new();
+        for pair in family.iter()?.rev() {
+            let (key, value) = pair?;
+            back.push((key.to_vec(), value.to_vec()));
+        }
+        back.reverse();
+        assert!(back == *pairs, "{what}: backwards in {name}");
+    }
+    Ok(())
+}
+
+/// Flips a bit of every byte that is not in a long run of zeros, and of some that are.
+fn flip_every_byte(end: End) {
+    let sample = sample(end);
+    assert!(!sample.damaged("nothing", Loss::Detected, |_| ()), "the healthy files cannot be read");
+    let mut detected = 0;
+    let mut flips = 0;
+    for (path, _) in sample.files() {
+        let bytes = sample.fs.read_all(&path).expect("it is listed");
+        for offset in 0..bytes.len() {
+            let near = &bytes[offset.saturating_sub(16)..bytes.len().min(offset + 16)];
+            if near.iter().all(|byte| *byte == 0) && offset % 997 != 0 {
+                continue;
+            }
+            let mask = 1 << (offset % 8);
+            let what = format!("bit {} of byte {offset} of {}", offset % 8, path.display());
+            flips += 1;
+            detected += u64::from(sample.damaged(&what, Loss::Detected, |fs| {
+                fs.bytes_flip(&path, offset as u64, mask).expect("the byte is there");
+            }));
+        }
+    }
+    println!("{detected} of {flips} flips gave an error");
+    assert!(flips > 5_000 && detected > flips / 2, "{detected} of {flips}");
+}
+
+#[test]
+fn a_flipped_bit_in_a_closed_database_is_detected_or_harmless() {
+    flip_every_byte(End::Closed);
+}
+
+#[test]
+fn a_flipped_bit_in_a_killed_database_is_detected_or_harmless() {
+    flip_every_byte(End::Killed);
+}
+
+#[test]
+fn a_file_cut_short_is_detected_or_harmless() {
+    let sample = sample(End::Closed);
+    let mut detected = 0;
+    for (path, len) in sample.files() {
+        let step = (len / 300).max(1);
+        for len in (0..len).step_by(step as usize) {
+            let what = format!("{} cut to {len} bytes", path.display());
+            detected += u64::from(sample.damaged(&what, loss(&path), |fs| {
+                fs.truncate(&path, len).expect("it is listed");
+            }));
+        }
+    }
+    assert!(detected > 100, "{detected}");
+}
+
+#[test]
+fn a_file_that_grew_is_detected_or_harmless() {
+    let sample = sample(End::Closed);
+    for (path, len) in sample.files() {
+        for more in [1, 8, 511, 4096] {
+            let what = format!("{} with {more} zeros behind", path.display());
+            sample.damaged(&what, loss(&path), |fs| {
+                fs.truncate(&path, len + more).expect("it is listed");
+            });
+            let what = format!("{} with {more} bytes behind", path.display());
+            sample.damaged(&what, loss(&path), |fs| {
+                let mut bytes = fs.read_all(&path).expect("it is listed");
+                bytes.extend(Draw::new(more, 1).bytes(more as usize));
+                fs.write_all(&path, &bytes).expect("the directory is there");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_is_detected_or_harmless() {
+    let sample = sample(End::Closed);
+    let mut detected = 0;
+    for (path, _) in sample.files() {
+        let what = format!("{} missing", path.display());
+        detected += u64::from(sample.damaged(&what, loss(&path), |fs| {
+            fs.remove(&path).expect("it is listed");
+        }));
+    }
+    assert!(detected > 2, "{detected}");
+}
+
+#[test]
+fn a_file_in_place_of_another_is_detected_or_harmless() {
+    let sample = sample(End::Closed);
+    let files = sample.files();
+    for (path, _) in &files {
+        for (other, _) in files.iter().filter(|(other, _)| other != path) {
+            let bytes = sample.fs.read_all(other).expect("it is listed");
+            let what = format!("{} holding what {} holds", path.display(), other.display());
+            sample.damaged(&what, loss(path), |fs| {
+                fs.write_all(path, &bytes).expect("the directory is there");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_zeroed_sector_is_detected_or_harmless() {
+    let sample = sample(End::Closed);
+    for (path, len) in sample.files() {
+        let bytes = sample.fs.read_all(&path).expect("it is listed");
+        for start in (0..len as usize).step_by(512) {
+            let end = bytes.len().min(start + 512);
+            if bytes[start..end].iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            let what = format!("sector at {start} of {} zeroed", path.display());
+            sample.damaged(&what, loss(&path), |fs| {
+                let mut bytes = bytes.clone();
+                bytes[start..end].fill(0);
+                fs.write_all(&path, &bytes).expect("the directory is there");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_older_version_of_a_file_is_detected_or_harmless() {
+    let sample = sample(End::Closed);
+    let mut exchanged = 0;
+    for (path, _) in sample.files() {
+        let Ok(older) = sample.older.read_all(&path) else { continue };
+        if older == sample.fs.read_all(&path).expect("it is listed") {
+            continue;
+        }
+        exchanged += 1;
+        sample.damaged(&format!("an older {}", path.display()), loss(&path), |fs| {
+            fs.write_all(&path, &older).expect("the directory is there");
+        });
+    }
+    assert!(exchanged > 0, "no file changes");
+}
