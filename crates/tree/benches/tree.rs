@@ -1,5 +1,5 @@
-//! A tree in its states (memtable, level 0, last level): get, scan, flush, compaction, and the fixed
-//! cost of a read and of a write.
+//! A tree in its states (memtable, level 0, last level): get, scan, flush, compaction, and the
+//! fixed cost of a read and of a write.
 //!
 //! It measures memory and processor, not a disk. `TREE_KEYS` (default 1000000) sets the number of
 //! keys, `TREE_ROUNDS` (default 3) how often each figure is taken; medians are printed.

@@ -4,14 +4,15 @@
 //! nothing of each other, for as many threads as there are.
 
 use crate::{
+    copies::{BlockRun, Copies, SkippingCursor, untouched_blocks},
     deeper::DeeperTables,
     job::{JobContext, JobOutput, NewTables},
     level::{Level, Order},
     merge::{Merge, Source},
     open_files::OpenReference,
     options::TreeOptions,
-    output::{Borders, Destination, Place, Stream, write_tables},
-    plan::{Plan, Way},
+    output::{Destination, Place, Stream, write_tables},
+    plan::{Borders, Plan, Way},
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
@@ -50,6 +51,8 @@ pub struct Compaction {
     deeper: DeeperTables,
     /// The tables of the level under the output that overlap it.
     under: Vec<Arc<OpenReference>>,
+    /// Blocks that are copied as they are.
+    untouched: Vec<BlockRun>,
     /// Where one sub-job ends and the next begins, ascending.
     borders: Vec<Slice>,
 }
@@ -95,6 +98,7 @@ impl Compaction {
         let parts = plan.bytes() / options.table_bytes_target.max(1);
         let parts = parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX));
         let borders = borders(&plan, parts)?;
+        let untouched = untouched_blocks(&plan, &tombstones)?;
         Ok(Arc::new(Self {
             family,
             options,
@@ -105,6 +109,7 @@ impl Compaction {
             kept,
             deeper,
             under,
+            untouched,
             borders,
         }))
     }
@@ -203,9 +208,10 @@ impl Subjob {
             operator: compaction.options.merge_operator.clone(),
         };
         let mut deeper = compaction.deeper.clone();
-        let merge = WatchedCursor::new(merge, context);
+        let copies = Copies::new(&compaction.untouched, &self.borders);
+        let merge = SkippingCursor::new(WatchedCursor::new(merge, context), &copies)?;
         let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
-        let stream = Stream::new(&mut retain, &compaction.kept, self.borders.clone())?;
+        let stream = Stream::new(&mut retain, &compaction.kept, self.borders.clone(), copies)?;
         let destination = Destination {
             family: compaction.family,
             level: compaction.plan.output_level,

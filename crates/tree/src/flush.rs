@@ -3,11 +3,13 @@
 //! It decides neither when nor what is flushed, and takes nothing out of memory.
 
 use crate::{
+    copies::Copies,
     deeper::DeeperTables,
     job::{JobContext, JobOutput, NewFile, NewTables},
     memory::Generation,
     options::TreeOptions,
-    output::{Borders, Destination, Place, Stream, sync_table_file, write_tables},
+    output::{Destination, Place, Stream, sync_table_file, write_tables},
+    plan::Borders,
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
@@ -121,7 +123,7 @@ fn flush_one(
     };
     let cursor = WatchedCursor::new(cursor, context);
     let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
-    let stream = Stream::new(&mut retain, &kept, Borders::default())?;
+    let stream = Stream::new(&mut retain, &kept, Borders::default(), Copies::default())?;
     let destination =
         Destination { family: input.family, level: 0, options: &input.options, under: &[] };
     write_tables(stream, &destination, place, context)

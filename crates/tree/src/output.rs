@@ -8,9 +8,11 @@
 //!    tombstone that reaches over a border is cut there, and each table gets its part.
 
 use crate::{
+    copies::Copies,
     job::{JobContext, NewFile, NewTable, NewTables},
     open_files::OpenReference,
     options::TreeOptions,
+    plan::Borders,
     retain::{entries::Retain, stripes::Deeper},
 };
 use siltdb_base::{
@@ -51,15 +53,6 @@ pub enum Place<'f> {
     Shared(&'f NewFile, &'f mut dyn WriteFile),
 }
 
-/// Keys from `lower` on and before `upper`; a missing border is none.
-#[derive(Clone, Debug, Default)]
-pub struct Borders {
-    /// The first key.
-    pub lower: Option<Slice>,
-    /// The first key after them.
-    pub upper: Option<Slice>,
-}
-
 /// The entries to be written, with one read ahead: whether it opens another table is known only
 /// when it is seen.
 pub struct Stream<'s, C, D> {
@@ -68,6 +61,8 @@ pub struct Stream<'s, C, D> {
     tombstones: &'s [Fragment],
     borders: Borders,
     ahead: Option<OwnedEntry>,
+    /// Blocks that are copied between the entries.
+    copies: Copies,
 }
 
 /// An entry that no cursor holds.
@@ -97,7 +92,8 @@ impl OwnedEntry {
 
 impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
-    /// borders. The cursor of `retain` stands at the lower border.
+    /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
+    /// between the entries: `retain` yields none of theirs.
     ///
     /// # Errors
     /// What reading the first entry fails with.
@@ -105,12 +101,35 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
         retain: &'s mut Retain<C, D>,
         tombstones: &'s Fragments,
         borders: Borders,
+        copies: Copies,
     ) -> Result<Self> {
         let tombstones = tombstones.as_slice();
-        let mut stream = Self { retain, tombstones, borders, ahead: None };
+        let mut stream = Self { retain, tombstones, borders, ahead: None, copies };
         stream.drop_passed_tombstones();
-        stream.ahead = stream.next()?.map(|entry| OwnedEntry::copy_from(&entry));
+        stream.read_ahead()?;
         Ok(stream)
+    }
+
+    fn read_ahead(&mut self) -> Result<()> {
+        self.ahead = self.next()?.map(|entry| OwnedEntry::copy_from(&entry));
+        Ok(())
+    }
+
+    /// Where the next table begins, if what is ahead is left to it.
+    fn next_key(&self) -> Option<Slice> {
+        let entry = self.ahead.as_ref().map(|entry| entry.key.clone());
+        let block = self.copies.next_key().map(Slice::copy_from);
+        match (entry, block) {
+            (Some(entry), Some(block)) => Some(entry.min(block)),
+            (entry, block) => entry.or(block),
+        }
+    }
+
+    /// Whether a block is to be copied before the entry that is ahead.
+    fn is_block_next(&self) -> bool {
+        self.copies.next_key().is_some_and(|block| {
+            self.ahead.as_ref().is_none_or(|entry| block < entry.key.as_bytes())
+        })
     }
 
     fn next(&mut self) -> Result<Option<Entry<'_>>> {
@@ -161,7 +180,7 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     }
 
     fn is_finished(&self) -> bool {
-        self.ahead.is_none() && self.tombstones_before(self.borders.upper.as_ref()).is_empty()
+        self.next_key().is_none() && self.tombstones_before(self.borders.upper.as_ref()).is_empty()
     }
 }
 
@@ -217,9 +236,9 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     let offset = writer.len();
     let uid = (context.uids)();
     let mut table = TableWriter::new(writer, &destination.options.table, uid);
-    fill_table(stream, &mut table, destination)?;
-    // What was read ahead begins the next table: this one ends before it.
-    let border = stream.ahead.as_ref().map(|entry| entry.key.clone());
+    fill_table(stream, &mut table, destination, context)?;
+    // What is ahead begins the next table: this one ends before it.
+    let border = stream.next_key();
     let end = border.as_ref().or(stream.borders.upper.as_ref());
     for tombstone in stream.tombstones_before(end) {
         table.add_tombstone(&tombstone);
@@ -238,29 +257,72 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     Ok(NewTable { family: destination.family, level: destination.level, reference })
 }
 
-/// Moves entries from the stream to the table until the table is to end; the entry that begins the
+/// Moves entries and blocks from the stream to the table until the table is to end; what begins the
 /// next one is then ahead.
 fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     stream: &mut Stream<'_, C, D>,
     table: &mut TableWriter<'_>,
     destination: &Destination<'_>,
+    context: &JobContext<'_>,
 ) -> Result<()> {
-    let Some(first) = stream.ahead.take() else { return Ok(()) };
-    let mut size = TableSize::new(destination, &first.key);
+    let Some(first) = stream.next_key() else { return Ok(()) };
+    let mut size = TableSize::new(destination, &first);
+    loop {
+        while stream.is_block_next() {
+            context.go_on()?;
+            let is_full = stream.copies.next_key().is_some_and(|key| size.is_full(table, key));
+            if is_full && !table.is_empty() {
+                return Ok(());
+            }
+            if let Some(block) = stream.copies.read_next()? {
+                table.add_sealed(&block)?;
+            }
+        }
+        let is_full = stream.ahead.as_ref().is_none_or(|entry| size.is_full(table, &entry.key));
+        if is_full && !table.is_empty() {
+            return Ok(());
+        }
+        match add_entries(stream, table, &mut size)? {
+            // A block comes between, or nothing comes any more.
+            Stop::Ahead if stream.is_block_next() => {}
+            Stop::Ahead | Stop::Full => return Ok(()),
+        }
+    }
+}
+
+/// Why no further entry was added to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Something else is ahead of the next entry, or there is none.
+    Ahead,
+    /// The table is full.
+    Full,
+}
+
+/// Moves the entry ahead and those after it to the table, up to the next block to be copied.
+fn add_entries<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    stream: &mut Stream<'_, C, D>,
+    table: &mut TableWriter<'_>,
+    size: &mut TableSize<'_>,
+) -> Result<Stop> {
+    let Some(first) = stream.ahead.take() else { return Ok(Stop::Ahead) };
     table.add(first.entry())?;
     let mut key = first.key.to_vec();
+    // No entry of the stream lies among the keys of a block, so one key tells whether it is passed.
+    let block = stream.copies.next_key().map(Slice::copy_from);
     while let Some(entry) = stream.next()? {
         if entry.key != key {
-            if size.is_full(table, entry.key) {
+            let is_full = size.is_full(table, entry.key);
+            if is_full || block.as_ref().is_some_and(|block| block.as_bytes() < entry.key) {
                 stream.ahead = Some(OwnedEntry::copy_from(&entry));
-                return Ok(());
+                return Ok(if is_full { Stop::Full } else { Stop::Ahead });
             }
             key.clear();
             key.extend_from_slice(entry.key);
         }
         table.add(entry)?;
     }
-    Ok(())
+    Ok(Stop::Ahead)
 }
 
 /// When a table has enough: by its own bytes, and by those of the tables under it.

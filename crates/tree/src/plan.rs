@@ -7,9 +7,18 @@ use crate::{
     open_files::{OpenReference, TableId},
     version::Version,
 };
-use siltdb_base::{id::FamilyId, limits::LEVELS};
+use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
 use siltdb_disk::{edit::Change, summary::KeyRange};
 use std::{collections::HashSet, sync::Arc};
+
+/// Keys from `lower` on and before `upper`; a missing border is none.
+#[derive(Clone, Debug, Default)]
+pub struct Borders {
+    /// The first key.
+    pub lower: Option<Slice>,
+    /// The first key after them.
+    pub upper: Option<Slice>,
+}
 
 /// How a plan reaches its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
