@@ -42,6 +42,8 @@ pub struct Settings {
     pub operator: Operator,
     /// Of ten puts, so many expire.
     pub expiring: u64,
+    /// After so many of a hundred operations everything is compared.
+    pub compared: u64,
     /// The durabilities of commits, one as likely as the other.
     pub durabilities: Vec<Durability>,
     memtable_bytes: usize,
@@ -115,6 +117,7 @@ impl Settings {
             value_bytes_max: draw.pick(&[200, 8 << 10, 3 * memtable_bytes]),
             operator: draw.pick(&[Operator::Append, Operator::Add]),
             expiring: draw.pick(&[0, 0, 2, 5]),
+            compared: draw.pick(&[0, 2, 10, 100]),
             durabilities: durabilities(draw, weather),
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
