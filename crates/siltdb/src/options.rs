@@ -170,6 +170,37 @@ impl FamilyOptions {
         self
     }
 
+    /// Size of a table at which the next is begun, in bytes: 1 KiB to 4 GiB. Smaller ones mean finer
+    /// compactions and more files. Default: 32 MiB.
+    #[must_use]
+    pub fn table_bytes(mut self, bytes: u64) -> Self {
+        self.tree.table_bytes_target = bytes;
+        self
+    }
+
+    /// Size of a level that needs none between itself and level 0, in bytes, at least 1 KiB: about
+    /// what level 0 brings down at once. Default: 256 MiB.
+    #[must_use]
+    pub fn base_level_bytes(mut self, bytes: u64) -> Self {
+        self.tree.base_level_bytes = bytes;
+        self
+    }
+
+    /// How many times larger a level is than the one above it: 2 to 100. Smaller ratios mean more
+    /// levels, less rewriting of each, and slower reads. Default: 10.
+    #[must_use]
+    pub fn level_size_ratio(mut self, ratio: u32) -> Self {
+        self.tree.level_size_ratio = ratio;
+        self
+    }
+
+    /// Flushes that level 0 gathers before it is compacted: 1 to 1000. Default: 4.
+    #[must_use]
+    pub fn level0_runs(mut self, runs: u32) -> Self {
+        self.tree.level0_runs_trigger = runs;
+        self
+    }
+
     /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) applies. Only its name is
     /// stored: give it again at each open, with [`Options::merge_operator`].
     #[must_use]

@@ -12,9 +12,6 @@ use std::{
     },
 };
 
-/// Lines of the log shown with a failure.
-const LINES_SHOWN: usize = 40;
-
 /// Runs after which a campaign ends, whatever it saw.
 const RUNS_MAX: u64 = 1 << 32;
 
@@ -27,17 +24,24 @@ pub struct Failure {
     pub run: u64,
     /// What was broken.
     pub violation: Violation,
-    settings: String,
-    log: Vec<String>,
+    /// The options of the run.
+    pub settings: String,
+    /// The operations before it, one to a line.
+    pub log: Vec<String>,
+}
+
+impl Failure {
+    /// Forgets all but the last `lines` operations.
+    pub fn shorten(&mut self, lines: usize) {
+        self.log.drain(..self.log.len().saturating_sub(lines));
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, run, violation, settings, log } = self;
         writeln!(f, "run {run} of seed {seed}: {settings}")?;
-        let skipped = log.len().saturating_sub(LINES_SHOWN);
-        writeln!(f, "({skipped} operations before these)")?;
-        for line in &log[skipped..] {
+        for line in log {
             writeln!(f, "    {line}")?;
         }
         writeln!(f, "violation: {violation}")?;

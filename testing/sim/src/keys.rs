@@ -8,6 +8,16 @@ use crate::{draw::Draw, model::Shared};
 /// deletion takes it.
 pub const CLOCK_KEY: &[u8] = b"\xff\xffclock";
 
+/// The key number `index` of those that are only put and single-deleted, one after the other: no
+/// other deletion reaches them.
+#[must_use]
+pub fn single_key(index: u8) -> Shared {
+    [0xff, index % SINGLE_KEYS].as_slice().into()
+}
+
+/// Keys of [`single_key`].
+pub const SINGLE_KEYS: u8 = 16;
+
 /// The longest key the engine takes, in bytes.
 const KEY_BYTES_MAX: usize = 64 << 10;
 

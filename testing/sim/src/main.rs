@@ -33,6 +33,9 @@ struct Arguments {
     /// Threads; runs are divided among them.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Operations shown before a violation.
+    #[arg(long, default_value_t = 40)]
+    lines: usize,
     /// Succeeds only if a promise is found broken: for engines with a seeded fault.
     #[arg(long)]
     expect_failure: bool,
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
     let seed = arguments.seed.unwrap_or_else(seed_from_time);
     println!("seed {seed}");
     let start = Instant::now();
-    let campaign = match arguments.run {
+    let mut campaign = match arguments.run {
         Some(run) => match single(seed, run) {
             Ok(report) => Campaign { report, failures: Vec::new() },
             Err(failure) => Campaign { failures: vec![*failure], ..Campaign::default() },
@@ -55,7 +58,8 @@ fn main() -> ExitCode {
     };
     println!("{}", campaign.report);
     println!("time         {:>9.1}  seconds", start.elapsed().as_secs_f64());
-    for failure in &campaign.failures {
+    for failure in &mut campaign.failures {
+        failure.shorten(arguments.lines);
         println!("\n{failure}");
     }
     if arguments.expect_failure {

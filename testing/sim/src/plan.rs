@@ -4,7 +4,7 @@
 
 use crate::{
     draw::Draw,
-    keys::{CLOCK_KEY, operand, value},
+    keys::{CLOCK_KEY, operand, single_key, value},
     model::{Clock, DEFAULT, FamilyIndex, Model, Operation, Shared},
     settings::Settings,
 };
@@ -54,7 +54,7 @@ pub fn plan(
     draw: &mut Draw,
 ) -> Planned {
     let single = draw.chance(3, 10);
-    let mut planner = Planner { settings, model, now_ms, met: BTreeSet::new(), cut: false };
+    let mut planner = Planner { settings, model, now_ms, met: BTreeSet::new() };
     if single {
         let family = draw.pick(families);
         let operation = planner.single(draw);
@@ -83,10 +83,8 @@ struct Planner<'a> {
     settings: &'a Settings,
     model: &'a Model,
     now_ms: u64,
-    /// Keys the commit has touched so far; the model does not know about them yet.
+    /// Keys to be single-deleted that the commit has touched; the model does not know yet.
     met: BTreeSet<(FamilyIndex, Shared)>,
-    /// Whether it deletes a range.
-    cut: bool,
 }
 
 impl Planner<'_> {
@@ -124,9 +122,7 @@ impl Planner<'_> {
         draw: &mut Draw,
     ) -> Operation {
         let key = self.key(draw);
-        let first = self.met.insert((family, key.clone()));
-        let kind = draw.below(100);
-        match kind {
+        match draw.below(100) {
             0..60 => {
                 let bytes_max = value_bytes_max.unwrap_or(self.settings.value_bytes_max);
                 let value = value(draw, bytes_max);
@@ -135,18 +131,28 @@ impl Planner<'_> {
                 Operation::Put { key, value, expiry_ms }
             }
             60..70 => Operation::Delete { key },
-            70..80 => {
-                if first && !self.cut && self.model.was_put_once(family, &key) {
-                    Operation::SingleDelete { key }
-                } else {
-                    Operation::Delete { key }
-                }
-            }
-            80..84 => {
-                self.cut = true;
-                self.delete_range(draw)
-            }
+            70..80 => self.single_delete(family, value_bytes_max, draw),
+            80..84 => self.delete_range(draw),
             _ => Operation::Merge { key, operand: operand(draw) },
         }
+    }
+
+    /// A put of a key, or the single deletion of that put: the one needs the other, and suffers no
+    /// third.
+    fn single_delete(
+        &mut self,
+        family: FamilyIndex,
+        value_bytes_max: Option<usize>,
+        draw: &mut Draw,
+    ) -> Operation {
+        let key = single_key(draw.next() as u8);
+        if !self.met.insert((family, key.clone())) {
+            return Operation::Delete { key: self.key(draw) };
+        }
+        if self.model.was_put_once(family, &key) {
+            return Operation::SingleDelete { key };
+        }
+        let bytes_max = value_bytes_max.unwrap_or(self.settings.value_bytes_max);
+        Operation::Put { key, value: value(draw, bytes_max), expiry_ms: None }
     }
 }

@@ -137,6 +137,9 @@ impl Run {
     pub fn go(&mut self) -> Checked<()> {
         for _ in 0..self.settings.steps {
             self.step()?;
+            if self.draw.chance(self.settings.compared, 100) {
+                self.compare_everything()?;
+            }
         }
         self.compare_everything()?;
         self.report.faults += self.database.fs.faults() - self.faults_before;

@@ -42,6 +42,8 @@ pub struct Settings {
     pub operator: Operator,
     /// Of ten puts, so many expire.
     pub expiring: u64,
+    /// After so many of a hundred operations everything is compared.
+    pub compared: u64,
     /// The durabilities of commits, one as likely as the other.
     pub durabilities: Vec<Durability>,
     memtable_bytes: usize,
@@ -55,6 +57,10 @@ pub struct FamilySettings {
     block_bytes: usize,
     compression: Compression,
     filter_bits_per_key: u32,
+    table_bytes: u64,
+    base_level_bytes: u64,
+    level_size_ratio: u32,
+    level0_runs: u32,
 }
 
 impl FamilySettings {
@@ -64,6 +70,11 @@ impl FamilySettings {
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
             compression: draw.pick(&[Compression::None, Compression::Lz4]),
             filter_bits_per_key: draw.pick(&[0, 10]),
+            // Small enough for several tables in each of several levels.
+            table_bytes: draw.pick(&[1 << 10, 4 << 10, 16 << 10, 32 << 20]),
+            base_level_bytes: draw.pick(&[4 << 10, 32 << 10, 256 << 20]),
+            level_size_ratio: draw.pick(&[2, 4, 10]),
+            level0_runs: draw.pick(&[1, 2, 4]),
         }
     }
 
@@ -74,6 +85,10 @@ impl FamilySettings {
             .block_bytes(self.block_bytes)
             .compression(self.compression)
             .filter_bits_per_key(self.filter_bits_per_key)
+            .table_bytes(self.table_bytes)
+            .base_level_bytes(self.base_level_bytes)
+            .level_size_ratio(self.level_size_ratio)
+            .level0_runs(self.level0_runs)
             .merge_operator(Arc::new(operator))
     }
 }
@@ -102,6 +117,7 @@ impl Settings {
             value_bytes_max: draw.pick(&[200, 8 << 10, 3 * memtable_bytes]),
             operator: draw.pick(&[Operator::Append, Operator::Add]),
             expiring: draw.pick(&[0, 0, 2, 5]),
+            compared: draw.pick(&[0, 2, 10, 100]),
             durabilities: durabilities(draw, weather),
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
