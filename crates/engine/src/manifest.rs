@@ -13,7 +13,7 @@
 //! 6. The old manifest is removed.
 
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo},
     id::{FileNumber, SegmentId, SequenceNumber},
 };
@@ -249,7 +249,12 @@ pub fn read_manifest(
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
 ) -> Result<()> {
     let path = dir.join(FileName::Manifest(number).to_string());
-    let file = fs.open(&path)?;
+    let file = fs.open(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::corruption("the manifest that CURRENT names is missing").with_file(&path)
+        }
+        _ => error,
+    })?;
     let Some(header) = SegmentHeader::read(&*file, &path)? else {
         return Err(Error::corruption("the manifest has no header")
             .with_file(&path)
