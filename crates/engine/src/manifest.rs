@@ -265,7 +265,12 @@ pub fn read_manifest(
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
 ) -> Result<Range<u64>> {
     let path = dir.join(FileName::Manifest(number).to_string());
-    let file = fs.open(&path)?;
+    let file = fs.open(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::corruption("the manifest that CURRENT names is missing").with_file(&path)
+        }
+        _ => error,
+    })?;
     let Some(header) = SegmentHeader::read(&*file, &path)? else {
         return Err(Error::corruption("the manifest has no header")
             .with_file(&path)

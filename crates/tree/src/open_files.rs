@@ -3,7 +3,7 @@
 //! It removes nothing: whoever purges asks which files are in use.
 
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::{File, Fs},
     id::{FileNumber, SequenceNumber},
     slice::Slice,
@@ -131,7 +131,13 @@ impl SharedFile {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file = files.fs.open(&files.path(self.number))?;
+        let path = files.path(self.number);
+        let file = files.fs.open(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                Error::corruption("a table that the manifest names is missing").with_file(&path)
+            }
+            _ => error,
+        })?;
         Ok(self.file.get_or_init(|| file))
     }
 

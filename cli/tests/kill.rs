@@ -1,0 +1,456 @@
+//! What an acknowledged import survives: `silt` is killed at random moments, during recovery, and at
+//! one system call after the other, always on the same database, which nothing mends in between.
+//!
+//! A killed process loses no pages, so this says nothing about power losses.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufWriter, Write},
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+use tempfile::TempDir;
+
+const AIRPORTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data/airports.csv");
+const SILT: &str = env!("CARGO_BIN_EXE_silt");
+const SIGKILL: i32 = 9;
+
+/// Records in a commit.
+const CHUNK: u64 = 50;
+
+/// Records offered to one import: more than it gets to before it is killed.
+const RECORDS_MAX: u64 = 4_000_000;
+
+/// A sequence of numbers that a seed decides.
+struct Random(u64);
+
+impl Random {
+    /// From `SILT_SEED`, or else from the clock; printed, so that a failure can be repeated.
+    fn new(test: &str) -> Self {
+        let given = std::env::var("SILT_SEED").ok().and_then(|seed| seed.parse().ok());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seed = given.unwrap_or_else(|| now.expect("it is after 1970").subsec_nanos().into());
+        eprintln!("{test}: SILT_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ (mixed >> 29)) % bound
+    }
+}
+
+/// The data set, of which every round imports as much as it gets to, under keys of its own.
+struct Data {
+    rows: Vec<String>,
+}
+
+impl Data {
+    fn new() -> Self {
+        let text = fs::read_to_string(AIRPORTS).expect("the data set is there");
+        Self { rows: text.lines().skip(1).map(str::to_owned).collect() }
+    }
+
+    /// A key of the round; keys ascend with the number, so that a scan shows the order of commits.
+    fn key(round: usize, number: u64) -> String {
+        format!("{round:03}:{number:08}")
+    }
+
+    /// Values of many sizes: the same number has another value in another round.
+    fn value(&self, round: usize, number: u64) -> String {
+        let row = &self.rows[(number as usize + 7 * round) % self.rows.len()];
+        row.repeat(1 + number as usize % 12)
+    }
+
+    fn line(&self, round: usize, number: u64) -> String {
+        format!("{}\t{}\n", Self::key(round, number), self.value(round, number))
+    }
+}
+
+/// A database, and what every round is known to have left in it.
+struct Place {
+    directory: TempDir,
+    data: Data,
+    /// Records of each round.
+    rounds: Vec<u64>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = TempDir::new().expect("a directory for the test");
+        Self { directory, data: Data::new(), rounds: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(SILT);
+        command.current_dir(self.directory.path()).args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("silt runs")
+    }
+
+    /// Runs to a good end and returns stdout.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("stdout is text")
+    }
+
+    /// Imports records of a new round until the process is killed: once `acks` commits were
+    /// acknowledged and a little later. Returns how many were acknowledged then.
+    fn import_and_kill(&mut self, durability: &str, acks: u64, later: Duration) -> u64 {
+        let round = self.rounds.len();
+        let ack = format!("ack-{round}");
+        let chunk = CHUNK.to_string();
+        let mut child = self
+            .command(&["import", "db", "-", "--format", "lines", "--chunk", &chunk])
+            .args(["--ack", &ack, "--durability", durability])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("silt starts");
+        let input = child.stdin.take().expect("it is piped");
+        thread::scope(|scope| {
+            let data = &self.data;
+            scope.spawn(move || {
+                let mut input = BufWriter::with_capacity(1 << 16, input);
+                // The pipe breaks when the process is killed.
+                let _ = (0..RECORDS_MAX)
+                    .try_for_each(|number| input.write_all(data.line(round, number).as_bytes()));
+            });
+            let start = Instant::now();
+            while acknowledged(&self.path(&ack)) < acks * CHUNK {
+                assert!(start.elapsed() < Duration::from_secs(20), "the import stands still");
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(later);
+            assert_killed(child);
+        });
+        let acked = acknowledged(&self.path(&ack));
+        assert!(acked >= acks * CHUNK && acked < RECORDS_MAX);
+        acked
+    }
+
+    /// Asserts that the database is clean and holds every round: the last one from its first record
+    /// to a border between commits at or behind `acked`, the others as they were seen before.
+    fn verify(&mut self, acked: u64) {
+        assert!(self.ok(&["check", "db"]).starts_with("ok: "));
+        let count: u64 = self.ok(&["count", "db"]).trim().parse().expect("a number");
+        let before: u64 = self.rounds.iter().sum();
+        let last = count.checked_sub(before).expect("nothing seen before is gone");
+        assert!(last >= acked, "{acked} were acknowledged, {last} are there");
+        assert_eq!(last % CHUNK, 0, "half a commit");
+        self.rounds.push(last);
+        self.verify_all();
+    }
+
+    /// Asserts that each round holds exactly its records with their values.
+    fn verify_all(&self) {
+        let text = self.ok(&["scan", "db"]);
+        let mut lines = text.lines();
+        for (round, &count) in self.rounds.iter().enumerate() {
+            for number in 0..count {
+                let line = self.data.line(round, number);
+                assert_eq!(lines.next(), Some(line.trim_end()), "round {round}, record {number}");
+            }
+        }
+        assert_eq!(lines.next(), None);
+    }
+}
+
+/// Kills a process and asserts that it was still running.
+fn assert_killed(mut child: Child) {
+    child.kill().expect("it can be killed");
+    let output = child.wait_with_output().expect("it can be waited for");
+    assert_eq!(output.status.signal(), Some(SIGKILL), "it ended by itself: {output:?}");
+}
+
+/// The last number in the file of acknowledgements; each of its lines is one write.
+fn acknowledged(path: &Path) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next_back().map_or(0, |line| line.parse().expect("a number"))
+}
+
+#[test]
+fn acknowledged_imports_survive_kills_at_random_moments() {
+    let mut random = Random::new("kills at random moments");
+    let mut place = Place::new();
+    let mut acked_in_all = 0;
+    for durability in ["buffered", "synced", "buffered", "interval:5", "synced", "buffered"] {
+        let acks = 1 + random.below(40);
+        let later = Duration::from_micros(random.below(150_000));
+        let acked = place.import_and_kill(durability, acks, later);
+        place.verify(acked);
+        acked_in_all += acked;
+    }
+    assert!(acked_in_all >= 6 * CHUNK, "{acked_in_all}");
+    place.ok(&["compact", "db"]);
+    place.verify_all();
+}
+
+#[test]
+fn kills_during_a_flush_lose_nothing() {
+    let mut random = Random::new("kills during a flush");
+    let mut place = Place::new();
+    // More than a memtable holds: a worker writes tables when the process is killed.
+    let acks = (40_000 + random.below(20_000)) / CHUNK;
+    let acked = place.import_and_kill("buffered", acks, Duration::ZERO);
+    place.verify(acked);
+    let mut killed = 0;
+    for round in 0..8 {
+        let verb = ["compact", "flush"][round % 2];
+        let mut child = place.command(&[verb, "db"]);
+        let child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        thread::sleep(Duration::from_micros(3_000 + random.below(60_000)));
+        killed += kill(child);
+        assert!(place.ok(&["check", "db"]).starts_with("ok: "));
+    }
+    assert!(killed > 0, "every verb was done before it was killed");
+    place.verify_all();
+}
+
+/// Kills a process that may have ended; 1 if it was running.
+fn kill(mut child: Child) -> usize {
+    child.kill().expect("it can be killed");
+    let status = child.wait().expect("it can be waited for");
+    assert!(status.success() || status.signal() == Some(SIGKILL), "{status:?}");
+    usize::from(status.signal() == Some(SIGKILL))
+}
+
+#[test]
+fn kills_during_recovery_lose_nothing() {
+    let mut random = Random::new("kills during recovery");
+    let mut place = Place::new();
+    let mut killed = 0;
+    for durability in ["buffered", "synced", "buffered"] {
+        let acks = 100 + random.below(100);
+        let acked = place.import_and_kill(durability, acks, Duration::ZERO);
+        for _ in 0..8 {
+            let mut child = place.command(&["count", "db"]);
+            let child = child.stdout(Stdio::null()).stderr(Stdio::null());
+            let child = child.spawn().expect("silt starts");
+            thread::sleep(Duration::from_micros(random.below(25_000)));
+            killed += kill(child);
+        }
+        place.verify(acked);
+    }
+    assert!(killed >= 8, "only {killed} of 24 recoveries were killed");
+}
+
+/// System calls at which a process is killed, before they have any effect.
+const CALLS: [&str; 10] = [
+    "fallocate",
+    "mmap",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "unlink",
+    "pwritev",
+    "write",
+    "openat",
+    "flock",
+];
+
+/// Kills at each call, spread evenly over all that one thread of an undisturbed run makes.
+const KILLS_PER_CALL: u64 = 9;
+
+/// Kills while each of the calls takes a while, which spreads them over the calls of all threads.
+const SLOW_KILLS: usize = 30;
+
+/// How long each call takes then, in microseconds.
+const SLOW_CALL: u64 = 2_000;
+
+/// What a run writes before its first flush, and after it.
+const BEFORE: u64 = 100;
+const AFTER: u64 = 100;
+
+/// The shell's lines of one run: an import, a flush, a deletion, an import, a family that comes and
+/// goes, and a compaction.
+fn script(round: usize) -> String {
+    format!(
+        "import before --format lines --chunk {CHUNK} --ack ack-before --durability synced\n\
+         flush\n\
+         delete {}\n\
+         import after --format lines --chunk {CHUNK} --ack ack-after\n\
+         families create extra{round}\n\
+         flush\n\
+         compact\n\
+         families drop extra{round}\n",
+        Data::key(round, 0)
+    )
+}
+
+/// `silt shell` under strace, with more arguments for strace.
+fn traced(place: &Place, round: usize, arguments: &[&str]) -> Child {
+    for ack in ["ack-before", "ack-after"] {
+        fs::write(place.path(ack), "").expect("the directory takes files");
+    }
+    let lines = |range: std::ops::Range<u64>| -> String {
+        range.map(|number| place.data.line(round, number)).collect()
+    };
+    fs::write(place.path("before"), lines(0..BEFORE)).expect("the directory takes files");
+    fs::write(place.path("after"), lines(BEFORE..BEFORE + AFTER)).expect("as above");
+    fs::write(place.path("script"), script(round)).expect("as above");
+    Command::new("strace")
+        .args(["-f", "-qq", "-o", "trace"])
+        .args(arguments)
+        .args([SILT, "shell", "db"])
+        .current_dir(place.directory.path())
+        .stdin(fs::File::open(place.path("script")).expect("it was written above"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace starts")
+}
+
+/// How often the thread of an undisturbed run that makes it most often makes each call.
+fn count_calls(place: &Place, round: usize) -> BTreeMap<&'static str, u64> {
+    let trace = format!("trace={}", CALLS.join(","));
+    let status = traced(place, round, &["-e", &trace]).wait().expect("it can be waited for");
+    assert!(status.success(), "{status:?}");
+    let text = fs::read_to_string(place.path("trace")).expect("strace has written it");
+    let count = |call: &&'static str| {
+        let begins = format!("{call}(");
+        let mut threads = BTreeMap::new();
+        for line in text.lines() {
+            let (thread, what) = line.split_once(' ').expect("a thread and its call");
+            *threads.entry(thread).or_default() += u64::from(what.trim().starts_with(&begins));
+        }
+        (*call, threads.into_values().max().unwrap_or(0))
+    };
+    CALLS.iter().map(count).collect()
+}
+
+/// The entries of a round as the database has them now.
+fn entries(place: &Place, round: usize) -> BTreeMap<String, String> {
+    let text = place.ok(&["scan", "db", "--prefix", &format!("{round:03}:")]);
+    let pair = |line: &str| {
+        let (key, value) = line.split_once('\t').expect("a key and a value");
+        (key.to_owned(), value.to_owned())
+    };
+    text.lines().map(pair).collect()
+}
+
+/// Asserts that a round holds a prefix of its commits with all that was acknowledged.
+fn verify_script(place: &Place, round: usize, entries: &BTreeMap<String, String>) {
+    let before = acknowledged(&place.path("ack-before"));
+    let after = acknowledged(&place.path("ack-after"));
+    let first = Data::key(round, 0);
+    let mut numbers: Vec<u64> = (0..BEFORE + AFTER)
+        .filter(|&number| match entries.get(&Data::key(round, number)) {
+            Some(value) => {
+                assert_eq!(*value, place.data.value(round, number), "record {number}");
+                true
+            }
+            None => false,
+        })
+        .collect();
+    assert_eq!(numbers.len(), entries.len(), "entries that were never written");
+    // The first record is deleted between the imports: it may only be gone if the first is done.
+    if !entries.contains_key(&first) && !numbers.is_empty() {
+        assert!(numbers.len() as u64 >= BEFORE - 1, "the deletion overtook the import");
+        numbers.insert(0, 0);
+    }
+    let found = numbers.len() as u64;
+    assert!(numbers.iter().copied().eq(0..found), "no prefix: {numbers:?}");
+    assert_eq!(found % CHUNK, 0, "half a commit");
+    assert!(found >= before, "{before} were acknowledged, {found} are there");
+    if found > BEFORE || after > 0 {
+        assert!(!entries.contains_key(&first), "the deletion is lost");
+        assert!(found >= BEFORE + after, "{after} more were acknowledged, {found} are there");
+    }
+}
+
+/// The rounds of a database under strace.
+struct Traced {
+    place: Place,
+    /// What each round was seen to have left.
+    seen: Vec<BTreeMap<String, String>>,
+    killed: usize,
+    acked: u64,
+}
+
+impl Traced {
+    /// Lets a run end, or kills it after `patience`; then verifies what it left.
+    fn round(&mut self, arguments: &[&str], patience: Option<Duration>) {
+        let round = self.seen.len();
+        let mut child = traced(&self.place, round, arguments);
+        if let Some(patience) = patience {
+            thread::sleep(patience);
+            // What strace traces dies with it.
+            child.kill().expect("it can be killed");
+        }
+        let status = child.wait().expect("it can be waited for");
+        if status.success() {
+            assert_eq!(acknowledged(&self.place.path("ack-after")), AFTER);
+        }
+        self.killed += usize::from(status.signal() == Some(SIGKILL));
+        self.acked += acknowledged(&self.place.path("ack-before"));
+        let start = Instant::now();
+        let report = loop {
+            let report = self.place.run(&["check", "db"]);
+            // Dying takes a moment.
+            if report.status.code() != Some(4) || start.elapsed() > Duration::from_secs(5) {
+                break report;
+            }
+        };
+        assert!(report.status.success(), "{arguments:?}: {report:?}");
+        let found = entries(&self.place, round);
+        verify_script(&self.place, round, &found);
+        self.seen.push(found);
+    }
+}
+
+#[test]
+fn a_kill_at_each_system_call_loses_nothing() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+        return;
+    }
+    let mut random = Random::new("kills at each system call");
+    let mut traced = Traced { place: Place::new(), seen: Vec::new(), killed: 0, acked: 0 };
+    traced.round(&["-e", "trace=none"], None);
+    let calls = count_calls(&traced.place, 1);
+    let start = Instant::now();
+    traced.seen.push(entries(&traced.place, 1));
+    for (&call, &count) in &calls {
+        let trace = format!("trace={call}");
+        let kills = count.min(KILLS_PER_CALL);
+        for index in 0..kills {
+            let when = 1 + (count - 1) * index / (kills - 1).max(1);
+            let inject = format!("inject={call}:signal=KILL:when={when}");
+            traced.round(&["-e", &trace, "-e", &inject], None);
+        }
+    }
+    let by_call = traced.killed;
+    assert!(by_call > 40, "only {by_call} runs were killed: {calls:?}");
+    let calls = CALLS[..8].join(",");
+    let slow = format!("inject={calls}:delay_enter={SLOW_CALL}");
+    let trace = format!("trace={calls}");
+    let whole = Instant::now();
+    traced.round(&["-e", &trace, "-e", &slow], None);
+    let whole = whole.elapsed().as_micros() as u64;
+    for _ in 0..SLOW_KILLS {
+        let patience = Duration::from_micros(random.below(whole));
+        traced.round(&["-e", &trace, "-e", &slow], Some(patience));
+    }
+    let Traced { place, seen, killed, acked } = traced;
+    eprintln!("{by_call} + {} runs were killed in {:?}", killed - by_call, start.elapsed());
+    assert!(killed - by_call > SLOW_KILLS / 2, "only {} slow runs were killed", killed - by_call);
+    assert!(acked > 0, "nothing was ever acknowledged");
+    for (round, found) in seen.iter().enumerate() {
+        assert_eq!(entries(&place, round), *found, "round {round} changed after its recovery");
+    }
+}

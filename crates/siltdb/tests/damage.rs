@@ -1,0 +1,421 @@
+//! No byte on disk makes a panic or a wrong answer: a small database that has every kind of file is
+//! damaged in every place, one at a time, opened again and read in every way.
+//!
+//! What can be told from a crash is refused with the file's name; what cannot be, a torn tail of the
+//! log, costs the last commits at most.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+use siltdb::{Db, Durability, Error, ErrorKind, FamilyOptions, Options, Read, WriteBatch};
+use siltdb_base::fs::{
+    Fs,
+    mem::{Crash, MemFs},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::catch_unwind,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// What a family holds.
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What a database holds, by family.
+type State = BTreeMap<String, Content>;
+
+const DIR: &str = "data";
+
+fn options(fs: &MemFs) -> Options {
+    Options::new()
+        .fs(Arc::new(fs.clone()))
+        .workers(0)
+        .seed(7)
+        .memtable_bytes(64 << 10)
+        .memory_budget(1 << 20)
+}
+
+/// A database as a crash left it, and what it may hold after each of its last commits.
+struct Golden {
+    fs: MemFs,
+    /// After each commit of the log that no flush covers, the last one last.
+    states: Vec<State>,
+}
+
+/// Commits one batch, and notes what the database holds then.
+struct Writer {
+    db: Db,
+    states: Vec<State>,
+}
+
+impl Writer {
+    fn commit(&mut self, durability: Durability, fill: impl FnOnce(&Db, &mut WriteBatch)) {
+        let mut batch = WriteBatch::new();
+        fill(&self.db, &mut batch);
+        let options = siltdb::WriteOptions::new().durability(durability);
+        self.db.write_with(&batch, &options).unwrap();
+        let state = read(&self.db).unwrap();
+        self.states.push(state);
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key:{number:04}").into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    format!("{number}-").repeat(number as usize % 9).into_bytes()
+}
+
+/// Tables in two families, a range tombstone in a table and in the log, a dropped family, and
+/// commits in the log of which some are synced.
+fn golden() -> Golden {
+    golden_ending(|_| ())
+}
+
+/// The same, after one more step.
+fn golden_ending(end: impl FnOnce(&Db)) -> Golden {
+    let fs = MemFs::new();
+    let db = options(&fs).open(DIR).unwrap();
+    db.create_family("users", FamilyOptions::new()).unwrap();
+    db.create_family("gone", FamilyOptions::new()).unwrap();
+    let mut writer = Writer { db, states: Vec::new() };
+    writer.commit(Durability::Synced, |db, batch| {
+        let users = db.family("users").unwrap();
+        for number in 0..120 {
+            batch.put(&db.default_family(), key(number), value(number)).unwrap();
+            batch.put_expiring(&users, key(number), value(number + 1), u64::MAX / 2).unwrap();
+        }
+        batch.put(&db.family("gone").unwrap(), b"a", b"b").unwrap();
+    });
+    writer.db.flush().unwrap();
+    writer.db.drop_family("gone").unwrap();
+    writer.commit(Durability::Synced, |db, batch| {
+        batch.delete_range(&db.default_family(), key(20), key(30)).unwrap();
+        batch.delete(&db.family("users").unwrap(), key(7)).unwrap();
+        batch.put(&db.default_family(), key(200), value(200)).unwrap();
+    });
+    writer.db.flush().unwrap();
+    writer.states.clear();
+    let state = read(&writer.db).unwrap();
+    writer.states.push(state);
+    for number in 0..6 {
+        let durability =
+            if number < SYNCED as u32 { Durability::Synced } else { Durability::Buffered };
+        writer.commit(durability, |db, batch| {
+            let users = db.family("users").unwrap();
+            batch.put(&users, key(300 + number), value(number + 3)).unwrap();
+            // Longer than what is zeroed at once: some record behind a synced one is whole.
+            batch.put(&db.default_family(), key(number), [b'x'; 700]).unwrap();
+            batch.delete_range(&users, key(40 + number), key(41 + number)).unwrap();
+        });
+    }
+    end(&writer.db);
+    let state = read(&writer.db).unwrap();
+    writer.states.push(state);
+    let fs = fs.crash_clone(Crash::Kill);
+    Golden { fs, states: writer.states }
+}
+
+/// Reads everything in every way and asserts that all ways agree.
+fn read(db: &Db) -> Result<State, Error> {
+    let mut state = State::new();
+    for name in db.families() {
+        let family = db.family(&name)?;
+        let mut content = Content::new();
+        for pair in family.iter()? {
+            let (key, value) = pair?;
+            content.insert(key.to_vec(), value.to_vec());
+        }
+        let mut backward = content.iter().rev();
+        for pair in family.iter()?.rev() {
+            let (key, value) = pair?;
+            assert_eq!(backward.next(), Some((&key.to_vec(), &value.to_vec())), "backward");
+        }
+        assert_eq!(backward.next(), None, "backward");
+        for number in (0..=310).step_by(10) {
+            let found = family.get(key(number))?;
+            assert_eq!(found.as_deref(), content.get(&key(number)).map(Vec::as_slice), "get");
+        }
+        state.insert(name, content);
+    }
+    Ok(state)
+}
+
+/// What became of a damaged database.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It holds what it held after this commit.
+    State(usize),
+    /// It was refused, or reading was.
+    Refused,
+}
+
+impl Golden {
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let entries = self.fs.list(Path::new(DIR)).unwrap();
+        let mut files: Vec<_> = entries
+            .into_iter()
+            .map(|entry| Path::new(DIR).join(entry.name))
+            .map(|path| (path.clone(), self.fs.read_all(&path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// Damages a copy, opens it twice, reads it, and says what it holds; panics if that is wrong.
+    fn outcome(&self, what: &str, damage: impl FnOnce(&MemFs)) -> Outcome {
+        let fs = self.fs.crash_clone(Crash::Kill);
+        damage(&fs);
+        let open = |fs: &MemFs| options(fs).open(DIR).and_then(|db| read(&db));
+        let result = open(&fs);
+        match result {
+            Ok(state) => {
+                let found = self.states.iter().rposition(|known| *known == state);
+                let found = found.unwrap_or_else(|| panic!("{what}: a wrong answer"));
+                // What was seen once is there for good.
+                let again = open(&fs).unwrap_or_else(|error| panic!("{what}, again: {error}"));
+                assert_eq!(again, state, "{what}: the second opening shows something else");
+                Outcome::State(found)
+            }
+            Err(error) => {
+                let known = [ErrorKind::Corruption, ErrorKind::Unsupported];
+                assert!(known.contains(&error.kind()), "{what}: {error}");
+                assert!(error.file().is_some(), "{what}: no file in: {error}");
+                Outcome::Refused
+            }
+        }
+    }
+}
+
+/// A way to damage a file.
+#[derive(Clone, Debug)]
+enum Damage {
+    /// One bit of the byte at this offset is turned over.
+    Flip(u64),
+    /// The file ends here.
+    Cut(u64),
+    /// The file goes on with zeros up to this length.
+    Grow(u64),
+    /// From here, 512 bytes at most are zeros.
+    Zero(u64),
+    /// The file is gone.
+    Remove,
+    /// The file holds what this one holds.
+    Replace(PathBuf),
+    /// There is a second file with this number, of the same kind.
+    Duplicate(u64),
+}
+
+impl Damage {
+    fn apply(&self, fs: &MemFs, path: &Path) {
+        match *self {
+            Self::Flip(offset) => fs.bytes_flip(path, offset, 1 << (offset % 8)).unwrap(),
+            Self::Cut(len) | Self::Grow(len) => fs.truncate(path, len).unwrap(),
+            Self::Zero(start) => {
+                let mut bytes = fs.read_all(path).unwrap();
+                bytes.iter_mut().skip(start as usize).take(512).for_each(|byte| *byte = 0);
+                fs.write_all(path, &bytes).unwrap();
+            }
+            Self::Remove => fs.remove(path).unwrap(),
+            Self::Replace(ref other) => {
+                fs.write_all(path, &fs.read_all(other).unwrap()).unwrap();
+            }
+            Self::Duplicate(number) => {
+                let name = format!("{number:06}.{}", extension(path));
+                fs.write_all(&path.with_file_name(name), &fs.read_all(path).unwrap()).unwrap();
+            }
+        }
+    }
+}
+
+/// The end of what is not zeros, and a little more.
+fn used(bytes: &[u8]) -> u64 {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    (end + 200).min(bytes.len()) as u64
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or("none")
+}
+
+/// Commits of the log that were synced, as a record behind each says.
+const SYNCED: usize = 3;
+
+/// How many of the commits in the log must be there if a damage is not refused.
+fn kept(path: &Path, damage: &Damage) -> usize {
+    match damage {
+        // The records that say what was synced are gone as well.
+        Damage::Cut(_) | Damage::Remove | Damage::Replace(_) if extension(path) == "log" => 0,
+        _ if extension(path) == "log" => SYNCED,
+        _ => usize::MAX,
+    }
+}
+
+/// Applies each of the damages to a copy of the database, one at a time; returns how many were
+/// refused. Panics with a list of those that made a wrong answer or a panic.
+fn sweep(golden: &Golden, damages: &[(PathBuf, Damage)]) -> usize {
+    assert!(!damages.is_empty());
+    let last = golden.states.len() - 1;
+    let (refused, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let one = |(path, damage): &(PathBuf, Damage)| {
+        let what = format!("{} {damage:?}", path.display());
+        let outcome = catch_unwind(|| golden.outcome(&what, |fs| damage.apply(fs, path)));
+        match outcome {
+            // Relaxed: the threads are joined before it is read.
+            Ok(Outcome::Refused) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+            Ok(Outcome::State(state)) if state == last => {}
+            Ok(Outcome::State(state)) if state >= kept(path, damage) => {}
+            Ok(Outcome::State(state)) => {
+                wrong.lock().unwrap().push(format!("{what}: only {state} of {last} commits"));
+            }
+            Err(_) => wrong.lock().unwrap().push(what),
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, |cores| cores.get());
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || damages.iter().skip(thread).step_by(threads).for_each(one));
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), damages.len());
+    refused.into_inner()
+}
+
+#[test]
+fn the_undamaged_database_has_every_kind_of_file_and_opens() {
+    let golden = golden();
+    let files = golden.files();
+    let in_use = files.iter().filter(|(_, bytes)| used(bytes) > 0);
+    let kinds: BTreeSet<_> = in_use.map(|(path, _)| extension(path)).collect();
+    assert_eq!(kinds, BTreeSet::from(["log", "manifest", "none", "table"]));
+    let last = golden.states.len() - 1;
+    assert_eq!(golden.outcome("undamaged", |_| ()), Outcome::State(last));
+}
+
+#[test]
+fn no_flipped_bit_makes_a_panic_or_a_wrong_answer() {
+    let golden = golden();
+    let mut damages = Vec::new();
+    for (path, bytes) in golden.files() {
+        damages.extend((0..used(&bytes)).map(|offset| (path.clone(), Damage::Flip(offset))));
+    }
+    let refused = sweep(&golden, &damages);
+    assert!(refused > damages.len() / 3, "only {refused} of {} were refused", damages.len());
+}
+
+#[test]
+fn no_file_that_was_cut_zeroed_or_grown_makes_a_panic_or_a_wrong_answer() {
+    let golden = golden();
+    let mut damages = Vec::new();
+    for (path, bytes) in golden.files() {
+        for offset in (0..used(&bytes)).step_by(64) {
+            damages.push((path.clone(), Damage::Cut(offset)));
+            damages.push((path.clone(), Damage::Zero(offset)));
+        }
+        for more in [1, 64, 4096] {
+            damages.push((path.clone(), Damage::Grow(bytes.len() as u64 + more)));
+        }
+    }
+    let refused = sweep(&golden, &damages);
+    assert!(refused > damages.len() / 3, "only {refused} of {} were refused", damages.len());
+}
+
+#[test]
+fn no_missing_file_makes_a_panic_or_a_wrong_answer() {
+    let golden = golden();
+    let files = golden.files();
+    let damages: Vec<_> = files.into_iter().map(|(path, _)| (path, Damage::Remove)).collect();
+    let refused = sweep(&golden, &damages);
+    assert!(refused >= 4, "only {refused} of {} were refused", damages.len());
+}
+
+#[test]
+fn no_swapped_or_duplicated_file_makes_a_panic_or_a_wrong_answer() {
+    let golden = golden();
+    let files = golden.files();
+    let mut damages = Vec::new();
+    for (path, _) in &files {
+        for (other, _) in files.iter().filter(|(other, _)| other != path) {
+            damages.push((path.clone(), Damage::Replace(other.clone())));
+        }
+        // The largest number leaves none for the files to come.
+        for number in [0, 77, u64::MAX - 1, u64::MAX] {
+            damages.push((path.clone(), Damage::Duplicate(number)));
+        }
+    }
+    let refused = sweep(&golden, &damages);
+    assert!(refused > damages.len() / 3, "only {refused} of {} were refused", damages.len());
+}
+
+/// A last step of a golden database.
+type Step = fn(&Db);
+
+/// No record behind the last edit of a manifest says that it was synced.
+#[test]
+#[ignore = "the last edit is taken for a lost tail until the manifest says that it was synced"]
+fn no_edit_of_the_manifest_is_lost_silently() {
+    let ends: [(&str, Step); 6] = [
+        ("flush", |db| db.flush().unwrap()),
+        ("compact", |db| {
+            db.flush().unwrap();
+            db.compact().unwrap();
+        }),
+        ("create", |db| drop(db.create_family("new", FamilyOptions::new()).unwrap())),
+        ("rename", |db| db.rename_family("users", "people").unwrap()),
+        ("drop", |db| db.drop_family("users").unwrap()),
+        ("close", |db| {
+            db.flush().unwrap();
+            db.clone().close().unwrap();
+        }),
+    ];
+    for (end, run) in ends {
+        let golden = golden_ending(run);
+        if end == "close" {
+            // Opening removes the files of the log that the last edit retired.
+            read(&options(&golden.fs).open(DIR).unwrap()).unwrap();
+        }
+        let mut damages = Vec::new();
+        for (path, bytes) in golden.files() {
+            if extension(&path) == "manifest" {
+                damages.extend((0..used(&bytes)).map(|at| (path.clone(), Damage::Flip(at))));
+            }
+        }
+        assert!(sweep(&golden, &damages) > 0, "{end}");
+    }
+}
+
+/// Opens, writes and reads a database in which lies a stray file with the last number there is.
+fn with_stray_file(kind: &str) -> Result<(), Error> {
+    let golden = golden();
+    let name = format!("{}.{kind}", u64::MAX);
+    golden.fs.write_all(&Path::new(DIR).join(name), b"stray").unwrap();
+    let db = options(&golden.fs).open(DIR)?;
+    db.put(b"one", b"more")?;
+    assert_eq!(db.get(b"one")?.as_deref(), Some(&b"more"[..]));
+    let result = db.flush();
+    db.close()?;
+    result
+}
+
+#[test]
+fn a_stray_file_with_the_last_number_is_no_panic() {
+    for kind in ["table", "manifest", "tmp"] {
+        if let Err(error) = with_stray_file(kind) {
+            assert!(error.file().is_some(), "{kind}: {error}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "the number after the last one is asked for when the log's files are listed"]
+fn a_stray_log_with_the_last_number_is_no_panic() {
+    if let Err(error) = with_stray_file("log") {
+        assert!(error.file().is_some(), "{error}");
+    }
+}
