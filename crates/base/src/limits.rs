@@ -20,6 +20,10 @@ pub const FAMILY_NAME_BYTES_MAX: usize = 255;
 /// Most families in one database.
 pub const FAMILIES_MAX: usize = 1 << 16;
 
+/// Largest number of a file: a name with a larger one is not ours. So the next number always
+/// exists.
+pub const FILE_NUMBER_MAX: u64 = 1 << 62;
+
 /// Levels of a tree: 0 (overlapping, newest first) to 6.
 pub const LEVELS: usize = 7;
 

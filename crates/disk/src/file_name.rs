@@ -4,7 +4,7 @@
 //! Numbers have at least six digits, padded with zeros, and one spelling each: a name that parses
 //! prints as it was. What does not parse is not ours and is left alone.
 
-use siltdb_base::id::FileNumber;
+use siltdb_base::{id::FileNumber, limits::FILE_NUMBER_MAX};
 use std::fmt;
 
 /// Digits of a number in a name, at least.
@@ -62,7 +62,7 @@ fn parse_number(digits: &str) -> Option<u64> {
     {
         return None;
     }
-    digits.parse().ok()
+    digits.parse().ok().filter(|&number| number <= FILE_NUMBER_MAX)
 }
 
 impl fmt::Display for FileName {

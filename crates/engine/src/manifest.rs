@@ -1,6 +1,8 @@
 //! The manifest: a record log of edits, each synced before it takes effect.
 //!
-//! It stores edits; what they mean is applied by `install` and `recovery`.
+//! It stores edits; what they mean is applied by `install` and `recovery`. Behind each edit stands
+//! an empty record that says that the edit was synced: without it, damage to the last edit could
+//! not be told from an edit that was never finished.
 //!
 //! A manifest that was found at open is never appended to. The first edit after it begins a new
 //! file with a snapshot of the whole state, and `CURRENT` is switched to it:
@@ -107,6 +109,8 @@ impl LogState {
 struct OpenManifest {
     file: Arc<dyn LogFile>,
     end: LogPosition,
+    /// The end of the last edit.
+    synced: LogPosition,
     edits: u64,
 }
 
@@ -128,7 +132,7 @@ impl Manifest {
     pub fn needs_snapshot(&self, edit: &[u8]) -> bool {
         self.open
             .as_ref()
-            .is_none_or(|open| open.end.offset + record_bytes(edit.len()) > open.file.capacity())
+            .is_none_or(|open| open.end.offset + with_mark(edit.len()) > open.file.capacity())
     }
 
     /// Appends an edit and makes it durable.
@@ -138,8 +142,8 @@ impl Manifest {
     /// so the caller must poison the database.
     pub fn append(&mut self, edit: &[u8]) -> Result<()> {
         let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
-        open.file.prepare(open.end.offset + record_bytes(edit.len()))?;
-        open.append(edit).and_then(|()| open.file.sync()).map_err(uncertain)
+        open.file.prepare(open.end.offset + with_mark(edit.len()))?;
+        open.append(edit).map_err(uncertain)
     }
 
     /// Begins the file `number` with a snapshot of the state, and makes it the manifest.
@@ -170,7 +174,7 @@ impl Manifest {
     }
 
     fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
-        let first = SEGMENT_HEADER_BYTES as u64 + record_bytes(snapshot.len());
+        let first = SEGMENT_HEADER_BYTES as u64 + with_mark(snapshot.len());
         let options = LogFileOptions { capacity: MANIFEST_BYTES.max(4 * first), io: LogIo::Write };
         let file = self.fs.open_log(path, options)?;
         file.prepare(first)?;
@@ -181,9 +185,9 @@ impl Manifest {
             synced: LogPosition::ZERO,
         };
         fill_segment_header(&*file, &header)?;
-        let mut open = OpenManifest { file, end: header.first_record(), edits: 0 };
+        let mut open =
+            OpenManifest { file, end: header.first_record(), synced: LogPosition::ZERO, edits: 0 };
         open.append(snapshot)?;
-        open.file.sync()?;
         Ok(open)
     }
 
@@ -209,17 +213,36 @@ impl Manifest {
     }
 }
 
+/// The bytes that an edit takes, with the mark behind it.
+const fn with_mark(edit_bytes: usize) -> u64 {
+    record_bytes(edit_bytes) + record_bytes(0)
+}
+
 impl OpenManifest {
+    /// Appends an edit, syncs it, and marks it as synced.
     fn append(&mut self, edit: &[u8]) -> Result<()> {
+        self.fill(RecordKind::Edit, &[edit])?;
+        if cfg!(not(seeded_fault = "skip_sync")) {
+            self.file.sync()?;
+        }
+        self.fill(RecordKind::Skip, &[])
+    }
+
+    fn fill(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<()> {
+        let count = u32::from(kind == RecordKind::Edit);
         let header = RecordHeader {
             first_sequence: SequenceNumber(self.edits + 1),
-            count: 1,
-            kind: RecordKind::Edit,
-            synced: if self.edits == 0 { LogPosition::ZERO } else { self.end },
+            count,
+            kind,
+            // An edit stands behind the mark of the one before, which was not synced for itself.
+            synced: self.synced,
         };
-        fill_record(&*self.file, self.end, &header, &[edit])?;
-        self.edits += 1;
-        self.end.offset += record_bytes(edit.len());
+        fill_record(&*self.file, self.end, &header, parts)?;
+        self.edits += u64::from(count);
+        self.end.offset += record_bytes(parts.iter().map(|part| part.len()).sum());
+        if kind == RecordKind::Edit {
+            self.synced = self.end;
+        }
         Ok(())
     }
 }
@@ -286,6 +309,9 @@ pub fn read_manifest(
     let files = [SegmentFile { path, file }];
     let mut is_first = true;
     let recovered = recover(&files, &options, &mut |record| {
+        if record.header.kind == RecordKind::Skip {
+            return Ok(());
+        }
         let edit = match std::mem::take(&mut is_first) {
             true => Edit::decode_snapshot(record.payload)?,
             false => Edit::decode(record.payload)?,

@@ -58,6 +58,10 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
     let mut reader = SegmentReader::new(file, path.to_owned(), header.id)?;
     let mut edits = 0_u64;
     while let Some(record) = reader.next()? {
+        // The mark behind an edit says only that the edit was synced.
+        if record.header.kind == RecordKind::Skip {
+            continue;
+        }
         report_edit(&record, edits, detail, on_line)
             .map_err(|error| locate(error, path, record.at.offset))?;
         edits += 1;
