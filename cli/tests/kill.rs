@@ -1,5 +1,5 @@
 //! What an acknowledged import survives: `silt` is killed at random moments, during recovery, and
-//! at one system call after the other, always on the same database, which nothing mends in between.
+//! at one system call after the other, always on one database, which nothing mends in between.
 //!
 //! A killed process loses no pages, so this says nothing about power losses.
 

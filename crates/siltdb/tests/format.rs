@@ -1,0 +1,290 @@
+//! The write-ahead log as `docs/format.md` describes it, read by a decoder that was written from
+//! that page alone and shares no code with the engine: what the page says is enough, and true.
+//!
+//! It reads one segment; which segments are needed is the manifest's business.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+use siltdb::{Durability, FamilyOptions, Options, WriteBatch, WriteOptions};
+use siltdb_base::fs::{
+    Fs,
+    mem::{Crash, MemFs},
+};
+use std::{path::Path, sync::Arc};
+
+const PAGE: &str = include_str!("../../../docs/format.md");
+
+/// CRC-32C, bit by bit.
+fn crc32c(parts: &[&[u8]]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in parts.iter().copied().flatten() {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+/// A little-endian number of `width` bytes.
+fn number(bytes: &[u8], offset: usize, width: usize) -> u64 {
+    let field = &bytes[offset..offset + width];
+    field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The varint at the front of `bytes`, which are then those behind it.
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = bytes[0];
+        *bytes = &bytes[1..];
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            break;
+        }
+    }
+    number
+}
+
+/// What the header of a segment says.
+#[derive(Debug, PartialEq, Eq)]
+struct Segment {
+    id: u64,
+    first_sequence: u64,
+    previous: (u64, u64),
+    synced: (u64, u64),
+}
+
+/// A record of a segment.
+#[derive(Debug, PartialEq, Eq)]
+struct Record {
+    offset: u64,
+    kind: u8,
+    sequence: u64,
+    count: u32,
+    synced: (u64, u64),
+    payload: Vec<u8>,
+}
+
+/// An operation of a batch, with its sequence number.
+#[derive(Debug, PartialEq, Eq)]
+struct Operation {
+    sequence: u64,
+    kind: u8,
+    family: u64,
+    key: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// The segment that a file holds, if it holds one.
+fn segment(file: &[u8]) -> Option<Segment> {
+    let header = file.get(..64)?;
+    let is_segment = header[..8] == *b"siltlog\n"
+        && number(header, 8, 4) == 1
+        && number(header, 12, 4) == u64::from(crc32c(&[&header[..12], &header[16..]]))
+        && number(header, 16, 8) != 0
+        && header[56..] == [0; 8];
+    is_segment.then(|| Segment {
+        id: number(header, 16, 8),
+        first_sequence: number(header, 24, 8),
+        previous: (number(header, 32, 8), 8 * number(header, 48, 4)),
+        synced: (number(header, 40, 8), 8 * number(header, 52, 4)),
+    })
+}
+
+/// The record of `segment` at `offset`, if there is one, and where the next one would be.
+fn record(file: &[u8], segment: &Segment, offset: usize) -> Option<(Record, usize)> {
+    let header = file.get(offset..offset + 48)?;
+    let synced = (number(header, 16, 8), 8 * number(header, 36, 4));
+    let is_header = number(header, 0, 8) == segment.id
+        && 8 * number(header, 24, 4) == offset as u64
+        && number(header, 44, 4) == u64::from(crc32c(&[&header[..44]]))
+        && synced <= (segment.id, offset as u64);
+    if !is_header {
+        return None;
+    }
+    let end = offset + 48 + number(header, 28, 4) as usize;
+    let payload = file.get(offset + 48..end)?.to_vec();
+    if number(header, 40, 4) != u64::from(crc32c(&[&payload])) {
+        return None;
+    }
+    let (kind, sequence) = (header[8], number(header, 9, 7));
+    let count = number(header, 32, 4) as u32;
+    let record = Record { offset: offset as u64, kind, sequence, count, synced, payload };
+    Some((record, end.next_multiple_of(8)))
+}
+
+/// All records of a segment, in order.
+fn all_records(file: &[u8], segment: &Segment) -> Vec<Record> {
+    let (mut offset, mut sequence) = (64, segment.first_sequence);
+    let mut records = Vec::new();
+    while let Some((record, next)) = record(file, segment, offset) {
+        if record.sequence != sequence {
+            break;
+        }
+        sequence += u64::from(record.count);
+        let is_end = record.kind == 4;
+        records.push(record);
+        if is_end {
+            break;
+        }
+        offset = next;
+    }
+    records
+}
+
+/// The operations of a Batch record.
+fn operations(record: &Record) -> Vec<Operation> {
+    assert_eq!(record.kind, 1);
+    let mut rest = &record.payload[..];
+    let mut operations = Vec::new();
+    let take = |rest: &mut &[u8], count: u64| {
+        let (taken, behind) = rest.split_at(count as usize);
+        *rest = behind;
+        taken.to_vec()
+    };
+    for sequence in record.sequence..record.sequence + u64::from(record.count) {
+        let kind = rest[0];
+        rest = &rest[1..];
+        let (family, key_bytes) = (varint(&mut rest), varint(&mut rest));
+        let payload_bytes = if matches!(kind, 3 | 4) { 0 } else { varint(&mut rest) };
+        let key = take(&mut rest, key_bytes);
+        let payload = take(&mut rest, payload_bytes);
+        operations.push(Operation { sequence, kind, family, key, payload });
+    }
+    assert!(rest.is_empty(), "bytes behind the last operation");
+    operations
+}
+
+/// The segments in the files of a database, in the order of their ids, with their files' bytes.
+fn segments(fs: &MemFs, dir: &str) -> Vec<(Segment, Vec<u8>)> {
+    let mut segments: Vec<_> = fs
+        .list(Path::new(dir))
+        .unwrap()
+        .into_iter()
+        .filter(|entry| entry.name.ends_with(".log"))
+        .map(|entry| fs.read_all(&Path::new(dir).join(entry.name)).unwrap())
+        .filter_map(|file| Some((segment(&file)?, file)))
+        .collect();
+    segments.sort_by_key(|(segment, _)| segment.id);
+    segments
+}
+
+fn options(fs: &MemFs) -> Options {
+    Options::new().fs(Arc::new(fs.clone())).workers(0).seed(11).durability(Durability::Synced)
+}
+
+fn operation(sequence: u64, kind: u8, family: u64, key: &[u8], payload: &[u8]) -> Operation {
+    Operation { sequence, kind, family, key: key.to_vec(), payload: payload.to_vec() }
+}
+
+#[test]
+fn the_log_is_read_by_the_page_alone() {
+    let fs = MemFs::new();
+    let db = options(&fs).open("data").unwrap();
+    let users = db.create_family("users", FamilyOptions::new()).unwrap();
+    let long = vec![b'v'; 300];
+    let mut batch = WriteBatch::new();
+    batch.put(&db.default_family(), b"a", b"1").unwrap();
+    batch.put_expiring(&users, b"b", b"2", 0x0102_0304_0506).unwrap();
+    batch.delete(&users, b"c").unwrap();
+    batch.single_delete(&users, b"").unwrap();
+    batch.delete_range(&users, b"d", b"f").unwrap();
+    batch.put(&users, b"g", &long).unwrap();
+    db.write(&batch).unwrap();
+    let volatile = WriteOptions::new().durability(Durability::Volatile);
+    db.put_with(b"not in the log", b"", &volatile).unwrap();
+    db.put(b"z", b"").unwrap();
+    db.close().unwrap();
+
+    let found = segments(&fs, "data");
+    assert_eq!(found.len(), 1);
+    let (segment, file) = &found[0];
+    assert_eq!((segment.first_sequence, segment.previous.0), (1, 0));
+    let records = all_records(file, segment);
+    let kinds: Vec<u8> = records.iter().map(|record| record.kind).collect();
+    assert_eq!((kinds.first(), kinds.last()), (Some(&1), Some(&4)), "{kinds:?}");
+    let expected = [
+        operation(1, 1, 0, b"a", b"1"),
+        operation(2, 2, 1, b"b", b"\x06\x05\x04\x03\x02\x01\x00\x002"),
+        operation(3, 3, 1, b"c", b""),
+        operation(4, 4, 1, b"", b""),
+        operation(5, 5, 1, b"d", b"f"),
+        operation(6, 1, 1, b"g", &long),
+    ];
+    assert_eq!(operations(&records[0]), expected);
+    let last = records.iter().rfind(|record| record.kind == 1).unwrap();
+    assert_eq!(operations(last), [operation(8, 1, 0, b"z", b"")]);
+    // The number between belongs to the volatile put.
+    let skipped: u32 = records.iter().filter(|record| record.kind == 3).map(|r| r.count).sum();
+    assert_eq!(skipped, 1, "{kinds:?}");
+    let end = records.last().unwrap();
+    assert_eq!((end.count, end.payload.len()), (0, 0));
+    assert_eq!(end.synced, (segment.id, end.offset), "an end says that all before it is durable");
+}
+
+#[test]
+fn a_segment_names_where_the_one_before_it_ended() {
+    let fs = MemFs::new();
+    options(&fs).open("data").unwrap().put(b"first", b"1").unwrap();
+    // Without a close: as a killed process leaves it.
+    let fs = fs.crash_clone(Crash::Kill);
+    options(&fs).open("data").unwrap().put(b"second", b"2").unwrap();
+    let found = segments(&fs, "data");
+    let [(first, first_file), (second, second_file)] = &found[..] else {
+        panic!("two segments were expected: {found:?}")
+    };
+    let written = all_records(first_file, first);
+    let last = written.last().unwrap();
+    let end = (last.offset + 48 + last.payload.len() as u64).next_multiple_of(8);
+    assert_eq!(second.previous, (first.id, end));
+    assert!(second.id >> 32 > first.id >> 32);
+    let next = all_records(second_file, second);
+    assert_eq!(operations(&next[0]), [operation(2, 1, 0, b"second", b"2")]);
+}
+
+/// The bytes of the page's example: of each line the hexadecimal digits up to two spaces.
+fn example() -> Vec<u8> {
+    let (_, rest) = PAGE.split_once("\n## An example\n").expect("the page has an example");
+    let (_, rest) = rest.split_once("```hex\n").expect("it has bytes");
+    let (block, _) = rest.split_once("```").expect("they end");
+    let digits = block.lines().flat_map(|line| line.split("  ").next());
+    let bytes = digits.flat_map(str::split_whitespace);
+    bytes.map(|byte| u8::from_str_radix(byte, 16).expect("two digits")).collect()
+}
+
+#[test]
+fn the_example_of_the_page_is_what_it_says() {
+    let file = example();
+    let segment = segment(&file).expect("a segment");
+    let records = all_records(&file, &segment);
+    assert_eq!(records.len(), 2, "{records:?}");
+    let expected =
+        [operation(1, 1, 0, b"city:SFO", b"San Francisco"), operation(2, 3, 0, b"x", b"")];
+    assert_eq!(operations(&records[0]), expected);
+    assert_eq!(records[1].kind, 4);
+    // The engine writes the same, but for the random half of the segment id.
+    let fs = MemFs::new();
+    let db = options(&fs).open("data").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&db.default_family(), b"city:SFO", b"San Francisco").unwrap();
+    batch.delete(&db.default_family(), b"x").unwrap();
+    db.write(&batch).unwrap();
+    db.close().unwrap();
+    let (written, file) = &segments(&fs, "data")[0];
+    assert_eq!(written.id >> 32, segment.id >> 32);
+    assert_eq!((written.first_sequence, written.previous), (1, (0, 0)));
+    let (id, other) = (segment.id, written.id);
+    let mut found = all_records(file, written);
+    for record in &mut found {
+        if record.synced.0 == other {
+            record.synced.0 = id;
+        }
+    }
+    assert_eq!(found, records);
+}
+
+#[test]
+fn the_check_value_of_the_page_is_right() {
+    assert!(PAGE.contains(&format!("is `{:08x}`", crc32c(&[b"123456789"]))));
+}
