@@ -25,6 +25,6 @@ fn a_missing_file_fails_when_it_is_read_and_not_before() {
     let table = crate::fixture::reference(1, (b"a", b"b"), (1, 1), 10);
     let open = files.reference(table).unwrap();
     for _ in 0..2 {
-        assert_eq!(open.table().unwrap_err().kind(), siltdb_base::error::ErrorKind::NotFound);
+        assert_eq!(open.table().unwrap_err().kind(), siltdb_base::error::ErrorKind::Corruption);
     }
 }
