@@ -27,6 +27,11 @@ pub mod options;
 pub mod db;
 pub mod inspect;
 
+/// The examples of the project's front page are compiled with those of the library.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
 pub use batch::{WriteBatch, WriteOptions};
 pub use db::{Db, check};
 pub use family::Family;
