@@ -170,8 +170,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Size of a table at which the next is begun, in bytes: 1 KiB to 4 GiB. Smaller ones mean finer
-    /// compactions and more files. Default: 32 MiB.
+    /// Size of a table at which the next is begun, in bytes: 1 KiB to 4 GiB. Smaller ones mean
+    /// finer compactions and more files. Default: 32 MiB.
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.tree.table_bytes_target = bytes;
