@@ -70,8 +70,9 @@ impl WriteBatch {
         self.bytes.delete(family.id(), key.as_ref())
     }
 
-    /// Deletes a key that was put exactly once since it was last deleted; the two vanish together
-    /// at the next compaction that meets both. On any other key the result is not defined.
+    /// Deletes a key that was put exactly once since its last single delete, or ever, and neither
+    /// deleted, merged nor put with an expiry; the two vanish together at the next compaction that
+    /// meets both. On any other key an older value may come back.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].

@@ -243,6 +243,10 @@ pub fn bring_down(
     };
     let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
     let range = range_of(&sources);
+    // The sources may reach further than the seeds, and no level that has some of their keys may be
+    // passed over: newer entries would lie below older ones.
+    let to =
+        (from + 1..to).find(|&level| !overlapped(version, level, &range).is_empty()).unwrap_or(to);
     let targets = overlapped(version, to, &range);
     let is_run = source.order() == Order::Run || sources.len() == 1;
     let under = |table: &Arc<OpenReference>| match version.levels().get(to + 1) {
@@ -256,7 +260,11 @@ pub fn bring_down(
     let plan = if targets.is_empty() && is_run && light {
         Plan::new(Way::Move, reason, vec![Input { level: from, tables: sources }], to)
     } else {
-        let sources = widen(version, (from, to), sources, &targets, limits, busy);
+        // Neighbours may have keys in a level that these pass over.
+        let sources = match to - from {
+            1 => widen(version, (from, to), sources, &targets, limits, busy),
+            _ => sources,
+        };
         let inputs =
             vec![Input { level: from, tables: sources }, Input { level: to, tables: targets }];
         Plan::new(Way::Merge, reason, inputs, to)

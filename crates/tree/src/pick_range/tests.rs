@@ -34,6 +34,17 @@ fn a_table_never_passes_a_level_that_has_its_keys_outside_the_request() {
 }
 
 #[test]
+fn neighbours_are_not_taken_past_a_level_that_has_their_keys() {
+    // The seed, which is the last table of level 3, may go down to level 6; its neighbour may not.
+    let run = [(3, 1, "a", "c"), (3, 2, "m", "n"), (4, 3, "b", "d"), (6, 4, "a", "z")];
+    assert_eq!(step(&shape(&run), &keys(b"a", b"z")), Some((Way::Merge, vec![2, 4], 6)));
+    // The seed of level 0 drags along what overlaps it, and that has keys in level 4.
+    let stack = [(0, 1, "m", "n"), (0, 2, "a", "m"), (4, 3, "b", "d"), (6, 4, "a", "z")];
+    let (_, tables, level) = step(&shape(&stack), &keys(b"n", b"n")).unwrap();
+    assert_eq!((tables, level), (vec![2, 1, 3], 4));
+}
+
+#[test]
 fn a_request_touches_only_its_range() {
     let shape = shape(&[(0, 9, "x", "z"), (3, 1, "a", "c"), (4, 2, "b", "d"), (4, 3, "m", "n")]);
     assert_eq!(step(&shape, &keys(b"a", b"a")), None);
