@@ -161,7 +161,7 @@ fn a_file_where_a_directory_should_be_is_named() {
     for verb in &VERBS {
         place.run(verb, 2).says(&["is a file, not a directory", "file=db"]);
     }
-    place.run(&["check", "db"], 1).says(&["file=db"]);
+    place.run(&["check", "db"], 2).says(&["is a file, not a directory", "file=db"]);
     place.run(&["put", "db/sub", "a", "b"], 1).says(&["file=db/sub"]);
     assert_eq!(place.read("db"), "a file");
 }
@@ -368,7 +368,8 @@ fn a_missing_or_empty_current_is_refused() {
         let run = place.run(verb, 3);
         run.says(&["corruption: CURRENT is missing", "file=db/", "restore CURRENT"]);
     }
-    place.run(&["check", "db"], 1).says(&["file=db"]);
+    let report = place.run(&["check", "db"], 1).stdout;
+    assert!(report.contains("CURRENT is missing"), "{report}");
     assert!(files(&place) == before, "the files were changed");
     place.write("db/CURRENT", "");
     assert_refused(&place, 3, &["corruption: ", "file=db/CURRENT", "offset=0"]);

@@ -181,6 +181,11 @@ fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
             }
             Chore::WaitForRoom => database.wait_for_room()?,
             Chore::WaitForPublication(sequence) => database.publisher.wait(sequence),
+            Chore::GiveUp => {
+                return Err(Error::corruption("sequence numbers are used up")
+                    .with_file(&database.dir)
+                    .with_hint("a file of the database claims numbers that were never given"));
+            }
         }
     }
 }

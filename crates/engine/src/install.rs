@@ -10,7 +10,7 @@
 use crate::{
     database::Database,
     family::{DEFAULT_FAMILY, Families, Family, check_name},
-    manifest::Manifest,
+    manifest::{Failure, Manifest},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -42,8 +42,9 @@ pub struct Target<'a> {
 /// Makes `changes` durable and applies them; `flushed` leaves the memory in the same step.
 ///
 /// # Errors
-/// `NoSpace`, with nothing changed; `Corruption`, if the changes do not fit, with nothing changed;
-/// `Poisoned`, if it is open whether they are durable.
+/// `Poisoned`, if it is open whether they are durable; anything else, with nothing changed:
+/// `NoSpace`,
+/// `Corruption` if the changes do not fit, the system's.
 pub fn install(
     database: &Database,
     mut changes: Vec<Change>,
@@ -88,11 +89,10 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     } else {
         manifest.append(&bytes)
     };
-    match result {
-        Err(error) if error.kind() == ErrorKind::NoSpace => Err(error),
-        Err(error) => Err(database.health.poison(error)),
-        Ok(()) => Ok(()),
-    }
+    result.map_err(|failure| match failure {
+        Failure::Unchanged(error) => error,
+        Failure::Unknown(error) => database.health.poison(error),
+    })
 }
 
 /// Everything that is true before the edit at hand, as one edit.

@@ -41,6 +41,15 @@ use std::{
 /// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
 
+/// Why an edit is not in the manifest, or may not be.
+#[derive(Debug)]
+pub enum Failure {
+    /// It is not: everything is as it was.
+    Unchanged(Error),
+    /// It may be, now or after a crash.
+    Unknown(Error),
+}
+
 /// The manifest of an open database.
 ///
 /// # Invariants
@@ -138,36 +147,41 @@ impl Manifest {
     /// Appends an edit and makes it durable.
     ///
     /// # Errors
-    /// `NoSpace`, with nothing changed; anything else leaves it open whether the edit is durable,
-    /// so the caller must poison the database.
-    pub fn append(&mut self, edit: &[u8]) -> Result<()> {
+    /// `Unchanged`, if there is no space for it; `Unknown`, for anything else.
+    pub fn append(&mut self, edit: &[u8]) -> std::result::Result<(), Failure> {
         let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
-        open.file.prepare(open.end.offset + with_mark(edit.len()))?;
-        open.append(edit).map_err(uncertain)
+        let end = open.end.offset + with_mark(edit.len());
+        open.file.prepare(end).map_err(Failure::Unchanged)?;
+        open.append(edit).map_err(Failure::Unknown)
     }
 
     /// Begins the file `number` with a snapshot of the state, and makes it the manifest.
     ///
     /// # Errors
-    /// The system's. Until `CURRENT` was replaced, nothing is changed and the old file counts; if
-    /// the last sync fails, either may.
-    pub fn begin(&mut self, number: FileNumber, snapshot: &[u8], random: u32) -> Result<()> {
+    /// `Unchanged`, until `CURRENT` is replaced: the old file counts; from then on `Unknown`.
+    pub fn begin(
+        &mut self,
+        number: FileNumber,
+        snapshot: &[u8],
+        random: u32,
+    ) -> std::result::Result<(), Failure> {
         let path = self.path(number);
+        let temporary = self.temporary(number);
         let begun = self.write_snapshot(&path, snapshot, random);
-        let open = match begun.and_then(|open| self.switch(number).map(|()| open)) {
-            Ok(open) => open,
-            Err(error) => {
-                // What is left over is removed now, or else at the next open.
-                let _ = self.fs.remove(&path);
-                let _ = self.fs.remove(&self.temporary(number));
-                return Err(error);
-            }
-        };
+        let begun = begun.and_then(|open| self.write_current(&temporary, number).map(|()| open));
+        let open = begun.map_err(|error| {
+            // What is left over is removed now, or else at the next open.
+            let _ = self.fs.remove(&path);
+            let _ = self.fs.remove(&temporary);
+            Failure::Unchanged(error)
+        })?;
+        let current = self.dir.join(FileName::Current.to_string());
+        self.fs.rename(&temporary, &current).map_err(Failure::Unknown)?;
         self.open = Some(open);
         let old = self.number.replace(number);
-        self.fs.sync_dir(&self.dir).map_err(uncertain)?;
+        self.fs.sync_dir(&self.dir).map_err(Failure::Unknown)?;
         if let Some(old) = old {
-            // What cannot be removed now is removed at the next open.
+            // As above.
             let _ = self.fs.remove(&self.path(old));
         }
         Ok(())
@@ -191,17 +205,16 @@ impl Manifest {
         Ok(open)
     }
 
-    /// Makes `CURRENT` name the file `number`.
-    fn switch(&self, number: FileNumber) -> Result<()> {
-        let temporary = self.temporary(number);
-        let mut file = self.fs.create(&temporary)?;
+    /// Writes what will be `CURRENT` when it is renamed.
+    fn write_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
+        let mut file = self.fs.create(temporary)?;
         file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
         file.sync()?;
         drop(file);
-        if cfg!(not(seeded_fault = "skip_directory_sync")) {
-            self.fs.sync_dir(&self.dir)?;
+        if cfg!(seeded_fault = "skip_directory_sync") {
+            return Ok(());
         }
-        self.fs.rename(&temporary, &self.dir.join(FileName::Current.to_string()))
+        self.fs.sync_dir(&self.dir)
     }
 
     fn path(&self, number: FileNumber) -> PathBuf {
@@ -245,12 +258,6 @@ impl OpenManifest {
         }
         Ok(())
     }
-}
-
-/// An error after which an edit may be durable or not: never `NoSpace`, which promises that it is
-/// not.
-fn uncertain(error: Error) -> Error {
-    Error::new(ErrorKind::Io, "an edit of the manifest failed midway").with_source(error)
 }
 
 /// The file that `CURRENT` of the database in `dir` names; `None` if there is no `CURRENT`.
@@ -308,6 +315,7 @@ pub fn read_manifest(
     };
     let files = [SegmentFile { path, file }];
     let mut is_first = true;
+    let path = files[0].path.clone();
     let recovered = recover(&files, &options, &mut |record| {
         if record.header.kind == RecordKind::Skip {
             return Ok(());
@@ -317,6 +325,17 @@ pub fn read_manifest(
             false => Edit::decode(record.payload)?,
         };
         deliver(edit)
-    })?;
+    })
+    .map_err(|error| damaged(error, &path))?;
     Ok(recovered.synced.offset..recovered.end.offset)
+}
+
+/// What to do about a manifest that cannot be read.
+fn damaged(error: Error, path: &Path) -> Error {
+    match error.kind() {
+        ErrorKind::Corruption => error
+            .or_file(path)
+            .with_hint("restore the directory from a copy; the manifest says what every file is"),
+        _ => error,
+    }
 }

@@ -84,7 +84,8 @@ pub fn open(
     Ok((database, directory_lock))
 }
 
-/// Loads the database in `dir` to look at it: nothing is written but the lock file.
+/// Loads the database in `dir`, which must exist, to look at it: nothing is written but the lock
+/// file.
 ///
 /// # Errors
 /// As [`open`].
@@ -93,10 +94,7 @@ pub fn inspect(
     options: EngineOptions,
     waiting: Waiting,
 ) -> Result<(Database, Box<dyn FileLock>)> {
-    match options.fs.metadata(&dir.join(FileName::Current.to_string()))? {
-        Some(_) => {}
-        None => return Err(no_database(dir)),
-    }
+    prepare_directory(dir, &options)?;
     let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
     Ok((load(dir, options, waiting)?.database, directory_lock))
 }

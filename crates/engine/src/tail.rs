@@ -120,6 +120,8 @@ pub enum Chore {
     WaitForRoom,
     /// Wait until this sequence number is published.
     WaitForPublication(SequenceNumber),
+    /// Give up: there are not so many sequence numbers left.
+    GiveUp,
 }
 
 impl Tail {
@@ -184,6 +186,12 @@ impl Tail {
     ) -> Result<Reservation, Chore> {
         if !publisher.has_room(self.next_ticket) {
             return Err(Chore::WaitForPublication(publisher.published().next()));
+        }
+        // Only a damaged file can bring this about: at a million a second they last 2,000 years.
+        if SequenceNumber::MAX.0 - self.next_sequence.0.min(SequenceNumber::MAX.0)
+            < u64::from(demand.count)
+        {
+            return Err(Chore::GiveUp);
         }
         let (mut frozen, mut opens) = (None, None);
         if !self.fits(demand, limits) {

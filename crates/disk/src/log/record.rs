@@ -67,6 +67,9 @@ impl fmt::Display for LogPosition {
     }
 }
 
+/// Largest segment id: its successors never overflow. See [`super::segment::next_segment`].
+pub const SEGMENT_ID_MAX: SegmentId = SegmentId(u64::MAX >> 1);
+
 /// What a record carries. The numbers lie on disk.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -207,6 +210,7 @@ impl PlacedHeader {
 fn is_plausible(placed: &PlacedHeader) -> bool {
     let header = &placed.header;
     placed.at.segment != SegmentId(0)
+        && placed.at.segment <= SEGMENT_ID_MAX
         && header.synced <= placed.at
         && (header.synced == LogPosition::ZERO || header.synced.offset > 0)
         && header.next_sequence() <= SequenceNumber::MAX.next()

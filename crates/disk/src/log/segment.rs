@@ -17,7 +17,7 @@
 //!
 //! Every version keeps magic, version and checksum as they are, so that each can refuse the others.
 
-use super::record::{LogPosition, decode_offset, encode_offset, field, wide_field};
+use super::record::{LogPosition, SEGMENT_ID_MAX, decode_offset, encode_offset, field, wide_field};
 use siltdb_base::{
     checksum::crc32c_append,
     error::{Error, ErrorKind, Result},
@@ -119,7 +119,8 @@ impl SegmentHeader {
     }
 
     fn is_plausible(&self) -> bool {
-        self.previous.segment < self.id
+        self.id <= SEGMENT_ID_MAX
+            && self.previous.segment < self.id
             && self.synced.segment < self.id
             && (self.synced == LogPosition::ZERO || self.synced.offset > 0)
             && self.first_sequence <= SequenceNumber::MAX.next()
@@ -133,13 +134,14 @@ fn checksum(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> u32 {
 /// The id of a new segment: above `highest`, which is above every id ever used, and not to be
 /// guessed from it.
 ///
-/// There are 2^32 - 1 segments in the life of a log; at one a second that is 136 years.
+/// There are 2^31 - 1 segments in the life of a log; at one a second that is 68 years.
 ///
 /// # Panics
 /// If they are used up.
 #[must_use]
 pub fn next_segment(highest: SegmentId, random: u32) -> SegmentId {
     let count = (highest.0 >> RANDOM_BITS) + 1;
-    assert!(count >> RANDOM_BITS == 0, "segment ids are used up");
-    SegmentId(count << RANDOM_BITS | u64::from(random))
+    let id = SegmentId(count << RANDOM_BITS | u64::from(random));
+    assert!(id <= SEGMENT_ID_MAX, "segment ids are used up");
+    id
 }
