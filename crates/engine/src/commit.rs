@@ -76,8 +76,9 @@ pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability
             .encode(&mut head)?;
             let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
             let insert = |reservation: &Reservation| {
-                let memtable = family.tree.memtable(reservation.generation, &database.arenas);
-                memtable.insert(operation.entry(reservation.first));
+                family.tree.with_memtable(reservation.generation, &database.arenas, |memtable| {
+                    memtable.insert(operation.entry(reservation.first));
+                });
             };
             commit_parts(database, parts, 1, durability, insert)
         }
@@ -161,7 +162,8 @@ fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
             match tail.reserve(demand, &limits, &database.wal, &database.publisher) {
                 Ok(mut reservation) => {
                     // Under the lock, so that generations freeze in order.
-                    if let Some(frozen) = reservation.frozen.take() {
+                    let rotation = reservation.rotation.as_mut();
+                    if let Some(frozen) = rotation.and_then(|rotation| rotation.frozen.take()) {
                         database.freeze(frozen);
                     }
                     drop(tail);
@@ -192,8 +194,8 @@ fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
 
 fn fill(reservation: &Reservation, kind: RecordKind, count: u32, parts: &[&[u8]]) -> Result<()> {
     let file = &*reservation.segment.file;
-    if let Some(header) = &reservation.opens {
-        fill_segment_header(file, header)?;
+    if let Some(rotation) = &reservation.rotation {
+        fill_segment_header(file, &rotation.header)?;
     }
     let header =
         RecordHeader { first_sequence: reservation.first, count, kind, synced: reservation.synced };
@@ -213,8 +215,9 @@ fn insert_batch(
     let insert = |family: FamilyId, entries: &mut Vec<Entry<'_>>| {
         let found = families.iter().find(|(id, _)| *id == family);
         let (_, family) = found.expect("the families of a batch were collected before");
-        let memtable = family.tree.memtable(reservation.generation, &database.arenas);
-        memtable.insert_batch(entries);
+        family.tree.with_memtable(reservation.generation, &database.arenas, |memtable| {
+            memtable.insert_batch(entries);
+        });
         entries.clear();
     };
     for operation in batch.operations() {

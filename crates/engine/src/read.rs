@@ -121,7 +121,7 @@ pub fn get(
     sequence: Option<SequenceNumber>,
 ) -> Result<Option<Slice>> {
     let (view, snapshot) = pin(database, family, sequence);
-    let options = family.tree.options();
+    let options = family.tree.peek_options();
     let resolver = Resolver {
         now_ms: database.options.clock.wall_ms(),
         operator: options.merge_operator.as_deref(),

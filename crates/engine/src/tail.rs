@@ -95,18 +95,19 @@ pub struct Reservation {
     pub end: LogPosition,
     /// The synced position to write into the record.
     pub synced: LogPosition,
-    /// Set for the first in a segment, who fills its header.
-    pub opens: Option<SegmentHeader>,
-    /// What was frozen to make place.
-    pub frozen: Option<Frozen>,
+    /// Set for the first in a segment. Boxed, because it is rare and reservations are moved about.
+    pub rotation: Option<Box<Rotation>>,
     /// The prepared window is nearly used up.
     pub low: bool,
 }
 
 /// One generation ended, another begun.
-struct Rotation {
-    frozen: Option<Frozen>,
-    opens: SegmentHeader,
+#[derive(Debug)]
+pub struct Rotation {
+    /// The generation that ended, if there was one.
+    pub frozen: Option<Frozen>,
+    /// The header of the new segment: whoever got the place fills it.
+    pub header: SegmentHeader,
 }
 
 /// What must be done before there is a place.
@@ -193,10 +194,9 @@ impl Tail {
         {
             return Err(Chore::GiveUp);
         }
-        let (mut frozen, mut opens) = (None, None);
+        let mut rotation = None;
         if !self.fits(demand, limits) {
-            let rotation = self.rotate(demand, limits, wal)?;
-            (frozen, opens) = (rotation.frozen, Some(rotation.opens));
+            rotation = Some(Box::new(self.rotate(demand, limits, wal)?));
         }
         let active = self.active.as_mut().expect("a generation fits or was begun just now");
         let at = self.end;
@@ -222,8 +222,7 @@ impl Tail {
             at,
             end,
             synced: self.synced,
-            opens,
-            frozen,
+            rotation,
             low,
         };
         self.next_ticket += 1;
@@ -258,13 +257,13 @@ impl Tail {
             return Err(Chore::MakeReady(needed));
         };
         let frozen = self.freeze();
-        let opens = SegmentHeader {
+        let header = SegmentHeader {
             id: segment.id,
             first_sequence: self.next_sequence,
             previous: self.end,
             synced: self.synced,
         };
-        self.end = opens.first_record();
+        self.end = header.first_record();
         self.active = Some(Active {
             number: GenerationNumber(segment.id.0),
             segment,
@@ -273,7 +272,7 @@ impl Tail {
             is_full: false,
             is_asked: false,
         });
-        Ok(Rotation { frozen, opens })
+        Ok(Rotation { frozen, header })
     }
 
     /// Ends the active generation, if there is one; the next commit begins another.

@@ -107,6 +107,14 @@ impl Tree {
         self.options.load_full()
     }
 
+    /// The options as they are now, for a moment: no reference count is touched, so that readers on
+    /// many threads do not contend for it.
+    #[inline]
+    #[must_use]
+    pub fn peek_options(&self) -> Guard<Arc<TreeOptions>> {
+        self.options.load()
+    }
+
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
         self.options.store(Arc::new(options));
@@ -159,6 +167,24 @@ impl Tree {
         match self.view.load().memory.find(generation) {
             Some(memtable) => memtable.clone(),
             None => self.new_memtable(generation, arenas),
+        }
+    }
+
+    /// Does something with the memtable that entries of `generation` go to; as [`Tree::memtable`],
+    /// without a reference count that writers would contend for.
+    ///
+    /// # Panics
+    /// As [`Tree::memtable`].
+    #[inline]
+    pub fn with_memtable(
+        &self,
+        generation: Generation,
+        arenas: &Arc<ArenaPool>,
+        write: impl FnOnce(&Memtable),
+    ) {
+        match self.view.load().memory.find(generation) {
+            Some(memtable) => write(memtable),
+            None => write(&self.new_memtable(generation, arenas)),
         }
     }
 
