@@ -29,7 +29,7 @@ use siltdb_base::{
 };
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::ArenaPool;
-use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles};
+use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles, pick_leveled::debt_bytes};
 use std::{
     collections::VecDeque,
     path::PathBuf,
@@ -45,6 +45,10 @@ pub const SYNC_INTERVAL_MS: u64 = 1000;
 
 /// Level 0 may hold this many generations before writes are slowed down, and before they stop.
 const LEVEL0_GENERATIONS: (u64, u64) = (12, 40);
+
+/// What compactions have yet to write may amount to this many memtables before writes are slowed
+/// down, and before they stop.
+const MERGE_MEMTABLES: (u64, u64) = (64, 256);
 
 /// Who does the work that a writer must wait for.
 #[derive(Clone, Copy, Debug)]
@@ -327,7 +331,12 @@ impl Database {
             let runs = family.tree.view().version.levels()[0].tables().len();
             Debt { bytes: runs as u64, soft, hard }
         });
-        level0.chain([waiting]).collect()
+        let merging = families.iter().map(|family| Debt {
+            bytes: debt_bytes(&family.tree.view().version, &family.tree.options()),
+            soft: memtable * MERGE_MEMTABLES.0,
+            hard: memtable * MERGE_MEMTABLES.1,
+        });
+        level0.chain(merging).chain([waiting]).collect()
     }
 
     /// Looks at the debts again; called whenever one may have changed.

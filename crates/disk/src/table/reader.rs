@@ -356,6 +356,15 @@ impl Table {
         let info = self.block_info(index);
         let mut frame = Vec::new();
         self.source.read(info.offset, info.bytes, &mut frame)?;
+        self.open_sealed(index, frame)
+    }
+
+    /// Verifies the frame of the data block at `index`, which was read past the cache.
+    ///
+    /// # Errors
+    /// Corruption, as [`Table::read_sealed`].
+    pub(super) fn open_sealed(&self, index: usize, frame: Vec<u8>) -> Result<SealedBlock> {
+        let info = self.block_info(index);
         let place = Place { table: self.source.uid, offset: info.offset };
         let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
         let checked = sealed.and_then(|sealed| {

@@ -3,7 +3,7 @@
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
 //! by those who look for damage.
 
-use super::{facts::Facts, reader::Table};
+use super::{ahead::Ahead, facts::Facts, reader::Table};
 use siltdb_base::{
     checksum::xxh3,
     error::{Error, Result},
@@ -29,9 +29,10 @@ impl Table {
         let mut total = Facts::default();
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
         let mut key = Vec::new();
+        let mut ahead = Ahead::default();
         for index in 0..self.block_count() {
             let info = self.block_info(index);
-            let sealed = self.read_sealed(index)?;
+            let sealed = self.open_sealed(index, ahead.frame(self, index)?.to_vec())?;
             let wrong =
                 |message: &'static str| self.source.locate(Error::corruption(message), info.offset);
             let first = (info.first_key, sealed.block().entry(0).sequence);
