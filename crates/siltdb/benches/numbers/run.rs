@@ -139,17 +139,22 @@ impl Samples {
 /// What a row must reach.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar {
-    /// The ratio must be at least this.
+    /// The median must be at least this.
     AtLeast(f64),
-    /// The ratio must be at most this.
+    /// The median must be at most this.
     AtMost(f64),
+    /// Every round must stay at or below this.
+    NeverAbove(f64),
 }
 
 impl Bar {
-    fn show(self, unit: &str, found: f64) -> String {
+    fn show(self, unit: &str, samples: &Samples, scale: f64) -> String {
+        let found = samples.median() / scale;
+        let largest = samples.sorted().last().map_or(found, |largest| largest / scale);
         let (sign, bound, is_met) = match self {
             Self::AtLeast(bound) => ("≥", bound, found >= bound),
             Self::AtMost(bound) => ("≤", bound, found <= bound),
+            Self::NeverAbove(bound) => ("never >", bound, largest <= bound),
         };
         format!("{sign} {bound}{unit}: {}", if is_met { "met" } else { "missed" })
     }
@@ -164,13 +169,13 @@ pub fn print_head() {
 /// Prints a row that compares.
 pub fn print_ratio(row: &str, cells: [String; 2], ratio: &Samples, bar: Bar) {
     let [ours, yardstick] = cells;
-    let (shown, bar) = (ratio.show("x", 1.0), bar.show("x", ratio.median()));
+    let (shown, bar) = (ratio.show("x", 1.0), bar.show("x", ratio, 1.0));
     println!("| {row} | {ours} | {yardstick} | {shown} | {bar} |");
 }
 
 /// Prints a row that stands alone.
 pub fn print_figure(row: &str, figure: &Samples, (unit, scale): (&str, f64), bar: Bar) {
-    let (shown, bar) = (figure.show(unit, scale), bar.show(unit, figure.median() / scale));
+    let (shown, bar) = (figure.show(unit, scale), bar.show(unit, figure, scale));
     println!("| {row} | {shown} | – | – | {bar} |");
 }
 
