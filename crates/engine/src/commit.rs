@@ -17,7 +17,7 @@ use crate::{
     tail::{Chore, Demand, Reservation},
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
     sync::lock,
@@ -26,10 +26,10 @@ use siltdb_disk::{
     batch::{BatchBytes, HEAD_BYTES_MAX, Operation, OperationHead},
     log::{
         fill::{fill_record, fill_segment_header},
-        record::{RecordHeader, RecordKind, record_bytes},
+        record::{LogPosition, RecordHeader, RecordKind, record_bytes},
     },
 };
-use std::sync::Arc;
+use std::{result, sync::Arc};
 
 /// Operations handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -64,34 +64,40 @@ impl<'a> Payload<'a> {
 /// `NoSpace`; `Poisoned`; `Closed`. The payload is then not visible, except after a failed sync.
 pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
     match payload {
-        Payload::One(family, operation) => {
-            family.check()?;
-            let mut head = [0; HEAD_BYTES_MAX];
-            let head_bytes = OperationHead {
-                kind: operation.kind,
-                family: operation.family,
-                key_bytes: operation.key.len(),
-                payload_bytes: operation.payload.len(),
-            }
-            .encode(&mut head)?;
-            let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
-            let insert = |reservation: &Reservation| {
-                family.tree.with_memtable(reservation.generation, &database.arenas, |memtable| {
-                    memtable.insert(operation.entry(reservation.first));
-                });
-            };
-            commit_parts(database, parts, 1, durability, insert)
-        }
+        Payload::One(family, operation) => commit_one(database, family, operation, durability),
         Payload::Batch(batch) if batch.is_empty() => Ok(()),
-        Payload::Batch(batch) => {
-            let families = check_families(database, batch)?;
-            let parts: &[&[u8]] = &[batch.as_bytes()];
-            let insert = |reservation: &Reservation| {
-                insert_batch(database, batch, reservation, &families);
-            };
-            commit_parts(database, parts, batch.count(), durability, insert)
-        }
+        Payload::Batch(batch) => commit_batch(database, batch, durability),
     }
+}
+
+fn commit_one(
+    database: &Database,
+    family: &Family,
+    operation: &Operation<'_>,
+    durability: Durability,
+) -> Result<()> {
+    family.check()?;
+    let mut head = [0; HEAD_BYTES_MAX];
+    let head_bytes = OperationHead {
+        kind: operation.kind,
+        family: operation.family,
+        key_bytes: operation.key.len(),
+        payload_bytes: operation.payload.len(),
+    }
+    .encode(&mut head)?;
+    let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
+    commit_parts(database, parts, 1, durability, |reservation| {
+        family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
+            memtable.insert(operation.entry(reservation.first));
+        });
+    })
+}
+
+fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
+    let families = check_families(database, batch)?;
+    commit_parts(database, &[batch.as_bytes()], batch.count(), durability, |reservation| {
+        insert_batch(database, batch, reservation, &families);
+    })
 }
 
 /// The families of a batch, in the order in which they first occur; nearly always one.
@@ -108,7 +114,7 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<BatchFamili
             continue;
         }
         let family = map.get(id).ok_or_else(|| {
-            Error::new(siltdb_base::error::ErrorKind::NotFound, "a family of the batch was dropped")
+            Error::new(ErrorKind::NotFound, "a family of the batch was dropped")
                 .with_hint("a batch belongs to the database whose families it names")
         })?;
         families.push((id, Arc::clone(family)));
@@ -137,58 +143,66 @@ fn commit_parts(
     };
     database.pay(demand.payload_bytes);
     let reservation = reserve(database, &demand)?;
-    let filled = fill(&reservation, kind, count, parts);
-    let filled = match filled {
-        Ok(()) => {
-            insert(&reservation);
-            Ok(())
-        }
+    let last = SequenceNumber(reservation.first.0 + u64::from(count) - 1);
+    if let Err(error) = fill(&reservation, kind, count, parts) {
         // Before publication, so that every commit behind this one sees it.
-        Err(error) => Err(database.health.poison(error)),
-    };
-    database.publisher.complete(reservation.ticket, reservation.last);
-    filled?;
+        let error = database.health.poison(error);
+        database.publisher.complete(reservation.ticket, last);
+        return Err(error);
+    }
+    insert(&reservation);
+    database.publisher.complete(reservation.ticket, last);
     database.health.check_log()?;
-    settle(database, &reservation, durability)
+    let at = reservation.at();
+    let end = LogPosition { offset: at.offset + demand.record_bytes, ..at };
+    settle(database, end, durability)
 }
 
 /// Gets a place, doing whatever chore is in the way.
+#[inline]
 fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
     loop {
-        let chore = {
-            let mut tail = lock(&database.tail);
-            database.health.check()?;
-            let limits = database.tail_limits();
-            match tail.reserve(demand, &limits, &database.wal, &database.publisher) {
-                Ok(mut reservation) => {
-                    // Under the lock, so that generations freeze in order.
-                    let rotation = reservation.rotation.as_mut();
-                    if let Some(frozen) = rotation.and_then(|rotation| rotation.frozen.take()) {
-                        database.freeze(frozen);
-                    }
-                    drop(tail);
-                    if reservation.low {
-                        database.log_work.raise();
-                    }
-                    return Ok(reservation);
-                }
-                Err(chore) => chore,
-            }
-        };
-        match chore {
-            Chore::MakeReady(bytes) => database.wal.make_ready(bytes)?,
-            Chore::Prepare(segment, end) => {
-                segment.file.prepare(end)?;
-                lock(&database.tail).prepared(segment.id, end);
-            }
-            Chore::WaitForRoom => database.wait_for_room()?,
-            Chore::WaitForPublication(sequence) => database.publisher.wait(sequence),
-            Chore::GiveUp => {
-                return Err(Error::corruption("sequence numbers are used up")
-                    .with_file(&database.dir)
-                    .with_hint("a file of the database claims numbers that were never given"));
-            }
+        match try_reserve(database, demand) {
+            Ok(reservation) => return Ok(reservation),
+            Err(chore) => attend(database, chore)?,
         }
+    }
+}
+
+/// Gets a place, or the chore that is in the way.
+fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservation, Chore> {
+    let mut tail = lock(&database.tail);
+    database.health.check().map_err(Chore::GiveUp)?;
+    let limits = database.tail_limits();
+    let mut reservation = tail.reserve(demand, &limits, &database.wal, &database.publisher)?;
+    if let Some(rotation) = &mut reservation.rotation
+        && let Some(frozen) = rotation.frozen.take()
+    {
+        // Under the lock, so that generations freeze in order.
+        database.freeze(frozen);
+    }
+    drop(tail);
+    if reservation.low {
+        database.log_work.raise();
+    }
+    Ok(reservation)
+}
+
+#[cold]
+fn attend(database: &Database, chore: Chore) -> Result<()> {
+    match chore {
+        Chore::MakeReady(bytes) => database.wal.make_ready(bytes),
+        Chore::Prepare(segment, end) => {
+            segment.file.prepare(end)?;
+            lock(&database.tail).prepared(segment.id, end);
+            Ok(())
+        }
+        Chore::WaitForRoom => database.wait_for_room(),
+        Chore::WaitForPublication(sequence) => {
+            database.publisher.wait(sequence);
+            Ok(())
+        }
+        Chore::GiveUp(error) => Err(error.or_file(&database.dir)),
     }
 }
 
@@ -199,7 +213,7 @@ fn fill(reservation: &Reservation, kind: RecordKind, count: u32, parts: &[&[u8]]
     }
     let header =
         RecordHeader { first_sequence: reservation.first, count, kind, synced: reservation.synced };
-    fill_record(file, reservation.at, &header, parts)
+    fill_record(file, reservation.at(), &header, parts)
 }
 
 fn insert_batch(
@@ -215,7 +229,7 @@ fn insert_batch(
     let insert = |family: FamilyId, entries: &mut Vec<Entry<'_>>| {
         let found = families.iter().find(|(id, _)| *id == family);
         let (_, family) = found.expect("the families of a batch were collected before");
-        family.tree.with_memtable(reservation.generation, &database.arenas, |memtable| {
+        family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
             memtable.insert_batch(entries);
         });
         entries.clear();
@@ -230,19 +244,22 @@ fn insert_batch(
         sequence = sequence.next();
     }
     insert(family, &mut entries);
-    debug_assert_eq!(SequenceNumber(sequence.0 - 1), reservation.last);
 }
 
-/// Waits for what the durability promises.
-fn settle(database: &Database, reservation: &Reservation, durability: Durability) -> Result<()> {
+/// Waits for what the durability promises of a record that ends at `end`.
+#[inline]
+fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
         Durability::Interval(interval) => database.sync_within(interval),
         Durability::Synced if cfg!(seeded_fault = "acknowledge_before_sync") => Ok(()),
-        Durability::Synced => {
-            let synced = database.wal.sync_to(reservation.end, &database.health)?;
-            lock(&database.tail).synced(synced);
-            Ok(())
-        }
+        Durability::Synced => sync(database, end),
     }
+}
+
+#[cold]
+fn sync(database: &Database, end: LogPosition) -> Result<()> {
+    let synced = database.wal.sync_to(end, &database.health)?;
+    lock(&database.tail).synced(synced);
+    Ok(())
 }

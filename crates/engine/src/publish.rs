@@ -52,6 +52,8 @@ struct Slot {
 ///    overwritten before it was published.
 /// 2. `published` is the last sequence number of some ticket all of whose predecessors completed.
 /// 3. Sequence numbers ascend with tickets.
+/// 4. `head` moves from a ticket only if its slot is marked complete, or by the thread that drew
+///    it and has not marked it.
 #[derive(Debug)]
 pub struct Publisher {
     /// The first ticket that is not published.
@@ -84,21 +86,44 @@ impl Publisher {
     #[inline]
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
-        // Acquire pairs with the maximum taken in `advance`: entries up to it are visible.
+        // Acquire pairs with the store in `complete` and the maximum taken in `advance`: entries up
+        // to it are visible.
         SequenceNumber(self.published.load(Ordering::Acquire))
     }
 
-    /// Whether `ticket` may be drawn now, by (1).
-    #[inline]
+    /// Tickets below this one may be drawn, by (1).
     #[must_use]
-    pub fn has_room(&self, ticket: u64) -> bool {
-        // Acquire pairs with the exchange in `advance`: the slot was read before it is reused.
-        ticket - self.head.load(Ordering::Acquire) < IN_FLIGHT_MAX
+    pub fn tickets_end(&self) -> u64 {
+        // Acquire pairs with the exchanges of `head`: a slot was read before it is reused.
+        self.head.load(Ordering::Acquire) + IN_FLIGHT_MAX
     }
 
     /// Marks `ticket` complete, publishes what is contiguous, and returns once `last`, its last
     /// sequence number, is published.
+    #[inline]
     pub fn complete(&self, ticket: u64, last: SequenceNumber) {
+        // Acquire pairs with the exchange that moved `head` here: what earlier commits wrote is
+        // handed on with our own.
+        if self.head.load(Ordering::Acquire) != ticket {
+            self.complete_behind(ticket, last);
+            return;
+        }
+        // Everybody before us is published, and as our slot is not marked, nobody but us moves on
+        // (4). The number first, then the head, as in `advance`. Release pairs with `published`.
+        self.published.store(last.0, Ordering::Release);
+        // SeqCst orders it before the looks at the next slot and at the sleepers: a neighbour that
+        // completes meanwhile sees the head or is seen, and so does one who falls asleep.
+        self.head.swap(ticket + 1, Ordering::SeqCst);
+        total_order();
+        let next = &self.slots[((ticket + 1) % IN_FLIGHT_MAX) as usize];
+        if next.complete.load(Ordering::SeqCst) == ticket + 2 {
+            self.advance();
+        }
+        self.wake();
+    }
+
+    #[cold]
+    fn complete_behind(&self, ticket: u64, last: SequenceNumber) {
         let slot = &self.slots[(ticket % IN_FLIGHT_MAX) as usize];
         // Release pairs with the acquire in `advance`, which then sees the head that let us in.
         slot.sequence.store(last.0, Ordering::Release);
@@ -130,12 +155,18 @@ impl Publisher {
             // A failed exchange means that another thread published this ticket.
             let _ = self.head.compare_exchange(head, head + 1, Ordering::SeqCst, Ordering::SeqCst);
             total_order();
-            // SeqCst pairs with the increment in `sleep`: either we see the sleeper, or it sees
-            // the number.
-            if self.sleepers.load(Ordering::SeqCst) > 0 {
-                drop(self.lock());
-                self.woken.notify_all();
-            }
+            self.wake();
+        }
+    }
+
+    /// Wakes those who sleep, after `head` was moved.
+    #[inline]
+    fn wake(&self) {
+        // SeqCst pairs with the increment in `sleep`: either we see the sleeper, or it sees the
+        // head.
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.lock());
+            self.woken.notify_all();
         }
     }
 
@@ -160,8 +191,11 @@ impl Publisher {
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         total_order();
+        // A head that was moved before its mover looked for sleepers is seen here, and with it the
+        // number that was published before.
+        self.head.load(Ordering::SeqCst);
         let mut guard = self.lock();
-        while self.published.load(Ordering::SeqCst) < sequence.0 {
+        while self.published() < sequence {
             guard = self.woken.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         drop(guard);

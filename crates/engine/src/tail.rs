@@ -9,7 +9,10 @@ use crate::{
     publish::Publisher,
     wal::{Segment, SegmentSlot, Wal},
 };
-use siltdb_base::id::{SegmentId, SequenceNumber};
+use siltdb_base::{
+    error::Error,
+    id::{SegmentId, SequenceNumber},
+};
 use siltdb_disk::log::{
     record::LogPosition,
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
@@ -21,13 +24,15 @@ use std::sync::Arc;
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
 
 /// A window is asked for when less than this is left of the prepared bytes.
-const PREPARED_BYTES_LOW: u64 = 1 << 20;
+const PREPARED_BYTES_LOW: u64 = 2 << 20;
 
 /// The end of the log and of the sequence.
 #[derive(Debug)]
 pub struct Tail {
     next_sequence: SequenceNumber,
     next_ticket: u64,
+    /// Tickets up to here may be drawn.
+    tickets_end: u64,
     active: Option<Active>,
     end: LogPosition,
     synced: LogPosition,
@@ -37,7 +42,6 @@ pub struct Tail {
 #[derive(Debug)]
 struct Active {
     segment: Arc<Segment>,
-    number: GenerationNumber,
     prepared: u64,
     /// Roughly what its memtables hold, in bytes.
     bytes: u64,
@@ -76,29 +80,40 @@ pub enum Room {
     Full,
 }
 
-/// A place in the order and in the log.
+/// A place in the order and in the log. What follows from the rest is not stored: every commit
+/// moves one about.
 #[derive(Debug)]
 pub struct Reservation {
     /// The place in the order of publication.
     pub ticket: u64,
     /// The sequence number of the first operation.
     pub first: SequenceNumber,
-    /// The sequence number of the last operation.
-    pub last: SequenceNumber,
-    /// The generation whose memtables to write to.
-    pub generation: GenerationNumber,
     /// The segment to fill.
     pub segment: Arc<Segment>,
-    /// Where the record goes.
-    pub at: LogPosition,
-    /// Where the log ends after it.
-    pub end: LogPosition,
+    /// Where in the segment the record goes.
+    pub offset: u64,
     /// The synced position to write into the record.
     pub synced: LogPosition,
     /// Set for the first in a segment. Boxed, because it is rare and reservations are moved about.
     pub rotation: Option<Box<Rotation>>,
     /// The prepared window is nearly used up.
     pub low: bool,
+}
+
+impl Reservation {
+    /// The generation whose memtables to write to.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> GenerationNumber {
+        generation_of(&self.segment)
+    }
+
+    /// Where the record goes.
+    #[inline]
+    #[must_use]
+    pub fn at(&self) -> LogPosition {
+        LogPosition { segment: self.segment.id, offset: self.offset }
+    }
 }
 
 /// One generation ended, another begun.
@@ -121,15 +136,16 @@ pub enum Chore {
     WaitForRoom,
     /// Wait until this sequence number is published.
     WaitForPublication(SequenceNumber),
-    /// Give up: there are not so many sequence numbers left.
-    GiveUp,
+    /// Give up, for this reason.
+    GiveUp(Error),
 }
 
 impl Tail {
     /// The tail after everything up to `last`, in a log that ends at `end`.
     #[must_use]
     pub fn new(last: SequenceNumber, end: LogPosition) -> Self {
-        Self { next_sequence: last.next(), next_ticket: 0, active: None, end, synced: end }
+        let next_sequence = last.next();
+        Self { next_sequence, next_ticket: 0, tickets_end: 0, active: None, end, synced: end }
     }
 
     /// The last sequence number that was handed out, and where the log ends.
@@ -185,50 +201,42 @@ impl Tail {
         wal: &Wal,
         publisher: &Publisher,
     ) -> Result<Reservation, Chore> {
-        if !publisher.has_room(self.next_ticket) {
-            return Err(Chore::WaitForPublication(publisher.published().next()));
+        if self.next_ticket == self.tickets_end {
+            // Looked at only now and then: every publication changes it.
+            self.tickets_end = publisher.tickets_end();
+            if self.next_ticket == self.tickets_end {
+                return Err(Chore::WaitForPublication(publisher.published().next()));
+            }
         }
+        let first = self.next_sequence;
+        let next = SequenceNumber(first.0 + u64::from(demand.count));
         // Only a damaged file can bring this about: at a million a second they last 2,000 years.
-        if SequenceNumber::MAX.0 - self.next_sequence.0.min(SequenceNumber::MAX.0)
-            < u64::from(demand.count)
-        {
-            return Err(Chore::GiveUp);
+        if next > SequenceNumber::MAX {
+            return Err(Chore::GiveUp(used_up()));
         }
         let mut rotation = None;
         if !self.fits(demand, limits) {
             rotation = Some(Box::new(self.rotate(demand, limits, wal)?));
         }
         let active = self.active.as_mut().expect("a generation fits or was begun just now");
-        let at = self.end;
-        let end = LogPosition { offset: at.offset + demand.record_bytes, ..at };
-        if end.offset > active.prepared {
-            let window = active.segment.window_end(active.prepared, end.offset);
+        let offset = self.end.offset;
+        let end = offset + demand.record_bytes;
+        if end > active.prepared {
+            let window = active.segment.window_end(active.prepared, end);
             return Err(Chore::Prepare(Arc::clone(&active.segment), window));
         }
         let low = !active.is_asked
-            && active.prepared < end.offset + PREPARED_BYTES_LOW
+            && active.prepared < end + PREPARED_BYTES_LOW
             && active.prepared < active.segment.file.capacity();
         active.is_asked |= low;
         active.bytes += memtable_bytes(demand);
         active.is_full |= is_huge(demand, limits);
-        let first = self.next_sequence;
-        let last = SequenceNumber(first.0 + u64::from(demand.count) - 1);
-        let reservation = Reservation {
-            ticket: self.next_ticket,
-            first,
-            last,
-            generation: active.number,
-            segment: Arc::clone(&active.segment),
-            at,
-            end,
-            synced: self.synced,
-            rotation,
-            low,
-        };
-        self.next_ticket += 1;
-        self.next_sequence = last.next();
-        self.end = end;
-        Ok(reservation)
+        let ticket = self.next_ticket;
+        let segment = Arc::clone(&active.segment);
+        self.next_ticket = ticket + 1;
+        self.next_sequence = next;
+        self.end.offset = end;
+        Ok(Reservation { ticket, first, segment, offset, synced: self.synced, rotation, low })
     }
 
     /// Whether the commit belongs into the active generation. A huge one gets its own.
@@ -264,14 +272,7 @@ impl Tail {
             synced: self.synced,
         };
         self.end = header.first_record();
-        self.active = Some(Active {
-            number: GenerationNumber(segment.id.0),
-            segment,
-            prepared,
-            bytes: 0,
-            is_full: false,
-            is_asked: false,
-        });
+        self.active = Some(Active { segment, prepared, bytes: 0, is_full: false, is_asked: false });
         Ok(Rotation { frozen, header })
     }
 
@@ -280,12 +281,23 @@ impl Tail {
     pub fn freeze(&mut self) -> Option<Frozen> {
         let active = self.active.take()?;
         Some(Frozen {
-            number: active.number,
+            number: generation_of(&active.segment),
             segments: vec![SegmentSlot { id: active.segment.id, slot: active.segment.slot }],
             last: SequenceNumber(self.next_sequence.0 - 1),
             bytes: active.bytes,
         })
     }
+}
+
+#[cold]
+fn used_up() -> Error {
+    Error::corruption("sequence numbers are used up")
+        .with_hint("a file of the database claims numbers that were never given")
+}
+
+/// A generation is named after its first segment.
+fn generation_of(segment: &Segment) -> GenerationNumber {
+    GenerationNumber(segment.id.0)
 }
 
 fn memtable_bytes(demand: &Demand) -> u64 {

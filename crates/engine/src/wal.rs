@@ -251,7 +251,7 @@ impl Wal {
             groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
         groups.running = true;
         drop(groups);
-        let result = sync_segments(&segments);
+        let result = sync_segments(&segments, upto);
         let mut groups = lock(&self.groups);
         groups.running = false;
         let result = match result {
@@ -287,9 +287,16 @@ impl Wal {
     }
 }
 
-fn sync_segments(segments: &[Arc<Segment>]) -> Result<()> {
+/// Syncs segments whose records before `upto` are all filled.
+fn sync_segments(segments: &[Arc<Segment>], upto: LogPosition) -> Result<()> {
     if cfg!(seeded_fault = "skip_sync") {
         return Ok(());
     }
-    segments.iter().try_for_each(|segment| segment.file.sync())
+    segments.iter().try_for_each(|segment| {
+        // Nobody fills these bytes again. Pages that are mapped nowhere are written back without
+        // taking each from the page tables, which would interrupt the other processors every time.
+        let is_last = segment.id == upto.segment;
+        segment.file.release(if is_last { upto.offset } else { segment.file.capacity() });
+        segment.file.sync()
+    })
 }

@@ -5,14 +5,15 @@
 //! them.
 //!
 //! # Thread safety
-//! Preparing and releasing take a lock; fills and syncs do not, unless a fill has to prepare.
+//! Preparing takes a lock; nothing else does, unless a fill has to prepare.
 //!
 //! # Invariants
 //! 1. Bytes before `prepared` have blocks, lie within the file, and were populated; it only grows.
 //!    It is stored (release) after that is so and loaded (acquire) before bytes are copied.
 //! 2. The file is never shortened, so what (1) says stays true.
 //! 3. Releasing drops page table entries only (see `map`): a late fill before `released` would be
-//!    slow, not wrong.
+//!    slow, not wrong. Each range is dropped once, and only below `prepared`, so never while it is
+//!    being populated.
 //!
 //! # What a mapping risks
 //! A page that the kernel gave up under memory pressure is read again when it is touched. If the
@@ -34,13 +35,14 @@ use crate::{
     error::{Error, ErrorKind, Result},
     fs::{LogFile, LogFileOptions, LogIo, LogWay, map::Mapping},
     limits::LOG_WINDOW_BYTES_MAX,
+    sync::lock,
 };
 use std::{
     fs::File,
     io::{self, IoSlice},
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -53,8 +55,10 @@ pub(super) struct OsLogFile {
     capacity: u64,
     mapping: Option<Mapping>,
     prepared: AtomicU64,
-    /// Up to where pages were given back; the lock also lets one thread prepare at a time.
-    released: Mutex<u64>,
+    /// Up to where pages were given back.
+    released: AtomicU64,
+    /// Held by the one who prepares.
+    preparing_io: Mutex<()>,
 }
 
 /// The end of the window that `offset` lies in: windows double up to the longest.
@@ -89,18 +93,15 @@ impl OsLogFile {
             None
         };
         let path = path.to_owned();
-        let (prepared, released) = (AtomicU64::new(0), Mutex::new(0));
-        Ok(Self { file, path, capacity, mapping, prepared, released })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.released.lock().unwrap_or_else(PoisonError::into_inner)
+        let (prepared, released) = (AtomicU64::new(0), AtomicU64::new(0));
+        let preparing_io = Mutex::new(());
+        Ok(Self { file, path, capacity, mapping, prepared, released, preparing_io })
     }
 
     /// Prepares whole windows until the bytes before `end` are ready.
     #[cold]
     fn prepare_windows(&self, end: u64) -> Result<()> {
-        let _one_at_a_time = self.lock();
+        let _one_at_a_time = lock(&self.preparing_io);
         loop {
             // Relaxed: the lock orders it against the only place that stores.
             let start = self.prepared.load(Ordering::Relaxed);
@@ -199,14 +200,13 @@ impl LogFile for OsLogFile {
 
     fn release(&self, start: u64) {
         let Some(mapping) = &self.mapping else { return };
-        let mut released = self.lock();
-        // Relaxed: the lock orders it, as in `prepare_windows`.
-        let prepared = self.prepared.load(Ordering::Relaxed);
-        let start = start.min(prepared);
+        // Relaxed: pages are given back here, nothing is read or written.
+        let start = start.min(self.prepared.load(Ordering::Relaxed));
         let end = start - start % LOG_WINDOW_BYTES_FIRST;
-        if end > *released {
-            mapping.forget(*released, end);
-            *released = end;
+        // Relaxed: it only shares out the ranges.
+        let released = self.released.fetch_max(end, Ordering::Relaxed);
+        if end > released {
+            mapping.forget(released, end);
         }
     }
 
