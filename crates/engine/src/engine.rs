@@ -256,3 +256,6 @@ impl Drop for Open {
         let _ = self.close();
     }
 }
+
+#[cfg(test)]
+mod tests;

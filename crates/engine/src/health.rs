@@ -60,12 +60,12 @@ impl Health {
     /// cause stays. Returns the error for the caller's own caller.
     #[cold]
     pub fn poison(&self, cause: Error) -> Error {
-        if cause.kind() == ErrorKind::Poisoned {
-            return cause;
-        }
-        let error = Error::new(ErrorKind::Poisoned, "a write failed; nothing more is written")
-            .with_hint("reading goes on; reopen the database to recover")
-            .with_source(cause);
+        let error = match cause.kind() {
+            ErrorKind::Poisoned => cause,
+            _ => Error::new(ErrorKind::Poisoned, "a write failed; nothing more is written")
+                .with_hint("reading goes on; reopen the database to recover")
+                .with_source(cause),
+        };
         lock(&self.cause).get_or_insert(error);
         self.raise(POISONED);
         self.error()

@@ -282,3 +282,6 @@ pub fn rename_family(database: &Database, name: &str, to: &str) -> Result<()> {
     }
     install(database, vec![Change::RenameFamily { id, name: to.to_owned() }], None)
 }
+
+#[cfg(test)]
+mod tests;

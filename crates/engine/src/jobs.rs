@@ -26,6 +26,7 @@ use siltdb_tree::{
     compact::Compaction,
     flush::{FlushInput, flush},
     job::{JobContext, JobOutput},
+    memory::Generation,
     pick_range::{Request, Step},
     plan::{Plan, Way},
     retain::stripes::Stripes,
@@ -126,11 +127,30 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<()> {
     let mut changes = std::mem::take(&mut output.changes);
     changes.push(Change::LogStart { segment: segment_after(database) });
     changes.push(Change::LastSequence(frozen.last));
-    install(database, changes, Some(frozen.number))?;
+    install_output(database, changes, Some(frozen.number))?;
     Counters::add(&database.counters.flushes, 1);
     Counters::add(&database.counters.flushed_bytes, output.bytes_written);
     lock(&database.frozen).pop_front();
     database.wal.retire(&frozen.segments)
+}
+
+/// Installs what a job has made. If nothing came of it, the new tables are for the purge; if it is
+/// open whether they count, they stay for the next open, which knows.
+fn install_output(
+    database: &Database,
+    changes: Vec<Change>,
+    flushed: Option<Generation>,
+) -> Result<()> {
+    let file = |change: &Change| match change {
+        Change::AddTable { table, .. } => Some(table.file),
+        _ => None,
+    };
+    let new: Vec<FileNumber> = changes.iter().filter_map(file).collect();
+    let result = install(database, changes, flushed);
+    if result.is_err() && database.health.check_log().is_ok() {
+        database.forget(new);
+    }
+    result
 }
 
 /// The first segment that is needed once the oldest frozen generation is flushed.
@@ -186,21 +206,25 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     let oldest = retained.first().copied().unwrap_or_default();
     for family in database.families.load().iter() {
         if let Some(plan) = family.tree.begin_plan(oldest) {
-            run_plan(database, family, &plan)?;
+            run_plan(database, family, plan)?;
             return Ok(true);
         }
     }
+    // What a reader held, or what went with a family, has waited for no job.
+    purge(database);
     Ok(false)
 }
 
 /// Carries out a plan that was noted as running.
-fn run_plan(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
+fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
     lock(&database.jobs).compactions += 1;
     let result = match plan.way {
         Way::Move => install(database, plan.move_changes(family.id), None),
-        Way::Merge => merge(database, family, plan),
+        Way::Merge => merge(database, family, &plan),
     };
-    family.tree.end_plan(plan);
+    family.tree.end_plan(&plan);
+    // It holds its inputs, which would outlast the purge.
+    drop(plan);
     if result.is_ok() {
         Counters::add(&database.counters.compactions, 1);
     }
@@ -234,7 +258,7 @@ fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
         compaction.finish(outputs?, context)
     });
     let mut output = output?;
-    install(database, std::mem::take(&mut output.changes), None)?;
+    install_output(database, std::mem::take(&mut output.changes), None)?;
     Counters::add(&database.counters.compacted_bytes, output.bytes_written);
     Ok(())
 }
@@ -249,7 +273,7 @@ pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
         database.health.check()?;
         let seen = database.room.seen();
         match family.tree.begin_request(&request) {
-            Step::Plan(plan) => run_plan(database, family, &plan)?,
+            Step::Plan(plan) => run_plan(database, family, plan)?,
             Step::Wait => database.room.wait(seen, PATIENCE),
             Step::Done => return Ok(()),
         }
@@ -336,3 +360,6 @@ pub fn close_log(database: &Database) -> Result<()> {
     // So that a log that is missing or cut short is noticed at the next open.
     install(database, vec![Change::LogSynced(end)], None)
 }
+
+#[cfg(test)]
+mod tests;

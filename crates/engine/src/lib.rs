@@ -28,3 +28,6 @@ pub mod stats;
 pub mod check;
 pub mod inspect;
 pub mod engine;
+
+#[cfg(test)]
+mod fixture;

@@ -31,3 +31,6 @@ impl Random {
         mixed ^ mixed >> 31
     }
 }
+
+#[cfg(test)]
+mod tests;

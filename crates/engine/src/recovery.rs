@@ -393,3 +393,6 @@ fn remove_orphans(database: &Database) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,6 @@ impl Drop for Running<'_> {
         self.shared.ended.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,3 +34,6 @@ impl Signal {
         drop(self.changed.wait_timeout_while(events, timeout, |events| *events == seen));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,3 +75,6 @@ impl Drop for LiveSnapshot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,3 +117,6 @@ fn keep_log(database: &Database) {
         database.log_work.wait(seen, patience);
     }
 }
+
+#[cfg(test)]
+mod tests;

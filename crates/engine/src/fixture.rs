@@ -1,0 +1,151 @@
+//! What the tests of this floor share: a database on a file system in memory, and how to look at
+//! it.
+//!
+//! It uses the engine's own interface, so that it knows nothing of how the rooms are built.
+
+use crate::{
+    commit::Payload,
+    engine::Engine,
+    options::{Durability, EngineOptions},
+    read::{ReadCursor, ReadRange},
+};
+use siltdb_base::{
+    clock::ManualClock,
+    error::Result,
+    fs::{
+        Fs,
+        mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
+    },
+    id::{FamilyId, SequenceNumber},
+    key::EntryKind,
+};
+use siltdb_disk::{edit::TableReference, options::TableOptions};
+use siltdb_tree::options::TreeOptions;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The directory of the database.
+pub const DIR: &str = "db";
+
+/// Keys and values.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Options without threads, under which little data makes several tables.
+pub fn options(fs: &MemFs) -> EngineOptions {
+    EngineOptions {
+        workers: 0,
+        memory_budget: 16 << 20,
+        memtable_bytes: 64 << 10,
+        tree: tree_options(),
+        fs: Arc::new(fs.clone()),
+        clock: Arc::new(ManualClock::new(1_000_000)),
+        seed: Some(1),
+        ..EngineOptions::default()
+    }
+}
+
+/// Options of a tree whose tables and levels are small.
+pub fn tree_options() -> TreeOptions {
+    TreeOptions {
+        table: TableOptions { block_bytes: 1024, ..TableOptions::default() },
+        table_bytes_target: 4 << 10,
+        base_level_bytes: 16 << 10,
+        ..TreeOptions::default()
+    }
+}
+
+/// Opens the database in [`DIR`].
+pub fn open(fs: &MemFs) -> Engine {
+    Engine::open(Path::new(DIR), options(fs)).unwrap()
+}
+
+/// What the next process would find if this one were killed now.
+pub fn killed(fs: &MemFs) -> MemFs {
+    fs.crash_clone(Crash::Kill)
+}
+
+/// Puts a value, as durable as `durability` says.
+pub fn try_put(
+    engine: &Engine,
+    family: &str,
+    pair: (&[u8], &[u8]),
+    durability: Durability,
+) -> Result<()> {
+    let family = engine.family(family)?;
+    engine.commit(&Payload::one(&family, EntryKind::Put, pair.0, pair.1), Some(durability))
+}
+
+/// Puts a value that reaches the operating system.
+pub fn put(engine: &Engine, family: &str, key: &[u8], value: &[u8]) {
+    try_put(engine, family, (key, value), Durability::Buffered).unwrap();
+}
+
+/// Puts `value` under keys that begin with `prefix` and end with each of `numbers`.
+pub fn put_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>, value: &[u8]) {
+    for number in numbers {
+        put(engine, "default", format!("{prefix}{number:05}").as_bytes(), value);
+    }
+}
+
+/// The value of a key now.
+pub fn get(engine: &Engine, family: &str, key: &[u8]) -> Option<Vec<u8>> {
+    let value = engine.get(&engine.family(family).unwrap(), key, None).unwrap();
+    value.map(|value| value.to_vec())
+}
+
+/// All that a cursor shows.
+pub fn pairs(mut cursor: ReadCursor) -> Pairs {
+    let mut pairs = Pairs::new();
+    cursor.seek_to_first().unwrap();
+    while let (Some(key), Some(value)) = (cursor.key(), cursor.value()) {
+        pairs.push((key.to_vec(), value.to_vec()));
+        cursor.next().unwrap();
+    }
+    pairs
+}
+
+/// What a family shows now, or at a snapshot.
+pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>) -> Pairs {
+    let family = engine.family(family).unwrap();
+    pairs(engine.cursor(&family, ReadRange::default(), sequence).unwrap())
+}
+
+/// A family and its tables with their levels, as an edit would say it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FamilyPicture {
+    name: String,
+    id: FamilyId,
+    options: Vec<u8>,
+    tables: Vec<(u8, TableReference)>,
+}
+
+/// All that edits change: what the manifest must lead to.
+pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
+    let picture = |name: String| {
+        let family = engine.family(&name).unwrap();
+        let mut options = Vec::new();
+        family.tree.options().encode(&mut options);
+        let view = family.tree.view();
+        let references = view.version.references();
+        let tables = references.map(|(level, table)| (level, table.clone())).collect();
+        FamilyPicture { name, id: family.id, options, tables }
+    };
+    engine.family_names().into_iter().map(picture).collect()
+}
+
+/// The files of the database whose names end like this, sorted.
+pub fn files(fs: &MemFs, extension: &str) -> Vec<PathBuf> {
+    let entries = fs.list(Path::new(DIR)).unwrap();
+    let names = entries.into_iter().map(|entry| entry.name);
+    let mut paths: Vec<_> =
+        names.filter(|name| name.ends_with(extension)).map(|n| Path::new(DIR).join(n)).collect();
+    paths.sort();
+    paths
+}
+
+/// The failure of the `nth` next call of a kind, or of any kind.
+pub fn fault(kind: Option<CallKind>, nth: u64, error: FaultError) -> Option<Fault> {
+    Some(Fault { kind, nth, span: FaultSpan::Once, error })
+}

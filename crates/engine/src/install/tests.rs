@@ -1,0 +1,199 @@
+//! Edits: replayed they give what was, durable comes before visible, and a failing one changes
+//! nothing (laws M1 and M2).
+
+use super::*;
+use crate::{
+    engine::Engine,
+    fixture::{
+        FamilyPicture, contents, fault, files, killed, open, picture, put, put_range, tree_options,
+    },
+};
+use siltdb_base::{
+    fs::mem::{Crash, FaultError, MemFs},
+    limits::FAMILY_NAME_BYTES_MAX,
+};
+use std::sync::Mutex;
+
+/// One edit.
+struct Step {
+    name: &'static str,
+    /// What it needs besides the steps before it.
+    prepare: fn(&Engine),
+    change: fn(&Engine) -> Result<()>,
+}
+
+const STEPS: [Step; 5] = [
+    Step {
+        name: "create",
+        prepare: |_| {},
+        change: |engine| engine.create_family("first", tree_options()).map(|_| ()),
+    },
+    Step {
+        name: "flush",
+        prepare: |engine| {
+            put_range(engine, "a", 0..200, &[1; 50]);
+            put(engine, "first", b"key", b"value");
+        },
+        change: Engine::flush,
+    },
+    Step {
+        name: "merge",
+        prepare: |engine| {
+            for value in 2..6 {
+                put_range(engine, "a", 100..200, &[value; 50]);
+                engine.flush().unwrap();
+            }
+        },
+        change: |engine| engine.run_job().map(|_| ()),
+    },
+    Step {
+        name: "rename",
+        prepare: |_| {},
+        change: |engine| engine.rename_family("first", "second"),
+    },
+    Step { name: "drop", prepare: |_| {}, change: |engine| engine.drop_family("second") },
+];
+
+impl Step {
+    fn run(&self, engine: &Engine) {
+        (self.prepare)(engine);
+        let before = picture(engine);
+        (self.change)(engine).unwrap();
+        assert_ne!(picture(engine), before, "{} changed nothing", self.name);
+    }
+}
+
+/// What the next process sees.
+fn recovered(fs: &MemFs) -> Vec<FamilyPicture> {
+    picture(&open(fs))
+}
+
+#[test]
+fn replaying_the_manifest_gives_the_version_that_was() {
+    let fs = MemFs::new();
+    let mut engine = open(&fs);
+    for step in &STEPS {
+        step.run(&engine);
+        let was = picture(&engine);
+        assert_eq!(recovered(&killed(&fs)), was, "after {}", step.name);
+        // The first edit of a process begins a manifest with a snapshot of all there was.
+        if step.name == "flush" {
+            engine.close().unwrap();
+            engine = open(&fs);
+            assert_eq!(picture(&engine), was);
+        }
+    }
+}
+
+#[test]
+fn a_manifest_that_is_full_is_begun_anew_and_says_the_same() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    STEPS[..3].iter().for_each(|step| step.run(&engine));
+    let names = ["n".repeat(FAMILY_NAME_BYTES_MAX), "m".repeat(FAMILY_NAME_BYTES_MAX)];
+    engine.rename_family("first", &names[0]).unwrap();
+    let old = files(&fs, ".manifest");
+    let mut edits = 0;
+    while files(&fs, ".manifest") == old {
+        engine.rename_family(&names[edits % 2], &names[(edits + 1) % 2]).unwrap();
+        edits += 1;
+        assert!(edits < 10_000, "the manifest grows without end");
+    }
+    assert_eq!(files(&fs, ".manifest").len(), 1);
+    assert_eq!(recovered(&fs.crash_clone(Crash::PowerLoss { seed: 1 })), picture(&engine));
+    engine.rename_family(&names[edits % 2], "last").unwrap();
+    assert_eq!(recovered(&killed(&fs)), picture(&engine));
+}
+
+/// The power is lost before each call that reaches the disk: what was visible by then is there
+/// afterwards, and at most the one edit at hand besides.
+#[test]
+fn an_edit_is_durable_first_and_visible_then() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    {
+        let (disk, engine, seen) = (fs.clone(), engine.clone(), Arc::clone(&seen));
+        fs.on_call(Some(Arc::new(move |call| {
+            let lost = disk.crash_clone(Crash::PowerLoss { seed: call.number });
+            lock(&seen).push((picture(&engine), recovered(&lost)));
+        })));
+    }
+    STEPS.iter().for_each(|step| step.run(&engine));
+    fs.on_call(None);
+    let mut seen = std::mem::take(&mut *lock(&seen));
+    seen.push((picture(&engine), recovered(&killed(&fs))));
+    let mut ahead = 0;
+    for (index, (visible, durable)) in seen.iter().enumerate() {
+        let later = seen[index..].iter().map(|(visible, _)| visible);
+        let next = later.into_iter().find(|later| *later != visible);
+        let is_ahead = next == Some(durable);
+        assert!(visible == durable || is_ahead, "{visible:#?} is visible, {durable:#?} durable");
+        ahead += usize::from(is_ahead);
+    }
+    assert!(ahead >= STEPS.len(), "no edit is durable and visible at once");
+}
+
+#[test]
+fn a_failing_edit_leaves_everything_as_it_was() {
+    for error in [FaultError::Io, FaultError::NoSpace] {
+        for (index, step) in STEPS.iter().enumerate() {
+            let mut calls = 0;
+            while fail_at_call(index, calls + 1, error) {
+                calls += 1;
+            }
+            assert!(calls >= 3, "{} made only {calls} calls", step.name);
+        }
+    }
+}
+
+/// A database in which everything is ready for a step.
+fn ready_for(index: usize) -> (MemFs, Engine) {
+    let fs = MemFs::new();
+    let mut engine = open(&fs);
+    STEPS[..index].iter().for_each(|step| step.run(&engine));
+    if index % 2 == 1 {
+        // So that the step begins a manifest, as the first edit of a process does.
+        drop(engine);
+        engine = open(&fs);
+    }
+    (STEPS[index].prepare)(&engine);
+    (fs, engine)
+}
+
+/// Carries out a step of which the `nth` call fails; returns whether there was such a call.
+fn fail_at_call(index: usize, nth: u64, error: FaultError) -> bool {
+    let change = STEPS[index].change;
+    let (fs, engine) = ready_for(index);
+    let (before, shown) = (picture(&engine), contents(&engine, "default", None));
+    fs.set_fault(fault(None, nth, error));
+    let result = change(&engine);
+    fs.set_fault(None);
+    if fs.faults() == 0 {
+        result.unwrap();
+        return false;
+    }
+    let place = format!("{}, call {nth}, {error:?}", STEPS[index].name);
+    let durable = || recovered(&killed(&fs));
+    match result.map_err(|error| error.kind()) {
+        // A file that was to be removed stays for a while.
+        Ok(()) => assert_ne!(picture(&engine), before, "{place}"),
+        Err(ErrorKind::Poisoned) => {
+            assert_eq!(picture(&engine), before, "{place}");
+            let (_, undisturbed) = ready_for(index);
+            change(&undisturbed).unwrap();
+            let durable = durable();
+            assert!(durable == before || durable == picture(&undisturbed), "{place}");
+        }
+        Err(_) => {
+            assert_eq!(picture(&engine), before, "{place}");
+            assert_eq!(durable(), before, "{place}");
+            change(&engine).unwrap();
+            assert_ne!(picture(&engine), before, "{place}");
+            assert_eq!(durable(), picture(&engine), "{place}");
+        }
+    }
+    assert_eq!(contents(&engine, "default", None), shown, "{place}");
+    assert_eq!(contents(&open(&killed(&fs)), "default", None), shown, "{place}");
+    true
+}

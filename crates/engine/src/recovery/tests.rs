@@ -1,0 +1,264 @@
+//! What recovery shows it shows for good, wherever it is interrupted (laws A5, L5 and F8).
+
+use super::*;
+use crate::{
+    engine::Engine,
+    fixture::{
+        DIR, Pairs, contents, fault, files, killed, open, put, put_range, tree_options, try_put,
+    },
+    options::Durability,
+};
+use siltdb_base::fs::mem::{CallKind, Crash, FaultError, MemFs};
+use std::sync::Mutex;
+
+/// Chances that a loss of power is given.
+const SEEDS: u64 = 8;
+
+fn power_lost(fs: &MemFs, seed: u64) -> MemFs {
+    fs.crash_clone(Crash::PowerLoss { seed })
+}
+
+fn shown(fs: &MemFs) -> Pairs {
+    contents(&open(fs), "default", None)
+}
+
+fn with_keys(keys: &[&str]) -> Pairs {
+    keys.iter().map(|key| (key.as_bytes().to_vec(), b"value".to_vec())).collect()
+}
+
+fn put_keys(engine: &Engine, keys: &[&str]) {
+    keys.iter().for_each(|key| put(engine, "default", key.as_bytes(), b"value"));
+}
+
+/// Flips a byte of the record that holds `key`, and returns where.
+fn damage(fs: &MemFs, key: &str) -> PathBuf {
+    for path in files(fs, ".log") {
+        let bytes = fs.read_all(&path).unwrap();
+        if let Some(at) = bytes.windows(key.len()).position(|bytes| bytes == key.as_bytes()) {
+            fs.bytes_flip(&path, at as u64, 1).unwrap();
+            return path;
+        }
+    }
+    panic!("no log holds {key}");
+}
+
+#[test]
+fn nothing_is_appended_to_a_segment_of_an_earlier_process() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..50, b"value");
+    put_keys(&engine, &["torn"]);
+    for is_torn in [false, true] {
+        let fs = killed(&fs);
+        if is_torn {
+            damage(&fs, "torn");
+        }
+        let old: Vec<_> = files(&fs, ".log")
+            .into_iter()
+            .map(|path| (fs.read_all(&path).unwrap(), path))
+            .collect();
+        let engine = open(&fs);
+        put_range(&engine, "b", 0..50, b"value");
+        engine.sync_wal().unwrap();
+        assert!(!old.is_empty());
+        for (bytes, path) in old {
+            assert!(fs.read_all(&path).unwrap() == bytes, "{path:?} was written to");
+        }
+        assert_eq!(shown(&killed(&fs)).len(), 101 - usize::from(is_torn));
+    }
+}
+
+#[test]
+fn a_log_that_is_wholly_retired_goes_on_behind_where_it_ended() {
+    let mut fs = MemFs::new();
+    for process in 1..5 {
+        let engine = open(&fs);
+        put_range(&engine, "a", 0..process, b"value");
+        engine.flush().unwrap();
+        put_range(&engine, "b", 0..process, b"value");
+        fs = killed(&fs);
+        assert_eq!(shown(&killed(&fs)).len(), 2 * process as usize);
+        let engine = open(&fs);
+        engine.flush().unwrap();
+        // What is retired is removed by the next process, which finds no segment then.
+        fs = killed(&fs);
+        drop(open(&fs));
+        assert_eq!(files(&fs, ".log"), [] as [PathBuf; 0]);
+    }
+}
+
+#[test]
+fn what_was_never_synced_but_shown_survives_a_loss_of_power() {
+    for seed in 0..SEEDS {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_range(&engine, "a", 0..100, &[7; 100]);
+        let fs = killed(&fs);
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None).len(), 100);
+        assert_eq!(shown(&power_lost(&fs, seed)).len(), 100, "seed {seed}");
+    }
+}
+
+/// The system may hold the pages of a failed sync for clean: a second sync would not save them.
+#[test]
+fn what_was_shown_after_a_failed_sync_survives_a_loss_of_power() {
+    for seed in 0..SEEDS {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_range(&engine, "a", 0..100, &[7; 100]);
+        fs.set_fault(fault(Some(CallKind::Sync), 1, FaultError::Io));
+        assert_eq!(engine.sync_wal().unwrap_err().kind(), ErrorKind::Poisoned);
+        let fs = killed(&fs);
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None).len(), 100);
+        assert_eq!(shown(&power_lost(&fs, seed)).len(), 100, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_was_cut_never_comes_back_and_what_came_after_the_cut_stays() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_keys(&engine, &["early", "torn", "whole"]);
+    for later in [&["later"][..], &[]] {
+        let fs = killed(&fs);
+        let path = damage(&fs, "torn");
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None), with_keys(&["early"]));
+        for key in later {
+            let pair = (key.as_bytes(), &b"value"[..]);
+            try_put(&engine, "default", pair, Durability::Synced).unwrap();
+        }
+        let fs = killed(&fs);
+        let expected = with_keys(&[&["early"], later].concat());
+        assert_eq!(shown(&killed(&fs)), expected);
+        // The torn record is whole again: an unsynced page may reach the disk after all.
+        let bytes = fs.read_all(&path).unwrap();
+        let at = bytes.windows(4).position(|bytes| bytes == b"uorn").unwrap();
+        fs.bytes_flip(&path, at as u64, 1).unwrap();
+        for seed in 0..SEEDS {
+            assert_eq!(shown(&power_lost(&fs, seed)), expected, "{later:?}, seed {seed}");
+        }
+    }
+}
+
+/// What an interrupted process may leave: tables, a manifest, segments of two processes, a lost
+/// tail if `tail` says so, and files of jobs that did not end.
+fn left_behind(tail: Tail) -> (MemFs, usize) {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..40, &[7; 50]);
+    engine.flush().unwrap();
+    engine.create_family("second", tree_options()).unwrap();
+    put_range(&engine, "b", 0..10, &[7; 50]);
+    let fs = killed(&fs);
+    let engine = open(&fs);
+    put_range(&engine, "c", 0..10, &[7; 50]);
+    try_put(&engine, "default", (b"synced", b"value"), Durability::Synced).unwrap();
+    let durable = contents(&engine, "default", None).len();
+    put_range(&engine, "t", 0..20, &[7; 200]);
+    let fs = killed(&fs);
+    if tail == Tail::Torn {
+        damage(&fs, "t00015");
+    }
+    for name in ["000900.table", "000901.tmp", "000902.manifest"] {
+        fs.write_all(&Path::new(DIR).join(name), b"unfinished").unwrap();
+    }
+    (fs, durable)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    Whole,
+    Torn,
+}
+
+/// The states in which crashes before each call of opening leave the disk: a kill and a loss of
+/// power each.
+fn crashes_of_opening(fs: &MemFs) -> Vec<(Crash, MemFs)> {
+    let crashes = Arc::new(Mutex::new(Vec::new()));
+    let (disk, seen) = (fs.clone(), Arc::clone(&crashes));
+    fs.on_call(Some(Arc::new(move |call| {
+        for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
+            lock(&seen).push((crash, disk.crash_clone(crash)));
+        }
+    })));
+    let engine = open(fs);
+    fs.on_call(None);
+    drop(engine);
+    std::mem::take(&mut *lock(&crashes))
+}
+
+#[test]
+fn a_crash_during_recovery_loses_nothing_and_the_next_recovery_shows_it_for_good() {
+    for tail in [Tail::Whole, Tail::Torn] {
+        let (fs, durable) = left_behind(tail);
+        let expected = shown(&killed(&fs));
+        assert_eq!(expected.len(), durable + if tail == Tail::Whole { 20 } else { 15 });
+        let once = crashes_of_opening(&fs);
+        assert!(once.len() > 20, "recovery made {} calls", once.len() / 2);
+        let twice = once.iter().step_by(3).flat_map(|(first, fs)| {
+            let second = crashes_of_opening(&killed(fs));
+            second
+                .into_iter()
+                .map(|(second, fs)| (if *first == Crash::Kill { second } else { *first }, fs))
+        });
+        let twice: Vec<_> = twice.collect();
+        for (crash, fs) in once.iter().chain(&twice) {
+            let engine = open(fs);
+            let found = contents(&engine, "default", None);
+            assert!(found.len() >= durable && expected.starts_with(&found), "{crash:?}");
+            assert!(found == expected || *crash != Crash::Kill, "a kill loses nothing");
+            assert_eq!(engine.family_names(), ["default", "second"]);
+            assert_eq!(files(fs, ".tmp"), [] as [PathBuf; 0]);
+            assert_eq!(shown(&power_lost(fs, 1)), found, "{crash:?}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_during_creation_leaves_what_can_be_opened() {
+    let crashes = crashes_of_opening(&MemFs::new());
+    assert!(crashes.len() > 10);
+    for (crash, fs) in crashes {
+        let engine = open(&fs);
+        assert_eq!(engine.family_names(), ["default"], "{crash:?}");
+        try_put(&engine, "default", (b"key", b"value"), Durability::Synced).unwrap();
+        assert_eq!(shown(&power_lost(&fs, 1)), with_keys(&["key"]), "{crash:?}");
+    }
+}
+
+#[test]
+fn only_files_with_our_names_are_removed_at_open() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..50, b"value");
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..50, b"value");
+    drop(engine);
+    let used = fs.list(Path::new(DIR)).unwrap();
+    let orphans = ["000900.table", "000901.manifest", "000902.tmp", "000903.log"];
+    let strangers = [
+        "notes.txt",
+        "900.table",
+        "0000900.table",
+        "000900.table.bak",
+        "000900.TABLE",
+        "x000900.table",
+        "000900",
+        ".table",
+        "CURRENT.old",
+        "000901.manifest~",
+    ];
+    for name in orphans.iter().chain(&strangers) {
+        fs.write_all(&Path::new(DIR).join(name), b"bytes").unwrap();
+    }
+    assert_eq!(shown(&fs).len(), 100);
+    let mut expected: Vec<_> = used.into_iter().map(|entry| entry.name).collect();
+    expected.extend(strangers.iter().map(|&name| name.to_owned()));
+    expected.sort();
+    let mut left: Vec<_> = fs.list(Path::new(DIR)).unwrap().into_iter().map(|e| e.name).collect();
+    left.sort();
+    assert_eq!(left, expected);
+}

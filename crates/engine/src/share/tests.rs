@@ -1,0 +1,128 @@
+//! Parts of a compaction on several threads: all of them, in order, or a failure.
+
+use super::*;
+use crate::{
+    engine::Engine,
+    fixture::{files, open, put},
+    random::Random,
+};
+use siltdb_base::{
+    clock::ManualClock,
+    fs::mem::{CallKind, Fault, FaultError, FaultSpan, MemFs},
+    id::{FamilyId, FileNumber, SequenceNumber, TableUid},
+};
+use siltdb_tree::{
+    compact::Compaction,
+    pick_range::{Request, Step},
+    retain::stripes::Stripes,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+/// A merge of overlapping tables, in several parts.
+struct Work {
+    fs: MemFs,
+    engine: Engine,
+    shared: Shared,
+    numbers: AtomicU64,
+}
+
+impl Work {
+    fn new() -> Self {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        let mut random = Random::new(Some(1));
+        for _ in 0..3 {
+            for key in 0..200_u32 {
+                // It does not compress.
+                let value: Vec<_> = (0..16).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+                put(&engine, "default", &key.to_be_bytes(), &value);
+            }
+            engine.flush().unwrap();
+        }
+        let tree = &engine.family("default").unwrap().tree;
+        let request = Request { range: None, rewrite_before: FileNumber(0) };
+        let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
+        let present = SequenceNumber(engine.stats().sequence);
+        let compaction: Arc<Compaction> =
+            tree.compaction(plan, Stripes::new(&[present], present), 4).unwrap();
+        let shared = Shared::new(compaction.subjobs());
+        assert!(shared.parts() > 2);
+        Self { fs, engine, shared, numbers: AtomicU64::new(1000) }
+    }
+
+    /// What a helper does.
+    fn run_parts(&self) {
+        let next = || self.numbers.fetch_add(1, Ordering::Relaxed);
+        let family = self.engine.family("default").unwrap();
+        self.shared.run_parts(&JobContext {
+            files: family.tree.files(),
+            file_numbers: &|| FileNumber(next()),
+            uids: &|| TableUid(next()),
+            clock: &ManualClock::new(0),
+            cancelled: &AtomicBool::new(false),
+        });
+    }
+
+    /// Lets three threads run the parts; returns how many of them panicked.
+    fn run_on_threads(&self) -> usize {
+        thread::scope(|scope| {
+            let helpers: Vec<_> = (0..3).map(|_| scope.spawn(|| self.run_parts())).collect();
+            helpers.into_iter().filter_map(|helper| helper.join().err()).count()
+        })
+    }
+}
+
+#[test]
+fn parts_that_several_threads_ran_come_together_in_order_of_their_keys() {
+    let work = Work::new();
+    assert!(work.shared.has_part());
+    assert_eq!(work.run_on_threads(), 0);
+    assert!(!work.shared.has_part());
+    let outputs = work.shared.wait().unwrap();
+    assert_eq!(outputs.len(), work.shared.parts());
+    let tables: Vec<_> = outputs.iter().flat_map(|output| output.tables()).collect();
+    let summaries: Vec<_> = tables.iter().map(|table| &table.reference.summary).collect();
+    assert!(summaries.is_sorted_by(|left, right| left.range.last < right.range.first));
+    assert_eq!(summaries.iter().map(|summary| summary.entries).sum::<u64>(), 200);
+    assert!(tables.iter().all(|table| table.family == FamilyId(0)));
+}
+
+#[test]
+fn a_part_that_fails_ends_them_all_and_leaves_no_file() {
+    let work = Work::new();
+    let before = files(&work.fs, ".table");
+    let fault = Fault {
+        kind: Some(CallKind::Create),
+        nth: 3,
+        span: FaultSpan::FromThenOn,
+        error: FaultError::NoSpace,
+    };
+    work.fs.set_fault(Some(fault));
+    assert_eq!(work.run_on_threads(), 0);
+    assert!(!work.shared.has_part());
+    assert_eq!(work.shared.wait().unwrap_err().kind(), ErrorKind::NoSpace);
+    drop(work.shared);
+    assert_eq!(files(&work.fs, ".table"), before);
+}
+
+#[test]
+fn a_part_that_panics_counts_as_ended_and_failed() {
+    let work = Work::new();
+    let before = files(&work.fs, ".table");
+    let creations = AtomicU64::new(0);
+    work.fs.on_call(Some(Arc::new(move |call| {
+        let is_third = || creations.fetch_add(1, Ordering::Relaxed) == 2;
+        assert!(call.kind != CallKind::Create || !is_third(), "a panic on purpose");
+    })));
+    assert_eq!(work.run_on_threads(), 1);
+    assert_eq!(work.shared.wait().unwrap_err().kind(), ErrorKind::Poisoned);
+    work.fs.on_call(None);
+    drop(work.shared);
+    assert_eq!(files(&work.fs, ".table"), before);
+}

@@ -1,0 +1,39 @@
+//! No event is lost, and nobody waits for longer than asked.
+
+use super::*;
+use std::{sync::Arc, thread};
+
+/// Longer than any test may take.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+#[test]
+fn an_event_between_looking_and_waiting_is_not_lost() {
+    let signal = Signal::default();
+    let seen = signal.seen();
+    signal.raise();
+    signal.wait(seen, FOR_EVER);
+    assert_ne!(signal.seen(), seen);
+}
+
+#[test]
+fn one_event_wakes_all_who_wait() {
+    let signal = Arc::new(Signal::default());
+    let seen = signal.seen();
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let signal = Arc::clone(&signal);
+            thread::spawn(move || signal.wait(seen, FOR_EVER))
+        })
+        .collect();
+    signal.raise();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn without_an_event_a_wait_ends_in_time() {
+    let signal = Signal::default();
+    signal.wait(signal.seen(), Duration::from_millis(1));
+    assert_eq!(signal.seen(), 0);
+}

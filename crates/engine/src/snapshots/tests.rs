@@ -1,0 +1,124 @@
+//! What is retained, as the registry says it and as a flush carries it out (law V4).
+
+use super::*;
+use crate::fixture::{contents, get, killed, open, put};
+use siltdb_base::fs::mem::{CallKind, MemFs};
+use std::{sync::mpsc, thread, time::Duration};
+
+fn at(sequence: u64) -> impl FnOnce() -> SequenceNumber {
+    move || SequenceNumber(sequence)
+}
+
+fn retained(snapshots: &Snapshots, present: u64) -> Vec<u64> {
+    snapshots.retained(at(present)).iter().map(|sequence| sequence.0).collect()
+}
+
+#[test]
+fn live_snapshots_and_the_present_are_retained_each_once_and_in_order() {
+    let snapshots = Arc::new(Snapshots::default());
+    assert_eq!(retained(&snapshots, 0), [0]);
+    let middle = snapshots.take(at(5));
+    let twin = snapshots.take(at(5));
+    let newest = snapshots.take(at(9));
+    let _oldest = snapshots.take(at(2));
+    assert_eq!(middle.sequence(), SequenceNumber(5));
+    assert_eq!(retained(&snapshots, 9), [2, 5, 9]);
+    assert_eq!(retained(&snapshots, 12), [2, 5, 9, 12]);
+    assert_eq!(snapshots.count(), 4);
+    drop(middle);
+    assert_eq!(retained(&snapshots, 12), [2, 5, 9, 12], "a twin still reads at 5");
+    drop((twin, newest));
+    assert_eq!(retained(&snapshots, 12), [2, 12]);
+    assert_eq!(snapshots.count(), 1);
+}
+
+/// Does something on another thread; fails if it is done before this function returns. What it
+/// gives comes through the channel afterwards.
+fn held_up<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || done.send(work()));
+    assert!(is_done.recv_timeout(Duration::from_millis(20)).is_err(), "it did not wait");
+    is_done
+}
+
+#[test]
+fn the_list_and_the_present_are_captured_as_one_and_so_is_a_snapshot() {
+    let registry = Arc::new(Snapshots::default());
+    let other = Arc::clone(&registry);
+    let mut taken = None;
+    let list = registry.retained(|| {
+        taken = Some(held_up(move || other.take(at(7))));
+        SequenceNumber(7)
+    });
+    assert_eq!(list, [SequenceNumber(7)]);
+    let taken = taken.unwrap().recv().unwrap();
+    let other = Arc::clone(&registry);
+    let mut captured = None;
+    let _second = registry.take(|| {
+        captured = Some(held_up(move || retained(&other, 9)));
+        SequenceNumber(8)
+    });
+    assert_eq!(captured.unwrap().recv().unwrap(), [taken.sequence().0, 8, 9]);
+}
+
+#[test]
+fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_let_go() {
+    let engine = open(&MemFs::new());
+    let mut snapshots = Vec::new();
+    for value in 0..6_u8 {
+        put(&engine, "default", b"key", &[value]);
+        if value % 2 == 0 {
+            snapshots.push(engine.snapshot());
+        }
+    }
+    let seen = |snapshot: &LiveSnapshot| {
+        contents(&engine, "default", Some(snapshot.sequence()))[0].1.clone()
+    };
+    engine.flush().unwrap();
+    assert_eq!(engine.stats().table_entries, 4, "0, 2 and 4 for snapshots, 5 for the present");
+    assert_eq!(snapshots.iter().map(seen).collect::<Vec<_>>(), [[0], [2], [4]]);
+    drop(snapshots.remove(1));
+    engine.compact_all().unwrap();
+    assert_eq!(engine.stats().table_entries, 3);
+    assert_eq!(snapshots.iter().map(seen).collect::<Vec<_>>(), [[0], [4]]);
+    drop(snapshots);
+    engine.compact_all().unwrap();
+    assert_eq!(engine.stats().table_entries, 1);
+    assert_eq!(get(&engine, "default", b"key"), Some(vec![5]));
+}
+
+/// A commit has its place in the generation but is not published: its sequence number must not be
+/// missing from what the flush captures, nor its entry from what it writes.
+#[test]
+fn a_flush_waits_until_its_inputs_are_wholly_published() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put(&engine, "default", b"early", b"1");
+    let (stopped, has_stopped) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let gate = Mutex::new(Some((stopped, may_go_on)));
+    fs.on_call(Some(Arc::new(move |call| {
+        let is_log = call.path.extension().is_some_and(|extension| extension == "log");
+        if call.kind == CallKind::Fill && is_log {
+            let gate = lock(&gate).take();
+            if let Some((stopped, may_go_on)) = gate {
+                stopped.send(()).unwrap();
+                may_go_on.recv().unwrap();
+            }
+        }
+    })));
+    let writer = {
+        let engine = engine.clone();
+        thread::spawn(move || put(&engine, "default", b"late", b"2"))
+    };
+    has_stopped.recv().unwrap();
+    let flushing = engine.clone();
+    let is_flushed = held_up(move || flushing.flush().unwrap());
+    go_on.send(()).unwrap();
+    writer.join().unwrap();
+    is_flushed.recv().unwrap();
+    assert_eq!((engine.stats().table_entries, engine.stats().memtable_entries), (2, 0));
+    let reopened = open(&killed(&fs));
+    let both = [(b"early".to_vec(), b"1".to_vec()), (b"late".to_vec(), b"2".to_vec())];
+    assert_eq!(contents(&reopened, "default", None), both);
+}

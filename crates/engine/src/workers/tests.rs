@@ -1,0 +1,106 @@
+//! A panic in a worker poisons the database and holds nobody up (law H7).
+
+use crate::{
+    engine::Engine,
+    fixture::{DIR, contents, get, killed, open, options, try_put},
+    options::{Durability, EngineOptions, MEMTABLE_BYTES_MIN},
+};
+use siltdb_base::{
+    error::ErrorKind,
+    fs::mem::{CallKind, MemFs},
+};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+/// Longer than anything here takes that is not stuck.
+const STUCK: Duration = Duration::from_secs(20);
+
+/// The keeper of the log syncs at each turn.
+const SYNCED_SOON: Durability = Durability::Interval(Duration::ZERO);
+
+fn open_with_workers(fs: &MemFs) -> Engine {
+    let options = EngineOptions { workers: 2, memtable_bytes: MEMTABLE_BYTES_MIN, ..options(fs) };
+    Engine::open(Path::new(DIR), options).unwrap()
+}
+
+/// Has threads whose names begin with `worker` panic before calls of `kind`; counts them.
+fn panic_in(fs: &MemFs, worker: &'static str, kind: CallKind) -> Arc<AtomicU64> {
+    let panics = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&panics);
+    fs.on_call(Some(Arc::new(move |call| {
+        let is_worker = thread::current().name().is_some_and(|name| name.starts_with(worker));
+        if call.kind == kind && is_worker {
+            counted.fetch_add(1, Ordering::Relaxed);
+            panic!("a panic on purpose");
+        }
+    })));
+    panics
+}
+
+/// Does something on a thread of its own; fails if it is stuck.
+fn not_stuck<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || done.send(work()));
+    is_done.recv_timeout(STUCK).expect("it is stuck")
+}
+
+#[test]
+fn a_panic_in_any_worker_poisons_the_database_and_close_returns() {
+    let panics_at = [
+        ("silt-flush", CallKind::Create),
+        ("silt-flush", CallKind::Sync),
+        ("silt-compact", CallKind::Create),
+        ("silt-compact", CallKind::SyncDir),
+        ("silt-log", CallKind::Sync),
+    ];
+    for (worker, kind) in panics_at {
+        let fs = MemFs::new();
+        let engine = open_with_workers(&fs);
+        let panics = panic_in(&fs, worker, kind);
+        let acknowledged = {
+            let engine = engine.clone();
+            not_stuck(move || write_until_poisoned(&engine))
+        };
+        assert!(panics.load(Ordering::Relaxed) > 0);
+        assert!(acknowledged > 0);
+        let last = key(acknowledged - 1);
+        assert_eq!(get(&engine, "default", last.as_bytes()), Some(vec![7; 100]), "reads go on");
+        for work in [Engine::flush, Engine::settle, Engine::compact_all, Engine::sync_wal] {
+            let engine = engine.clone();
+            let error = not_stuck(move || work(&engine)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Poisoned, "{worker}");
+        }
+        let closed = not_stuck(move || engine.close());
+        assert_eq!(closed.unwrap_err().kind(), ErrorKind::Poisoned, "{worker}");
+        fs.on_call(None);
+        // The write that failed may have been in the log already.
+        let found = contents(&open(&killed(&fs)), "default", None).len();
+        assert!((acknowledged..=acknowledged + 1).contains(&found), "{worker}");
+    }
+}
+
+/// Keys that leap to and fro, so that tables overlap and must be merged.
+fn key(number: usize) -> String {
+    format!("{:06}", number * 7919 % 1_000_000)
+}
+
+/// Puts until that fails, and keeps every worker busy; returns how many were acknowledged.
+fn write_until_poisoned(engine: &Engine) -> usize {
+    for number in 0.. {
+        let key = key(number);
+        let pair = (key.as_bytes(), &[7; 100][..]);
+        if let Err(error) = try_put(engine, "default", pair, SYNCED_SOON) {
+            assert_eq!(error.kind(), ErrorKind::Poisoned);
+            return number;
+        }
+    }
+    unreachable!("writes were accepted for ever")
+}
