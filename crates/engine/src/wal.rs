@@ -9,7 +9,7 @@
 
 use crate::{health::Health, random::Random};
 use siltdb_base::{
-    error::Result,
+    error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo},
     id::SegmentId,
     limits::LOG_WINDOW_BYTES_MAX,
@@ -23,6 +23,7 @@ use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex},
+    thread,
 };
 
 /// Retired files kept for the next segments; more are removed.
@@ -251,21 +252,17 @@ impl Wal {
             groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
         groups.running = true;
         drop(groups);
-        let result = sync_segments(&segments, upto);
-        let mut groups = lock(&self.groups);
-        groups.running = false;
-        let result = match result {
+        let _turn = Turn { wal: self, health };
+        match sync_segments(&segments, upto) {
             Ok(()) => {
+                let mut groups = lock(&self.groups);
                 groups.synced = groups.synced.max(upto);
                 groups.syncs += 1;
                 groups.unsynced.retain(|segment| segment.id >= upto.segment);
                 Ok(groups.synced)
             }
             Err(error) => Err(health.poison(error)),
-        };
-        drop(groups);
-        self.synced_changed.notify_all();
-        result
+        }
     }
 
     /// Gives back the files of segments that a durable edit has retired.
@@ -284,6 +281,23 @@ impl Wal {
             }
         }
         Ok(())
+    }
+}
+
+/// The turn of the one thread that syncs, given back however that ends.
+struct Turn<'a> {
+    wal: &'a Wal,
+    health: &'a Health,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // What it has synced is not known, so nobody may try again.
+            let _ = self.health.poison(Error::new(ErrorKind::Poisoned, "a sync panicked"));
+        }
+        lock(&self.wal.groups).running = false;
+        self.wal.synced_changed.notify_all();
     }
 }
 
