@@ -1,6 +1,6 @@
 //! What a database remembers from one process to the next besides its data.
 
-use siltdb::{Db, ErrorKind, Options, Read, WriteBatch};
+use siltdb::{Db, ErrorKind, Options, Read, RecoveryMode, WriteBatch};
 use siltdb_base::{
     clock::ManualClock,
     fs::{
@@ -88,4 +88,43 @@ fn a_log_whose_segment_was_full_at_the_close_is_missed_as_well() {
     db.close().unwrap();
     lose_log(&fs).unwrap();
     assert_refused(&fs, &clock);
+}
+
+/// What opens at the price of a loss opens strictly from then on, and takes writes.
+fn accept_once(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<()> {
+    assert_refused(fs, clock);
+    let accepting = options(fs, clock).recovery(RecoveryMode::PointInTime);
+    accepting.open("db")?.close()?;
+    let db = open(fs, clock)?;
+    assert!(!db.contains(b"key")?);
+    db.put(b"key", b"again")?;
+    db.close()?;
+    assert!(open(fs, clock)?.contains(b"key")?);
+    Ok(())
+}
+
+#[test]
+fn a_missing_log_that_was_accepted_once_stays_accepted() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    lose_log(&fs).unwrap();
+    accept_once(&fs, &clock).unwrap();
+}
+
+#[test]
+fn a_damaged_log_that_was_accepted_once_stays_accepted() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    db.put(b"first", b"value").unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    for log in logs(&fs).unwrap() {
+        let bytes = fs.read_all(&log).unwrap();
+        let key = bytes.windows(3).position(|window| window == b"key").unwrap();
+        fs.bytes_flip(&log, key as u64, 1).unwrap();
+    }
+    accept_once(&fs, &clock).unwrap();
+    assert!(open(&fs, &clock).unwrap().contains(b"first").unwrap());
 }
