@@ -37,8 +37,13 @@ struct Sample {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
+    /// Killed, opened again and closed without a write.
+    Recovered,
     Killed,
 }
+
+/// The ways to a clean close, after which nothing may be lost unnoticed.
+const CLOSES: [End; 2] = [End::Closed, End::Recovered];
 
 fn options(fs: &MemFs) -> Options {
     Options::new()
@@ -131,7 +136,13 @@ fn sample(end: End) -> Sample {
         }
         Ok(Sample { fs: fs.crash_clone(Crash::Kill), states, older })
     };
-    write().expect("nothing fails on a healthy file system")
+    let mut sample = write().expect("nothing fails on a healthy file system");
+    if end == End::Recovered {
+        let db = options(&sample.fs).open(DIRECTORY).expect("a killed database recovers");
+        sample.states = vec![state(&db).expect("it is healthy")];
+        db.close().expect("it is healthy");
+    }
+    sample
 }
 
 impl Sample {
@@ -242,15 +253,16 @@ fn a_flipped_bit_in_a_killed_database_is_detected_or_harmless() {
 
 #[test]
 fn a_file_cut_short_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
     let mut detected = 0;
-    for (path, len) in sample.files() {
-        let step = (len / 300).max(1);
-        for len in (0..len).step_by(step as usize) {
-            let what = format!("{} cut to {len} bytes", path.display());
-            detected += u64::from(sample.damaged(&what, |fs| {
-                fs.truncate(&path, len).expect("it is listed");
-            }));
+    for sample in CLOSES.map(sample) {
+        for (path, len) in sample.files() {
+            let step = (len / 300).max(1);
+            for len in (0..len).step_by(step as usize) {
+                let what = format!("{} cut to {len} bytes", path.display());
+                detected += u64::from(sample.damaged(&what, |fs| {
+                    fs.truncate(&path, len).expect("it is listed");
+                }));
+            }
         }
     }
     assert!(detected > 100, "{detected}");
@@ -258,84 +270,89 @@ fn a_file_cut_short_is_detected_or_harmless() {
 
 #[test]
 fn a_file_that_grew_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
-    for (path, len) in sample.files() {
-        for more in [1, 8, 511, 4096] {
-            let what = format!("{} with {more} zeros behind", path.display());
-            sample.damaged(&what, |fs| {
-                fs.truncate(&path, len + more).expect("it is listed");
-            });
-            let what = format!("{} with {more} bytes behind", path.display());
-            sample.damaged(&what, |fs| {
-                let mut bytes = fs.read_all(&path).expect("it is listed");
-                bytes.extend(Draw::new(more, 1).bytes(more as usize));
-                fs.write_all(&path, &bytes).expect("the directory is there");
-            });
+    for sample in CLOSES.map(sample) {
+        for (path, len) in sample.files() {
+            for more in [1, 8, 511, 4096] {
+                let what = format!("{} with {more} zeros behind", path.display());
+                sample.damaged(&what, |fs| {
+                    fs.truncate(&path, len + more).expect("it is listed");
+                });
+                let what = format!("{} with {more} bytes behind", path.display());
+                sample.damaged(&what, |fs| {
+                    let mut bytes = fs.read_all(&path).expect("it is listed");
+                    bytes.extend(Draw::new(more, 1).bytes(more as usize));
+                    fs.write_all(&path, &bytes).expect("the directory is there");
+                });
+            }
         }
     }
 }
 
 #[test]
 fn a_missing_file_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
     let mut detected = 0;
-    for (path, _) in sample.files() {
-        let what = format!("{} missing", path.display());
-        detected += u64::from(sample.damaged(&what, |fs| {
-            fs.remove(&path).expect("it is listed");
-        }));
+    for sample in CLOSES.map(sample) {
+        for (path, _) in sample.files() {
+            let what = format!("{} missing", path.display());
+            detected += u64::from(sample.damaged(&what, |fs| {
+                fs.remove(&path).expect("it is listed");
+            }));
+        }
     }
     assert!(detected > 2, "{detected}");
 }
 
 #[test]
 fn a_file_in_place_of_another_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
-    let files = sample.files();
-    for (path, _) in &files {
-        for (other, _) in files.iter().filter(|(other, _)| other != path) {
-            let bytes = sample.fs.read_all(other).expect("it is listed");
-            let what = format!("{} holding what {} holds", path.display(), other.display());
-            sample.damaged(&what, |fs| {
-                fs.write_all(path, &bytes).expect("the directory is there");
-            });
+    for sample in CLOSES.map(sample) {
+        let files = sample.files();
+        for (path, _) in &files {
+            for (other, _) in files.iter().filter(|(other, _)| other != path) {
+                let bytes = sample.fs.read_all(other).expect("it is listed");
+                let what = format!("{} holding what {} holds", path.display(), other.display());
+                sample.damaged(&what, |fs| {
+                    fs.write_all(path, &bytes).expect("the directory is there");
+                });
+            }
         }
     }
 }
 
 #[test]
 fn a_zeroed_sector_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
-    for (path, len) in sample.files() {
-        let bytes = sample.fs.read_all(&path).expect("it is listed");
-        for start in (0..len as usize).step_by(512) {
-            let end = bytes.len().min(start + 512);
-            if bytes[start..end].iter().all(|byte| *byte == 0) {
-                continue;
+    for sample in CLOSES.map(sample) {
+        for (path, len) in sample.files() {
+            let bytes = sample.fs.read_all(&path).expect("it is listed");
+            for start in (0..len as usize).step_by(512) {
+                let end = bytes.len().min(start + 512);
+                if bytes[start..end].iter().all(|byte| *byte == 0) {
+                    continue;
+                }
+                let what = format!("sector at {start} of {} zeroed", path.display());
+                sample.damaged(&what, |fs| {
+                    let mut bytes = bytes.clone();
+                    bytes[start..end].fill(0);
+                    fs.write_all(&path, &bytes).expect("the directory is there");
+                });
             }
-            let what = format!("sector at {start} of {} zeroed", path.display());
-            sample.damaged(&what, |fs| {
-                let mut bytes = bytes.clone();
-                bytes[start..end].fill(0);
-                fs.write_all(&path, &bytes).expect("the directory is there");
-            });
         }
     }
 }
 
 #[test]
 fn an_older_version_of_a_file_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
     let mut exchanged = 0;
-    for (path, _) in sample.files() {
-        let Ok(older) = sample.older.read_all(&path) else { continue };
-        if older == sample.fs.read_all(&path).expect("it is listed") {
-            continue;
+    for sample in CLOSES.map(sample) {
+        for (path, _) in sample.files() {
+            let Ok(older) = sample.older.read_all(&path) else { continue };
+            if older == sample.fs.read_all(&path).expect("it is listed") {
+                continue;
+            }
+            exchanged += 1;
+            sample.damaged(&format!("an older {}", path.display()), |fs| {
+                fs.write_all(&path, &older).expect("the directory is there");
+            });
         }
-        exchanged += 1;
-        sample.damaged(&format!("an older {}", path.display()), |fs| {
-            fs.write_all(&path, &older).expect("the directory is there");
-        });
     }
     assert!(exchanged > 0, "no file changes");
 }
