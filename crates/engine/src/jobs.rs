@@ -337,17 +337,29 @@ pub fn keep_log(database: &Database) -> Result<()> {
 }
 
 /// Ends the log of a database that is being closed: everything is published and synced, then
-/// marked.
+/// marked, and the manifest is told where it ends, so that a log that is missing or cut short is
+/// noticed at the next open.
 ///
 /// # Errors
-/// `Poisoned`, if a sync fails.
+/// `Poisoned`, if a sync fails; as [`install`].
 pub fn close_log(database: &Database) -> Result<()> {
     database.sync_wal()?;
+    let end = mark_end(database)?;
+    let known = lock(&database.manifest_io).state.synced;
+    if end <= known {
+        return Ok(());
+    }
+    install(database, vec![Change::LogSynced(end)], None)
+}
+
+/// Says at the end of the log that it was closed, if it has a segment with room for that. Returns
+/// where it ends.
+fn mark_end(database: &Database) -> Result<LogPosition> {
     let (last, end) = lock(&database.tail).last();
     let mark = end.offset + record_bytes(0);
     let active = lock(&database.tail).active();
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
-        return Ok(());
+        return Ok(end);
     };
     let header =
         RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced: end };
@@ -356,9 +368,7 @@ pub fn close_log(database: &Database) -> Result<()> {
         .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
         .map_err(|error| database.health.poison(error))?;
     let end = LogPosition { offset: mark, ..end };
-    database.wal.sync_to(end, &database.health)?;
-    // So that a log that is missing or cut short is noticed at the next open.
-    install(database, vec![Change::LogSynced(end)], None)
+    database.wal.sync_to(end, &database.health)
 }
 
 #[cfg(test)]

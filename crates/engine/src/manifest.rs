@@ -88,6 +88,8 @@ impl LogState {
             match change {
                 Change::LogStart { segment } => self.first = self.first.max(*segment),
                 Change::LogCut { position, next, .. } => {
+                    // What was durable behind it is gone, and that was accepted.
+                    self.synced = self.synced.min(*position);
                     self.cuts.push(KnownCut { at: *position, next: *next });
                 }
                 Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),

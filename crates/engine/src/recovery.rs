@@ -197,7 +197,8 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
         })?,
     };
     let slots = known.note_files(fs, dir)?;
-    options.clock = Arc::new(ForwardClock::new(options.clock.clone(), known.log.latest_ms));
+    let latest_ms = if cfg!(seeded_fault = "undo_time") { 0 } else { known.log.latest_ms };
+    options.clock = Arc::new(ForwardClock::new(options.clock.clone(), latest_ms));
     let fs = &*options.fs;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
     let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;

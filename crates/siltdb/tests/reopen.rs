@@ -1,15 +1,25 @@
 //! What a database remembers from one process to the next besides its data.
 
-use siltdb::{Db, ErrorKind, Options, Read, WriteBatch};
+use siltdb::{Db, ErrorKind, Options, Read, RecoveryMode, WriteBatch};
 use siltdb_base::{
     clock::ManualClock,
-    fs::{Fs, mem::MemFs},
+    fs::{
+        Fs,
+        mem::{Crash, MemFs},
+    },
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
+    let (fs, clock) = (Arc::new(fs.clone()), Arc::clone(clock));
+    Options::new().workers(0).fs(fs).clock(clock).seed(1)
+}
 
 fn open(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<Db> {
-    let (fs, clock) = (Arc::new(fs.clone()), Arc::clone(clock));
-    Options::new().workers(0).fs(fs).clock(clock).seed(1).open("db")
+    options(fs, clock).open("db")
 }
 
 #[test]
@@ -30,17 +40,91 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
     assert!(db.contains(b"long").unwrap());
 }
 
+/// The files of the log, of which there must be one.
+fn logs(fs: &MemFs) -> siltdb::Result<Vec<PathBuf>> {
+    let entries = fs.list(Path::new("db"))?;
+    let logs = entries.iter().filter(|entry| entry.name.ends_with(".log"));
+    let logs: Vec<_> = logs.map(|log| Path::new("db").join(&log.name)).collect();
+    assert!(!logs.is_empty());
+    Ok(logs)
+}
+
+fn lose_log(fs: &MemFs) -> siltdb::Result<()> {
+    logs(fs)?.iter().try_for_each(|log| fs.remove(log))
+}
+
+fn assert_refused(fs: &MemFs, clock: &Arc<ManualClock>) {
+    let kind = open(fs, clock).err().map(|error| error.kind());
+    assert_eq!(kind, Some(ErrorKind::Corruption));
+}
+
 #[test]
 fn a_log_that_is_missing_after_a_close_is_noticed() {
     let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
     let db = open(&fs, &clock).unwrap();
     db.put(b"key", b"value").unwrap();
     db.close().unwrap();
-    let entries = fs.list(Path::new("db")).unwrap();
-    let logs: Vec<_> = entries.iter().filter(|entry| entry.name.ends_with(".log")).collect();
-    assert!(!logs.is_empty());
-    for log in logs {
-        fs.remove(&Path::new("db").join(&log.name)).unwrap();
+    lose_log(&fs).unwrap();
+    assert_refused(&fs, &clock);
+}
+
+#[test]
+fn a_log_that_is_missing_after_a_close_that_followed_a_crash_is_noticed() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    db.put(b"key", b"value").unwrap();
+    let fs = fs.crash_clone(Crash::Kill);
+    open(&fs, &clock).unwrap().close().unwrap();
+    lose_log(&fs).unwrap();
+    assert_refused(&fs, &clock);
+}
+
+#[test]
+fn a_log_whose_segment_was_full_at_the_close_is_missed_as_well() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = options(&fs, &clock).memtable_bytes(8 << 10).open("db").unwrap();
+    // A commit larger than a segment gets one that it fills.
+    db.put(b"key", vec![b'v'; 64 << 10]).unwrap();
+    db.close().unwrap();
+    lose_log(&fs).unwrap();
+    assert_refused(&fs, &clock);
+}
+
+/// What opens at the price of a loss opens strictly from then on, and takes writes.
+fn accept_once(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<()> {
+    assert_refused(fs, clock);
+    let accepting = options(fs, clock).recovery(RecoveryMode::PointInTime);
+    accepting.open("db")?.close()?;
+    let db = open(fs, clock)?;
+    assert!(!db.contains(b"key")?);
+    db.put(b"key", b"again")?;
+    db.close()?;
+    assert!(open(fs, clock)?.contains(b"key")?);
+    Ok(())
+}
+
+#[test]
+fn a_missing_log_that_was_accepted_once_stays_accepted() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    lose_log(&fs).unwrap();
+    accept_once(&fs, &clock).unwrap();
+}
+
+#[test]
+fn a_damaged_log_that_was_accepted_once_stays_accepted() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    db.put(b"first", b"value").unwrap();
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    for log in logs(&fs).unwrap() {
+        let bytes = fs.read_all(&log).unwrap();
+        let key = bytes.windows(3).position(|window| window == b"key").unwrap();
+        fs.bytes_flip(&log, key as u64, 1).unwrap();
     }
-    assert_eq!(open(&fs, &clock).unwrap_err().kind(), ErrorKind::Corruption);
+    accept_once(&fs, &clock).unwrap();
+    assert!(open(&fs, &clock).unwrap().contains(b"first").unwrap());
 }

@@ -4,6 +4,7 @@
 
 use crate::{
     model::{Clock, FamilyIndex, Model},
+    times::Times,
     watch::CrashKind,
 };
 use std::collections::BTreeMap;
@@ -46,13 +47,20 @@ pub struct Expectation {
     pub ceiling: u64,
     /// The families; more than one possibility if they were being changed.
     pub families: Vec<Names>,
+    /// The times of which one is the earliest that may decide expiry, earliest first.
+    pub floors_ms: Vec<u64>,
 }
 
 impl Expectation {
     /// Exactly the state after `commit`, whatever happens.
     #[must_use]
-    pub fn exactly(commit: u64, families: Names) -> Self {
-        Self { floors: Floors::durable(commit), ceiling: commit, families: vec![families] }
+    pub fn exactly(commit: u64, families: Names, times: &Times) -> Self {
+        Self {
+            floors: Floors::durable(commit),
+            ceiling: commit,
+            families: vec![families],
+            floors_ms: times.floors_ms().to_vec(),
+        }
     }
 
     /// What is left of it after a crash of `kind`.

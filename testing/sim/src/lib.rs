@@ -1,7 +1,7 @@
 //! A simulator of SiltDB: one seed decides operations, faults and crashes, and a model judges.
 //!
 //! The whole engine runs on one thread over a file system in memory and a clock turned by hand, so
-//! a run is a function of its seed. Threads and real disks are tested elsewhere.
+//! a run is a function of its seed. Real threads are tested in `tests/stress.rs`.
 #![forbid(unsafe_code)]
 
 pub mod draw;
@@ -12,6 +12,7 @@ pub mod model;
 pub mod keys;
 pub mod settings;
 pub mod watch;
+pub mod times;
 pub mod expected;
 pub mod database;
 pub mod reads;

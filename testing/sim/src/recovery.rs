@@ -11,6 +11,7 @@ use crate::{
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     report::Report,
     settings::{Settings, Weather},
+    times::Times,
     violation::{Checked, Violation, must, show},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
 };
@@ -49,6 +50,8 @@ pub struct Recovered {
     pub database: Database,
     /// The last commit in it.
     pub commit: u64,
+    /// Its time.
+    pub times: Times,
 }
 
 impl Recovery<'_> {
@@ -67,6 +70,9 @@ impl Recovery<'_> {
         let expectation = before.after(state.kind);
         self.report.crashed(state.phase(done));
         self.report.power_losses += u64::from(state.kind == CrashKind::PowerLoss);
+        if self.draw.chance(1, 4) {
+            turn_back(self.clock, self.draw, self.report);
+        }
         self.open(state, &expectation, depth).map_err(|violation| {
             let CrashState { kind, activity, call, .. } = state;
             violation.during(format!("{kind:?} during {activity:?} before {call}"))
@@ -93,10 +99,13 @@ impl Recovery<'_> {
         let nested = watch.end();
         drop(watch);
         let database = Database::new(state.fs.clone(), db, &expectation.families)?;
-        let commit = self.judge(&database, expectation)?;
+        let (commit, times) = self.judge(&database, expectation)?;
         self.count_losses(expectation, commit);
-        let mut recovered = Recovered { database, commit };
-        let inside = Expectation { ceiling: commit, ..expectation.clone() };
+        let mut inside = Expectation { ceiling: commit, ..expectation.clone() };
+        inside.floors_ms.extend_from_slice(times.floors_ms());
+        inside.floors_ms.sort_unstable();
+        inside.floors_ms.dedup();
+        let mut recovered = Recovered { database, commit, times };
         for crash in nested {
             self.report.nested += 1;
             let again = self.recover(&crash, JobsDone::default(), &inside, depth + 1)?;
@@ -105,7 +114,8 @@ impl Recovery<'_> {
             }
         }
         if depth < DEPTH_MAX && self.draw.chance(1, 6) {
-            let shown = Expectation::exactly(recovered.commit, recovered.database.names.clone());
+            let Recovered { database, commit, times } = &recovered;
+            let shown = Expectation::exactly(*commit, database.names.clone(), times);
             let crash = CrashState::take(&recovered.database.fs, self.draw);
             recovered = self
                 .recover(&crash, JobsDone::default(), &shown, depth + 1)
@@ -156,11 +166,16 @@ impl Recovery<'_> {
         self.report.commits_lost += acknowledged.min(expectation.ceiling).saturating_sub(commit);
     }
 
-    /// Finds the commit that the database stands at, which must be one it may stand at.
+    /// Finds the commit and the time that the database stands at, which must be ones it may stand
+    /// at. If several times fit, the clock is set to the latest, so that there is one.
     ///
     /// # Errors
     /// If it stands at none, or anything in it is wrong.
-    pub fn judge(&mut self, database: &Database, expectation: &Expectation) -> Checked<u64> {
+    pub fn judge(
+        &mut self,
+        database: &Database,
+        expectation: &Expectation,
+    ) -> Checked<(u64, Times)> {
         self.report.recoveries += 1;
         let mut found = BTreeMap::new();
         for (index, family) in &database.families {
@@ -171,7 +186,7 @@ impl Recovery<'_> {
             let message = format!("commit {clock} is there, the last was {}", expectation.ceiling);
             return Err(Violation::new(message));
         }
-        let commit = self.identify(&found, &database.names, expectation, clock)?;
+        let (commit, mut floors_ms) = self.identify(&found, &database.names, expectation, clock)?;
         let floor = expectation.floors.kill;
         if commit < floor {
             let lost = self.model.commit(floor).map(|commit| commit.durability);
@@ -186,24 +201,34 @@ impl Recovery<'_> {
         if sequence < before {
             return Err(Violation::new(format!("sequence number {sequence} after {before}")));
         }
-        let at = Moment { commit, wall_ms: self.clock.wall_ms() };
+        let clock_ms = self.clock.wall_ms();
+        let times_ms: Vec<u64> = floors_ms.iter().map(|floor_ms| clock_ms.max(*floor_ms)).collect();
+        // An edit of the recovery may have made any of them durable.
+        floors_ms.extend_from_slice(&times_ms);
+        let wall_ms = times_ms.into_iter().max().unwrap_or(clock_ms);
+        if wall_ms > clock_ms && floors_ms.iter().any(|floor_ms| *floor_ms < wall_ms) {
+            self.clock.set_wall_ms(wall_ms);
+        }
+        let at = Moment { commit, wall_ms };
         for (index, family) in &database.families {
             let truth = Truth { model: self.model, family: *index, at };
             self.report.reads += compare_all(family, truth, self.draw, 60)?;
         }
-        Ok(commit)
+        Ok((commit, Times::new(wall_ms, &floors_ms)))
     }
 
-    /// The latest commit after which everything looks like what was found.
+    /// The latest commit after which everything looks like what was found, and the earliest times
+    /// with which it does.
     fn identify(
         &self,
         found: &BTreeMap<FamilyIndex, Pairs>,
         names: &Names,
         expectation: &Expectation,
         clock: u64,
-    ) -> Checked<u64> {
-        let wall_ms = self.clock.wall_ms();
-        let compare = |commit: u64| -> Checked<()> {
+    ) -> Checked<(u64, Vec<u64>)> {
+        let clock_ms = self.clock.wall_ms();
+        let compare = |commit: u64, floor_ms: u64| -> Checked<()> {
+            let wall_ms = clock_ms.max(floor_ms);
             for (name, index) in names {
                 let expected = self.model.pairs(*index, Moment { commit, wall_ms });
                 compare_pairs(&found[index], &expected)
@@ -212,17 +237,31 @@ impl Recovery<'_> {
             Ok(())
         };
         let candidates = expectation.candidates(self.model, clock);
-        if let Some(commit) = candidates.iter().find(|commit| compare(**commit).is_ok()) {
-            return Ok(*commit);
+        for &commit in &candidates {
+            let mut floors_ms = expectation.floors_ms.clone();
+            floors_ms.retain(|floor_ms| compare(commit, *floor_ms).is_ok());
+            if !floors_ms.is_empty() {
+                return Ok((commit, floors_ms));
+            }
         }
         // The clock key names `clock`, so the difference to that state is what helps most.
-        let difference = compare(clock).err();
+        let latest_ms = expectation.floors_ms.last().map_or(clock_ms, |floor_ms| *floor_ms);
+        let difference = compare(clock, latest_ms).err();
         let difference = difference.map_or_else(String::new, |difference| difference.to_string());
         Err(Violation::new(format!(
             "no prefix of the commits: not the state after any of {candidates:?}; \
-             against {clock}: {difference}"
+             against {clock}: {difference}; the clock shows {clock_ms}, the time went back to one \
+             of {:?} at most",
+            expectation.floors_ms,
         )))
     }
+}
+
+/// Sets the clock back, as administrators and flat batteries do.
+pub fn turn_back(clock: &ManualClock, draw: &mut Draw, report: &mut Report) {
+    let back_ms = draw.pick(&[1, 300, 3000, 3000, 1 << 40]);
+    clock.set_wall_ms(clock.wall_ms().saturating_sub(back_ms));
+    report.turns_back += 1;
 }
 
 fn clock_of(pairs: &Pairs) -> Checked<u64> {

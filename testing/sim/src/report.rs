@@ -66,6 +66,8 @@ pub struct Report {
     pub faults: u64,
     /// Operations that failed, as they may after a fault or on a full disk.
     pub refusals: u64,
+    /// Times that the clock was set back.
+    pub turns_back: u64,
     /// Tables flushed and compactions finished.
     pub jobs: u64,
     /// A hash of everything that happened: the same for the same seed.
@@ -101,6 +103,7 @@ impl Report {
         self.faults += other.faults;
         self.refusals += other.refusals;
         self.jobs += other.jobs;
+        self.turns_back += other.turns_back;
         self.fingerprint ^= other.fingerprint;
     }
 
@@ -118,6 +121,7 @@ impl Report {
             ("synced commits", self.commits_synced),
             ("recoveries", self.recoveries),
             ("reads", self.reads),
+            ("a clock set back", self.turns_back),
         ];
         gaps.extend(counts.iter().filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
@@ -151,6 +155,7 @@ impl fmt::Display for Report {
             self.faults, self.refusals
         )?;
         writeln!(f, "jobs         {:>9}  flushes and compactions", self.jobs)?;
+        writeln!(f, "clock        {:>9}  times set back", self.turns_back)?;
         write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)
     }
 }

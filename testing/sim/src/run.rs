@@ -9,13 +9,14 @@ use crate::{
     expected::{Expectation, Floors, Names},
     model::{FamilyIndex, Model, Moment},
     reads::Walk,
-    recovery::{Recovered, Recovery},
+    recovery::{Recovered, Recovery, turn_back},
     report::Report,
     settings::{Settings, Weather},
+    times::Times,
     violation::{Checked, Violation},
-    watch::{Activity, CrashState, Watch},
+    watch::{Activity, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, Family, Snapshot};
+use siltdb::{ErrorKind, Family, Read, Snapshot};
 use siltdb_base::{
     checksum::xxh3,
     clock::{Clock, ManualClock},
@@ -68,6 +69,10 @@ pub struct Run {
     pub(crate) walks: Vec<Walk>,
     pub(crate) database: Database,
     pub(crate) watch: Option<Watch>,
+    /// The time of the database.
+    pub(crate) times: Times,
+    /// Whether it has acknowledged a commit since it was opened.
+    pub(crate) written: bool,
     /// All commits up to this one survive a power loss.
     pub(crate) durable: u64,
     /// The last commit that readers see: the last acknowledged one, or the one in doubt.
@@ -96,7 +101,7 @@ impl Run {
         let mut report = Report { runs: 1, ..Report::default() };
         let fs = MemFs::new();
         let state = CrashState::still(&fs);
-        let expectation = Expectation::exactly(0, Database::first_names());
+        let expectation = Expectation::exactly(0, Database::first_names(), &Times::new(0, &[]));
         let mut recovery = Recovery {
             settings: &settings,
             clock: &clock,
@@ -105,7 +110,8 @@ impl Run {
             draw: &mut draw,
         };
         let recovered = recovery.open(&state, &expectation, 0)?;
-        let (crashes_left, database) = (settings.crashes_max, recovered.database);
+        let Recovered { database, times, .. } = recovered;
+        let crashes_left = settings.crashes_max;
         let faults_before = database.fs.faults();
         let mut run = Self {
             settings,
@@ -117,6 +123,8 @@ impl Run {
             walks: Vec::new(),
             database,
             watch: None,
+            times,
+            written: false,
             durable: 0,
             visible: 0,
             disk: Excuse::None,
@@ -167,7 +175,7 @@ impl Run {
 
     /// The present, as readers see it.
     pub(crate) fn now(&self) -> Moment {
-        Moment { commit: self.visible, wall_ms: self.clock.wall_ms() }
+        Moment { commit: self.visible, wall_ms: self.times.at(self.clock.wall_ms()) }
     }
 
     pub(crate) fn excuse(&self) -> Excuse {
@@ -188,6 +196,7 @@ impl Run {
             floors: Floors { kill: self.model.acknowledged(), power: self.durable },
             ceiling: self.model.possible(),
             families,
+            floors_ms: self.times.floors_ms().to_vec(),
         }
     }
 
@@ -208,6 +217,9 @@ impl Run {
         let states = self.watch.as_ref().map(Watch::end).unwrap_or_default();
         let done = self.database.jobs_done().since(jobs_before);
         self.report.jobs += done.flushes + done.compactions;
+        if done != JobsDone::default() || activity == Activity::Family && result.is_ok() {
+            self.times.made_durable();
+        }
         let outcome = match result {
             Ok(value) => Outcome::Done(value),
             Err(error) => {
@@ -282,8 +294,10 @@ impl Run {
 
     /// Goes on with another database, from the commit that it stands at.
     fn adopt(&mut self, recovered: Recovered) {
-        let Recovered { database, commit } = recovered;
-        self.note(format!("recovered at commit {commit}"));
+        let Recovered { database, commit, times } = recovered;
+        let now = times.at(self.clock.wall_ms());
+        self.note(format!("recovered at commit {commit}, {now} ms"));
+        (self.times, self.written) = (times, false);
         self.report.faults += self.database.fs.faults() - self.faults_before;
         self.snapshots.clear();
         self.walks.clear();
@@ -295,6 +309,7 @@ impl Run {
         self.faults_before = database.fs.faults();
         database.fs.set_space_limit(None);
         self.database = database;
+        self.read_clock();
         self.watch();
     }
 
@@ -302,5 +317,24 @@ impl Run {
     pub(crate) fn advance(&mut self, duration: Duration) {
         self.note(format!("{duration:?} pass"));
         self.clock.advance(duration);
+        self.read_clock();
+    }
+
+    /// Has the database read the clock, as any look at it does, so that its time is known when the
+    /// clock is set back.
+    fn read_clock(&mut self) {
+        let _ = self.database.db.default_family().contains(b"");
+        self.times.read(self.clock.wall_ms());
+    }
+
+    /// Sets the clock back, or right again.
+    pub(crate) fn turn_clock(&mut self) {
+        let latest_ms = self.now().wall_ms;
+        if self.clock.wall_ms() < latest_ms && self.draw.chance(1, 2) {
+            self.clock.set_wall_ms(latest_ms);
+        } else {
+            turn_back(&self.clock, &mut self.draw, &mut self.report);
+        }
+        self.note(format!("the clock is set to {}", self.clock.wall_ms()));
     }
 }

@@ -46,7 +46,11 @@ impl Run {
             83..85 => self.settle(),
             85..87 => self.sync_wal(),
             87..90 => self.change_families(),
-            90..94 => {
+            90 => {
+                self.turn_clock();
+                Ok(())
+            }
+            91..94 => {
                 let ms = self.draw.pick(&[1, 20, 300, 2000]);
                 self.advance(Duration::from_millis(ms));
                 Ok(())
@@ -69,7 +73,8 @@ impl Run {
         let saved = self.poisoned.then(|| self.model.clone());
         self.model.truncate(self.visible);
         let families: Vec<_> = self.database.families.keys().copied().collect();
-        let (number, now_ms) = (self.visible + 1, self.clock.wall_ms());
+        let number = self.visible + 1;
+        let now_ms = self.draw.pick(&[self.now().wall_ms, self.clock.wall_ms()]);
         let planned = plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
         self.note(describe(number, &planned));
         self.model.begin(planned.durability, planned.clock, &planned.operations);
@@ -95,6 +100,7 @@ impl Run {
         self.model.acknowledge(sequence, self.clock.monotonic_ns());
         self.visible = self.model.acknowledged();
         self.report.commits += 1;
+        self.written = true;
         if planned.durability == Durability::Synced {
             self.report.commits_synced += 1;
             self.durable = self.visible;
@@ -139,7 +145,7 @@ impl Run {
         let family = self.draw.pick(&indexes);
         let handle = &families[&family];
         let commit = held.map_or(self.visible, |held| held.commit);
-        let at = Moment { commit, wall_ms: self.clock.wall_ms() };
+        let at = Moment { commit, ..self.now() };
         let truth = Truth { model: &self.model, family, at };
         let (shape, count) = (self.settings.key_shape, self.settings.key_count);
         let faults = self.database.fs.faults();
@@ -355,13 +361,23 @@ impl Run {
         }
         match self.operate(Activity::Sync, None, |database| database.db.clone().close())? {
             Outcome::Replaced => return Ok(()),
-            Outcome::Done(()) => self.durable = self.model.acknowledged(),
+            Outcome::Done(()) => {
+                self.durable = self.model.acknowledged();
+                // A process that wrote nothing leaves no time behind.
+                if self.written {
+                    self.times.made_durable();
+                }
+            }
             Outcome::Refused => {}
+        }
+        if self.draw.chance(1, 3) {
+            self.turn_clock();
         }
         let mut expectation = self.expectation(None);
         if self.excuse() == Excuse::None {
             let commit = self.model.acknowledged();
-            expectation = Expectation::exactly(commit, self.database.names.clone());
+            let names = self.database.names.clone();
+            expectation = Expectation::exactly(commit, names, &self.times);
         }
         self.reopen(&expectation)
     }

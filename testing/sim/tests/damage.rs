@@ -29,37 +29,21 @@ struct Sample {
     fs: MemFs,
     /// The last one, and for a killed database those after commits that were not synced.
     states: Vec<State>,
-    /// Those before, from the last flush on.
-    earlier: Vec<State>,
     /// The files as they were in the middle of it.
     older: MemFs,
-}
-
-/// What the loss of bytes may amount to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    /// An error, or nothing.
-    Detected,
-    /// Also the loss of the last commits: whoever takes the end of the log takes with it the only
-    /// word on how far it was synced (see `docs/durability.md`).
-    LogTail,
-}
-
-/// What losing bytes of `path` may amount to.
-fn loss(path: &Path) -> Loss {
-    if path.extension().is_some_and(|extension| extension == "log") {
-        Loss::LogTail
-    } else {
-        Loss::Detected
-    }
 }
 
 /// Whether a database is closed before its files are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
+    /// Killed, opened again and closed without a write.
+    Recovered,
     Killed,
 }
+
+/// The ways to a clean close, after which nothing may be lost unnoticed.
+const CLOSES: [End; 2] = [End::Closed, End::Recovered];
 
 fn options(fs: &MemFs) -> Options {
     Options::new()
@@ -136,26 +120,29 @@ fn sample(end: End) -> Sample {
                 older = fs.crash_clone(Crash::Kill);
             }
         }
-        let mut earlier = Vec::new();
         for round in 24..30 {
-            earlier.push(state(&db)?);
             commit(&db, &families, round, &mut draw)?;
         }
-        earlier.push(state(&db)?);
         let last = WriteOptions::new().durability(Durability::Synced);
         db.put_with(b"synced", b"1", &last)?;
         let mut states = vec![state(&db)?];
         if end == End::Closed {
             db.close()?;
-            return Ok(Sample { fs: fs.clone(), states, earlier, older });
+            return Ok(Sample { fs: fs.clone(), states, older });
         }
         for round in 30..34 {
             commit(&db, &families, round, &mut draw)?;
             states.push(state(&db)?);
         }
-        Ok(Sample { fs: fs.crash_clone(Crash::Kill), states, earlier, older })
+        Ok(Sample { fs: fs.crash_clone(Crash::Kill), states, older })
     };
-    write().expect("nothing fails on a healthy file system")
+    let mut sample = write().expect("nothing fails on a healthy file system");
+    if end == End::Recovered {
+        let db = options(&sample.fs).open(DIRECTORY).expect("a killed database recovers");
+        sample.states = vec![state(&db).expect("it is healthy")];
+        db.close().expect("it is healthy");
+    }
+    sample
 }
 
 impl Sample {
@@ -174,7 +161,7 @@ impl Sample {
 
     /// Damages a copy; opening and reading it must give an error or a state that may be. Says
     /// whether it gave an error.
-    fn damaged(&self, what: &str, loss: Loss, damage: impl FnOnce(&MemFs)) -> bool {
+    fn damaged(&self, what: &str, damage: impl FnOnce(&MemFs)) -> bool {
         let fs = self.fs.crash_clone(Crash::Kill);
         damage(&fs);
         let read = || {
@@ -185,8 +172,7 @@ impl Sample {
         };
         match catch_unwind(AssertUnwindSafe(read)) {
             Ok(Ok(found)) => {
-                let is_earlier = loss == Loss::LogTail && self.earlier.contains(&found);
-                if !self.states.contains(&found) && !is_earlier {
+                if !self.states.contains(&found) {
                     self.explain(what, &found);
                 }
                 false
@@ -233,7 +219,7 @@ fn read_otherwise(db: &Db, state: &State, what: &str) -> siltdb::Result<()> {
 /// Flips a bit of every byte that is not in a long run of zeros, and of some that are.
 fn flip_every_byte(end: End) {
     let sample = sample(end);
-    assert!(!sample.damaged("nothing", Loss::Detected, |_| ()), "the healthy files cannot be read");
+    assert!(!sample.damaged("nothing", |_| ()), "the healthy files cannot be read");
     let mut detected = 0;
     let mut flips = 0;
     for (path, _) in sample.files() {
@@ -246,7 +232,7 @@ fn flip_every_byte(end: End) {
             let mask = 1 << (offset % 8);
             let what = format!("bit {} of byte {offset} of {}", offset % 8, path.display());
             flips += 1;
-            detected += u64::from(sample.damaged(&what, Loss::Detected, |fs| {
+            detected += u64::from(sample.damaged(&what, |fs| {
                 fs.bytes_flip(&path, offset as u64, mask).expect("the byte is there");
             }));
         }
@@ -267,15 +253,16 @@ fn a_flipped_bit_in_a_killed_database_is_detected_or_harmless() {
 
 #[test]
 fn a_file_cut_short_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
     let mut detected = 0;
-    for (path, len) in sample.files() {
-        let step = (len / 300).max(1);
-        for len in (0..len).step_by(step as usize) {
-            let what = format!("{} cut to {len} bytes", path.display());
-            detected += u64::from(sample.damaged(&what, loss(&path), |fs| {
-                fs.truncate(&path, len).expect("it is listed");
-            }));
+    for sample in CLOSES.map(sample) {
+        for (path, len) in sample.files() {
+            let step = (len / 300).max(1);
+            for len in (0..len).step_by(step as usize) {
+                let what = format!("{} cut to {len} bytes", path.display());
+                detected += u64::from(sample.damaged(&what, |fs| {
+                    fs.truncate(&path, len).expect("it is listed");
+                }));
+            }
         }
     }
     assert!(detected > 100, "{detected}");
@@ -283,84 +270,89 @@ fn a_file_cut_short_is_detected_or_harmless() {
 
 #[test]
 fn a_file_that_grew_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
-    for (path, len) in sample.files() {
-        for more in [1, 8, 511, 4096] {
-            let what = format!("{} with {more} zeros behind", path.display());
-            sample.damaged(&what, loss(&path), |fs| {
-                fs.truncate(&path, len + more).expect("it is listed");
-            });
-            let what = format!("{} with {more} bytes behind", path.display());
-            sample.damaged(&what, loss(&path), |fs| {
-                let mut bytes = fs.read_all(&path).expect("it is listed");
-                bytes.extend(Draw::new(more, 1).bytes(more as usize));
-                fs.write_all(&path, &bytes).expect("the directory is there");
-            });
+    for sample in CLOSES.map(sample) {
+        for (path, len) in sample.files() {
+            for more in [1, 8, 511, 4096] {
+                let what = format!("{} with {more} zeros behind", path.display());
+                sample.damaged(&what, |fs| {
+                    fs.truncate(&path, len + more).expect("it is listed");
+                });
+                let what = format!("{} with {more} bytes behind", path.display());
+                sample.damaged(&what, |fs| {
+                    let mut bytes = fs.read_all(&path).expect("it is listed");
+                    bytes.extend(Draw::new(more, 1).bytes(more as usize));
+                    fs.write_all(&path, &bytes).expect("the directory is there");
+                });
+            }
         }
     }
 }
 
 #[test]
 fn a_missing_file_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
     let mut detected = 0;
-    for (path, _) in sample.files() {
-        let what = format!("{} missing", path.display());
-        detected += u64::from(sample.damaged(&what, loss(&path), |fs| {
-            fs.remove(&path).expect("it is listed");
-        }));
+    for sample in CLOSES.map(sample) {
+        for (path, _) in sample.files() {
+            let what = format!("{} missing", path.display());
+            detected += u64::from(sample.damaged(&what, |fs| {
+                fs.remove(&path).expect("it is listed");
+            }));
+        }
     }
     assert!(detected > 2, "{detected}");
 }
 
 #[test]
 fn a_file_in_place_of_another_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
-    let files = sample.files();
-    for (path, _) in &files {
-        for (other, _) in files.iter().filter(|(other, _)| other != path) {
-            let bytes = sample.fs.read_all(other).expect("it is listed");
-            let what = format!("{} holding what {} holds", path.display(), other.display());
-            sample.damaged(&what, loss(path), |fs| {
-                fs.write_all(path, &bytes).expect("the directory is there");
-            });
+    for sample in CLOSES.map(sample) {
+        let files = sample.files();
+        for (path, _) in &files {
+            for (other, _) in files.iter().filter(|(other, _)| other != path) {
+                let bytes = sample.fs.read_all(other).expect("it is listed");
+                let what = format!("{} holding what {} holds", path.display(), other.display());
+                sample.damaged(&what, |fs| {
+                    fs.write_all(path, &bytes).expect("the directory is there");
+                });
+            }
         }
     }
 }
 
 #[test]
 fn a_zeroed_sector_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
-    for (path, len) in sample.files() {
-        let bytes = sample.fs.read_all(&path).expect("it is listed");
-        for start in (0..len as usize).step_by(512) {
-            let end = bytes.len().min(start + 512);
-            if bytes[start..end].iter().all(|byte| *byte == 0) {
-                continue;
+    for sample in CLOSES.map(sample) {
+        for (path, len) in sample.files() {
+            let bytes = sample.fs.read_all(&path).expect("it is listed");
+            for start in (0..len as usize).step_by(512) {
+                let end = bytes.len().min(start + 512);
+                if bytes[start..end].iter().all(|byte| *byte == 0) {
+                    continue;
+                }
+                let what = format!("sector at {start} of {} zeroed", path.display());
+                sample.damaged(&what, |fs| {
+                    let mut bytes = bytes.clone();
+                    bytes[start..end].fill(0);
+                    fs.write_all(&path, &bytes).expect("the directory is there");
+                });
             }
-            let what = format!("sector at {start} of {} zeroed", path.display());
-            sample.damaged(&what, loss(&path), |fs| {
-                let mut bytes = bytes.clone();
-                bytes[start..end].fill(0);
-                fs.write_all(&path, &bytes).expect("the directory is there");
-            });
         }
     }
 }
 
 #[test]
 fn an_older_version_of_a_file_is_detected_or_harmless() {
-    let sample = sample(End::Closed);
     let mut exchanged = 0;
-    for (path, _) in sample.files() {
-        let Ok(older) = sample.older.read_all(&path) else { continue };
-        if older == sample.fs.read_all(&path).expect("it is listed") {
-            continue;
+    for sample in CLOSES.map(sample) {
+        for (path, _) in sample.files() {
+            let Ok(older) = sample.older.read_all(&path) else { continue };
+            if older == sample.fs.read_all(&path).expect("it is listed") {
+                continue;
+            }
+            exchanged += 1;
+            sample.damaged(&format!("an older {}", path.display()), |fs| {
+                fs.write_all(&path, &older).expect("the directory is there");
+            });
         }
-        exchanged += 1;
-        sample.damaged(&format!("an older {}", path.display()), loss(&path), |fs| {
-            fs.write_all(&path, &older).expect("the directory is there");
-        });
     }
     assert!(exchanged > 0, "no file changes");
 }

@@ -84,7 +84,7 @@ pub struct Recovered {
     pub end: LogPosition,
     /// The sequence number with which the next segment begins; `None` if there was no segment.
     pub next_sequence: Option<SequenceNumber>,
-    /// No larger segment id was seen anywhere.
+    /// No larger segment id was seen anywhere, files and manifest.
     pub highest_segment: SegmentId,
     /// The highest position that is known to have been synced.
     pub synced: LogPosition,
@@ -239,8 +239,8 @@ struct Evidence {
 impl Evidence {
     fn new(inventory: &Inventory, options: &RecoveryOptions) -> Self {
         let cut_off = options.known_cuts.iter().map(|cut| SegmentId(cut.next.0.saturating_sub(1)));
-        let highest_segment =
-            cut_off.fold(inventory.highest_segment.max(options.first), std::cmp::max);
+        let known = options.first.max(options.synced.segment);
+        let highest_segment = cut_off.fold(inventory.highest_segment.max(known), std::cmp::max);
         let mut evidence =
             Self { synced: options.synced, synced_by: None, bytes: 0, highest_segment };
         for (file_index, header) in &inventory.live {

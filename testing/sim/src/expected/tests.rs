@@ -19,8 +19,10 @@ fn candidates_end_before_the_next_commit_that_says_its_number() {
         model.begin(Durability::Buffered, clock, &[]);
         model.acknowledge(0, 0);
     }
-    let expectation =
-        |ceiling| Expectation { floors: Floors::durable(0), ceiling, families: vec![Names::new()] };
+    let expectation = |ceiling| Expectation {
+        ceiling,
+        ..Expectation::exactly(0, Names::new(), &Times::new(0, &[]))
+    };
     assert_eq!(expectation(5).candidates(&model, 1), [3, 2, 1]);
     assert_eq!(expectation(2).candidates(&model, 1), [2, 1]);
     assert_eq!(expectation(5).candidates(&model, 4), [5, 4]);
