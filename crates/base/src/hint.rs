@@ -1,4 +1,4 @@
-//! Hints to the processor behind safe functions.
+//! Hints to the processor and to the scheduler behind safe functions.
 //!
 //! A hint never changes a result, so there is no fallback to test beyond "does nothing".
 
@@ -66,4 +66,17 @@ fn crc32c_remainder_sse42(remainder: u32, bytes: &[u8]) -> u32 {
         remainder = _mm_crc32_u8(remainder, byte);
     }
     remainder
+}
+
+/// Asks the scheduler to prefer other threads to this one by `steps` of nice, each some 20 % less
+/// of a contended processor; does nothing where that cannot be asked for one thread alone.
+pub fn lower_priority(steps: u8) {
+    // Linux takes the calling thread for the process that is meant; others lower them all.
+    #[cfg(target_os = "linux")]
+    if let Ok(nice) = rustix::process::getpriority_process(None) {
+        // Refused in some sandboxes: then all threads stay equal.
+        let _ = rustix::process::setpriority_process(None, nice + i32::from(steps));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = steps;
 }

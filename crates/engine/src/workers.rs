@@ -3,7 +3,11 @@
 //! What they do is in `jobs`; here they only look for it, wait, and end.
 
 use crate::{database::Database, jobs};
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    hint::lower_priority,
+    sync::lock,
+};
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,13 +16,16 @@ use std::{
     time::Duration,
 };
 
-use siltdb_base::sync::lock;
-
 /// How long a worker waits for a signal before it looks by itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long a worker waits after a job has failed.
 const BACK_OFF: Duration = Duration::from_millis(200);
+
+/// How many steps of nice those who flush and compact stand back behind those who write and read:
+/// on a busy machine a call waits for a processor less long, and writers are slowed down by what is
+/// left undone (see `throttle`) before they would have to stop.
+const PRIORITY_STEPS: u8 = 5;
 
 /// The running threads.
 #[derive(Debug, Default)]
@@ -97,6 +104,7 @@ fn is_ending(database: &Database) -> bool {
 }
 
 fn work(database: &Database, next: fn(&Database) -> Result<bool>) {
+    lower_priority(PRIORITY_STEPS);
     while !is_ending(database) {
         let seen = database.work.seen();
         match next(database) {
