@@ -181,9 +181,13 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
         // Under the lock, so that generations freeze in order.
         database.freeze(frozen);
     }
+    let active_bytes = tail.active_bytes();
     drop(tail);
     if reservation.low {
         database.log_work.raise();
+    }
+    if reservation.grown {
+        database.update_pressure(active_bytes);
     }
     Ok(reservation)
 }

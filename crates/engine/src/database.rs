@@ -7,7 +7,7 @@
 //! during IO.
 
 use crate::{
-    family::Families,
+    family::{Families, Family},
     generation::Frozen,
     health::Health,
     manifest::Manifest,
@@ -110,6 +110,8 @@ pub struct Database {
     pub log_records: u64,
     /// What was counted.
     pub counters: Counters,
+    /// The worst share of the debts of the levels, as the bits of an `f64`.
+    level_share: AtomicU64,
     /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
     pressure: AtomicU64,
     /// Delay owed by writers and not yet slept, in nanoseconds.
@@ -288,6 +290,7 @@ impl Database {
             waiting: parts.waiting,
             log_records: parts.log_records,
             counters: Counters::default(),
+            level_share: AtomicU64::new(0),
             pressure: AtomicU64::new(0),
             owed_ns: AtomicU64::new(0),
             sync_within_ms: AtomicU64::new(SYNC_INTERVAL_MS),
@@ -311,41 +314,56 @@ impl Database {
     /// Hands a generation to the flusher.
     pub fn freeze(&self, frozen: Frozen) {
         lock(&self.frozen).push_back(frozen);
-        self.update_pressure();
+        self.update_pressure(0);
         self.work.raise();
     }
 
-    /// What background work has yet to do.
-    #[must_use]
-    pub fn debts(&self) -> Vec<Debt> {
+    /// What memtables hold and flushes have yet to write, `active_bytes` of it in the generation
+    /// that is being written. A frozen one counts as a quarter of a memtable at least.
+    fn memory_debt(&self, active_bytes: u64) -> Debt {
         let memtable = self.options.memtable_bytes as u64;
-        let frozen: u64 = {
-            let frozen = lock(&self.frozen);
-            frozen.iter().map(|frozen| frozen.bytes.max(memtable / 4)).sum()
-        };
-        let waiting =
-            Debt { bytes: frozen, soft: memtable * 3 / 2, hard: memtable * FROZEN_MAX as u64 };
-        let (soft, hard) = LEVEL0_GENERATIONS;
-        let families = self.families.load();
-        let level0 = families.iter().map(|family| {
-            let runs = family.tree.view().version.levels()[0].tables().len();
-            Debt { bytes: runs as u64, soft, hard }
-        });
-        let merging = families.iter().map(|family| Debt {
-            bytes: debt_bytes(&family.tree.view().version, &family.tree.options()),
-            soft: memtable * MERGE_MEMTABLES.0,
-            hard: memtable * MERGE_MEMTABLES.1,
-        });
-        level0.chain(merging).chain([waiting]).collect()
+        let frozen = lock(&self.frozen);
+        let frozen: u64 = frozen.iter().map(|frozen| frozen.bytes.max(memtable / 4)).sum();
+        let most = memtable * (FROZEN_MAX as u64 + 1);
+        Debt { bytes: frozen + active_bytes, soft: memtable * 2, hard: most }
     }
 
-    /// Looks at the debts again; called whenever one may have changed.
-    pub fn update_pressure(&self) {
-        let pressure = match throttle::pressure(&self.debts()) {
+    /// The share of the worst debt that the levels of a family have run up.
+    fn worst_level_share(&self) -> f64 {
+        let memtable = self.options.memtable_bytes as u64;
+        let share = |family: &Arc<Family>| {
+            let view = family.tree.view();
+            let (soft, hard) = LEVEL0_GENERATIONS;
+            let runs = view.version.levels()[0].tables().len() as u64;
+            let level0 = Debt { bytes: runs, soft, hard };
+            let bytes = debt_bytes(&view.version, &family.tree.peek_options());
+            let (soft, hard) = (memtable * MERGE_MEMTABLES.0, memtable * MERGE_MEMTABLES.1);
+            level0.share().max(Debt { bytes, soft, hard }.share())
+        };
+        self.families.load().iter().map(share).fold(0.0, f64::max)
+    }
+
+    /// Looks at all debts again; called whenever the tables of a family have changed.
+    ///
+    /// Cost: a look at each family.
+    pub fn update_debts(&self) {
+        let worst = self.worst_level_share();
+        // Relaxed: as in `tail_limits`.
+        self.level_share.store(worst.to_bits(), Ordering::Relaxed);
+        let active_bytes = lock(&self.tail).active_bytes();
+        self.update_pressure(active_bytes);
+    }
+
+    /// Looks at the debt of the memtables again, `active_bytes` of it in the generation that is
+    /// being written; called whenever that has grown by a step.
+    pub fn update_pressure(&self, active_bytes: u64) {
+        // Relaxed: as in `tail_limits`.
+        let levels = f64::from_bits(self.level_share.load(Ordering::Relaxed));
+        let share = self.memory_debt(active_bytes).share().max(levels);
+        let pressure = match throttle::pressure(share) {
             Pressure::Stop => u64::MAX,
             Pressure::Delay(ns_per_byte) => (ns_per_byte * 1000.0) as u64,
         };
-        // Relaxed: as in `tail_limits`.
         self.pressure.store(pressure, Ordering::Relaxed);
     }
 

@@ -71,7 +71,7 @@ pub fn install(
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
     database.forget(gone);
     drop(manifest);
-    database.update_pressure();
+    database.update_debts();
     Ok(())
 }
 

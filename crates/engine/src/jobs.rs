@@ -76,7 +76,7 @@ fn ended<T>(database: &Database, result: Result<T>, end: impl FnOnce(&mut JobSta
         end(&mut jobs);
         jobs.failure = result.as_ref().err().map(Error::duplicate);
     }
-    database.update_pressure();
+    database.update_debts();
     purge(database);
     database.room.raise();
     result

@@ -78,7 +78,7 @@ pub fn open(
     remove_orphans(&database.database)?;
     let LoadedDatabase { database, flush_now, .. } = database;
     if flush_now {
-        database.update_pressure();
+        database.update_debts();
         database.work.raise();
     }
     Ok((database, directory_lock))

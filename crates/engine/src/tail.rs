@@ -26,6 +26,9 @@ const ENTRY_OVERHEAD_BYTES: u64 = 40;
 /// A window is asked for when less than this is left of the prepared bytes.
 const PREPARED_BYTES_LOW: u64 = 2 << 20;
 
+/// A generation says so whenever it has grown by this part of a memtable.
+const STEPS: u64 = 32;
+
 /// The end of the log and of the sequence.
 #[derive(Debug)]
 pub struct Tail {
@@ -45,6 +48,8 @@ struct Active {
     prepared: u64,
     /// Roughly what its memtables hold, in bytes.
     bytes: u64,
+    /// Up to here `bytes` has not grown by a step.
+    step_end: u64,
     /// It holds a commit so large that it has the generation for itself.
     is_full: bool,
     /// The next window was asked for.
@@ -98,6 +103,8 @@ pub struct Reservation {
     pub rotation: Option<Box<Rotation>>,
     /// The prepared window is nearly used up.
     pub low: bool,
+    /// The generation has grown by a step.
+    pub grown: bool,
 }
 
 impl Reservation {
@@ -166,6 +173,12 @@ impl Tail {
         self.active.as_ref().map(|active| Arc::clone(&active.segment))
     }
 
+    /// Roughly what the memtables of the active generation hold, in bytes.
+    #[must_use]
+    pub fn active_bytes(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.bytes)
+    }
+
     /// The window to prepare ahead of the tail: a segment, and up to which offset.
     #[must_use]
     pub fn low_window(&self) -> Option<(Arc<Segment>, u64)> {
@@ -231,12 +244,17 @@ impl Tail {
         active.is_asked |= low;
         active.bytes += memtable_bytes(demand);
         active.is_full |= is_huge(demand, limits);
+        let grown = active.bytes > active.step_end;
+        if grown {
+            active.step_end = active.bytes + limits.memtable_bytes / STEPS;
+        }
         let ticket = self.next_ticket;
         let segment = Arc::clone(&active.segment);
         self.next_ticket = ticket + 1;
         self.next_sequence = next;
         self.end.offset = end;
-        Ok(Reservation { ticket, first, segment, offset, synced: self.synced, rotation, low })
+        let synced = self.synced;
+        Ok(Reservation { ticket, first, segment, offset, synced, rotation, low, grown })
     }
 
     /// Whether the commit belongs into the active generation. A huge one gets its own.
@@ -272,7 +290,14 @@ impl Tail {
             synced: self.synced,
         };
         self.end = header.first_record();
-        self.active = Some(Active { segment, prepared, bytes: 0, is_full: false, is_asked: false });
+        self.active = Some(Active {
+            segment,
+            prepared,
+            bytes: 0,
+            step_end: limits.memtable_bytes / STEPS,
+            is_full: false,
+            is_asked: false,
+        });
         Ok(Rotation { frozen, header })
     }
 

@@ -1,8 +1,9 @@
 //! Back-pressure as a debt in bytes: how long a write of so many bytes should wait (DESIGN D12).
 //!
-//! Pure: it neither waits nor knows who owes. The delay per byte grows with the square of the debt
-//! above the soft limit, so that writers slow down long before they would have to stop, and
-//! without a step anywhere.
+//! Pure: it neither waits nor knows who owes. The delay per byte grows exponentially with the debt
+//! above the soft limit: at first it is of the order of what the write costs by itself, so that
+//! writers and background work find a common pace; near the hard limit they hardly move. There is
+//! no step anywhere, so nobody stops who does not have to.
 
 /// Delay per byte at the hard limit, in nanoseconds: 1 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 1000.0;
@@ -24,6 +25,15 @@ pub struct Debt {
     pub hard: u64,
 }
 
+impl Debt {
+    /// How far the debt is from the soft limit, 0, to the hard limit, 1; beyond them it is that.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        let above = self.bytes.saturating_sub(self.soft) as f64;
+        (above / (self.hard - self.soft) as f64).min(1.0)
+    }
+}
+
 /// What a writer shall do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
@@ -33,20 +43,13 @@ pub enum Pressure {
     Stop,
 }
 
-/// The pressure that the worst of several debts exerts.
+/// The pressure that the worst of all debts exerts, whose share this is.
 #[must_use]
-pub fn pressure(debts: &[Debt]) -> Pressure {
-    let mut worst = 0.0_f64;
-    for debt in debts {
-        if debt.bytes >= debt.hard {
-            return Pressure::Stop;
-        }
-        if debt.bytes > debt.soft {
-            let share = (debt.bytes - debt.soft) as f64 / (debt.hard - debt.soft) as f64;
-            worst = worst.max(share);
-        }
+pub fn pressure(share: f64) -> Pressure {
+    if share >= 1.0 {
+        return Pressure::Stop;
     }
-    Pressure::Delay(DELAY_NS_PER_BYTE_MAX * worst * worst)
+    Pressure::Delay((DELAY_NS_PER_BYTE_MAX + 1.0).powf(share) - 1.0)
 }
 
 #[cfg(test)]
@@ -56,7 +59,7 @@ mod tests {
     use super::*;
 
     fn delay(bytes: u64) -> f64 {
-        match pressure(&[Debt { bytes, soft: 100, hard: 200 }]) {
+        match pressure(Debt { bytes, soft: 100, hard: 200 }.share()) {
             Pressure::Delay(delay) => delay,
             Pressure::Stop => f64::INFINITY,
         }
@@ -69,18 +72,16 @@ mod tests {
         let mut before = 0.0;
         for bytes in 101..200 {
             assert!(delay(bytes) > before);
-            assert!(delay(bytes) - before < 25.0);
+            assert!(delay(bytes) < 1.1 * before + 0.1);
             before = delay(bytes);
         }
+        assert!(before > 900.0);
         assert_eq!(delay(200), f64::INFINITY);
+        assert_eq!(delay(u64::MAX), f64::INFINITY);
     }
 
     #[test]
-    fn the_worst_debt_decides() {
-        let idle = Debt { bytes: 0, soft: 1, hard: 2 };
-        let full = Debt { bytes: 2, soft: 1, hard: 2 };
-        assert_eq!(pressure(&[idle, full]), Pressure::Stop);
-        assert_eq!(pressure(&[idle]), Pressure::Delay(0.0));
-        assert_eq!(pressure(&[]), Pressure::Delay(0.0));
+    fn a_little_debt_costs_about_as_much_as_the_write_itself() {
+        assert!((2.0..10.0).contains(&delay(125)));
     }
 }
