@@ -318,12 +318,14 @@ impl Block {
     /// # Errors
     /// Corruption, naming the entry that is not after the one before.
     pub fn check_order(&self) -> Result<()> {
+        let mut before = self.entry(0);
         for index in 1..self.count() {
-            let (before, after) = (self.entry(index - 1), self.entry(index));
+            let after = self.entry(index);
             let order = compare((before.suffix, before.sequence), (after.suffix, after.sequence));
             if order != Ordering::Less {
                 return Err(Error::corruption(format!("entry {index} of a block out of order")));
             }
+            before = after;
         }
         Ok(())
     }

@@ -29,12 +29,12 @@ const PROBES_MAX: u32 = 16;
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A cache line of bits.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
 struct Line([u64; LINE_BYTES / 8]);
 
 /// A filter in memory.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Filter {
     lines: Box<[Line]>,
     probes: u32,

@@ -22,6 +22,7 @@ impl Table {
         let read_again = self.source.read_contents()?;
         if read_again.summary != self.contents.summary
             || read_again.tombstones != self.contents.tombstones
+            || read_again.filter != self.contents.filter
         {
             let error = Error::corruption("a table changed after it was opened");
             return Err(self.source.locate(error, 0));
@@ -42,9 +43,14 @@ impl Table {
                 return Err(wrong("blocks of a table out of order"));
             }
             before = Some((info.last_key.to_vec(), info.last_sequence));
-            for filter in [&self.contents.filter, &read_again.filter].into_iter().flatten() {
-                for entry in 0..sealed.block().count() {
-                    sealed.block().copy_key(entry, &mut key);
+            if let Some(filter) = &read_again.filter {
+                // Only the suffix of the key changes from entry to entry.
+                let block = sealed.block();
+                key.clear();
+                key.extend_from_slice(block.prefix());
+                for entry in 0..block.count() {
+                    key.truncate(block.prefix().len());
+                    key.extend_from_slice(block.entry(entry).suffix);
                     if !filter.may_contain(xxh3(&key)) {
                         return Err(wrong("a key is missing from the filter of its table"));
                     }
