@@ -319,13 +319,14 @@ impl Database {
     }
 
     /// What memtables hold and flushes have yet to write, `active_bytes` of it in the generation
-    /// that is being written. A frozen one counts as a quarter of a memtable at least.
+    /// that is being written. A frozen one counts as a quarter of a memtable at least. Bursts may
+    /// fill what is set aside for frozen ones; one memtable more is the way to the brakes.
     fn memory_debt(&self, active_bytes: u64) -> Debt {
         let memtable = self.options.memtable_bytes as u64;
         let frozen = lock(&self.frozen);
         let frozen: u64 = frozen.iter().map(|frozen| frozen.bytes.max(memtable / 4)).sum();
-        let most = memtable * (FROZEN_MAX as u64 + 1);
-        Debt { bytes: frozen + active_bytes, soft: memtable * 2, hard: most }
+        let most = memtable * FROZEN_MAX as u64;
+        Debt { bytes: frozen + active_bytes, soft: most, hard: most + memtable }
     }
 
     /// The share of the worst debt that the levels of a family have run up.

@@ -110,6 +110,8 @@ fn work(database: &Database, next: fn(&Database) -> Result<bool>) {
         match next(database) {
             Ok(true) => {}
             Ok(false) => database.work.wait(seen, PATIENCE),
+            // It was cancelled.
+            Err(_) if is_ending(database) => {}
             // The job has noted its failure where waiting writers see it.
             Err(_) => database.options.clock.sleep(BACK_OFF),
         }
