@@ -265,3 +265,6 @@ fn sync(database: &Database, end: LogPosition) -> Result<()> {
     lock(&database.tail).synced(synced);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
