@@ -61,7 +61,9 @@ impl<'a> Payload<'a> {
 ///
 /// # Errors
 /// `InvalidArgument`, for keys and values out of their limits; `NotFound`, for a dropped family;
-/// `NoSpace`; `Poisoned`; `Closed`. The payload is then not visible, except after a failed sync.
+/// `NoSpace`; `Closed`; the system's: the payload has no place in the order, now or after a reopen.
+/// `Poisoned`: if the database failed meanwhile, the payload may be in log and memory already, so
+/// it may be visible, and a reopen may find it or not; but as a whole or not at all.
 pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
     match payload {
         Payload::One(family, operation) => commit_one(database, family, operation, durability),
@@ -267,3 +269,6 @@ fn sync(database: &Database, end: LogPosition) -> Result<()> {
     lock(&database.tail).synced(synced);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

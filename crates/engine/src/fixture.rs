@@ -14,20 +14,29 @@ use siltdb_base::{
     error::Result,
     fs::{
         Fs,
-        mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
+        mem::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
     },
     id::{FamilyId, SequenceNumber},
     key::EntryKind,
+    sync::lock,
 };
 use siltdb_disk::{edit::TableReference, options::TableOptions};
 use siltdb_tree::options::TreeOptions;
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::Duration,
 };
 
 /// The directory of the database.
 pub const DIR: &str = "db";
+
+/// Longer than anything takes that is not stuck.
+const STUCK: Duration = Duration::from_secs(20);
 
 /// Keys and values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -148,4 +157,80 @@ pub fn files(fs: &MemFs, extension: &str) -> Vec<PathBuf> {
 /// The failure of the `nth` next call of a kind, or of any kind.
 pub fn fault(kind: Option<CallKind>, nth: u64, error: FaultError) -> Option<Fault> {
     Some(Fault { kind, nth, span: FaultSpan::Once, error })
+}
+
+/// Picks the calls of a kind that go to segments of the log.
+pub fn on_segments(kind: CallKind) -> impl Fn(&Call<'_>) -> bool + Send + Sync {
+    move |call| call.kind == kind && call.path.extension().is_some_and(|name| name == "log")
+}
+
+/// A call that waits before it is carried out.
+#[derive(Debug)]
+pub struct Stopped {
+    reached: Receiver<()>,
+    release: Sender<fn()>,
+}
+
+/// Has the next call that `choose` picks wait until it is let go; the observer is used up for that.
+pub fn stop_call(
+    fs: &MemFs,
+    choose: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static,
+) -> Stopped {
+    let (stopped, reached) = mpsc::channel();
+    let (release, released) = mpsc::channel::<fn()>();
+    let gate = Mutex::new(Some((stopped, released)));
+    fs.on_call(Some(Arc::new(move |call| {
+        let gate = if choose(&call) { lock(&gate).take() } else { None };
+        if let Some((stopped, released)) = gate {
+            // A test that fails lets go of everything.
+            if stopped.send(()).is_ok()
+                && let Ok(then) = released.recv()
+            {
+                then();
+            }
+        }
+    })));
+    Stopped { reached, release }
+}
+
+impl Stopped {
+    /// Returns once the call was made.
+    pub fn wait(&self) {
+        self.reached.recv_timeout(STUCK).expect("the call was not made");
+    }
+
+    /// Has the call carried out.
+    pub fn go_on(self) {
+        self.release.send(|| ()).expect("somebody waits");
+    }
+
+    /// Has the thread panic that made the call.
+    pub fn panic(self) {
+        self.release.send(|| panic!("a panic on purpose")).expect("somebody waits");
+    }
+}
+
+/// Does something on another thread; fails if it is done before this function returns. What it
+/// gives comes through the channel afterwards.
+pub fn held_up<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || done.send(work()));
+    assert!(is_done.recv_timeout(Duration::from_millis(20)).is_err(), "it did not wait");
+    is_done
+}
+
+/// Does something on a thread of its own; fails if it is stuck.
+pub fn not_stuck<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || done.send(work()));
+    is_done.recv_timeout(STUCK).expect("it is stuck")
+}
+
+/// Returns once `holds` does; fails if it never does.
+pub fn until(holds: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < STUCK, "it never came about");
+        thread::yield_now();
+    }
 }

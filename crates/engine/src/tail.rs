@@ -333,3 +333,6 @@ fn memtable_bytes(demand: &Demand) -> u64 {
 fn is_huge(demand: &Demand, limits: &TailLimits) -> bool {
     memtable_bytes(demand) > limits.memtable_bytes / 2
 }
+
+#[cfg(test)]
+mod tests;

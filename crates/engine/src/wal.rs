@@ -314,3 +314,6 @@ fn sync_segments(segments: &[Arc<Segment>], upto: LogPosition) -> Result<()> {
         segment.file.sync()
     })
 }
+
+#[cfg(test)]
+mod tests;

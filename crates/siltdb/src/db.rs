@@ -95,7 +95,7 @@ impl Db {
     /// opened for. The batch can be used again.
     ///
     /// # Errors
-    /// As [`Family::put`]; then nothing of the batch is visible.
+    /// As [`Family::put`]; after `Poisoned` too the batch is there as a whole or not at all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
     }

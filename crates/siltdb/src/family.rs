@@ -44,7 +44,8 @@ impl Family {
     ///
     /// # Errors
     /// `InvalidArgument`, if key or value are too long; `NotFound`, if the family was dropped;
-    /// `NoSpace`, `Poisoned`, `Closed`; the system's.
+    /// `NoSpace`, `Poisoned`, `Closed`; the system's. Nothing was then written, except that after
+    /// `Poisoned` it may be visible, and found or not when the database is reopened.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.apply(EntryKind::Put, key.as_ref(), value.as_ref())

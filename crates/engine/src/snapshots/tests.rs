@@ -1,9 +1,9 @@
 //! What is retained, as the registry says it and as a flush carries it out (law V4).
 
 use super::*;
-use crate::fixture::{contents, get, killed, open, put};
+use crate::fixture::{contents, get, held_up, killed, on_segments, open, put, stop_call};
 use siltdb_base::fs::mem::{CallKind, MemFs};
-use std::{sync::mpsc, thread, time::Duration};
+use std::thread;
 
 fn at(sequence: u64) -> impl FnOnce() -> SequenceNumber {
     move || SequenceNumber(sequence)
@@ -30,15 +30,6 @@ fn live_snapshots_and_the_present_are_retained_each_once_and_in_order() {
     drop((twin, newest));
     assert_eq!(retained(&snapshots, 12), [2, 12]);
     assert_eq!(snapshots.count(), 1);
-}
-
-/// Does something on another thread; fails if it is done before this function returns. What it
-/// gives comes through the channel afterwards.
-fn held_up<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
-    let (done, is_done) = mpsc::channel();
-    thread::spawn(move || done.send(work()));
-    assert!(is_done.recv_timeout(Duration::from_millis(20)).is_err(), "it did not wait");
-    is_done
 }
 
 #[test]
@@ -94,27 +85,15 @@ fn a_flush_waits_until_its_inputs_are_wholly_published() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put(&engine, "default", b"early", b"1");
-    let (stopped, has_stopped) = mpsc::channel();
-    let (go_on, may_go_on) = mpsc::channel();
-    let gate = Mutex::new(Some((stopped, may_go_on)));
-    fs.on_call(Some(Arc::new(move |call| {
-        let is_log = call.path.extension().is_some_and(|extension| extension == "log");
-        if call.kind == CallKind::Fill && is_log {
-            let gate = lock(&gate).take();
-            if let Some((stopped, may_go_on)) = gate {
-                stopped.send(()).unwrap();
-                may_go_on.recv().unwrap();
-            }
-        }
-    })));
+    let stopped = stop_call(&fs, on_segments(CallKind::Fill));
     let writer = {
         let engine = engine.clone();
         thread::spawn(move || put(&engine, "default", b"late", b"2"))
     };
-    has_stopped.recv().unwrap();
+    stopped.wait();
     let flushing = engine.clone();
     let is_flushed = held_up(move || flushing.flush().unwrap());
-    go_on.send(()).unwrap();
+    stopped.go_on();
     writer.join().unwrap();
     is_flushed.recv().unwrap();
     assert_eq!((engine.stats().table_entries, engine.stats().memtable_entries), (2, 0));

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::Engine,
-    fixture::{DIR, contents, get, killed, open, options, try_put},
+    fixture::{DIR, contents, get, killed, not_stuck, open, options, try_put},
     options::{Durability, EngineOptions, MEMTABLE_BYTES_MIN},
 };
 use siltdb_base::{
@@ -14,14 +14,10 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc,
     },
     thread,
     time::Duration,
 };
-
-/// Longer than anything here takes that is not stuck.
-const STUCK: Duration = Duration::from_secs(20);
 
 /// The keeper of the log syncs at each turn.
 const SYNCED_SOON: Durability = Durability::Interval(Duration::ZERO);
@@ -43,13 +39,6 @@ fn panic_in(fs: &MemFs, worker: &'static str, kind: CallKind) -> Arc<AtomicU64> 
         }
     })));
     panics
-}
-
-/// Does something on a thread of its own; fails if it is stuck.
-fn not_stuck<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, is_done) = mpsc::channel();
-    thread::spawn(move || done.send(work()));
-    is_done.recv_timeout(STUCK).expect("it is stuck")
 }
 
 #[test]
