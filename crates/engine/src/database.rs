@@ -102,6 +102,8 @@ pub struct Database {
     pub work: Signal,
     /// Something may be due for the keeper of the log.
     pub log_work: Signal,
+    /// Syncs may be due sooner than before.
+    pub sync_work: Signal,
     /// A job ended: there may be room.
     pub room: Signal,
     /// How to wait.
@@ -286,6 +288,7 @@ impl Database {
             numbers: parts.numbers,
             work: Signal::default(),
             log_work: Signal::default(),
+            sync_work: Signal::default(),
             room: Signal::default(),
             waiting: parts.waiting,
             log_records: parts.log_records,
@@ -326,6 +329,8 @@ impl Database {
         let frozen = lock(&self.frozen);
         let frozen: u64 = frozen.iter().map(|frozen| frozen.bytes.max(memtable / 4)).sum();
         let most = memtable * FROZEN_MAX as u64;
+        // However large a commit is, what no flush can make less must not stop the next.
+        let active_bytes = active_bytes.min(memtable);
         Debt { bytes: frozen + active_bytes, soft: most, hard: most + memtable }
     }
 
@@ -384,13 +389,12 @@ impl Database {
             return;
         }
         let price = bytes.saturating_mul(pressure) / 1000;
-        // Relaxed: two writers that sleep for one debt do no harm.
-        let owed = self.owed_ns.fetch_add(price, Ordering::Relaxed) + price;
-        if owed < SLEEP_NS_MIN {
+        // Relaxed, here and below: it carries no other data with it.
+        if self.owed_ns.fetch_add(price, Ordering::Relaxed) + price < SLEEP_NS_MIN {
             return;
         }
-        let nap = owed.min(SLEEP_NS_MAX);
-        self.owed_ns.fetch_sub(nap, Ordering::Relaxed);
+        // Whoever takes the sum sleeps for it.
+        let nap = self.owed_ns.swap(0, Ordering::Relaxed).min(SLEEP_NS_MAX);
         Counters::add(&self.counters.delayed_ns, nap);
         self.options.clock.sleep(Duration::from_nanos(nap));
     }
@@ -430,10 +434,10 @@ impl Database {
     /// `Poisoned`, if a sync that was due fails.
     pub fn sync_within(&self, interval: Duration) -> Result<()> {
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        // Relaxed: the keeper looks again at each turn.
+        // Relaxed: who syncs looks again at each turn.
         let before = self.sync_within_ms.fetch_min(interval_ms, Ordering::Relaxed);
         match self.waiting {
-            Waiting::ForWorkers if interval_ms < before => self.log_work.raise(),
+            Waiting::ForWorkers if interval_ms < before => self.sync_work.raise(),
             Waiting::ForWorkers => {}
             Waiting::RunJob(_) => self.sync_if_due()?,
         }

@@ -319,11 +319,10 @@ fn purge(database: &Database) {
     lock(&database.jobs).obsolete.extend(left);
 }
 
-/// Keeps the log ahead of its writers: the next window, the next segment, and a sync when it is
-/// time.
+/// Keeps the log ahead of its writers: the next window and the next segment.
 ///
 /// # Errors
-/// `NoSpace`, with nothing lost; `Poisoned`.
+/// `NoSpace`, with nothing lost.
 pub fn keep_log(database: &Database) -> Result<()> {
     let low = lock(&database.tail).low_window();
     if let Some((segment, end)) = low {
@@ -333,7 +332,7 @@ pub fn keep_log(database: &Database) -> Result<()> {
     if lock(&database.tail).active_segment().is_some() {
         database.wal.make_ready(0)?;
     }
-    database.sync_if_due()
+    Ok(())
 }
 
 /// Ends the log of a database that is being closed: everything is published and synced, then

@@ -238,7 +238,7 @@ impl OpenManifest {
     fn append(&mut self, edit: &[u8]) -> Result<()> {
         self.fill(RecordKind::Edit, &[edit])?;
         if cfg!(not(seeded_fault = "skip_sync")) {
-            self.file.sync()?;
+            self.file.sync(self.end.offset)?;
         }
         self.fill(RecordKind::Skip, &[])
     }

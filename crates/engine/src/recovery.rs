@@ -369,7 +369,7 @@ fn write_again(fs: &dyn Fs, path: &Path, part: Range<u64>) -> Result<()> {
         log_file.fill(offset, &[piece])?;
         offset += piece.len() as u64;
     }
-    log_file.sync()
+    log_file.sync(part.end)
 }
 
 /// Removes files that nothing refers to: of jobs and creations that did not finish, and retired

@@ -23,8 +23,9 @@ use std::sync::Arc;
 /// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
 
-/// A window is asked for when less than this is left of the prepared bytes.
-const PREPARED_BYTES_LOW: u64 = 2 << 20;
+/// A window is asked for when less of the prepared bytes is left than was used of the segment, or
+/// than this.
+const PREPARED_BYTES_LOW: u64 = 8 << 20;
 
 /// A generation says so whenever it has grown by this part of a memtable.
 const STEPS: u64 = 32;
@@ -239,7 +240,7 @@ impl Tail {
             return Err(Chore::Prepare(Arc::clone(&active.segment), window));
         }
         let low = !active.is_asked
-            && active.prepared < end + PREPARED_BYTES_LOW
+            && active.prepared < end + end.min(PREPARED_BYTES_LOW)
             && active.prepared < active.segment.file.capacity();
         active.is_asked |= low;
         active.bytes += memtable_bytes(demand);

@@ -307,11 +307,12 @@ fn sync_segments(segments: &[Arc<Segment>], upto: LogPosition) -> Result<()> {
         return Ok(());
     }
     segments.iter().try_for_each(|segment| {
+        let is_last = segment.id == upto.segment;
+        let end = if is_last { upto.offset } else { segment.file.capacity() };
         // Nobody fills these bytes again. Pages that are mapped nowhere are written back without
         // taking each from the page tables, which would interrupt the other processors every time.
-        let is_last = segment.id == upto.segment;
-        segment.file.release(if is_last { upto.offset } else { segment.file.capacity() });
-        segment.file.sync()
+        segment.file.release(end);
+        segment.file.sync(end)
     })
 }
 

@@ -34,8 +34,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that keeps the log, one that flushes, and as many compactors as the
-    /// options ask for; none at all if they ask for none.
+    /// Starts one thread that keeps the log ahead, one that syncs it, one that flushes, and as many
+    /// compactors as the options ask for; none at all if they ask for none.
     ///
     /// # Errors
     /// The system's, if it gives no thread.
@@ -45,7 +45,9 @@ impl Workers {
         if compactors == 0 {
             return Ok(workers);
         }
-        let started = workers.spawn(database, "silt-log", keep_log).and_then(|()| {
+        let started = workers.spawn(database, "silt-log", keep_log);
+        let started = started.and_then(|()| workers.spawn(database, "silt-sync", sync_log));
+        let started = started.and_then(|()| {
             workers.spawn(database, "silt-flush", |database| {
                 work(database, jobs::flush_next);
             })
@@ -91,6 +93,7 @@ impl Workers {
         database.ending.store(true, Ordering::Release);
         database.work.raise();
         database.log_work.raise();
+        database.sync_work.raise();
         for thread in lock(&self.threads).drain(..) {
             // A panic was dealt with in the thread itself.
             let _ = thread.join();
@@ -123,8 +126,18 @@ fn keep_log(database: &Database) {
         let seen = database.log_work.seen();
         // A failure is met again, and told, by the next writer that needs what is missing.
         let _ = jobs::keep_log(database);
+        database.log_work.wait(seen, PATIENCE);
+    }
+}
+
+/// Not the keeper's work as well: windows that come late because of a sync hold up every writer.
+fn sync_log(database: &Database) {
+    while !is_ending(database) {
+        let seen = database.sync_work.seen();
+        // A failure poisons the database, which tells the next writer.
+        let _ = database.sync_if_due();
         let patience = (database.sync_interval() / 2).clamp(Duration::from_millis(1), PATIENCE);
-        database.log_work.wait(seen, patience);
+        database.sync_work.wait(seen, patience);
     }
 }
 

@@ -61,6 +61,11 @@ impl Mapping {
         Ok(())
     }
 
+    /// Makes the bytes before `end` durable.
+    pub(super) fn sync(&self, end: u64) -> io::Result<()> {
+        self.map.flush_range(0, end as usize)
+    }
+
     /// Gives back the page table entries of a range; its bytes stay in the file.
     pub(super) fn forget(&self, start: u64, end: u64) {
         let (start, len) = (start as usize, (end - start) as usize);

@@ -184,11 +184,13 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// the range is then unknown.
     fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()>;
 
-    /// Makes every fill that returned before this call durable. Never retried after an error.
+    /// Makes what fills that returned before this call left before `end` durable; an `end` past the
+    /// capacity means all. What lies behind may become durable or not. Never retried after an
+    /// error.
     ///
     /// # Errors
     /// The system's.
-    fn sync(&self) -> Result<()>;
+    fn sync(&self, end: u64) -> Result<()>;
 }
 
 /// What a log file is opened for.

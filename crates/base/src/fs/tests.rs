@@ -149,7 +149,7 @@ impl<'a> World<'a> {
                 let log = pick(&mut self.logs, *at)?;
                 log.prepare(*end)?;
                 log.release(*end);
-                log.sync()?;
+                log.sync(u64::MAX)?;
             }
             Step::Rename(from, to) => self.fs.rename(&self.at(from), &self.at(to))?,
             Step::Link(from, to) => self.fs.hard_link(&self.at(from), &self.at(to))?,

@@ -450,3 +450,17 @@ fn a_segment_is_written_over_only_after_the_edit_that_retires_it_is_durable() {
         assert_eq!(found, ["early", "huge 1", "huge 2", "huge 3"], "seed {seed}");
     }
 }
+
+#[test]
+fn a_commit_larger_than_all_memtables_does_not_stop_the_next() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let huge = vec![b'h'; 8 * options(&fs).memtable_bytes];
+    let (writer, value) = (engine.clone(), huge.clone());
+    not_stuck(move || {
+        try_put(&writer, "default", (b"huge", &value), Durability::Buffered).unwrap();
+        try_put(&writer, "default", (b"next", b"small"), Durability::Buffered).unwrap();
+    });
+    let expected: Pairs = vec![(b"huge".to_vec(), huge), (b"next".to_vec(), b"small".to_vec())];
+    assert_eq!(contents(&engine, "default", None), expected);
+}

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// The keeper of the log syncs at each turn.
+/// The log is synced at each turn.
 const SYNCED_SOON: Durability = Durability::Interval(Duration::ZERO);
 
 fn open_with_workers(fs: &MemFs) -> Engine {
@@ -48,7 +48,8 @@ fn a_panic_in_any_worker_poisons_the_database_and_close_returns() {
         ("silt-flush", CallKind::Sync),
         ("silt-compact", CallKind::Create),
         ("silt-compact", CallKind::SyncDir),
-        ("silt-log", CallKind::Sync),
+        ("silt-sync", CallKind::Sync),
+        ("silt-log", CallKind::OpenLog),
     ];
     for (worker, kind) in panics_at {
         let fs = MemFs::new();

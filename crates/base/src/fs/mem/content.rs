@@ -105,9 +105,11 @@ impl Content {
         }
     }
 
-    /// Makes everything durable, except what a failed sync gave up.
-    pub(super) fn sync(&mut self) {
-        for write in self.unsynced.drain(..) {
+    /// Makes every write that begins before `end` durable, with the pages it touches, except what a
+    /// failed sync gave up.
+    pub(super) fn sync(&mut self, end: u64) {
+        let is_synced = |write: &mut Write| write.offset < end || end == u64::MAX;
+        for write in self.unsynced.extract_if(.., is_synced) {
             self.durable.share(&self.current, write.offset..write.end());
         }
     }
@@ -128,7 +130,7 @@ impl Content {
 
     /// Changes the bytes as damage to the device would: at once, for good.
     pub(super) fn damage(&mut self, change: impl FnOnce(&mut Pages)) {
-        self.sync();
+        self.sync(u64::MAX);
         change(&mut self.current);
         self.durable = self.current.clone();
     }

@@ -130,7 +130,7 @@ impl WriteFile for MemWriteFile {
 
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        let result = self.handle.shared.sync(&self.handle.path, self.handle.node);
+        let result = self.handle.shared.sync(&self.handle.path, self.handle.node, u64::MAX);
         self.failed = result.is_err();
         result
     }
@@ -179,8 +179,8 @@ impl LogFile for MemLogFile {
         shared.write(CallKind::Fill, path, *node, offset, bytes)
     }
 
-    fn sync(&self) -> Result<()> {
-        self.handle.shared.sync(&self.handle.path, self.handle.node)
+    fn sync(&self, end: u64) -> Result<()> {
+        self.handle.shared.sync(&self.handle.path, self.handle.node, end)
     }
 }
 

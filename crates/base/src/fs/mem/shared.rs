@@ -112,15 +112,15 @@ impl Shared {
         written.map_err(|error| Error::io(kind.action(), path, error).with_offset(offset))
     }
 
-    /// Makes the bytes of a file durable; if it fails, what was unsynced is given up.
-    pub(super) fn sync(&self, path: &Path, node: NodeId) -> Result<()> {
+    /// Makes the bytes of a file before `end` durable; if it fails, what was unsynced is given up.
+    pub(super) fn sync(&self, path: &Path, node: NodeId, end: u64) -> Result<()> {
         let entered = self.enter(CallKind::Sync, path, Span::default());
         let seed = self.gate().calls;
         let mut state = self.state();
         let content = state.content_mut(node);
         match entered {
             Ok(_) => {
-                content.sync();
+                content.sync(end);
                 Ok(())
             }
             Err(error) => {

@@ -86,7 +86,7 @@ fn power_loss_leaves_each_sector_as_it_once_was() {
             let bytes = vec![draw.next() as u8; 1 + draw.below(3000) as usize];
             match draw.below(8) {
                 0 => {
-                    log.sync().unwrap();
+                    log.sync(u64::MAX).unwrap();
                     sectors.sync();
                 }
                 1 => {
@@ -137,7 +137,7 @@ fn synced_bytes_survive_power_loss_whatever_follows() {
     write(&fs, "table", &[7; 10_000]);
     let log = open_log(&fs, "log", 1 << 20);
     log.fill(0, &[&[1; 5000]]).unwrap();
-    log.sync().unwrap();
+    log.sync(u64::MAX).unwrap();
     fs.sync_dir(path("")).unwrap();
     log.fill(5000, &[&[2; 5000]]).unwrap();
     for seed in 0..200 {
@@ -332,7 +332,7 @@ fn a_fault_hits_the_nth_call_of_its_kind_once_or_from_then_on() {
     fs.set_fault(Some(fault(2, FaultSpan::FromThenOn)));
     let results: Vec<_> = (0..4).map(|_| fill().is_ok()).collect();
     assert_eq!(results, [true, false, false, false]);
-    assert!(log.sync().is_ok(), "other kinds do not fail");
+    assert!(log.sync(u64::MAX).is_ok(), "other kinds do not fail");
     fs.set_fault(None);
     assert!(fill().is_ok());
     assert_eq!(fs.faults(), 4);
@@ -374,9 +374,9 @@ fn what_a_failed_sync_gave_up_no_later_sync_saves() {
         let kind = Some(CallKind::Sync);
         let error = FaultError::Io;
         fs.set_fault(Some(Fault { kind, nth: 1, span: FaultSpan::Once, error }));
-        assert_eq!(log.sync().unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(log.sync(u64::MAX).unwrap_err().kind(), ErrorKind::Io);
         log.fill(offset + 4096, &[&[2; 4096]]).unwrap();
-        log.sync().unwrap();
+        log.sync(u64::MAX).unwrap();
         let bytes = fs.crash_clone(Crash::PowerLoss { seed: 0 }).read_all(path("log")).unwrap();
         let at = offset as usize;
         assert_eq!(bytes[at + 4096..at + 8192], [2; 4096]);
@@ -484,4 +484,22 @@ fn a_fill_past_the_capacity_is_refused() {
     assert_eq!(log.fill(u64::MAX, &[&[1; 10]]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     log.prepare(1000).unwrap();
     assert_eq!(fs.space_used(), 100);
+}
+
+#[test]
+fn a_sync_up_to_somewhere_leaves_what_lies_behind_unsynced() {
+    let fs = MemFs::new();
+    let log = open_log(&fs, "log", 64 << 10);
+    fs.sync_dir(path("")).unwrap();
+    log.fill(0, &[&[1; 512]]).unwrap();
+    log.fill(32 << 10, &[&[2; 512]]).unwrap();
+    log.sync(512).unwrap();
+    let lost = fs.crash_clone(Crash::PowerLoss { seed: 0 });
+    assert_eq!(lost.read_all(path("log")).unwrap()[..512], [1; 512]);
+    let survives = |seed| {
+        let bytes = fs.crash_clone(Crash::PowerLoss { seed }).read_all(path("log")).unwrap();
+        bytes.len() > 32 << 10 && bytes[32 << 10..][..512] == [2; 512]
+    };
+    let survivors = (0..64).filter(|&seed| survives(seed)).count();
+    assert!((1..64).contains(&survivors), "{survivors}");
 }

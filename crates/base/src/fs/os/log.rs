@@ -21,11 +21,11 @@
 //! writing would return an error. Hence `LogIo::Write`, and few windows ahead of the tail.
 //!
 //! # Syncing a mapping
-//! `fdatasync` alone suffices on Linux, the only platform that maps here. A store to a shared
-//! mapping modifies the page cache itself (updates "are carried through to the underlying file",
-//! mmap(2)), the same pages that `pwrite` modifies, and fsync(2) and fdatasync(2)
-//! write "all modified in-core data" of the file. `msync` with `MS_SYNC` would do the same for a
-//! range.
+//! `msync` with `MS_SYNC` does for a range what `fdatasync` does for the file, whether the page
+//! cache was modified by a store or by `pwrite`: on Linux, the only platform that maps here, both
+//! end in the same call of the file system. `fdatasync` would also write the pages that were
+//! populated ahead of the tail, and take each from the page tables while it does: fills would fault
+//! on them again, and wait for the writing.
 
 use super::platform::{
     LOG_WINDOW_BYTES_FIRST, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX, PARTS_MAX, allocate,
@@ -230,8 +230,12 @@ impl LogFile for OsLogFile {
         }
     }
 
-    fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    fn sync(&self, end: u64) -> Result<()> {
+        let synced = match &self.mapping {
+            Some(mapping) => mapping.sync(end.min(self.capacity)),
+            None => self.file.sync_data(),
+        };
+        synced.map_err(|error| Error::io("sync", &self.path, error))
     }
 }
 

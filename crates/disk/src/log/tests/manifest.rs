@@ -39,7 +39,7 @@ impl Manifest {
             synced: LogPosition::ZERO,
         };
         fill_segment_header(&*file, &header).unwrap();
-        file.sync().unwrap();
+        file.sync(u64::MAX).unwrap();
         fs.sync_dir(Path::new("")).unwrap();
         let position = header.first_record();
         Self { file, position, synced: position, edits: 0 }
@@ -60,7 +60,7 @@ impl Manifest {
     }
 
     fn sync(&mut self) {
-        self.file.sync().unwrap();
+        self.file.sync(u64::MAX).unwrap();
         self.synced = self.position;
     }
 }

@@ -42,7 +42,7 @@ impl LogFile for MemoryLog {
         Ok(())
     }
 
-    fn sync(&self) -> Result<()> {
+    fn sync(&self, _end: u64) -> Result<()> {
         Ok(())
     }
 }
