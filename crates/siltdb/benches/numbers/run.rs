@@ -145,6 +145,8 @@ pub enum Bar {
     AtMost(f64),
     /// Every round must stay at or below this.
     NeverAbove(f64),
+    /// Nothing: it is shown to be known.
+    Nothing,
 }
 
 impl Bar {
@@ -155,6 +157,7 @@ impl Bar {
             Self::AtLeast(bound) => ("≥", bound, found >= bound),
             Self::AtMost(bound) => ("≤", bound, found <= bound),
             Self::NeverAbove(bound) => ("never >", bound, largest <= bound),
+            Self::Nothing => return "–".to_owned(),
         };
         format!("{sign} {bound}{unit}: {}", if is_met { "met" } else { "missed" })
     }
