@@ -1,0 +1,6 @@
+//! `silt-bench`: measures SiltDB and its peers on the same work, and checks what they answered.
+//!
+//! Each module uses only those above it.
+#![forbid(unsafe_code)]
+
+pub mod result;
