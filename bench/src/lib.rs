@@ -3,4 +3,14 @@
 //! Each module uses only those above it.
 #![forbid(unsafe_code)]
 
+pub mod keys;
+pub mod values;
+pub mod order;
+pub mod engine;
+pub mod job;
+pub mod plan;
+pub mod expect;
+pub mod measure;
+pub mod pass;
+pub mod adapters;
 pub mod result;

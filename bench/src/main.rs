@@ -1,0 +1,4 @@
+//! `silt-bench`: the command.
+#![forbid(unsafe_code)]
+
+fn main() {}
