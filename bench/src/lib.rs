@@ -4,3 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod result;
+pub mod report;
+pub mod compare;
