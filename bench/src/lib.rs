@@ -14,3 +14,5 @@ pub mod measure;
 pub mod pass;
 pub mod adapters;
 pub mod result;
+pub mod report;
+pub mod compare;
