@@ -114,7 +114,7 @@ impl Work {
     #[must_use]
     pub fn ids(&self) -> u64 {
         let inserts = match self.run.op {
-            Op::YcsbD | Op::YcsbE | Op::Queue => self.run.ops,
+            Op::YcsbD | Op::YcsbE | Op::MixedInsert | Op::Queue => self.run.ops,
             _ => 0,
         };
         u64::from(self.keys) + inserts
@@ -236,6 +236,8 @@ pub enum Op {
     ScanReverse,
     /// Gets and puts, interleaved.
     Mixed,
+    /// Gets of keys that exist and puts of new ones, interleaved.
+    MixedInsert,
     /// YCSB A: half reads, half updates.
     YcsbA,
     /// YCSB B: 95 % reads, 5 % updates.

@@ -1,4 +1,11 @@
 //! `silt-bench`: the command.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod terminal;
+mod command;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    command::run()
+}

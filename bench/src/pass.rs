@@ -68,7 +68,7 @@ pub fn run<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
     let clock = Instant::now();
     let (place, ran, _) = course.measured(place, "throughput", || Unclocked)?;
     let running = clock.elapsed().as_secs_f64();
-    place.engine.settle()?;
+    course.unwatched("settle", || place.engine.settle())?;
     let settling = clock.elapsed().as_secs_f64() - running;
     let usage = meter.stop(ran.context_switches());
     course.plans.iter_mut().zip(&ran.outcomes).for_each(|(plan, outcome)| {
@@ -85,10 +85,13 @@ pub fn run<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
     let mut latency = None;
     let dir = place.dir.clone();
     if job.work.run.op.writes() {
-        place.engine.close()?;
-        let engine = E::open(&dir, &job.config)?;
-        verified.add(verify::holds(&engine, &course.data, &Live::new(&after), after.ids())?);
-        engine.close()?;
+        verified.add(course.unwatched("verify", || {
+            place.engine.close()?;
+            let engine = E::open(&dir, &job.config)?;
+            let live = Live::new(&after);
+            let verified = verify::holds(&engine, &course.data, &live, after.ids())?;
+            engine.close().map(|()| verified)
+        })?);
     } else {
         let (place, found, after) = course.clocked(place, &throughput)?;
         latency = Some(found);

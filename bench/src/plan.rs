@@ -1,8 +1,8 @@
 //! What each thread does, step by step, drawn before any clock starts.
 //!
 //! A thread writes and gets only ids of its own (t modulo T), so that the version of every value
-//! is known by replaying its plan alone. Ranges, seeks and scans read ids that nobody writes meanwhile.
-//! Does not touch an engine.
+//! is known by replaying its plan alone. Ranges, seeks and scans read ids that nobody writes
+//! meanwhile. Does not touch an engine.
 
 use crate::{
     job::{Op, Run, Seed, SeedOp, Work},
@@ -180,7 +180,7 @@ pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
     let salt = u64::from(thread.index) ^ 0x00d0_17e5;
     let steps = steps(run, count, salt);
     let ids = match run.op {
-        Op::YcsbD | Op::YcsbE => inserting(work, thread, &steps, salt),
+        Op::YcsbD | Op::YcsbE | Op::MixedInsert => inserting(work, thread, &steps, salt),
         // What is gone is not deleted again.
         Op::Delete => {
             let own = thread.share(u64::from(work.keys));
@@ -216,7 +216,7 @@ fn steps(run: &Run, count: u64, salt: u64) -> Steps {
         Op::GetMiss => return Steps::All(Step::Miss),
         Op::Seek => return Steps::All(Step::Seek),
         Op::Range => return Steps::All(Step::Range),
-        Op::Mixed => (Step::Get, run.reads_percent, Step::Put),
+        Op::Mixed | Op::MixedInsert => (Step::Get, run.reads_percent, Step::Put),
         Op::PutDelete => (Step::Delete, 50, Step::Put),
         Op::YcsbA => (Step::Get, 50, Step::Put),
         Op::YcsbB | Op::YcsbD => (Step::Get, 95, Step::Put),
@@ -232,7 +232,8 @@ fn steps(run: &Run, count: u64, salt: u64) -> Steps {
     Steps::Each((0..count).map(step).collect())
 }
 
-/// YCSB D and E: puts take new ids; gets prefer the latest, ranges stay within the seeded ids.
+/// Puts take new ids; gets read any that is there, in YCSB D rather the latest; ranges stay within
+/// the seeded ids.
 fn inserting(work: &Work, thread: Thread, steps: &Steps, salt: u64) -> Vec<u32> {
     let Steps::Each(steps) = steps else { return Vec::new() };
     let own = thread.share(u64::from(work.keys)) as u32;
@@ -247,8 +248,12 @@ fn inserting(work: &Work, thread: Thread, steps: &Steps, salt: u64) -> Vec<u32> 
             thread.id(next - 1)
         }
         _ => {
-            let rank = latest.rank(uniform(salt, index as u64));
-            thread.id(next - 1 - rank.min(next - 1))
+            let number = uniform(salt, index as u64);
+            let back = match work.run.op {
+                Op::YcsbD => latest.rank(number),
+                _ => (number * f64::from(next)) as u32,
+            };
+            thread.id(next - 1 - back.min(next - 1))
         }
     };
     steps.iter().enumerate().map(&mut id).collect()

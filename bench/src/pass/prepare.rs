@@ -52,7 +52,11 @@ pub fn draw(work: &Work) -> Result<Drawn> {
     Ok(Drawn { seeds, plans, model })
 }
 
-fn check(work: &Work) -> Result<()> {
+/// Whether a workload makes sense.
+///
+/// # Errors
+/// If it does not, and why.
+pub fn check(work: &Work) -> Result<()> {
     let refuse = |why: &str| Err(Failure::error(format!("the workload makes no sense: {why}")));
     if work.threads == 0 || work.threads > work.keys {
         return refuse("there are no threads, or more than keys");

@@ -13,7 +13,8 @@ use crate::{
 };
 use std::time::Duration;
 
-const OPS: [Op; 20] = [
+const OPS: [Op; 21] = [
+    Op::MixedInsert,
     Op::Put,
     Op::Delete,
     Op::PutDelete,

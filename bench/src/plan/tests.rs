@@ -65,7 +65,7 @@ fn what_is_deleted_is_there_and_deleted_once() {
 
 #[test]
 fn inserts_take_new_ids_and_reads_only_what_is_there() {
-    for op in [Op::YcsbD, Op::YcsbE] {
+    for op in [Op::YcsbD, Op::YcsbE, Op::MixedInsert] {
         let work = work(op, Order::Zipfian, 3000);
         let thread = Thread { index: 2, count: 3 };
         let plan = run(&work, thread, 1);
