@@ -3,3 +3,13 @@
 pub mod null;
 pub mod liar;
 pub mod siltdb;
+#[cfg(feature = "peers")]
+pub mod fjall;
+#[cfg(feature = "peers")]
+pub mod lmdb;
+#[cfg(feature = "peers")]
+pub mod redb;
+#[cfg(feature = "peers")]
+pub mod sled;
+#[cfg(feature = "peers")]
+pub mod thunder;

@@ -240,7 +240,7 @@ pub trait Engine: Sized + Sync + 'static {
     ///
     /// # Errors
     /// Its own.
-    fn compact(&self) -> Result<()>;
+    fn compact(&mut self) -> Result<()>;
 
     /// Closes the database.
     ///

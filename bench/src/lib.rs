@@ -1,7 +1,7 @@
 //! `silt-bench`: measures SiltDB and its peers on the same work, and checks what they answered.
 //!
 //! Each module uses only those above it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod keys;
 pub mod values;

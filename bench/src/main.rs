@@ -1,5 +1,5 @@
 //! `silt-bench`: the command.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod terminal;
 mod command;

@@ -335,6 +335,17 @@ pub fn disk_bytes(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// Waits until `is_done`, looking again and again.
+///
+/// # Errors
+/// Those of `is_done`.
+pub fn wait_until(mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
+    while !is_done()? {
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
 /// Writes the files below a directory back and drops them from the page cache.
 ///
 /// # Errors

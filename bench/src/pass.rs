@@ -186,7 +186,7 @@ impl Course<'_> {
         probe: impl Fn() -> P,
     ) -> Result<(Place<E>, Ran, Vec<P>)> {
         let work = &self.job.work;
-        let Place { engine, dir } = place;
+        let Place { mut engine, dir } = place;
         let cap = Some(self.watch.cap);
         let what = Watched { phase, total: work.run.ops, threads: work.threads, cap };
         let probes: Vec<P> = (0..work.threads).map(|_| probe()).collect();
@@ -335,7 +335,7 @@ impl Course<'_> {
     /// Size of a database once nothing is left to compact.
     fn compacted_bytes<E: Engine>(&self, dir: &Path) -> Result<u64> {
         self.unwatched("compact", || {
-            let engine = E::open(dir, &self.job.config)?;
+            let mut engine = E::open(dir, &self.job.config)?;
             engine.compact()?;
             engine.settle()?;
             engine.close()?;

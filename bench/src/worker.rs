@@ -56,9 +56,30 @@ impl Entry {
 /// The engines of this binary.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
+    let ours = [Entry::of::<Siltdb>(), Entry::of::<Siltdb>().with_btree_tables("siltdb-btree")];
+    ours.into_iter().chain(peers()).chain(trials()).collect()
+}
+
+#[cfg(feature = "peers")]
+fn peers() -> Vec<Entry> {
+    use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
     vec![
-        Entry::of::<Siltdb>(),
-        Entry::of::<Siltdb>().with_btree_tables("siltdb-btree"),
+        Entry::of::<Sled>(),
+        Entry::of::<Redb>(),
+        Entry::of::<Fjall>(),
+        Entry::of::<Lmdb>(),
+        Entry::of::<Thunder>(),
+    ]
+}
+
+#[cfg(not(feature = "peers"))]
+fn peers() -> Vec<Entry> {
+    Vec::new()
+}
+
+/// Engines to try the benchmark with.
+fn trials() -> Vec<Entry> {
+    vec![
         Entry { run: pass::harness::<Null>, ..Entry::of::<Null>() },
         Entry::named::<Liar<{ lie::HONEST }>>("liar-honest"),
         Entry::named::<Liar<{ lie::DROPS_WRITES }>>("liar-drops-writes"),

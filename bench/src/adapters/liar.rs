@@ -116,7 +116,7 @@ impl<const LIE: u8> Engine for Liar<LIE> {
         Ok(())
     }
 
-    fn compact(&self) -> Result<()> {
+    fn compact(&mut self) -> Result<()> {
         Ok(())
     }
 

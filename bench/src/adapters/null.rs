@@ -46,7 +46,7 @@ impl Engine for Null {
         Ok(())
     }
 
-    fn compact(&self) -> Result<()> {
+    fn compact(&mut self) -> Result<()> {
         Ok(())
     }
 

@@ -121,7 +121,7 @@ impl Engine for Siltdb {
         Ok(self.db.settle()?)
     }
 
-    fn compact(&self) -> Result<()> {
+    fn compact(&mut self) -> Result<()> {
         Ok(self.db.compact()?)
     }
 

@@ -107,7 +107,7 @@ pub fn seeded<E: Engine>(
 ///
 /// # Errors
 /// The engine's; the system's.
-pub fn to_state<E: Engine>(engine: E, dir: &Path, config: &Config, state: State) -> Result<E> {
+pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, state: State) -> Result<E> {
     match state {
         State::AsIs => Ok(engine),
         State::Settled => engine.settle().map(|()| engine),

@@ -60,9 +60,14 @@ fn job(op: Op, dir: &std::path::Path) -> Job {
     Job { engine, dir, config, work, cap_seconds: 60.0 }
 }
 
-fn run_with<E: Engine>(op: Op, change: impl FnOnce(&mut Job)) -> Result<Report> {
+fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
+    run_with_state::<E>(op, State::Settled, change)
+}
+
+fn run_with_state<E: Engine>(op: Op, state: State, change: fn(&mut Job)) -> Result<Report> {
     let dir = tempfile::tempdir().unwrap();
     let mut job = job(op, dir.path());
+    job.work.state = state;
     change(&mut job);
     let watch = Watch { tell: &|_| {}, cap: Duration::from_secs_f64(job.cap_seconds) };
     run::<E>(&job, &watch)
@@ -102,14 +107,44 @@ fn siltdb_passes_every_operation() {
     }
 }
 
+#[cfg(feature = "peers")]
+#[test]
+fn peers_pass_every_operation_that_they_have() {
+    use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
+    let lacks = |peer: &str, op| match op {
+        Op::RangeDelete => peer != Lmdb::ID,
+        Op::ScanReverse => peer == Thunder::ID,
+        _ => false,
+    };
+    let check = |peer, run: fn(Op, fn(&mut Job)) -> Result<Report>| {
+        for op in OPS {
+            // A commit that is synced takes its time: fewer keys and operations.
+            let small: fn(&mut Job) = |job| {
+                job.work.keys = 200;
+                job.work.run.ops = job.work.run.ops.min(400);
+                job.config.bytes_max = 1 << 20;
+            };
+            match run(op, small) {
+                Err(failure) if lacks(peer, op) => {
+                    assert_eq!(failure.kind, FailureKind::Unsupported, "{peer} {op:?}: {failure}");
+                }
+                Err(failure) => panic!("{peer} {op:?}: {failure}"),
+                Ok(_) => assert!(!lacks(peer, op), "{peer} {op:?}"),
+            }
+        }
+    };
+    check(Fjall::ID, run_with::<Fjall>);
+    check(Lmdb::ID, run_with::<Lmdb>);
+    check(Redb::ID, run_with::<Redb>);
+    check(Sled::ID, run_with::<Sled>);
+    check(Thunder::ID, run_with::<Thunder>);
+}
+
 #[test]
 fn families_batches_and_states_hold_what_was_written() {
     let states = [State::AsIs, State::Compacted, State::Reopened, State::Cold];
     for state in states {
-        let report = run_with::<Siltdb>(Op::Mixed, |job| {
-            job.work.state = state;
-            job.work.run.batch = 30;
-        });
+        let report = run_with_state::<Siltdb>(Op::Mixed, state, |job| job.work.run.batch = 30);
         report.unwrap_or_else(|failure| panic!("{state:?}: {failure}"));
     }
     let report = run_with::<Siltdb>(Op::Mixed, |job| {
