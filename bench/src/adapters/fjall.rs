@@ -1,0 +1,189 @@
+//! fjall 3: an LSM tree; keyspaces are its families.
+//!
+//! A commit reaches the page cache unless asked otherwise; `persist` with `SyncData` is what its
+//! documentation names for durability.
+
+use crate::{
+    engine::{
+        Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
+        Session, TableKind, Write,
+    },
+    measure::wait_until,
+};
+use fjall::{
+    CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode,
+    config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry},
+};
+use std::path::Path;
+
+/// An open database and its keyspaces.
+pub struct Fjall {
+    db: Database,
+    keyspaces: Vec<Keyspace>,
+    durability: Durability,
+}
+
+/// A thread on [`Fjall`].
+pub struct FjallSession<'a> {
+    engine: &'a Fjall,
+    keyspace: &'a Keyspace,
+}
+
+fn keyspace_options(config: &Config) -> KeyspaceCreateOptions {
+    let compression = match config.codec {
+        Codec::None => CompressionType::None,
+        Codec::Lz4 => CompressionType::Lz4,
+    };
+    let options = KeyspaceCreateOptions::default()
+        .data_block_compression_policy(CompressionPolicy::all(compression));
+    match config.arm {
+        Arm::Defaults => options,
+        Arm::Equal => {
+            let bits = BloomConstructionPolicy::BitsPerKey(config.bloom_bits_per_key as f32);
+            options
+                .max_memtable_size(config.write_buffer_bytes)
+                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bits)))
+        }
+    }
+}
+
+impl Fjall {
+    fn committed(&self) -> Result<()> {
+        match self.durability {
+            Durability::Buffered => Ok(()),
+            Durability::Synced => Ok(self.db.persist(PersistMode::SyncData)?),
+        }
+    }
+}
+
+impl Engine for Fjall {
+    type Session<'a> = FjallSession<'a>;
+
+    const ID: &'static str = "fjall";
+
+    fn facts(config: &Config) -> Facts {
+        let (class, why) = match config.durability {
+            Durability::Buffered => (Class::Process, "the journal reaches the page cache"),
+            Durability::Synced => (Class::Power, "PersistMode::SyncData after each commit"),
+        };
+        let options = format!("memtable, cache and filter as asked, {:?}; {why}", config.codec);
+        Facts { version: "3".to_owned(), class, options }
+    }
+
+    fn open(dir: &Path, config: &Config) -> Result<Self> {
+        if config.table == TableKind::Btree {
+            return Err(Failure::unsupported("one kind of table"));
+        }
+        let mut builder = Database::builder(dir.join("data"));
+        if config.arm == Arm::Equal {
+            builder = builder.cache_size(config.cache_bytes);
+        }
+        let db = builder.open()?;
+        let open = |index| db.keyspace(&format!("data-{index}"), || keyspace_options(config));
+        let keyspaces = (0..config.families).map(open).collect::<fjall::Result<Vec<_>>>()?;
+        Ok(Self { db, keyspaces, durability: config.durability })
+    }
+
+    fn session(&self) -> Result<FjallSession<'_>> {
+        Ok(FjallSession { engine: self, keyspace: &self.keyspaces[0] })
+    }
+
+    fn flush(&self) -> Result<()> {
+        for keyspace in &self.keyspaces {
+            keyspace.rotate_memtable_and_wait()?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.flush()?;
+        let is_idle = || self.db.outstanding_flushes() == 0 && self.db.active_compactions() == 0;
+        wait_until(|| Ok(is_idle()))
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        self.flush()?;
+        for keyspace in &self.keyspaces {
+            keyspace.major_compact()?;
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<()> {
+        Ok(self.db.persist(PersistMode::SyncAll)?)
+    }
+}
+
+impl Session for FjallSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keyspace.insert(key, value)?;
+        self.engine.committed()
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.keyspace.remove(key)?;
+        self.engine.committed()
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut writes = fjall::OwnedWriteBatch::with_capacity(self.engine.db.clone(), batch.len());
+        if self.engine.durability == Durability::Synced {
+            writes = writes.durability(Some(PersistMode::SyncData));
+        }
+        batch.for_each(|write| {
+            match write {
+                Write::Put { key, value } => writes.insert(self.keyspace, key, value),
+                Write::Delete { key } => writes.remove(self.keyspace, key),
+            }
+            Ok(())
+        })?;
+        Ok(writes.commit()?)
+    }
+
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.keyspace.get(key)?;
+        if let Some(value) = &found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let Some(entry) = self.keyspace.range(key..).next() else { return Ok(false) };
+        let (key, value) = entry.into_inner()?;
+        seen(&key, &value);
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let mut range = match (from, direction) {
+            (None, _) => self.keyspace.iter(),
+            (Some(key), Direction::Forward) => self.keyspace.range(key..),
+            (Some(key), Direction::Reverse) => self.keyspace.range(..=key),
+        };
+        let mut count = 0;
+        while count < limit {
+            let entry: Option<Guard> = match direction {
+                Direction::Forward => range.next(),
+                Direction::Reverse => range.next_back(),
+            };
+            let Some(entry) = entry else { break };
+            let (key, value) = entry.into_inner()?;
+            seen(&key, &value);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn select_family(&mut self, index: u32) -> Result<()> {
+        let keyspace = self.engine.keyspaces.get(index as usize);
+        self.keyspace = keyspace.ok_or_else(|| Failure::error("a keyspace that was not opened"))?;
+        Ok(())
+    }
+}

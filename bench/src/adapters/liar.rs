@@ -1,0 +1,242 @@
+//! A map in memory that tells one lie: what the checks of the benchmark are checked with.
+//!
+//! What it holds outlives `close` within the process, by directory.
+
+use crate::engine::{
+    Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, Write,
+};
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What it does wrong; often once in [`EVERY`] calls.
+pub mod lie {
+    /// Nothing.
+    pub const HONEST: u8 = 0;
+    /// It acknowledges puts that it drops.
+    pub const DROPS_WRITES: u8 = 1;
+    /// It keeps the old value when it should overwrite.
+    pub const STALE_VALUES: u8 = 2;
+    /// It returns empty values.
+    pub const EMPTY_VALUES: u8 = 3;
+    /// It returns an error.
+    pub const ERRORS: u8 = 4;
+    /// It ends a scan one entry early.
+    pub const TRUNCATES_SCANS: u8 = 5;
+    /// It acknowledges deletes that it does not do.
+    pub const SWALLOWS_DELETES: u8 = 6;
+    /// It goes to the entry after the one asked for.
+    pub const SEEKS_PAST: u8 = 7;
+    /// It shows two entries of a scan the wrong way round.
+    pub const SWAPS_ENTRIES: u8 = 8;
+    /// It returns values whose middle is wrong.
+    pub const BENT_VALUES: u8 = 9;
+    /// It finds keys that never were.
+    pub const FINDS_MISSING: u8 = 10;
+    /// It forgets an entry when it is closed.
+    pub const FORGETS_AT_CLOSE: u8 = 11;
+    /// It returns the wrong key with the right value from scans and seeks.
+    pub const WRONG_KEYS: u8 = 12;
+    /// It hangs.
+    pub const HANGS: u8 = 13;
+    /// It crashes.
+    pub const CRASHES: u8 = 14;
+}
+
+/// A lie is told in one of so many calls.
+const EVERY: u64 = 97;
+
+/// All databases of the process.
+static DATABASES: Mutex<BTreeMap<PathBuf, Arc<RwLock<Map>>>> = Mutex::new(BTreeMap::new());
+
+/// A map that tells the lie `LIE`.
+#[derive(Debug)]
+pub struct Liar<const LIE: u8> {
+    map: Arc<RwLock<Map>>,
+    calls: AtomicU64,
+}
+
+/// A thread on a [`Liar`].
+#[derive(Debug)]
+pub struct LiarSession<'a, const LIE: u8> {
+    engine: &'a Liar<LIE>,
+}
+
+fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<RwLock<Map>>>> {
+    DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<const LIE: u8> Liar<LIE> {
+    /// Whether this call is one in which it lies, if `lie` is its lie.
+    fn lies(&self, lie: u8) -> bool {
+        LIE == lie && self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Map)) {
+        change(&mut self.map.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Map) -> T) -> T {
+        look(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<const LIE: u8> Engine for Liar<LIE> {
+    type Session<'a> = LiarSession<'a, LIE>;
+
+    const ID: &'static str = "liar";
+
+    fn facts(_: &Config) -> Facts {
+        let options = format!("a map in memory; lie {LIE}");
+        Facts { version: "1".to_owned(), class: Class::Memory, options }
+    }
+
+    fn open(dir: &Path, _: &Config) -> Result<Self> {
+        let map = Arc::clone(databases().entry(dir.to_owned()).or_default());
+        Ok(Self { map, calls: AtomicU64::new(0) })
+    }
+
+    fn session(&self) -> Result<LiarSession<'_, LIE>> {
+        Ok(LiarSession { engine: self })
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(self) -> Result<()> {
+        if LIE == lie::FORGETS_AT_CLOSE {
+            self.change(|map| drop(map.pop_last()));
+        }
+        Ok(())
+    }
+}
+
+impl<const LIE: u8> Session for LiarSession<'_, LIE> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let engine = self.engine;
+        if engine.lies(lie::ERRORS) {
+            return Err(Failure::error("the disk is on fire"));
+        }
+        if engine.lies(lie::DROPS_WRITES) {
+            return Ok(());
+        }
+        if engine.lies(lie::HANGS) {
+            std::thread::park();
+        }
+        if engine.lies(lie::CRASHES) {
+            std::process::abort();
+        }
+        let keeps = engine.lies(lie::STALE_VALUES);
+        engine.change(|map| {
+            if !(keeps && map.contains_key(key)) {
+                map.insert(key.to_vec(), value.to_vec());
+            }
+        });
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        if !self.engine.lies(lie::SWALLOWS_DELETES) {
+            self.engine.change(|map| drop(map.remove(key)));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        batch.for_each(|write| match write {
+            Write::Put { key, value } => self.put(key, value),
+            Write::Delete { key } => self.delete(key),
+        })
+    }
+
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let engine = self.engine;
+        if engine.lies(lie::ERRORS) {
+            return Err(Failure::error("the disk is on fire"));
+        }
+        let found = engine.look(|map| map.get(key).cloned());
+        let Some(mut value) = found else {
+            return Ok(engine.lies(lie::FINDS_MISSING));
+        };
+        if engine.lies(lie::EMPTY_VALUES) {
+            value.clear();
+        }
+        if engine.lies(lie::BENT_VALUES) {
+            let middle = value.len() / 2;
+            value[middle] ^= 1;
+        }
+        seen(&value);
+        Ok(true)
+    }
+
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let past = self.engine.lies(lie::SEEKS_PAST);
+        let wrong_key = self.engine.lies(lie::WRONG_KEYS);
+        self.engine.look(|map| {
+            let mut entries = map.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
+            let entry = if past { entries.nth(1) } else { entries.next() };
+            if let Some((key, value)) = entry {
+                seen(if wrong_key { &key[..8] } else { key }, value);
+            }
+            Ok(entry.is_some())
+        })
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let mut entries: Vec<(Vec<u8>, Vec<u8>)> = self.engine.look(|map| {
+            let owned = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            match direction {
+                Direction::Forward => {
+                    let entries = map.range::<[u8], _>((from, Bound::Unbounded));
+                    entries.take(limit).map(owned).collect()
+                }
+                Direction::Reverse => {
+                    let entries = map.range::<[u8], _>((Bound::Unbounded, from));
+                    entries.rev().take(limit).map(owned).collect()
+                }
+            }
+        });
+        match LIE {
+            lie::TRUNCATES_SCANS => drop(entries.pop()),
+            lie::SWAPS_ENTRIES if entries.len() > 1 => entries.swap(0, 1),
+            lie::WRONG_KEYS => entries.iter_mut().for_each(|(key, _)| key.truncate(8)),
+            _ => {}
+        }
+        entries.iter().for_each(|(key, value)| seen(key, value));
+        Ok(entries.len() as u64)
+    }
+
+    fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        if LIE != lie::SWALLOWS_DELETES {
+            self.engine.change(|map| {
+                map.retain(|key, _| !(from..to).contains(&key.as_slice()));
+            });
+        }
+        Ok(())
+    }
+}

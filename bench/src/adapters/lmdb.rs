@@ -1,0 +1,193 @@
+//! LMDB through heed: a memory-mapped copy-on-write B+tree, one writer at a time.
+//!
+//! With `NO_SYNC` a commit writes its pages into the page cache: it survives the process; after a
+//! power loss the file may be damaged, not only old. Without, each commit is synced. Reading goes
+//! through a read transaction, renewed after writes. There is no compaction in place.
+#![allow(unsafe_code)]
+
+use crate::engine::{
+    Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
+    TableKind, Write,
+};
+use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
+use std::{ops::Bound, path::Path};
+
+/// What the map may grow to beyond what is asked for: copies, free pages, the tree itself.
+const MAP_FACTOR: u64 = 4;
+const MAP_MIN: u64 = 1 << 30;
+const PAGE_BYTES: u64 = 4096;
+
+type Database = heed::Database<Bytes, Bytes>;
+
+/// An open environment with its one database.
+pub struct Lmdb {
+    env: Env<WithoutTls>,
+    db: Database,
+}
+
+/// A thread on [`Lmdb`].
+pub struct LmdbSession<'a> {
+    engine: &'a Lmdb,
+    /// The view of the reads so far.
+    view: Option<RoTxn<'a, WithoutTls>>,
+}
+
+impl Lmdb {
+    fn commit(&self, change: impl FnOnce(&mut RwTxn<'_>) -> Result<()>) -> Result<()> {
+        let mut transaction = self.env.write_txn()?;
+        change(&mut transaction)?;
+        Ok(transaction.commit()?)
+    }
+}
+
+impl Engine for Lmdb {
+    type Session<'a> = LmdbSession<'a>;
+
+    const ID: &'static str = "lmdb";
+
+    fn facts(config: &Config) -> Facts {
+        let (class, why) = match config.durability {
+            Durability::Buffered => (Class::Process, "NO_SYNC: pages are in the page cache"),
+            Durability::Synced => (Class::Power, "each commit is synced"),
+        };
+        let options = format!("no compression, the page cache is its cache; {why}");
+        Facts { version: "0.9.70 (heed 0.22)".to_owned(), class, options }
+    }
+
+    fn open(dir: &Path, config: &Config) -> Result<Self> {
+        if config.families > 1 || config.table == TableKind::Btree {
+            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
+        }
+        let map = (config.bytes_max * MAP_FACTOR + MAP_MIN).next_multiple_of(PAGE_BYTES);
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(map as usize);
+        if config.durability == Durability::Buffered {
+            // SAFETY: NO_SYNC gives up what a power loss leaves, which the class of the row says.
+            unsafe { options.flags(EnvFlags::NO_SYNC) };
+        }
+        // SAFETY: the directory is this job's alone: nobody else maps or changes the file.
+        let env = unsafe { options.open(dir) }?;
+        let mut transaction = env.write_txn()?;
+        let db = env.create_database(&mut transaction, None)?;
+        transaction.commit()?;
+        Ok(Self { env, db })
+    }
+
+    fn session(&self) -> Result<LmdbSession<'_>> {
+        Ok(LmdbSession { engine: self, view: None })
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(self.env.force_sync()?)
+    }
+
+    /// It has no background work.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// There is no such operation in place.
+    fn compact(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(self) -> Result<()> {
+        self.env.force_sync()?;
+        self.env.prepare_for_closing().wait();
+        Ok(())
+    }
+}
+
+impl LmdbSession<'_> {
+    fn view(&mut self) -> Result<(&Database, &RoTxn<'_, WithoutTls>)> {
+        let engine = self.engine;
+        match &mut self.view {
+            Some(view) => Ok((&engine.db, view)),
+            none => Ok((&engine.db, none.insert(engine.env.read_txn()?))),
+        }
+    }
+}
+
+impl Session for LmdbSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.engine.commit(|transaction| Ok(self.engine.db.put(transaction, key, value)?))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.engine.commit(|transaction| {
+            self.engine.db.delete(transaction, key)?;
+            Ok(())
+        })
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        let db = &self.engine.db;
+        self.engine.commit(|transaction| {
+            batch.for_each(|write| match write {
+                Write::Put { key, value } => Ok(db.put(transaction, key, value)?),
+                Write::Delete { key } => Ok(db.delete(transaction, key).map(drop)?),
+            })
+        })
+    }
+
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let (db, view) = self.view()?;
+        let found = db.get(view, key)?;
+        if let Some(value) = found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let (db, view) = self.view()?;
+        let found = db.get_greater_than_or_equal_to(view, key)?;
+        if let Some((key, value)) = found {
+            seen(key, value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let (db, view) = self.view()?;
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let mut count = 0;
+        let mut show = |entry: heed::Result<(&[u8], &[u8])>| -> Result<()> {
+            let (key, value) = entry?;
+            seen(key, value);
+            count += 1;
+            Ok(())
+        };
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        match direction {
+            Direction::Forward => {
+                let range = (from, Bound::Unbounded);
+                db.range(view, &range)?.take(limit).try_for_each(&mut show)?;
+            }
+            Direction::Reverse => {
+                let range = (Bound::Unbounded, from);
+                db.rev_range(view, &range)?.take(limit).try_for_each(&mut show)?;
+            }
+        }
+        Ok(count)
+    }
+
+    fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.engine.commit(|transaction| {
+            let range = (Bound::Included(from), Bound::Excluded(to));
+            self.engine.db.delete_range(transaction, &range)?;
+            Ok(())
+        })
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.view = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! redb 4: a copy-on-write B-tree, one writer at a time.
+//!
+//! `Durability::Immediate` syncs each commit; with `None` commits stay in the process until the
+//! next that syncs. Reading goes through a read transaction, as its guide does, renewed after
+//! writes.
+
+use crate::engine::{
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
+    TableKind, Write,
+};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
+use std::{ops::Bound, path::Path};
+
+type Key = &'static [u8];
+
+const TABLE: TableDefinition<'_, Key, Key> = TableDefinition::new("data");
+
+/// An open database.
+pub struct Redb {
+    db: Database,
+    durability: redb::Durability,
+}
+
+/// A thread on [`Redb`].
+pub struct RedbSession<'a> {
+    engine: &'a Redb,
+    /// The view of the reads so far.
+    view: Option<ReadOnlyTable<Key, Key>>,
+}
+
+impl Redb {
+    fn commit(
+        &self,
+        durability: redb::Durability,
+        change: impl FnOnce(&mut Table<'_, Key, Key>) -> Result<()>,
+    ) -> Result<()> {
+        let mut transaction = self.db.begin_write()?;
+        transaction.set_durability(durability)?;
+        change(&mut transaction.open_table(TABLE)?)?;
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+impl Engine for Redb {
+    type Session<'a> = RedbSession<'a>;
+
+    const ID: &'static str = "redb";
+
+    fn facts(config: &Config) -> Facts {
+        let (class, why) = match config.durability {
+            Durability::Buffered => {
+                (Class::Memory, "Durability::None: in the process until a sync")
+            }
+            Durability::Synced => (Class::Power, "Durability::Immediate: a sync for each commit"),
+        };
+        let options = format!("no compression, cache as asked and a write buffer; {why}");
+        Facts { version: "4".to_owned(), class, options }
+    }
+
+    fn open(dir: &Path, config: &Config) -> Result<Self> {
+        if config.families > 1 || config.table == TableKind::Btree {
+            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
+        }
+        let mut builder = Database::builder();
+        if config.arm == Arm::Equal {
+            // One cache for reading and for what is not written yet.
+            builder.set_cache_size((config.cache_bytes + config.write_buffer_bytes) as usize);
+        }
+        let durability = match config.durability {
+            Durability::Buffered => redb::Durability::None,
+            Durability::Synced => redb::Durability::Immediate,
+        };
+        let engine = Self { db: builder.create(dir.join("data.redb"))?, durability };
+        engine.commit(redb::Durability::Immediate, |_| Ok(()))?;
+        Ok(engine)
+    }
+
+    fn session(&self) -> Result<RedbSession<'_>> {
+        Ok(RedbSession { engine: self, view: None })
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.commit(redb::Durability::Immediate, |_| Ok(()))
+    }
+
+    /// It has no background work; what is left is to write and sync what commits left in memory.
+    fn settle(&self) -> Result<()> {
+        self.flush()
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        while self.db.compact()? {}
+        Ok(())
+    }
+
+    fn close(self) -> Result<()> {
+        self.flush()
+    }
+}
+
+impl RedbSession<'_> {
+    fn view(&mut self) -> Result<&ReadOnlyTable<Key, Key>> {
+        match &mut self.view {
+            Some(view) => Ok(view),
+            none => Ok(none.insert(self.engine.db.begin_read()?.open_table(TABLE)?)),
+        }
+    }
+}
+
+impl Session for RedbSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.engine.commit(self.engine.durability, |table| {
+            table.insert(key, value)?;
+            Ok(())
+        })
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.engine.commit(self.engine.durability, |table| {
+            table.remove(key)?;
+            Ok(())
+        })
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        self.engine.commit(self.engine.durability, |table| {
+            batch.for_each(|write| {
+                match write {
+                    Write::Put { key, value } => drop(table.insert(key, value)?),
+                    Write::Delete { key } => drop(table.remove(key)?),
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.view()?.get(key)?;
+        if let Some(value) = &found {
+            seen(value.value());
+        }
+        Ok(found.is_some())
+    }
+
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let Some(entry) = self.view()?.range::<&[u8]>(key..)?.next() else { return Ok(false) };
+        let (key, value) = entry?;
+        seen(key.value(), value.value());
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let range = match direction {
+            Direction::Forward => (from, Bound::Unbounded),
+            Direction::Reverse => (Bound::Unbounded, from),
+        };
+        let mut range = self.view()?.range::<&[u8]>(range)?;
+        let mut count = 0;
+        while count < limit {
+            let entry = match direction {
+                Direction::Forward => range.next(),
+                Direction::Reverse => range.next_back(),
+            };
+            let Some(entry) = entry else { break };
+            let (key, value) = entry?;
+            seen(key.value(), value.value());
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.view = None;
+        Ok(())
+    }
+}

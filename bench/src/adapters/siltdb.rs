@@ -1,0 +1,224 @@
+//! SiltDB, through its public face.
+
+use crate::engine::{
+    Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
+    Session, TableKind, Write,
+};
+use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, WriteBatch};
+use std::path::Path;
+
+/// How many memtables the engine may hold at once: what is left of its memory is cache.
+const MEMTABLES: u64 = 4;
+
+/// An open database and its families.
+#[derive(Debug)]
+pub struct Siltdb {
+    db: Db,
+    families: Vec<Family>,
+}
+
+/// A thread on [`Siltdb`].
+#[derive(Debug)]
+pub struct SiltdbSession<'a> {
+    engine: &'a Siltdb,
+    family: &'a Family,
+    /// Where seeks and scans stand; it sees what was there when it was made.
+    cursor: Option<Cursor>,
+    batch: WriteBatch,
+}
+
+fn family_options(config: &Config) -> FamilyOptions {
+    let compression = match config.codec {
+        Codec::None => Compression::None,
+        Codec::Lz4 => Compression::Lz4,
+    };
+    let mut options = FamilyOptions::new().compression(compression);
+    if config.arm == Arm::Equal {
+        options = options.filter_bits_per_key(config.bloom_bits_per_key);
+    }
+    match config.level0_runs {
+        Some(runs) => options.level0_runs(runs),
+        None => options,
+    }
+}
+
+fn options(config: &Config) -> Options {
+    let durability = match config.durability {
+        Durability::Buffered => siltdb::Durability::Buffered,
+        Durability::Synced => siltdb::Durability::Synced,
+    };
+    let options = Options::new().durability(durability).default_family(family_options(config));
+    match config.arm {
+        Arm::Defaults => options,
+        Arm::Equal => {
+            let memory = config.write_buffer_bytes * MEMTABLES + config.cache_bytes;
+            options
+                .memtable_bytes(config.write_buffer_bytes as usize)
+                .memory_budget(memory as usize)
+        }
+    }
+}
+
+/// Family 0 is the default one.
+fn family_name(index: u32) -> String {
+    format!("family-{index}")
+}
+
+impl Engine for Siltdb {
+    type Session<'a> = SiltdbSession<'a>;
+
+    const ID: &'static str = "siltdb";
+
+    fn facts(config: &Config) -> Facts {
+        let (class, why) = match config.durability {
+            Durability::Buffered => {
+                (Class::Process, "commits are in the page cache on return, by a shared mapping")
+            }
+            Durability::Synced => {
+                (Class::Power, "fdatasync before return, shared by those who wait")
+            }
+        };
+        let knobs = match config.arm {
+            Arm::Defaults => "its own defaults: memtable 64 MiB, 512 MiB of memory".to_owned(),
+            Arm::Equal => format!(
+                "memtable {} MiB, cache {} MiB, filter {} bits a key",
+                config.write_buffer_bytes >> 20,
+                config.cache_bytes >> 20,
+                config.bloom_bits_per_key
+            ),
+        };
+        let options = format!("{knobs}, {:?}; {why}", config.codec);
+        Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
+    }
+
+    fn open(dir: &Path, config: &Config) -> Result<Self> {
+        if config.table == TableKind::Btree {
+            return Err(Failure::unsupported("no B+tree tables yet"));
+        }
+        let db = options(config).open(dir.join("data"))?;
+        let mut families = vec![db.default_family()];
+        for index in 1..config.families {
+            let name = family_name(index);
+            let family = match db.family(&name) {
+                Ok(family) => family,
+                Err(_) => db.create_family(&name, family_options(config))?,
+            };
+            families.push(family);
+        }
+        Ok(Self { db, families })
+    }
+
+    fn session(&self) -> Result<SiltdbSession<'_>> {
+        let family = &self.families[0];
+        Ok(SiltdbSession { engine: self, family, cursor: None, batch: WriteBatch::new() })
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(self.db.flush()?)
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(self.db.settle()?)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        Ok(self.db.compact()?)
+    }
+
+    fn close(self) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+impl SiltdbSession<'_> {
+    fn cursor(&mut self) -> Result<&mut Cursor> {
+        match &mut self.cursor {
+            Some(cursor) => Ok(cursor),
+            none => Ok(none.insert(self.family.cursor()?)),
+        }
+    }
+}
+
+impl Session for SiltdbSession<'_> {
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.family.put(key, value)?)
+    }
+
+    #[inline]
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.family.delete(key)?)
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        self.batch.clear();
+        batch.for_each(|write| match write {
+            Write::Put { key, value } => Ok(self.batch.put(self.family, key, value)?),
+            Write::Delete { key } => Ok(self.batch.delete(self.family, key)?),
+        })?;
+        Ok(self.engine.db.write(&self.batch)?)
+    }
+
+    #[inline]
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.family.get(key)?;
+        if let Some(value) = &found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    #[inline]
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let cursor = self.cursor()?;
+        cursor.seek(key)?;
+        let entry = cursor.entry();
+        if let Some((key, value)) = entry {
+            seen(key, value);
+        }
+        Ok(entry.is_some())
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let cursor = self.cursor()?;
+        match (from, direction) {
+            (None, Direction::Forward) => cursor.seek_to_first()?,
+            (None, Direction::Reverse) => cursor.seek_to_last()?,
+            (Some(key), Direction::Forward) => cursor.seek(key)?,
+            (Some(key), Direction::Reverse) => cursor.seek_for_prev(key)?,
+        }
+        let mut count = 0;
+        while count < limit {
+            let Some((key, value)) = cursor.entry() else { break };
+            seen(key, value);
+            count += 1;
+            match direction {
+                Direction::Forward => cursor.next()?,
+                Direction::Reverse => cursor.prev()?,
+            }
+        }
+        Ok(count)
+    }
+
+    fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        Ok(self.family.delete_range(from, to)?)
+    }
+
+    fn select_family(&mut self, index: u32) -> Result<()> {
+        let family = self.engine.families.get(index as usize);
+        self.family = family.ok_or_else(|| Failure::error("a family that was not opened"))?;
+        self.cursor = None;
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.cursor = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! sled 0.34: a log-structured B-link tree whose author advises the high-throughput mode.
+//!
+//! Commits go to a buffer in the process that a thread flushes twice a second. `flush` waits for
+//! `sync_file_range` on Linux, which does not flush the disk's cache nor the file's length: what it
+//! acknowledges survives the process, not a power loss.
+
+use crate::engine::{
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
+    TableKind, Write,
+};
+use sled::{Db, IVec, Mode};
+use std::path::Path;
+
+/// An open database.
+#[derive(Debug)]
+pub struct Sled {
+    db: Db,
+    durability: Durability,
+}
+
+/// A thread on [`Sled`].
+#[derive(Debug)]
+pub struct SledSession<'a>(&'a Sled);
+
+impl Sled {
+    fn committed(&self) -> Result<()> {
+        match self.durability {
+            Durability::Buffered => Ok(()),
+            Durability::Synced => self.flush(),
+        }
+    }
+}
+
+impl Engine for Sled {
+    type Session<'a> = SledSession<'a>;
+
+    const ID: &'static str = "sled";
+
+    fn facts(config: &Config) -> Facts {
+        let (class, why) = match config.durability {
+            Durability::Buffered => (Class::Memory, "flushed every 500 ms by a thread"),
+            Durability::Synced => (Class::Process, "flush after each commit, by sync_file_range"),
+        };
+        let options = format!("high throughput mode, no compression, cache as asked; {why}");
+        Facts { version: "0.34.7".to_owned(), class, options }
+    }
+
+    fn open(dir: &Path, config: &Config) -> Result<Self> {
+        if config.families > 1 || config.table == TableKind::Btree {
+            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
+        }
+        let mut options = sled::Config::default().path(dir.join("data"));
+        if config.arm == Arm::Equal {
+            options = options.cache_capacity(config.cache_bytes).mode(Mode::HighThroughput);
+        }
+        Ok(Self { db: options.open()?, durability: config.durability })
+    }
+
+    fn session(&self) -> Result<SledSession<'_>> {
+        Ok(SledSession(self))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(())
+    }
+
+    /// It does its work as it goes; what is left is the buffer.
+    fn settle(&self) -> Result<()> {
+        self.flush()
+    }
+
+    /// There is no such operation.
+    fn compact(&mut self) -> Result<()> {
+        self.flush()
+    }
+
+    fn close(self) -> Result<()> {
+        self.flush()
+    }
+}
+
+impl Session for SledSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.db.insert(key, value)?;
+        self.0.committed()
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.0.db.remove(key)?;
+        self.0.committed()
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut writes = sled::Batch::default();
+        batch.for_each(|write| {
+            match write {
+                Write::Put { key, value } => writes.insert(key, value),
+                Write::Delete { key } => writes.remove(key),
+            }
+            Ok(())
+        })?;
+        self.0.db.apply_batch(writes)?;
+        self.0.committed()
+    }
+
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.0.db.get(key)?;
+        if let Some(value) = &found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let Some(entry) = self.0.db.range(key..).next() else { return Ok(false) };
+        let (key, value) = entry?;
+        seen(&key, &value);
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let mut count = 0;
+        let mut show = |entry: sled::Result<(IVec, IVec)>| -> Result<()> {
+            let (key, value) = entry?;
+            seen(&key, &value);
+            count += 1;
+            Ok(())
+        };
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        match (from, direction) {
+            (None, Direction::Forward) => self.0.db.iter().take(limit).try_for_each(&mut show)?,
+            (None, Direction::Reverse) => {
+                self.0.db.iter().rev().take(limit).try_for_each(&mut show)?;
+            }
+            (Some(key), Direction::Forward) => {
+                self.0.db.range(key..).take(limit).try_for_each(&mut show)?;
+            }
+            (Some(key), Direction::Reverse) => {
+                self.0.db.range(..=key).rev().take(limit).try_for_each(&mut show)?;
+            }
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,341 @@
+//! The command line: what it takes, what it refuses, and what it leaves behind.
+
+use crate::terminal::Terminal;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use siltdb_bench::{
+    engine::Arm,
+    job::Report,
+    machine::machine,
+    report::table,
+    result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
+    runner::{
+        self, Options,
+        child::{Limits, WorkerBinary, peer_programs},
+    },
+    suite::{Chosen, Overrides, Suite, known_or_nearest, select, suites},
+    worker::{self, entries, is_trial},
+};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Set by Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a command line that makes no sense, or of a machine without room.
+const REFUSED: u8 = 2;
+/// Exit code of an interrupted run, as shells have it.
+const INTERRUPTED_CODE: u8 = 130;
+/// Narrower than this a table is no table.
+const WIDTH_MIN: u16 = 60;
+/// The width of tables, unless the shell says another.
+const WIDTH: u16 = 140;
+
+/// What `quick` runs: suite and row.
+const QUICK: [(&str, &str); 7] = [
+    ("tidesdb-v7", "sequential-write/batch-1000"),
+    ("tidesdb-v7", "random-write/batch-1000"),
+    ("tidesdb-v7", "random-get"),
+    ("tidesdb-v7", "seek/random"),
+    ("tidesdb-v7", "range-100/random"),
+    ("tidesdb-v7", "scan/random"),
+    ("durable", "writers-1"),
+];
+
+/// Measures SiltDB and its peers on the same work, and checks what they answered.
+#[derive(Parser)]
+#[command(name = "silt-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows suites, rows and engines.
+    List,
+    /// Runs rows and shows what came of them.
+    Run(Box<Run>),
+    /// Runs some rows on siltdb alone, in a minute.
+    Quick(Quick),
+    /// Serves one job on standard input and output.
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Args)]
+struct Run {
+    /// Suites; all if none is named.
+    #[arg(long, value_delimiter = ',')]
+    suite: Vec<String>,
+    /// Rows, or beginnings of rows up to a slash; all if none is named.
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<String>,
+    /// Engines; all that can be driven if none is named.
+    #[arg(long, value_delimiter = ',')]
+    engines: Vec<String>,
+    /// Multiplies keys and operations; 1 is as published.
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Runs of each engine in each row.
+    #[arg(long, default_value_t = 3)]
+    repeat: u32,
+    /// Threads of all rows.
+    #[arg(long)]
+    threads: Option<u32>,
+    /// Writes of a commit, in all rows that write.
+    #[arg(long)]
+    batch: Option<u32>,
+    /// Size of values in all rows.
+    #[arg(long)]
+    value_size: Option<u32>,
+    /// Which options engines get.
+    #[arg(long, value_enum, default_value_t = ArmName::Equal)]
+    arm: ArmName,
+    /// Seconds after which a measured phase is cut off and reported as capped.
+    #[arg(long, default_value_t = 600.0)]
+    cap: f64,
+    /// Seconds after which an engine that has not answered fails its row.
+    #[arg(long, default_value_t = 3600)]
+    timeout: u64,
+    /// Seconds without any progress after which an engine fails its row.
+    #[arg(long, default_value_t = 180.0)]
+    silence: f64,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+struct Quick {
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args, Clone)]
+struct Place {
+    /// Where databases lie while they are measured; they are removed.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Writes the results as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ArmName {
+    /// The same for all engines, where they have them.
+    Equal,
+    /// Each engine's own defaults.
+    Defaults,
+}
+
+/// Does what the command line says.
+pub fn run() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Worker => return worker::serve(&entries()),
+        Command::List => list(),
+        Command::Run(run) => execute(&run),
+        Command::Quick(quick) => execute_quick(quick.place),
+    };
+    done.unwrap_or_else(|message| {
+        anstream::eprintln!("error: {message}");
+        ExitCode::from(REFUSED)
+    })
+}
+
+/// The workers that are built: this program, and those found in `peers`.
+fn workers() -> Result<Vec<WorkerBinary>, String> {
+    let mut workers = vec![WorkerBinary::this().map_err(|failure| failure.message)?];
+    for program in peer_programs(Path::new("peers")) {
+        match WorkerBinary::ask(program.clone(), vec!["worker".to_owned()]) {
+            Ok(worker) => workers.push(worker),
+            Err(failure) => {
+                anstream::eprintln!("{} is left out: {failure}", program.display());
+            }
+        }
+    }
+    Ok(workers)
+}
+
+fn list() -> Result<ExitCode, String> {
+    for suite in suites() {
+        anstream::println!("{}: {}", suite.suite, suite.about);
+        for row in &suite.rows {
+            anstream::println!("  {:<36} {}", row.id, row.about);
+        }
+    }
+    anstream::println!("engines:");
+    for engine in workers()?.iter().flat_map(|worker| &worker.engines) {
+        if !is_trial(&engine.engine) {
+            anstream::println!("  {:<36} {}", engine.engine, engine.version);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn execute(run: &Run) -> Result<ExitCode, String> {
+    if !(run.scale > 0.0 && run.scale.is_finite() && run.cap > 0.0 && run.silence > 0.0) {
+        return Err("--scale, --cap and --silence must be above 0".to_owned());
+    }
+    if run.repeat == 0 || run.threads == Some(0) || run.batch == Some(0) {
+        return Err("--repeat, --threads and --batch must be at least 1".to_owned());
+    }
+    let chosen = select(&suites(), &run.suite, &run.rows)?;
+    let overrides = Overrides {
+        scale: run.scale,
+        threads: run.threads,
+        batch: run.batch,
+        value_bytes: run.value_size,
+        arm: match run.arm {
+            ArmName::Equal => Arm::Equal,
+            ArmName::Defaults => Arm::Defaults,
+        },
+    };
+    let limits = Limits {
+        total: Duration::from_secs(run.timeout),
+        silence: Duration::from_secs_f64(run.silence),
+    };
+    let course = Course { chosen, overrides, repeat: run.repeat, cap: run.cap, limits };
+    course.run(&run.engines, &run.place)
+}
+
+fn execute_quick(place: Place) -> Result<ExitCode, String> {
+    let mut chosen = suites();
+    for suite in &mut chosen {
+        suite.rows.retain(|row| QUICK.contains(&(suite.suite.as_str(), row.id.as_str())));
+    }
+    chosen.retain(|suite| !suite.rows.is_empty());
+    let arm = Arm::Equal;
+    let overrides =
+        Overrides { scale: 0.05, threads: Some(2), batch: None, value_bytes: None, arm };
+    let limits = Limits::default();
+    let course = Course { chosen, overrides, repeat: 1, cap: 10.0, limits };
+    course.run(&["siltdb".to_owned()], &place)
+}
+
+/// Everything that is about to run.
+struct Course {
+    chosen: Vec<Suite>,
+    overrides: Overrides,
+    repeat: u32,
+    cap: f64,
+    limits: Limits,
+}
+
+impl Course {
+    fn rows(&self) -> Vec<Chosen> {
+        let of = |suite: &Suite| {
+            suite.rows.iter().map(|row| suite.choose(row, &self.overrides)).collect::<Vec<_>>()
+        };
+        self.chosen.iter().flat_map(of).collect()
+    }
+
+    fn run(&self, wanted: &[String], place: &Place) -> Result<ExitCode, String> {
+        let workers = workers()?;
+        let engines = engines(&workers, wanted)?;
+        let dir = place.dir.clone().unwrap_or_else(env::temp_dir);
+        if !dir.is_dir() {
+            return Err(format!("--dir is no directory: {}", dir.display()));
+        }
+        ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))
+            .map_err(|error| error.to_string())?;
+        let options = Options {
+            engines,
+            repeat: self.repeat,
+            dir,
+            cap_seconds: self.cap,
+            limits: self.limits,
+            workers,
+            interrupted: &INTERRUPTED,
+        };
+        let rows = self.rows();
+        runner::check_room(&rows, &options)?;
+        let mut results = self.results(&options);
+        let mut unwritten = None;
+        let mut terminal = Terminal::new(rows.len(), |done, reports| {
+            results.rows = done.to_vec();
+            results.engines = reports.iter().map(|(id, report)| engine(id, report)).collect();
+            if let Some(path) = &place.json
+                && let Err(error) = fs::write(path, results.to_json())
+            {
+                unwritten = Some(format!("{}: {error}", path.display()));
+            }
+        });
+        runner::run(&rows, &options, &mut terminal);
+        terminal.end();
+        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = columns.unwrap_or(WIDTH).max(WIDTH_MIN);
+        anstream::println!("{}", table::render(&results, width));
+        match unwritten {
+            Some(message) => Err(message),
+            None => Ok(code(&results.rows)),
+        }
+    }
+
+    /// Results without rows.
+    fn results(&self, options: &Options<'_>) -> Results {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Results {
+            schema: SCHEMA,
+            created: since.map_or(0, |since| since.as_secs()),
+            machine: machine(&options.dir),
+            options: RunOptions {
+                command: env::args()
+                    .skip(1)
+                    .fold("silt-bench".to_owned(), |all, one| format!("{all} {one}")),
+                scale: self.overrides.scale,
+                repeat: self.repeat,
+                threads: self.overrides.threads,
+                batch: self.overrides.batch,
+                value_bytes: self.overrides.value_bytes,
+                row_seconds_max: Some(self.cap as u64),
+                published: false,
+            },
+            engines: Vec::new(),
+            limits: Vec::new(),
+            suites: self.chosen.iter().map(Suite::definition).collect(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+/// The engines that were asked for, or all that are there to be measured.
+fn engines(workers: &[WorkerBinary], wanted: &[String]) -> Result<Vec<String>, String> {
+    let all = workers.iter().flat_map(|worker| &worker.engines).map(|info| info.engine.as_str());
+    let all: Vec<&str> = all.collect();
+    let measured: Vec<&str> = all.iter().copied().filter(|engine| !is_trial(engine)).collect();
+    for engine in wanted {
+        let known = if all.contains(&engine.as_str()) { &all } else { &measured };
+        known_or_nearest("engine", engine, known)?;
+    }
+    match wanted {
+        [] => Ok(measured.into_iter().map(str::to_owned).collect()),
+        wanted => Ok(wanted.to_vec()),
+    }
+}
+
+fn engine(id: &str, report: &Report) -> Engine {
+    Engine {
+        engine: id.to_owned(),
+        version: report.facts.version.clone(),
+        build: String::new(),
+        options: report.facts.options.clone(),
+        durability: report.facts.class.name().to_owned(),
+    }
+}
+
+/// A peer that fails does not fail the run; siltdb does.
+fn code(rows: &[Row]) -> ExitCode {
+    let ours = |row: &&Row| row.engine.starts_with("siltdb") && row.status == Status::Failed;
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        ExitCode::from(INTERRUPTED_CODE)
+    } else if rows.iter().any(|row| ours(&row)) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}

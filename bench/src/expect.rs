@@ -1,0 +1,234 @@
+//! The model: which version each id has, and what reading must therefore give.
+//!
+//! It replays plans; it never looks at an engine.
+
+use crate::{
+    plan::{Plan, Step, Thread},
+    values::{ABSENT, fold_of},
+};
+
+/// What was read, folded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Sum of what the values contribute, wrapping.
+    pub sum: u64,
+    /// Keys that were found and entries that were walked over.
+    pub found: u64,
+    /// Bytes of values, counted by length.
+    pub value_bytes: u64,
+}
+
+impl Tally {
+    /// A value was read.
+    #[inline]
+    pub fn add(&mut self, value: &[u8]) {
+        self.sum = self.sum.wrapping_add(crate::values::fold(value));
+        self.found += 1;
+        self.value_bytes += value.len() as u64;
+    }
+
+    /// Nothing was found.
+    #[inline]
+    pub fn miss(&mut self) {
+        self.sum = self.sum.wrapping_add(ABSENT);
+    }
+
+    /// Takes in what another thread read.
+    pub fn merge(&mut self, other: &Self) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.found += other.found;
+        self.value_bytes += other.value_bytes;
+    }
+}
+
+/// The versions of all ids; 0 for one that does not exist.
+#[derive(Clone, Debug)]
+pub struct Model {
+    threads: u32,
+    versions: Vec<Vec<u32>>,
+    value_bytes: u64,
+}
+
+/// The part of a model that one thread owns.
+pub struct Own<'a> {
+    threads: u32,
+    versions: &'a mut Vec<u32>,
+    value_bytes: u64,
+}
+
+impl Model {
+    /// An empty database of so many ids.
+    #[must_use]
+    pub fn new(ids: u64, threads: u32, value_bytes: u32) -> Self {
+        let own = |thread: Thread| vec![0; thread.share(ids) as usize];
+        let versions = Thread::all(threads).map(own).collect();
+        Self { threads, versions, value_bytes: u64::from(value_bytes) }
+    }
+
+    /// The parts of all threads.
+    pub fn parts(&mut self) -> Vec<Own<'_>> {
+        let (threads, value_bytes) = (self.threads, self.value_bytes);
+        self.versions.iter_mut().map(|versions| Own { threads, versions, value_bytes }).collect()
+    }
+
+    /// The version of an id; 0 if it does not exist.
+    #[must_use]
+    pub fn version(&self, id: u32) -> u32 {
+        self.versions[(id % self.threads) as usize]
+            .get((id / self.threads) as usize)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Sets the version of an id.
+    pub fn set(&mut self, id: u32, version: u32) {
+        self.versions[(id % self.threads) as usize][(id / self.threads) as usize] = version;
+    }
+
+    /// How many ids there may be.
+    #[must_use]
+    pub fn ids(&self) -> u32 {
+        self.versions.iter().map(|own| own.len() as u32).sum()
+    }
+
+    /// The ids that exist, in order.
+    pub fn live(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..self.ids()).map(|id| (id, self.version(id))).filter(|(_, version)| *version != 0)
+    }
+}
+
+impl Own<'_> {
+    fn version(&mut self, id: u32) -> &mut u32 {
+        &mut self.versions[(id / self.threads) as usize]
+    }
+
+    /// Does the first `done` steps of a plan and tells what its reads must give. `live` is what
+    /// ranges and seeks see.
+    pub fn replay(&mut self, plan: &Plan, done: usize, live: &Live) -> Tally {
+        let mut tally = Tally::default();
+        let mut pending: Vec<(u32, u32)> = Vec::new();
+        for (index, &id) in plan.ids[..done].iter().enumerate() {
+            match plan.step(index) {
+                Step::Put => pending.push((id, plan.version(index))),
+                Step::Delete => pending.push((id, 0)),
+                Step::Get => self.get(id, &mut tally),
+                Step::Miss => tally.miss(),
+                Step::Seek => live.tally(id, 1, self.value_bytes, &mut tally),
+                Step::Range => live.tally(id, plan.range(index), self.value_bytes, &mut tally),
+                Step::Modify => {
+                    self.get(id, &mut tally);
+                    pending.push((id, plan.version(index)));
+                }
+            }
+            if pending.len() >= plan.batch as usize {
+                self.apply(&mut pending);
+            }
+        }
+        self.apply(&mut pending);
+        tally
+    }
+
+    /// What a get of an own id must give: what was committed last.
+    fn get(&mut self, id: u32, tally: &mut Tally) {
+        match *self.version(id) {
+            0 => tally.miss(),
+            version => {
+                tally.sum = tally.sum.wrapping_add(fold_of(id, version));
+                tally.found += 1;
+                tally.value_bytes += self.value_bytes;
+            }
+        }
+    }
+
+    /// The version of an own id.
+    #[must_use]
+    pub fn committed(&mut self, id: u32) -> u32 {
+        *self.version(id)
+    }
+
+    /// Commits writes: id and version.
+    pub fn apply(&mut self, pending: &mut Vec<(u32, u32)>) {
+        for (id, version) in pending.drain(..) {
+            *self.version(id) = version;
+        }
+    }
+}
+
+/// The ids that exist at a moment, in order, with sums up to each.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    entries: Vec<(u32, u32)>,
+    sums: Vec<u64>,
+}
+
+impl Live {
+    /// What a model holds now.
+    #[must_use]
+    pub fn new(model: &Model) -> Self {
+        let entries: Vec<(u32, u32)> = model.live().collect();
+        let mut sums = Vec::with_capacity(entries.len() + 1);
+        let mut sum = 0_u64;
+        sums.push(sum);
+        for (id, version) in &entries {
+            sum = sum.wrapping_add(fold_of(*id, *version));
+            sums.push(sum);
+        }
+        Self { entries, sums }
+    }
+
+    /// How many ids exist.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none exists.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Up to `count` ids and versions from an id on.
+    #[must_use]
+    pub fn from(&self, id: u32, count: u64) -> &[(u32, u32)] {
+        let start = self.entries.partition_point(|(live, _)| *live < id);
+        let end = (start as u64).saturating_add(count).min(self.entries.len() as u64) as usize;
+        &self.entries[start..end]
+    }
+
+    /// What reading up to `count` entries from an id on must give.
+    fn tally(&self, id: u32, count: u64, value_bytes: u64, tally: &mut Tally) {
+        if self.sums.is_empty() {
+            return tally.miss();
+        }
+        let start = self.entries.partition_point(|(live, _)| *live < id);
+        let found = self.from(id, count).len();
+        if found == 0 {
+            return tally.miss();
+        }
+        let sum = self.sums[start + found].wrapping_sub(self.sums[start]);
+        tally.sum = tally.sum.wrapping_add(sum);
+        tally.found += found as u64;
+        tally.value_bytes += value_bytes * found as u64;
+    }
+
+    /// What reading the entries between two positions must give.
+    #[must_use]
+    pub fn between(&self, start: usize, end: usize, value_bytes: u32) -> Tally {
+        let found = (end - start) as u64;
+        Tally {
+            sum: self.sums[end].wrapping_sub(self.sums[start]),
+            found,
+            value_bytes: found * u64::from(value_bytes),
+        }
+    }
+
+    /// All ids and versions.
+    #[must_use]
+    pub fn entries(&self) -> &[(u32, u32)] {
+        &self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests;

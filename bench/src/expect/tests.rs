@@ -1,0 +1,61 @@
+//! Tests of the model: a replay knows what each read must give.
+
+use super::{Live, Model, Tally};
+use crate::{
+    plan::{Length, Plan, Step, Steps},
+    values::{ABSENT, fold_of},
+};
+
+fn plan(steps: &[(Step, u32)], batch: u32) -> Plan {
+    Plan {
+        ids: steps.iter().map(|(_, id)| *id).collect(),
+        steps: Steps::Each(steps.iter().map(|(step, _)| *step).collect()),
+        length: Length::Fixed(2),
+        batch,
+        first_version: 10,
+    }
+}
+
+fn replay(steps: &[(Step, u32)], batch: u32) -> (Model, Tally) {
+    let mut model = Model::new(10, 1, 100);
+    let live = Live::new(&model);
+    let plan = plan(steps, batch);
+    let tally = model.parts()[0].replay(&plan, steps.len(), &live);
+    (model, tally)
+}
+
+#[test]
+fn a_get_gives_what_was_committed_last() {
+    let steps = [(Step::Put, 3), (Step::Get, 3), (Step::Put, 3), (Step::Get, 3)];
+    let (model, tally) = replay(&steps, 1);
+    assert_eq!(tally.sum, fold_of(3, 10).wrapping_add(fold_of(3, 12)));
+    assert_eq!((tally.found, tally.value_bytes, model.version(3)), (2, 200, 12));
+    // What waits in a batch is not there yet.
+    let (model, tally) = replay(&steps, 3);
+    assert_eq!(tally.sum, ABSENT.wrapping_mul(2));
+    assert_eq!((tally.found, model.version(3)), (0, 12));
+}
+
+#[test]
+fn a_deleted_key_is_a_miss() {
+    let (model, tally) = replay(&[(Step::Put, 1), (Step::Delete, 1), (Step::Get, 1)], 1);
+    assert_eq!((tally.sum, tally.found), (ABSENT, 0));
+    assert_eq!(model.live().count(), 0);
+}
+
+#[test]
+fn ranges_skip_what_is_not_there_and_end_at_the_end() {
+    let mut model = Model::new(10, 2, 100);
+    for id in [1, 4, 9] {
+        model.set(id, id + 1);
+    }
+    let live = Live::new(&model);
+    let tally = |id, step| {
+        let mut model = Model::new(10, 1, 100);
+        model.parts()[0].replay(&plan(&[(step, id)], 1), 1, &live)
+    };
+    assert_eq!(tally(2, Step::Range).sum, fold_of(4, 5).wrapping_add(fold_of(9, 10)));
+    assert_eq!(tally(2, Step::Seek).sum, fold_of(4, 5));
+    assert_eq!(tally(9, Step::Range).found, 1);
+    assert_eq!(live.from(5, 7), [(9, 10)]);
+}

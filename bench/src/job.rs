@@ -1,0 +1,410 @@
+//! What a worker is told and what it answers: JSON, one object a line.
+//!
+//! 1. The worker writes [`Line::Hello`].
+//! 2. The runner writes a [`Request`].
+//! 3. The worker writes [`Line::Progress`], at least once a second, ends with [`Line::Report`] or
+//!    [`Line::Failed`], and exits.
+
+use crate::{
+    engine::{Config, Facts, Failure},
+    order::Order,
+};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The protocol of this version.
+pub const PROTOCOL: u32 = 1;
+
+/// An engine that a worker can drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineInfo {
+    /// Its id.
+    pub engine: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The first line of a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The protocol it speaks.
+    pub protocol: u32,
+    /// What it can drive.
+    pub engines: Vec<EngineInfo>,
+}
+
+/// Where a worker stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What it does.
+    pub phase: String,
+    /// Operations done in this phase.
+    pub done: u64,
+    /// Operations of this phase; 0 if they are not counted.
+    pub total: u64,
+    /// Operations of the last second.
+    pub second_ops: u64,
+}
+
+/// A line of a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    /// Who it is.
+    Hello(Hello),
+    /// Where it stands.
+    Progress(Progress),
+    /// What it measured.
+    Report(Box<Report>),
+    /// Why it did not.
+    Failed(Failure),
+}
+
+/// The line of the runner.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// What to do.
+    pub job: Job,
+}
+
+/// One row on one engine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Which engine.
+    pub engine: String,
+    /// An empty directory of its own.
+    pub dir: PathBuf,
+    /// How to open databases.
+    pub config: Config,
+    /// What to do.
+    pub work: Work,
+    /// Seconds after which a measured phase is cut off and reported as capped.
+    pub cap_seconds: f64,
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Ids that are seeded: 0 up to this number.
+    pub keys: u32,
+    /// Length of a key.
+    pub key_bytes: u32,
+    /// Length of a value.
+    pub value_bytes: u32,
+    /// Share of a value that compresses away.
+    pub compressible_percent: u32,
+    /// Threads that drive the engine; thread t of T owns the ids that are t modulo T.
+    pub threads: u32,
+    /// What is written before.
+    pub seed: Vec<Seed>,
+    /// In which state the measured phase finds the database.
+    pub state: State,
+    /// What is measured.
+    pub run: Run,
+}
+
+impl Work {
+    /// Bytes of a key and its value.
+    #[must_use]
+    pub fn entry_bytes(&self) -> u64 {
+        u64::from(self.key_bytes) + u64::from(self.value_bytes)
+    }
+
+    /// Ids there may ever be: the seeded ones and those that the measured phase inserts.
+    #[must_use]
+    pub fn ids(&self) -> u64 {
+        let inserts = match self.run.op {
+            Op::YcsbD | Op::YcsbE | Op::MixedInsert | Op::Queue => self.run.ops,
+            _ => 0,
+        };
+        u64::from(self.keys) + inserts
+    }
+}
+
+/// A phase before the measured one, timed on its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seed {
+    /// What is done.
+    #[serde(default)]
+    pub op: SeedOp,
+    /// In which order.
+    #[serde(default)]
+    pub order: Order,
+    /// How much of the keys, in percent; more than 100 writes them again.
+    #[serde(default = "all_percent")]
+    pub percent: u32,
+    /// Operations of a commit.
+    #[serde(default = "seed_batch")]
+    pub batch: u32,
+}
+
+fn all_percent() -> u32 {
+    100
+}
+
+fn seed_batch() -> u32 {
+    1000
+}
+
+/// What a seed phase does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeedOp {
+    /// Puts.
+    #[default]
+    Put,
+    /// Deletes.
+    Delete,
+}
+
+/// In which state the measured phase finds the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As the seed left it.
+    #[default]
+    AsIs,
+    /// Background work is done.
+    Settled,
+    /// Compacted as far as the engine can.
+    Compacted,
+    /// Closed and opened again.
+    Reopened,
+    /// Closed, dropped from the page cache, and opened again.
+    Cold,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// What is done.
+    pub op: Op,
+    /// In which order of keys.
+    #[serde(default)]
+    pub order: Order,
+    /// How many operations.
+    pub ops: u64,
+    /// Writes of a commit.
+    #[serde(default = "one")]
+    pub batch: u32,
+    /// Share of reads, for `mixed`.
+    #[serde(default = "half_percent")]
+    pub reads_percent: u32,
+    /// Entries of a range or keys of a range delete.
+    #[serde(default = "range")]
+    pub range: u32,
+    /// The latency pass runs at this share of the throughput, at a fixed rate; 0 closes the loop.
+    #[serde(default)]
+    pub open_loop_percent: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn half_percent() -> u32 {
+    50
+}
+
+fn range() -> u32 {
+    100
+}
+
+/// A measured operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Op {
+    /// Sets values.
+    Put,
+    /// Deletes keys that exist.
+    Delete,
+    /// Half puts, half deletes, interleaved.
+    PutDelete,
+    /// Reads keys.
+    Get,
+    /// Reads keys that do not exist.
+    GetMiss,
+    /// Goes to a key.
+    Seek,
+    /// Goes to a key and reads entries from there.
+    Range,
+    /// Reads everything; an operation is an entry.
+    Scan,
+    /// Reads everything backwards.
+    ScanReverse,
+    /// Gets and puts, interleaved.
+    Mixed,
+    /// Gets of keys that exist and puts of new ones, interleaved.
+    MixedInsert,
+    /// YCSB A: half reads, half updates.
+    YcsbA,
+    /// YCSB B: 95 % reads, 5 % updates.
+    YcsbB,
+    /// YCSB C: reads.
+    YcsbC,
+    /// YCSB D: 95 % reads of the latest, 5 % inserts.
+    YcsbD,
+    /// YCSB E: 95 % ranges of 1 to 100 entries, 5 % inserts.
+    YcsbE,
+    /// YCSB F: half reads, half reads with an update of what was read.
+    YcsbF,
+    /// Put at the end, find the first, delete it; a cycle is an operation.
+    Queue,
+    /// Deletes ranges.
+    RangeDelete,
+    /// Closes, opens and reads a key.
+    Open,
+    /// Compacts; an operation is an entry.
+    Compact,
+}
+
+impl Op {
+    /// Whether it changes the database.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        !matches!(
+            self,
+            Self::Get
+                | Self::GetMiss
+                | Self::Seek
+                | Self::Range
+                | Self::Scan
+                | Self::ScanReverse
+                | Self::YcsbC
+                | Self::Open
+        )
+    }
+}
+
+impl Op {
+    /// Whether it reads.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        !matches!(self, Self::Put | Self::Delete | Self::PutDelete)
+    }
+}
+
+/// What a worker measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// What the engine says of itself.
+    pub facts: Facts,
+    /// The seed phases.
+    pub seed: Vec<Phase>,
+    /// The measured phase without clocks around calls.
+    pub throughput: Throughput,
+    /// The measured phase with clocks.
+    pub latency: Latency,
+    /// What was compared.
+    pub verified: Verified,
+    /// Bytes that the measured phase wrote, as the application counts them.
+    pub logical_bytes: u64,
+    /// Size of the database after it was closed.
+    pub db_bytes: u64,
+    /// The same after compacting.
+    pub db_bytes_compacted: u64,
+    /// Bytes of the keys and values that the database holds.
+    pub live_bytes: u64,
+    /// What the process used during the throughput pass.
+    pub usage: Usage,
+}
+
+/// A seed phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Phase {
+    /// Operations.
+    pub ops: u64,
+    /// How long they took.
+    pub seconds: f64,
+}
+
+/// The throughput pass.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Operations done.
+    pub ops: u64,
+    /// How long they took.
+    pub seconds: f64,
+    /// The same until background work was done.
+    pub settled_seconds: f64,
+    /// Operations of each second.
+    pub samples: Vec<u64>,
+    /// It was cut off.
+    pub capped: bool,
+}
+
+/// The latency pass.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Calls measured.
+    pub calls: u64,
+    /// Operations of a call.
+    pub ops_per_call: u64,
+    /// Nanoseconds of a call.
+    pub min: u64,
+    /// Their mean.
+    pub avg: f64,
+    /// Their median.
+    pub p50: u64,
+    /// What 95 % stay below.
+    pub p95: u64,
+    /// What 99 % stay below.
+    pub p99: u64,
+    /// What 99.9 % stay below.
+    pub p999: u64,
+    /// What 99.99 % stay below.
+    pub p9999: u64,
+    /// The longest.
+    pub max: u64,
+    /// Standard deviation as a share of the mean.
+    pub cv_percent: f64,
+    /// Pairs of percentile and nanoseconds.
+    pub curve: Vec<(f64, u64)>,
+    /// Operations a second that were asked for, if the loop was open.
+    pub rate: Option<f64>,
+}
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// How many comparisons there had to be.
+    pub expected: u64,
+    /// How many were made and held.
+    pub checked: u64,
+}
+
+/// What a process used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Resident memory before the first database was opened: the benchmark's own.
+    pub harness_rss_bytes: u64,
+    /// The most resident memory at once.
+    pub peak_rss_bytes: u64,
+    /// The most address space at once.
+    pub peak_vms_bytes: u64,
+    /// Processor time as a share of one core.
+    pub cpu_percent: f64,
+    /// Context switches.
+    pub context_switches: u64,
+    /// Bytes sent towards the disk.
+    pub bytes_written: u64,
+    /// Whether they were counted at the block device, as where a sync matters, and not for the
+    /// process.
+    pub counted_at_device: bool,
+}
+
+impl Verified {
+    /// Takes in further comparisons.
+    pub fn add(&mut self, other: Self) {
+        self.expected += other.expected;
+        self.checked += other.checked;
+    }
+
+    /// So many comparisons, all of which held.
+    #[must_use]
+    pub fn all(count: u64) -> Self {
+        Self { expected: count, checked: count }
+    }
+}

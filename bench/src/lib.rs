@@ -1,0 +1,22 @@
+//! `silt-bench`: measures SiltDB and its peers on the same work, and checks what they answered.
+//!
+//! Each module uses only those above it.
+#![deny(unsafe_code)]
+
+pub mod keys;
+pub mod values;
+pub mod order;
+pub mod engine;
+pub mod job;
+pub mod plan;
+pub mod expect;
+pub mod measure;
+pub mod pass;
+pub mod adapters;
+pub mod worker;
+pub mod result;
+pub mod suite;
+pub mod machine;
+pub mod runner;
+pub mod report;
+pub mod compare;

@@ -1,0 +1,11 @@
+//! `silt-bench`: the command.
+#![deny(unsafe_code)]
+
+mod terminal;
+mod command;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    command::run()
+}

@@ -1,0 +1,368 @@
+//! Clocks, histograms, seconds as they pass, and what the kernel says of this process.
+//!
+//! Does not know what is measured.
+
+use crate::{
+    engine::{Failure, Result},
+    job::{Latency, Progress, Usage},
+};
+use hdrhistogram::Histogram;
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The longest call that a histogram holds, in nanoseconds: an hour.
+const CALL_NS_MAX: u64 = 3_600_000_000_000;
+/// Points of a percentile curve.
+const CURVE_POINTS: u32 = 40;
+
+/// Who hears how far a phase is, and after how long it is cut off.
+pub struct Watch<'a> {
+    /// Called at least once a second.
+    pub tell: &'a (dyn Fn(&Progress) + Sync),
+    /// The longest a measured phase may take.
+    pub cap: Duration,
+}
+
+/// One thread's count of operations, alone in its cache lines.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Count(AtomicU64);
+
+/// How far the threads of a phase are, and whether they shall stop.
+#[derive(Debug)]
+pub struct Pace {
+    counts: Vec<Count>,
+    stop: AtomicBool,
+}
+
+impl Pace {
+    fn new(threads: u32) -> Self {
+        let counts = (0..threads).map(|_| Count::default()).collect();
+        Self { counts, stop: AtomicBool::new(false) }
+    }
+
+    /// A thread has done so many; whether it may go on.
+    #[inline]
+    pub fn goes_on(&self, thread: u32, done: u64) -> bool {
+        // Relaxed: a count for people, and a stop that may come an operation late.
+        self.counts[thread as usize].0.store(done, Ordering::Relaxed);
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn done(&self) -> u64 {
+        self.counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What a phase is called and how long it may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<'a> {
+    /// Its name.
+    pub phase: &'a str,
+    /// Its operations; 0 if they are not counted.
+    pub total: u64,
+    /// Its threads.
+    pub threads: u32,
+    /// After how long it is cut off.
+    pub cap: Option<Duration>,
+}
+
+/// How a phase went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seconds {
+    /// Operations of each whole second.
+    pub samples: Vec<u64>,
+    /// It was cut off.
+    pub capped: bool,
+}
+
+/// Runs a phase while another thread counts its seconds, tells of them, and cuts it off.
+///
+/// # Errors
+/// Those of `body`.
+pub fn watched<T>(
+    what: Watched<'_>,
+    watch: &Watch<'_>,
+    body: impl FnOnce(&Pace) -> Result<T>,
+) -> Result<(T, Seconds)> {
+    let pace = Pace::new(what.threads);
+    let over = (Mutex::new(false), Condvar::new());
+    thread::scope(|scope| {
+        let sampler = scope.spawn(|| sample(what, watch, &pace, &over));
+        let outcome = body(&pace);
+        *over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        over.1.notify_all();
+        let seconds = sampler.join().map_err(|_| Failure::error("the sampler panicked"))?;
+        Ok((outcome?, seconds))
+    })
+}
+
+fn sample(
+    what: Watched<'_>,
+    watch: &Watch<'_>,
+    pace: &Pace,
+    over: &(Mutex<bool>, Condvar),
+) -> Seconds {
+    let start = Instant::now();
+    let mut seconds = Seconds::default();
+    let mut before = 0;
+    let mut ended = over.0.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let next = Duration::from_secs(seconds.samples.len() as u64 + 1);
+        let cap = what.cap.filter(|_| !seconds.capped).unwrap_or(Duration::MAX);
+        let wait = next.min(cap).saturating_sub(start.elapsed());
+        let waited = over.1.wait_timeout_while(ended, wait, |ended| !*ended);
+        ended = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if *ended {
+            return seconds;
+        }
+        if start.elapsed() >= cap {
+            seconds.capped = true;
+            pace.stop.store(true, Ordering::Relaxed);
+        }
+        if start.elapsed() >= next {
+            let done = pace.done();
+            let second_ops = done.saturating_sub(before);
+            seconds.samples.push(second_ops);
+            before = done;
+            let (phase, total) = (what.phase.to_owned(), what.total);
+            (watch.tell)(&Progress { phase, done, total, second_ops });
+        }
+    }
+}
+
+/// An empty histogram of nanoseconds, three digits exact.
+#[must_use]
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, CALL_NS_MAX, 3).expect("the bounds are in order")
+}
+
+/// What a histogram says.
+#[must_use]
+pub fn latency(histogram: &Histogram<u64>, ops_per_call: u64, rate: Option<f64>) -> Latency {
+    if histogram.is_empty() {
+        return Latency { ops_per_call, rate, ..Latency::default() };
+    }
+    let at = |quantile: f64| histogram.value_at_quantile(quantile).min(histogram.max());
+    Latency {
+        calls: histogram.len(),
+        ops_per_call,
+        min: histogram.min(),
+        avg: histogram.mean(),
+        p50: at(0.5),
+        p95: at(0.95),
+        p99: at(0.99),
+        p999: at(0.999),
+        p9999: at(0.9999),
+        max: histogram.max(),
+        cv_percent: 100.0 * histogram.stdev() / histogram.mean().max(1.0),
+        curve: curve(&at),
+        rate,
+    }
+}
+
+/// Even steps in the number of nines, from the median's left to six nines.
+fn curve(at: &impl Fn(f64) -> u64) -> Vec<(f64, u64)> {
+    let point = |step: u32| {
+        let quantile = 1.0 - 10_f64.powf(-6.0 * f64::from(step) / f64::from(CURVE_POINTS - 1));
+        (quantile * 100.0, at(quantile))
+    };
+    (0..CURVE_POINTS).map(point).collect()
+}
+
+/// What the kernel has counted so far.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    harness_rss_bytes: u64,
+    cpu_ticks: u64,
+    context_switches: u64,
+    process_written: u64,
+    device: Option<Device>,
+    started: Instant,
+}
+
+/// A block device and the bytes written to it.
+#[derive(Clone, Debug)]
+struct Device {
+    stat: std::path::PathBuf,
+    written: u64,
+}
+
+/// Clock ticks of `/proc` in a second, on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Bytes of a sector in `/sys`, whatever the device's own.
+const SECTOR_BYTES: u64 = 512;
+
+/// Where bytes written are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountAt {
+    /// By the process: what it made dirty.
+    Process,
+    /// By the block device under the directory: what a sync sent. Others' writes count too.
+    Device,
+}
+
+impl Meter {
+    /// Begins to count; forgets the peak of memory so far. `harness_rss_bytes` is what the
+    /// benchmark itself holds.
+    #[must_use]
+    pub fn start(dir: &Path, count_at: CountAt, harness_rss_bytes: u64) -> Self {
+        // Refused by some kernels: then the peak is that of the whole process.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        let device = (count_at == CountAt::Device).then(|| device_of(dir)).flatten();
+        Self {
+            harness_rss_bytes,
+            cpu_ticks: cpu_ticks(),
+            context_switches: context_switches(),
+            process_written: process_written(),
+            device,
+            started: Instant::now(),
+        }
+    }
+
+    /// What was used since, with the context switches of threads that are gone.
+    #[must_use]
+    pub fn stop(&self, switches_of_gone: u64) -> Usage {
+        let status = read("/proc/self/status");
+        let seconds = self.started.elapsed().as_secs_f64().max(1e-9);
+        let cpu = cpu_ticks().saturating_sub(self.cpu_ticks) as f64 / TICKS_PER_SECOND;
+        let device = self.device.as_ref();
+        let device_written =
+            device.and_then(|d| Some(sectors_written(&d.stat)?.saturating_sub(d.written)));
+        let process = process_written().saturating_sub(self.process_written);
+        Usage {
+            harness_rss_bytes: self.harness_rss_bytes,
+            peak_rss_bytes: kib(&status, "VmHWM:"),
+            peak_vms_bytes: kib(&status, "VmPeak:"),
+            cpu_percent: 100.0 * cpu / seconds,
+            context_switches: context_switches().saturating_sub(self.context_switches)
+                + switches_of_gone,
+            bytes_written: device_written.unwrap_or(process),
+            counted_at_device: device_written.is_some(),
+        }
+    }
+}
+
+/// Memory of this process that is resident now.
+#[must_use]
+pub fn resident_bytes() -> u64 {
+    kib(&read("/proc/self/status"), "VmRSS:")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// A line `name 123 kB` of a status, in bytes.
+fn kib(status: &str, name: &str) -> u64 {
+    number_after(status, name) << 10
+}
+
+fn number_after(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn cpu_ticks() -> u64 {
+    let stat = read("/proc/self/stat");
+    // The name may hold blanks; it ends with the last parenthesis.
+    let fields = stat.rsplit(')').next().unwrap_or("");
+    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+fn process_written() -> u64 {
+    number_after(&read("/proc/self/io"), "write_bytes:")
+}
+
+/// Of all threads that live.
+fn context_switches() -> u64 {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
+    tasks
+        .flatten()
+        .map(|task| switches(&fs::read_to_string(task.path().join("status")).unwrap_or_default()))
+        .sum()
+}
+
+/// Of the calling thread.
+#[must_use]
+pub fn own_context_switches() -> u64 {
+    switches(&read("/proc/thread-self/status"))
+}
+
+fn switches(status: &str) -> u64 {
+    number_after(status, "voluntary_ctxt_switches:")
+        + number_after(status, "nonvoluntary_ctxt_switches:")
+}
+
+fn device_of(dir: &Path) -> Option<Device> {
+    let number = fs::metadata(dir).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let stat = std::path::PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
+    let written = sectors_written(&stat)?;
+    Some(Device { stat, written })
+}
+
+fn sectors_written(stat: &Path) -> Option<u64> {
+    let text = fs::read_to_string(stat).ok()?;
+    let sectors: u64 = text.split_whitespace().nth(6)?.parse().ok()?;
+    Some(sectors * SECTOR_BYTES)
+}
+
+/// Bytes that the files below a directory take up on disk: holes do not count.
+///
+/// # Errors
+/// The system's.
+pub fn disk_bytes(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() {
+            disk_bytes(&entry.path())?
+        } else {
+            metadata.blocks() * SECTOR_BYTES
+        };
+    }
+    Ok(bytes)
+}
+
+/// Waits until `is_done`, looking again and again.
+///
+/// # Errors
+/// Those of `is_done`.
+pub fn wait_until(mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
+    while !is_done()? {
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Writes the files below a directory back and drops them from the page cache.
+///
+/// # Errors
+/// The system's.
+pub fn drop_from_page_cache(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            drop_from_page_cache(&path)?;
+        } else {
+            let file = fs::File::open(&path)?;
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

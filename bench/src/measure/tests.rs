@@ -1,0 +1,66 @@
+//! Tests of what is measured with.
+
+use super::{CountAt, Meter, Watch, Watched, disk_bytes, histogram, latency, watched};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+#[test]
+fn percentiles_are_those_of_the_calls() {
+    let mut calls = histogram();
+    (1..=1000).for_each(|nanos| calls.record(nanos).unwrap());
+    let latency = latency(&calls, 1, None);
+    assert_eq!((latency.min, latency.p50, latency.p99, latency.max), (1, 500, 990, 1000));
+    assert!((latency.avg - 500.5).abs() < 1.0 && (latency.cv_percent - 57.7).abs() < 1.0);
+    assert!(latency.curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+    assert_eq!(latency.curve.len(), 40);
+}
+
+#[test]
+fn a_phase_beyond_its_cap_is_stopped_and_says_so() {
+    let told = Mutex::new(Vec::new());
+    let watch = Watch {
+        tell: &|progress| told.lock().unwrap().push(progress.done),
+        cap: Duration::from_millis(1050),
+    };
+    let what = Watched { phase: "test", total: 0, threads: 1, cap: Some(watch.cap) };
+    let start = Instant::now();
+    let (done, seconds) = watched(what, &watch, |pace| {
+        let mut done = 0_u64;
+        while pace.goes_on(0, done) {
+            done += 1;
+        }
+        Ok(done)
+    })
+    .unwrap();
+    assert!(start.elapsed() >= watch.cap && seconds.capped);
+    assert_eq!(seconds.samples.len(), 1);
+    let told = told.into_inner().unwrap();
+    assert!(told.len() == 1 && told[0] == seconds.samples[0] && told[0] <= done);
+}
+
+#[test]
+fn a_phase_that_ends_in_time_is_not_capped() {
+    let watch = Watch { tell: &|_| {}, cap: Duration::from_secs(60) };
+    let what = Watched { phase: "test", total: 0, threads: 1, cap: Some(watch.cap) };
+    let ((), seconds) = watched(what, &watch, |_| Ok(())).unwrap();
+    assert!(!seconds.capped && seconds.samples.is_empty());
+}
+
+#[test]
+fn the_kernel_tells_what_was_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let meter = Meter::start(dir.path(), CountAt::Process, super::resident_bytes());
+    let mut memory = vec![0_u8; 64 << 20];
+    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    std::fs::write(dir.path().join("file"), &memory[..1 << 20]).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(50) {
+        std::hint::black_box(&memory);
+    }
+    let usage = meter.stop(0);
+    assert!(usage.peak_rss_bytes >= usage.harness_rss_bytes + (60 << 20), "{usage:?}");
+    assert!(usage.peak_vms_bytes > usage.peak_rss_bytes && usage.cpu_percent > 10.0, "{usage:?}");
+    assert!(disk_bytes(dir.path()).unwrap() >= 1 << 20 || usage.bytes_written == 0);
+}

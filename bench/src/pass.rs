@@ -1,0 +1,400 @@
+//! The passes over a row: throughput without clocks around calls, latency with them, verification.
+//!
+//! 1. Throughput on a fresh database: seed, bring it to the row's state, run, settle. What was read
+//!    must add up to what the model says.
+//! 2. Rows that write: close, reopen, compare every key and value; then all again on a second
+//!    database with a clock around each call.
+//! 3. Rows that read: the same with clocks, then once more with everything compared in full.
+//! 4. Size on disk, after closing and after compacting.
+//!
+//! A mismatch is an error: no figure comes out. Generic over the engine: nothing on the clock goes
+//! through a table of functions.
+
+pub mod data;
+pub mod steps;
+pub mod verify;
+pub mod special;
+pub mod prepare;
+
+use crate::{
+    engine::{Durability, Engine, Failure, Result, Session},
+    expect::{Live, Model, Tally},
+    job::{Job, Latency, Op, Phase, Report, Throughput, Verified},
+    measure::{self, CountAt, Meter, Watch, Watched, watched},
+    plan::{Plan, Thread},
+    values::ABSENT,
+};
+use data::Data;
+use hdrhistogram::Histogram;
+use prepare::{Drawn, seeded, to_state};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+use steps::{Clocked, Outcome, Probe, Ran, Unclocked, drive, on_threads};
+
+/// What all passes over a row share.
+struct Course<'a> {
+    job: &'a Job,
+    data: Data,
+    seeds: Vec<Vec<Plan>>,
+    /// The measured phase of each thread.
+    plans: Vec<Plan>,
+    /// What the database holds once seeded.
+    model: Model,
+    live: Live,
+    watch: &'a Watch<'a>,
+}
+
+/// A database and where it lies.
+struct Place<E> {
+    engine: E,
+    dir: PathBuf,
+}
+
+/// Runs one row on one engine.
+///
+/// # Errors
+/// The engine's; `Unsupported`; `Verification`, if anything was not as it must be.
+pub fn run<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
+    let Drawn { seeds, plans, model } = prepare::draw(&job.work)?;
+    let data = Data::new(&job.work, job.config.families);
+    let live = Live::new(&model);
+    let mut course = Course { job, data, seeds, plans, model, live, watch };
+    let harness_rss_bytes = measure::resident_bytes();
+    let (place, seed) = course.prepared::<E>("throughput")?;
+    let meter = Meter::start(&place.dir, course.count_at(), harness_rss_bytes);
+    let clock = Instant::now();
+    let (place, ran, _) = course.measured(place, "throughput", || Unclocked)?;
+    let running = clock.elapsed().as_secs_f64();
+    course.unwatched("settle", || place.engine.settle())?;
+    let settling = clock.elapsed().as_secs_f64() - running;
+    let usage = meter.stop(ran.context_switches());
+    course.plans.iter_mut().zip(&ran.outcomes).for_each(|(plan, outcome)| {
+        plan.truncate(outcome.done as usize);
+    });
+    let (after, mut verified) = course.sums_hold(&ran)?;
+    let throughput = Throughput {
+        ops: course.ops(&ran),
+        seconds: ran.seconds,
+        settled_seconds: ran.seconds + settling,
+        samples: ran.paced.samples.clone(),
+        capped: ran.paced.capped,
+    };
+    let mut latency = None;
+    let dir = place.dir.clone();
+    if job.work.run.op.writes() {
+        verified.add(course.unwatched("verify", || {
+            place.engine.close()?;
+            let engine = E::open(&dir, &job.config)?;
+            let live = Live::new(&after);
+            let verified = verify::holds(&engine, &course.data, &live, after.ids())?;
+            engine.close().map(|()| verified)
+        })?);
+    } else {
+        let (place, found, after) = course.clocked(place, &throughput)?;
+        latency = Some(found);
+        verified.add(course.compared(&place.engine, &after)?);
+        place.engine.close()?;
+    }
+    let db_bytes = measure::disk_bytes(&dir)?;
+    let db_bytes_compacted = course.compacted_bytes::<E>(&dir)?;
+    fs::remove_dir_all(&dir)?;
+    let latency = match latency {
+        Some(latency) => latency,
+        None => course.second_database::<E>(&throughput, &mut verified)?,
+    };
+    Ok(Report {
+        facts: E::facts(&job.config),
+        seed,
+        latency,
+        verified,
+        logical_bytes: course.logical_bytes(&ran),
+        throughput,
+        db_bytes,
+        db_bytes_compacted,
+        live_bytes: Live::new(&after).len() as u64 * job.work.entry_bytes(),
+        usage,
+    })
+}
+
+/// What the loops of a row cost by themselves, on an engine that does nothing: nanoseconds of wall
+/// time for one operation. Nothing is verified, for there is nothing.
+///
+/// # Errors
+/// If the workload makes no sense.
+pub fn harness<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
+    let Drawn { seeds, plans, model } = prepare::draw(&job.work)?;
+    let data = Data::new(&job.work, job.config.families);
+    let live = Live::new(&model);
+    let course = Course { job, data, seeds, plans, model, live, watch };
+    let meter = Meter::start(&job.dir, CountAt::Process, measure::resident_bytes());
+    let place = Place { engine: E::open(&job.dir, &job.config)?, dir: job.dir.clone() };
+    let (_, ran, _) = course.measured(place, "throughput", || Unclocked)?;
+    let throughput = Throughput {
+        ops: course.ops(&ran),
+        seconds: ran.seconds,
+        settled_seconds: ran.seconds,
+        samples: ran.paced.samples.clone(),
+        capped: ran.paced.capped,
+    };
+    Ok(Report {
+        facts: E::facts(&job.config),
+        seed: Vec::new(),
+        throughput,
+        latency: Latency::default(),
+        verified: Verified::default(),
+        logical_bytes: course.logical_bytes(&ran),
+        db_bytes: 0,
+        db_bytes_compacted: 0,
+        live_bytes: 0,
+        usage: meter.stop(ran.context_switches()),
+    })
+}
+
+impl Course<'_> {
+    fn count_at(&self) -> CountAt {
+        match self.job.config.durability {
+            Durability::Buffered => CountAt::Process,
+            Durability::Synced => CountAt::Device,
+        }
+    }
+
+    /// A database of its own, seeded and in the state of the row.
+    fn prepared<E: Engine>(&self, name: &str) -> Result<(Place<E>, Vec<Phase>)> {
+        let dir = self.job.dir.join(name);
+        fs::create_dir_all(&dir)?;
+        let config = &self.job.config;
+        let (engine, phases) = seeded::<E>(&dir, config, &self.data, &self.seeds, self.watch)?;
+        let engine =
+            self.unwatched("prepare", || to_state(engine, &dir, config, self.job.work.state))?;
+        Ok((Place { engine, dir }, phases))
+    }
+
+    /// Does something that has no count, telling that it lasts.
+    fn unwatched<T>(&self, phase: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        let what = Watched { phase, total: 0, threads: 1, cap: None };
+        watched(what, self.watch, |_| body()).map(|(outcome, _)| outcome)
+    }
+
+    /// The measured phase, with a probe for each thread.
+    fn measured<E: Engine, P: Probe>(
+        &self,
+        place: Place<E>,
+        phase: &str,
+        probe: impl Fn() -> P,
+    ) -> Result<(Place<E>, Ran, Vec<P>)> {
+        let work = &self.job.work;
+        let Place { mut engine, dir } = place;
+        let cap = Some(self.watch.cap);
+        let what = Watched { phase, total: work.run.ops, threads: work.threads, cap };
+        let probes: Vec<P> = (0..work.threads).map(|_| probe()).collect();
+        let data = &self.data;
+        let ((engine, each, seconds), paced) = watched(what, self.watch, |pace| {
+            let (each, seconds) = match work.run.op {
+                Op::Scan | Op::ScanReverse => {
+                    special::scan(&engine, work, data, &self.live, pace, probes)?
+                }
+                Op::Queue => special::queue(&engine, work, data, pace, probes)?,
+                Op::RangeDelete => special::range_delete(&engine, work, data, pace, probes)?,
+                Op::Open => {
+                    let place = (dir.as_path(), &self.job.config);
+                    let (engine, outcome, probe, seconds) =
+                        special::open(engine, place, work, data, pace, probe())?;
+                    return Ok((engine, vec![(outcome, probe)], seconds));
+                }
+                Op::Compact => {
+                    let mut probe = probe();
+                    let clock = Instant::now();
+                    probe.begin();
+                    probe.call(|| engine.compact())?;
+                    let seconds = clock.elapsed().as_secs_f64();
+                    (vec![(Outcome { done: 1, ..Outcome::default() }, probe)], seconds)
+                }
+                _ => {
+                    let items: Vec<(&Plan, P)> = self.plans.iter().zip(probes).collect();
+                    on_threads(&engine, items, |thread, session, (plan, mut probe)| {
+                        session.refresh()?;
+                        let outcome = drive(session, thread, plan, data, pace, &mut probe)?;
+                        Ok((outcome, probe))
+                    })?
+                }
+            };
+            Ok((engine, each, seconds))
+        })?;
+        let (outcomes, probes) = each.into_iter().unzip();
+        Ok((Place { engine, dir }, Ran { outcomes, seconds, paced }, probes))
+    }
+
+    /// Compares what was read with what had to be, thread by thread; returns what the database
+    /// holds now.
+    fn sums_hold(&self, ran: &Ran) -> Result<(Model, Verified)> {
+        let mut model = self.model.clone();
+        let work = &self.job.work;
+        let mut verified = Verified::default();
+        for (thread, outcome) in Thread::all(ran.outcomes.len() as u32).zip(&ran.outcomes) {
+            let expected = match work.run.op {
+                Op::Scan | Op::ScanReverse => {
+                    special::expected_scan(work, &self.live, thread, outcome.done)
+                }
+                Op::Queue => special::expected_queue(work, &mut model, outcome.done),
+                Op::RangeDelete => {
+                    special::expected_range_delete(work, &mut model, thread, outcome.done);
+                    Tally::default()
+                }
+                Op::Open => self.expected_open(outcome.done),
+                Op::Compact => Tally::default(),
+                _ => {
+                    let plan = &self.plans[thread.index as usize];
+                    let mut parts = model.parts();
+                    parts[thread.index as usize].replay(plan, outcome.done as usize, &self.live)
+                }
+            };
+            if outcome.tally != expected {
+                return Err(wrong_sum(thread, &expected, &outcome.tally));
+            }
+            verified.add(Verified::all(expected.found));
+        }
+        Ok((model, verified))
+    }
+
+    fn expected_open(&self, done: u64) -> Tally {
+        let mut tally = Tally::default();
+        for id in special::opened_ids(&self.job.work, done) {
+            match self.model.version(id) {
+                0 => tally.sum = tally.sum.wrapping_add(ABSENT),
+                version => {
+                    tally.sum = tally.sum.wrapping_add(crate::values::fold_of(id, version));
+                    tally.found += 1;
+                    tally.value_bytes += u64::from(self.job.work.value_bytes);
+                }
+            }
+        }
+        tally
+    }
+
+    /// The measured phase with a clock around each call, and what the database holds then.
+    fn clocked<E: Engine>(
+        &self,
+        place: Place<E>,
+        throughput: &Throughput,
+    ) -> Result<(Place<E>, Latency, Model)> {
+        let run = &self.job.work.run;
+        let peak = throughput.ops as f64 / throughput.settled_seconds.max(1e-9);
+        let share = f64::from(run.open_loop_percent) / 100.0;
+        let rate = (share > 0.0).then_some(peak * share);
+        let each = rate.map(|rate| rate / f64::from(self.job.work.threads));
+        let period = each.map(|rate| Duration::from_secs_f64(1.0 / rate.max(0.01)));
+        let (place, ran, probes) = self.measured(place, "latency", || Clocked::new(period))?;
+        let (after, _) = self.sums_hold(&ran)?;
+        let mut all: Histogram<u64> = measure::histogram();
+        for probe in &probes {
+            all.add(&probe.histogram).map_err(|_| Failure::error("histograms do not add"))?;
+        }
+        let batch = if run.op.writes() { u64::from(run.batch) } else { 1 };
+        let ops_per_call = match run.op {
+            Op::Scan | Op::ScanReverse | Op::Compact => throughput.ops / all.len().max(1),
+            Op::Put | Op::Delete | Op::PutDelete => batch,
+            _ => 1,
+        };
+        Ok((place, measure::latency(&all, ops_per_call, rate), after))
+    }
+
+    /// Does the measured phase once more and compares everything that it reads.
+    fn compared<E: Engine>(&self, engine: &E, model: &Model) -> Result<Verified> {
+        let work = &self.job.work;
+        match work.run.op {
+            Op::Scan | Op::ScanReverse => {
+                return self.unwatched("verify", || {
+                    special::verify_scan(engine, work, &self.data, &self.live)
+                });
+            }
+            Op::Queue | Op::RangeDelete | Op::Compact => return Ok(Verified::default()),
+            Op::Open => {
+                return verify::holds(engine, &self.data, &self.live, self.model.ids());
+            }
+            _ => {}
+        }
+        let plans: Vec<Plan> = self.plans.iter().map(Plan::again).collect();
+        let total = plans.iter().map(|plan| plan.ids.len() as u64).sum();
+        let what = Watched { phase: "verify", total, threads: work.threads, cap: None };
+        let mut model = model.clone();
+        let items = plans.iter().zip(model.parts()).collect();
+        let ((each, _), _) = watched(what, self.watch, |pace| {
+            on_threads(engine, items, |thread, session, (plan, mut own)| {
+                let expect = (&mut own, &self.live);
+                verify::steps(session, thread, plan, &self.data, pace, expect)
+            })
+        })?;
+        let mut verified = Verified::default();
+        each.into_iter().for_each(|one| verified.add(one));
+        Ok(verified)
+    }
+
+    /// Size of a database once nothing is left to compact.
+    fn compacted_bytes<E: Engine>(&self, dir: &Path) -> Result<u64> {
+        self.unwatched("compact", || {
+            let mut engine = E::open(dir, &self.job.config)?;
+            engine.compact()?;
+            engine.settle()?;
+            engine.close()?;
+            measure::disk_bytes(dir)
+        })
+    }
+
+    /// The latency pass of a row that writes, and what of it reads, compared.
+    fn second_database<E: Engine>(
+        &self,
+        throughput: &Throughput,
+        verified: &mut Verified,
+    ) -> Result<Latency> {
+        let (place, _) = self.prepared::<E>("latency")?;
+        let dir = place.dir.clone();
+        let (place, latency, after) = self.clocked(place, throughput)?;
+        if self.job.work.run.op.reads() {
+            verified.add(self.compared(&place.engine, &after)?);
+        }
+        place.engine.close()?;
+        fs::remove_dir_all(&dir)?;
+        Ok(latency)
+    }
+
+    /// Operations as the row counts them.
+    fn ops(&self, ran: &Ran) -> u64 {
+        match self.job.work.run.op {
+            Op::Scan | Op::ScanReverse => ran.total().found,
+            Op::Compact => self.live.len() as u64,
+            _ => ran.done(),
+        }
+    }
+
+    /// Bytes of keys and values that were written, or read where the row only reads.
+    fn logical_bytes(&self, ran: &Ran) -> u64 {
+        let work = &self.job.work;
+        let key = u64::from(work.key_bytes);
+        let read = ran.total();
+        match work.run.op {
+            Op::Queue => ran.done() * (work.entry_bytes() + key),
+            Op::RangeDelete => ran.done() * key * 2,
+            Op::Compact => self.live.len() as u64 * work.entry_bytes(),
+            op if op.writes() => {
+                let writes = self.plans.iter().map(Plan::writes);
+                writes.map(|(puts, deletes)| puts * work.entry_bytes() + deletes * key).sum()
+            }
+            _ => read.found * key + read.value_bytes,
+        }
+    }
+}
+
+fn wrong_sum(thread: Thread, expected: &Tally, found: &Tally) -> Failure {
+    let what = if expected.found == found.found {
+        "the values read do not add up".to_owned()
+    } else {
+        format!("other entries were found. expected={}, found={}", expected.found, found.found)
+    };
+    Failure::verification(format!("{what}. thread={}", thread.index))
+}
+
+#[cfg(test)]
+mod tests;

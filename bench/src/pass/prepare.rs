@@ -1,0 +1,130 @@
+//! Brings a database to where the measured phase finds it: seed phases, then a state.
+//!
+//! A seed phase has its own clock. What it wrote is known from its plan.
+
+use super::{
+    data::Data,
+    steps::{Unclocked, drive, on_threads},
+};
+use crate::{
+    engine::{Config, Engine, Failure, Result},
+    expect::{Live, Model},
+    job::{Phase, State, Work},
+    keys::is_key_length,
+    measure::{self, Watch, Watched, watched},
+    plan::{self, Plan, Thread},
+    values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN},
+};
+use std::path::Path;
+
+/// Everything that will be done, and what the seed phases leave behind.
+pub struct Drawn {
+    /// The seed phases, each with a plan for each thread.
+    pub seeds: Vec<Vec<Plan>>,
+    /// The measured phase of each thread.
+    pub plans: Vec<Plan>,
+    /// What the database holds once seeded.
+    pub model: Model,
+}
+
+/// Draws all phases of a workload.
+///
+/// # Errors
+/// If the workload makes no sense.
+pub fn draw(work: &Work) -> Result<Drawn> {
+    check(work)?;
+    let mut model = Model::new(work.ids(), work.threads, work.value_bytes);
+    let mut seeds = Vec::new();
+    let mut versions = vec![1_u32; work.threads as usize];
+    for phase in &work.seed {
+        let mut plans = Vec::new();
+        for (thread, mut own) in Thread::all(work.threads).zip(model.parts()) {
+            let version = &mut versions[thread.index as usize];
+            let plan = plan::seed(work, phase, thread, *version);
+            *version = plan.next_version();
+            own.replay(&plan, plan.ids.len(), &Live::default());
+            plans.push(plan);
+        }
+        seeds.push(plans);
+    }
+    let plan = |thread: Thread| plan::run(work, thread, versions[thread.index as usize]);
+    let plans = Thread::all(work.threads).map(plan).collect();
+    Ok(Drawn { seeds, plans, model })
+}
+
+/// Whether a workload makes sense.
+///
+/// # Errors
+/// If it does not, and why.
+pub fn check(work: &Work) -> Result<()> {
+    let refuse = |why: &str| Err(Failure::error(format!("the workload makes no sense: {why}")));
+    if work.threads == 0 || work.threads > work.keys {
+        return refuse("there are no threads, or more than keys");
+    }
+    if work.ids() > u64::from(u32::MAX / 2) || work.run.ops > u64::from(u32::MAX / 2) {
+        return refuse("more keys or operations than fit");
+    }
+    if !is_key_length(work.key_bytes) {
+        return refuse("keys are 8 or at least 16 bytes long");
+    }
+    if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&work.value_bytes) {
+        return refuse("values are 16 to 1,048,575 bytes long");
+    }
+    if work.run.batch == 0 || work.run.range == 0 || work.seed.iter().any(|s| s.batch == 0) {
+        return refuse("an empty batch or range");
+    }
+    Ok(())
+}
+
+/// Opens a database and does the seed phases.
+///
+/// # Errors
+/// The engine's.
+pub fn seeded<E: Engine>(
+    dir: &Path,
+    config: &Config,
+    data: &Data,
+    seeds: &[Vec<Plan>],
+    watch: &Watch<'_>,
+) -> Result<(E, Vec<Phase>)> {
+    let engine = E::open(dir, config)?;
+    let mut phases = Vec::new();
+    for plans in seeds {
+        let ops = plans.iter().map(|plan| plan.ids.len() as u64).sum();
+        let threads = plans.len() as u32;
+        let what = Watched { phase: "seed", total: ops, threads, cap: None };
+        let ((_, seconds), _) = watched(what, watch, |pace| {
+            on_threads(&engine, plans.iter().collect(), |thread, session, plan: &Plan| {
+                drive(session, thread, plan, data, pace, &mut Unclocked)
+            })
+        })?;
+        phases.push(Phase { ops, seconds });
+    }
+    Ok((engine, phases))
+}
+
+/// Brings a database into a state.
+///
+/// # Errors
+/// The engine's; the system's.
+pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, state: State) -> Result<E> {
+    match state {
+        State::AsIs => Ok(engine),
+        State::Settled => engine.settle().map(|()| engine),
+        State::Compacted => {
+            engine.compact()?;
+            engine.settle()?;
+            Ok(engine)
+        }
+        State::Reopened => {
+            engine.close()?;
+            E::open(dir, config)
+        }
+        State::Cold => {
+            engine.settle()?;
+            engine.close()?;
+            measure::drop_from_page_cache(dir)?;
+            E::open(dir, config)
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Measured phases that are not made of steps: scans, queues, range deletes, opening, compacting.
+//!
+//! Each says what it did; what it must have read is judged by its own `expected` function.
+
+use super::{
+    data::Data,
+    steps::{Outcome, Probe, on_threads},
+    verify::{self, Walk},
+};
+use crate::{
+    engine::{Config, Direction, Engine, Failure, Result, Session},
+    expect::{Live, Model, Tally},
+    job::{Op, Verified, Work},
+    measure::{self, Pace},
+    order::draw,
+    plan::Thread,
+};
+use std::{ops::Range, path::Path, time::Instant};
+
+/// The version of values that a queue puts: seeds stay below it.
+const QUEUE_VERSION: u32 = u32::MAX;
+
+/// The part of all entries that a thread scans, by position.
+fn part(live: &Live, thread: Thread) -> Range<usize> {
+    let at = |index: u32| live.len() * index as usize / thread.count as usize;
+    at(thread.index)..at(thread.index + 1)
+}
+
+/// How often a thread goes through its part.
+fn rounds(work: &Work, live: &Live) -> u64 {
+    work.run.ops.div_ceil((live.len() as u64).max(1)).max(1)
+}
+
+fn direction(work: &Work) -> Direction {
+    match work.run.op {
+        Op::ScanReverse => Direction::Reverse,
+        _ => Direction::Forward,
+    }
+}
+
+/// Where a thread begins and how many entries it may read: the last part is open at its end, so
+/// that an entry too many is seen.
+fn bounds(live: &Live, thread: Thread, direction: Direction) -> (Option<u32>, u64) {
+    let part = part(live, thread);
+    let (is_first, is_last) = match direction {
+        Direction::Forward => (thread.index == 0, thread.index + 1 == thread.count),
+        Direction::Reverse => (thread.index + 1 == thread.count, thread.index == 0),
+    };
+    let begin = match direction {
+        Direction::Forward => part.start,
+        Direction::Reverse => part.end.saturating_sub(1),
+    };
+    let from = live.entries().get(begin).map(|(id, _)| *id).filter(|_| !is_first);
+    (from, if is_last { u64::MAX } else { part.len() as u64 })
+}
+
+/// Scans everything, each thread its part.
+///
+/// # Errors
+/// The engine's.
+pub fn scan<E: Engine, P: Probe>(
+    engine: &E,
+    work: &Work,
+    data: &Data,
+    live: &Live,
+    pace: &Pace,
+    probes: Vec<P>,
+) -> Result<(Vec<(Outcome, P)>, f64)> {
+    on_threads(engine, probes, |thread, session, mut probe| {
+        let mut keys = data.keys.clone();
+        let direction = direction(work);
+        let (from, limit) = bounds(live, thread, direction);
+        let (mut tally, mut done) = (Tally::default(), 0);
+        session.refresh()?;
+        probe.begin();
+        while done < rounds(work, live) && pace.goes_on(thread.index, tally.found) {
+            let from = from.map(|id| keys.key(id));
+            let seen = |_: &[u8], value: &[u8]| tally.add(value);
+            probe.call(|| session.scan(from, limit, direction, seen))?;
+            done += 1;
+        }
+        let context_switches = measure::own_context_switches();
+        Ok((Outcome { tally, done, context_switches }, probe))
+    })
+}
+
+/// What a thread's scans must have read.
+#[must_use]
+pub fn expected_scan(work: &Work, live: &Live, thread: Thread, done: u64) -> Tally {
+    let part = part(live, thread);
+    let once = live.between(part.start, part.end, work.value_bytes);
+    Tally {
+        sum: once.sum.wrapping_mul(done),
+        found: once.found * done,
+        value_bytes: once.value_bytes * done,
+    }
+}
+
+/// Scans everything once and compares it.
+///
+/// # Errors
+/// The engine's; `Verification`.
+pub fn verify_scan<E: Engine>(
+    engine: &E,
+    work: &Work,
+    data: &Data,
+    live: &Live,
+) -> Result<Verified> {
+    let threads = vec![(); work.threads as usize];
+    let (each, _) = on_threads(engine, threads, |thread, session, ()| {
+        let mut data = data.clone();
+        let direction = direction(work);
+        let (from, limit) = bounds(live, thread, direction);
+        let from = from.map(|id| data.keys.key(id).to_vec());
+        let walk = Walk { from: from.as_deref(), limit, direction };
+        let part = &live.entries()[part(live, thread)];
+        session.refresh()?;
+        match direction {
+            Direction::Forward => verify::scan(session, &mut data, &walk, part.iter().copied()),
+            Direction::Reverse => {
+                verify::scan(session, &mut data, &walk, part.iter().rev().copied())
+            }
+        }
+    })?;
+    let mut verified = Verified::default();
+    each.into_iter().for_each(|one| verified.add(one));
+    Ok(verified)
+}
+
+/// Puts at the end, finds the first from the very beginning, deletes it.
+///
+/// # Errors
+/// The engine's.
+pub fn queue<E: Engine, P: Probe>(
+    engine: &E,
+    work: &Work,
+    data: &Data,
+    pace: &Pace,
+    probes: Vec<P>,
+) -> Result<(Vec<(Outcome, P)>, f64)> {
+    if work.threads != 1 {
+        return Err(Failure::error("a queue has one thread"));
+    }
+    on_threads(engine, probes, |thread, session, mut probe| {
+        let mut data = data.clone();
+        let mut tally = Tally::default();
+        let mut done = 0;
+        let beginning = data.keys.key(0).to_vec();
+        probe.begin();
+        while done < work.run.ops && pace.goes_on(thread.index, done) {
+            probe.next();
+            let (tail, head) = (work.keys + done as u32, done as u32);
+            let value = data.values.value(tail, QUEUE_VERSION);
+            let keys = &mut data.keys;
+            let found = probe.call(|| {
+                session.put(keys.key(tail), value)?;
+                session.refresh()?;
+                let found = session.seek(&beginning, |_, value| tally.add(value))?;
+                session.delete(keys.key(head))?;
+                Ok::<_, Failure>(found)
+            })?;
+            if !found {
+                tally.miss();
+            }
+            done += 1;
+        }
+        let context_switches = measure::own_context_switches();
+        Ok((Outcome { tally, done, context_switches }, probe))
+    })
+}
+
+/// What a queue must have read, and what it leaves in the model.
+pub fn expected_queue(work: &Work, model: &mut Model, done: u64) -> Tally {
+    let (mut sum, mut value_bytes) = (0_u64, 0);
+    for head in 0..done as u32 {
+        model.set(work.keys + head, QUEUE_VERSION);
+        sum = sum.wrapping_add(crate::values::fold_of(head, model.version(head)));
+        value_bytes += u64::from(work.value_bytes);
+        model.set(head, 0);
+    }
+    Tally { sum, found: done, value_bytes }
+}
+
+/// The ids at which ranges of a range delete begin: none meets another.
+fn range_starts(work: &Work) -> Vec<u32> {
+    let slots = (work.keys / work.run.range).max(1);
+    let count = work.run.ops.min(u64::from(slots));
+    let starts = draw(work.run.order, slots, count, 0x7a11);
+    starts.into_iter().map(|slot| slot * work.run.range).collect()
+}
+
+/// The end of a range that begins at an id.
+fn range_end(work: &Work, start: u32) -> u32 {
+    start.saturating_add(work.run.range)
+}
+
+/// Deletes ranges that do not meet.
+///
+/// # Errors
+/// The engine's.
+pub fn range_delete<E: Engine, P: Probe>(
+    engine: &E,
+    work: &Work,
+    data: &Data,
+    pace: &Pace,
+    probes: Vec<P>,
+) -> Result<(Vec<(Outcome, P)>, f64)> {
+    let starts = range_starts(work);
+    on_threads(engine, probes, |thread, session, mut probe| {
+        let (mut from, mut to) = (data.keys.clone(), data.keys.clone());
+        let mut done = 0;
+        probe.begin();
+        let own = starts.iter().skip(thread.index as usize).step_by(thread.count as usize);
+        for &start in own {
+            if !pace.goes_on(thread.index, done) {
+                break;
+            }
+            probe.next();
+            let (from, to) = (from.key(start), to.key(range_end(work, start)));
+            probe.call(|| session.delete_range(from, to))?;
+            done += 1;
+        }
+        let context_switches = measure::own_context_switches();
+        Ok((Outcome { tally: Tally::default(), done, context_switches }, probe))
+    })
+}
+
+/// What range deletes of a thread leave in the model.
+pub fn expected_range_delete(work: &Work, model: &mut Model, thread: Thread, done: u64) {
+    let starts = range_starts(work);
+    let own = starts.into_iter().skip(thread.index as usize).step_by(thread.count as usize);
+    for start in own.take(done as usize) {
+        for id in start..range_end(work, start).min(work.keys) {
+            model.set(id, 0);
+        }
+    }
+}
+
+/// Closes, opens and reads a key.
+///
+/// # Errors
+/// The engine's.
+pub fn open<E: Engine, P: Probe>(
+    engine: E,
+    place: (&Path, &Config),
+    work: &Work,
+    data: &Data,
+    pace: &Pace,
+    mut probe: P,
+) -> Result<(E, Outcome, P, f64)> {
+    let mut data = data.clone();
+    let mut engine = Some(engine);
+    let mut tally = Tally::default();
+    let mut done = 0;
+    let mut seconds = 0.0;
+    probe.begin();
+    while done < work.run.ops && pace.goes_on(0, done) {
+        if let Some(engine) = engine.take() {
+            engine.close()?;
+        }
+        let key = data.keys.key(open_id(work, done));
+        let clock = Instant::now();
+        let opened = probe.call(|| {
+            let opened = E::open(place.0, place.1)?;
+            let found = opened.session()?.get(key, |value| tally.add(value))?;
+            if !found {
+                tally.miss();
+            }
+            Ok::<_, Failure>(opened)
+        })?;
+        seconds += clock.elapsed().as_secs_f64();
+        engine = Some(opened);
+        done += 1;
+    }
+    let engine = engine.ok_or_else(|| Failure::error("nothing was opened"))?;
+    let context_switches = measure::own_context_switches();
+    Ok((engine, Outcome { tally, done, context_switches }, probe, seconds))
+}
+
+/// The id that is read after an opening.
+fn open_id(work: &Work, index: u64) -> u32 {
+    (crate::keys::splitmix64(index) % u64::from(work.keys)) as u32
+}
+
+/// What was read after each opening, as ids.
+pub fn opened_ids(work: &Work, done: u64) -> impl Iterator<Item = u32> {
+    let work = work.clone();
+    (0..done).map(move |index| open_id(&work, index))
+}

@@ -1,0 +1,301 @@
+//! Drives plans through an engine on threads, with or without a clock around each call.
+//!
+//! What is read is folded into a sum; whether the sum is right is judged elsewhere.
+
+use super::data::Data;
+use crate::{
+    engine::{Batch, Engine, Failure, Pending, Result, Session},
+    expect::Tally,
+    measure::{self, Pace, Seconds},
+    plan::{Plan, Step, Thread},
+};
+use hdrhistogram::Histogram;
+use std::{
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Stands around each call on the clock.
+pub trait Probe: Send {
+    /// The threads have started.
+    fn begin(&mut self) {}
+
+    /// An operation is next; an open loop waits until it is due.
+    fn next(&mut self) {}
+
+    /// Makes a call.
+    fn call<T>(&mut self, call: impl FnOnce() -> T) -> T;
+}
+
+/// No clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unclocked;
+
+impl Probe for Unclocked {
+    #[inline]
+    fn call<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        call()
+    }
+}
+
+/// A clock around each call. In an open loop an operation is due at a time, and what it waits for
+/// others counts as its own latency.
+#[derive(Debug)]
+pub struct Clocked {
+    /// How long calls took, in nanoseconds.
+    pub histogram: Histogram<u64>,
+    period: Option<Duration>,
+    due: Instant,
+}
+
+impl Clocked {
+    /// One operation each `period`, or as fast as they go.
+    #[must_use]
+    pub fn new(period: Option<Duration>) -> Self {
+        Self { histogram: measure::histogram(), period, due: Instant::now() }
+    }
+}
+
+impl Probe for Clocked {
+    fn begin(&mut self) {
+        self.due = Instant::now();
+    }
+
+    fn next(&mut self) {
+        let Some(period) = self.period else { return };
+        self.due += period;
+        while Instant::now() < self.due {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let start = if self.period.is_some() { self.due } else { Instant::now() };
+        let outcome = call();
+        let nanos = start.elapsed().as_nanos() as u64;
+        self.histogram.saturating_record(nanos.max(1));
+        outcome
+    }
+}
+
+/// What one thread did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// What it read.
+    pub tally: Tally,
+    /// Operations of its plan that it did.
+    pub done: u64,
+    /// Context switches of the thread.
+    pub context_switches: u64,
+}
+
+/// A measured phase.
+#[derive(Clone, Debug, Default)]
+pub struct Ran {
+    /// What each thread did.
+    pub outcomes: Vec<Outcome>,
+    /// How long it took.
+    pub seconds: f64,
+    /// Its seconds.
+    pub paced: Seconds,
+}
+
+impl Ran {
+    /// What all threads read.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        self.outcomes.iter().for_each(|outcome| total.merge(&outcome.tally));
+        total
+    }
+
+    /// Operations done by all threads.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.outcomes.iter().map(|outcome| outcome.done).sum()
+    }
+
+    /// Context switches of all threads.
+    #[must_use]
+    pub fn context_switches(&self) -> u64 {
+        self.outcomes.iter().map(|outcome| outcome.context_switches).sum()
+    }
+}
+
+/// Runs `body` on as many threads as there are items, each with a session and its item; returns
+/// what they returned and how long the slowest took. The clock starts when all have a session.
+///
+/// # Errors
+/// The first of any thread.
+pub fn on_threads<E: Engine, I: Send, T: Send>(
+    engine: &E,
+    items: Vec<I>,
+    body: impl Fn(Thread, &mut E::Session<'_>, I) -> Result<T> + Sync,
+) -> Result<(Vec<T>, f64)> {
+    let count = items.len() as u32;
+    let ready = Barrier::new(items.len() + 1);
+    thread::scope(|scope| {
+        let (body, ready) = (&body, &ready);
+        let run = move |thread: Thread, item: I| {
+            let session = engine.session();
+            ready.wait();
+            body(thread, &mut session?, item)
+        };
+        let start = |(index, item)| {
+            let thread = Thread { index: index as u32, count };
+            scope.spawn(move || run(thread, item))
+        };
+        let threads: Vec<_> = items.into_iter().enumerate().map(start).collect();
+        ready.wait();
+        let clock = Instant::now();
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<T>>| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::error("a thread of the benchmark panicked")),
+        };
+        let outcomes: Vec<Result<T>> = threads.into_iter().map(join).collect();
+        let seconds = clock.elapsed().as_secs_f64();
+        Ok((outcomes.into_iter().collect::<Result<Vec<T>>>()?, seconds))
+    })
+}
+
+/// Does a plan.
+///
+/// # Errors
+/// The engine's.
+pub fn drive<S: Session, P: Probe>(
+    session: &mut S,
+    thread: Thread,
+    plan: &Plan,
+    data: &Data,
+    pace: &Pace,
+    probe: &mut P,
+) -> Result<Outcome> {
+    let mut driver = Driver { session, data: data.clone(), batch: data.batch(), is_stale: true };
+    let mut tally = Tally::default();
+    let mut done = 0;
+    probe.begin();
+    for (index, &id) in plan.ids.iter().enumerate() {
+        if !pace.goes_on(thread.index, done) {
+            break;
+        }
+        probe.next();
+        driver.step(plan, index, id, &mut tally, probe)?;
+        done += 1;
+    }
+    driver.commit(probe)?;
+    Ok(Outcome { tally, done, context_switches: measure::own_context_switches() })
+}
+
+/// A thread on its way through a plan.
+struct Driver<'a, S> {
+    session: &'a mut S,
+    data: Data,
+    batch: Batch,
+    /// It has written since it last took a view for reading.
+    is_stale: bool,
+}
+
+impl<S: Session> Driver<'_, S> {
+    #[inline]
+    fn step<P: Probe>(
+        &mut self,
+        plan: &Plan,
+        index: usize,
+        id: u32,
+        tally: &mut Tally,
+        probe: &mut P,
+    ) -> Result<()> {
+        self.data.select(self.session, id)?;
+        match plan.step(index) {
+            Step::Put => self.write(plan, id, plan.version(index), probe),
+            Step::Delete => self.write(plan, id, 0, probe),
+            Step::Get => self.get(id, tally, probe),
+            Step::Miss => {
+                let key = self.data.keys.missing(id);
+                if !probe.call(|| self.session.get(key, |value| tally.add(value)))? {
+                    tally.miss();
+                }
+                Ok(())
+            }
+            Step::Seek => {
+                self.look_anew()?;
+                let key = self.data.keys.key(id);
+                if !probe.call(|| self.session.seek(key, |_, value| tally.add(value)))? {
+                    tally.miss();
+                }
+                Ok(())
+            }
+            Step::Range => self.range(id, plan.range(index), tally, probe),
+            Step::Modify => {
+                self.get(id, tally, probe)?;
+                self.write(plan, id, plan.version(index), probe)
+            }
+        }
+    }
+
+    #[inline]
+    fn look_anew(&mut self) -> Result<()> {
+        if self.is_stale {
+            self.is_stale = false;
+            self.session.refresh()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn get<P: Probe>(&mut self, id: u32, tally: &mut Tally, probe: &mut P) -> Result<()> {
+        self.look_anew()?;
+        let key = self.data.keys.key(id);
+        if !probe.call(|| self.session.get(key, |value| tally.add(value)))? {
+            tally.miss();
+        }
+        Ok(())
+    }
+
+    fn range<P: Probe>(
+        &mut self,
+        id: u32,
+        limit: u64,
+        tally: &mut Tally,
+        probe: &mut P,
+    ) -> Result<()> {
+        self.look_anew()?;
+        let key = Some(self.data.keys.key(id));
+        let forward = crate::engine::Direction::Forward;
+        let seen = |_: &[u8], value: &[u8]| tally.add(value);
+        let count = probe.call(|| self.session.scan(key, limit, forward, seen))?;
+        if count == 0 {
+            tally.miss();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write<P: Probe>(&mut self, plan: &Plan, id: u32, version: u32, probe: &mut P) -> Result<()> {
+        self.is_stale = true;
+        if plan.batch > 1 {
+            self.batch.push(Pending { id, version });
+            return if self.batch.len() < plan.batch as usize {
+                Ok(())
+            } else {
+                self.commit(probe)
+            };
+        }
+        let key = self.data.keys.key(id);
+        if version == 0 {
+            return probe.call(|| self.session.delete(key));
+        }
+        let value = self.data.values.value(id, version);
+        probe.call(|| self.session.put(key, value))
+    }
+
+    fn commit<P: Probe>(&mut self, probe: &mut P) -> Result<()> {
+        if !self.batch.is_empty() {
+            self.is_stale = true;
+            probe.call(|| self.session.write(&mut self.batch))?;
+            self.batch.clear();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! Each check of the benchmark meets an engine that tells the lie it is there for.
+
+use super::run;
+use crate::{
+    adapters::{
+        liar::{Liar, lie},
+        siltdb::Siltdb,
+    },
+    engine::{Config, Engine, Failure, FailureKind, Result},
+    job::{Job, Op, Report, Run, Seed, SeedOp, State, Work},
+    measure::Watch,
+    order::Order,
+};
+use std::time::Duration;
+
+const OPS: [Op; 21] = [
+    Op::MixedInsert,
+    Op::Put,
+    Op::Delete,
+    Op::PutDelete,
+    Op::Get,
+    Op::GetMiss,
+    Op::Seek,
+    Op::Range,
+    Op::Scan,
+    Op::ScanReverse,
+    Op::Mixed,
+    Op::YcsbA,
+    Op::YcsbB,
+    Op::YcsbC,
+    Op::YcsbD,
+    Op::YcsbE,
+    Op::YcsbF,
+    Op::Queue,
+    Op::RangeDelete,
+    Op::Open,
+    Op::Compact,
+];
+
+fn job(op: Op, dir: &std::path::Path) -> Job {
+    let seed = Seed { op: SeedOp::Put, order: Order::Random, percent: 100, batch: 100 };
+    let ops = match op {
+        Op::Open => 3,
+        Op::RangeDelete => 20,
+        _ => 2000,
+    };
+    let order = Order::Random;
+    let run = Run { op, order, ops, batch: 1, reads_percent: 50, range: 7, open_loop_percent: 0 };
+    let work = Work {
+        keys: 1000,
+        key_bytes: 16,
+        value_bytes: 100,
+        compressible_percent: 50,
+        threads: if op == Op::Queue { 1 } else { 2 },
+        seed: if op == Op::Put { Vec::new() } else { vec![seed] },
+        state: State::Settled,
+        run,
+    };
+    let (engine, dir, config) = ("test".to_owned(), dir.to_owned(), Config::default());
+    Job { engine, dir, config, work, cap_seconds: 60.0 }
+}
+
+fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
+    run_with_state::<E>(op, State::Settled, change)
+}
+
+fn run_with_state<E: Engine>(op: Op, state: State, change: fn(&mut Job)) -> Result<Report> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut job = job(op, dir.path());
+    job.work.state = state;
+    change(&mut job);
+    let watch = Watch { tell: &|_| {}, cap: Duration::from_secs_f64(job.cap_seconds) };
+    run::<E>(&job, &watch)
+}
+
+/// What a lie is caught with.
+fn caught<const LIE: u8>(op: Op) -> Failure {
+    match run_with::<Liar<LIE>>(op, |_| {}) {
+        Ok(report) => panic!("{op:?}: a lie went through: {:?}", report.verified),
+        Err(failure) => failure,
+    }
+}
+
+fn caught_by<const LIE: u8>(op: Op, message: &str) {
+    let failure = caught::<LIE>(op);
+    assert_eq!(failure.kind, FailureKind::Verification, "{op:?}: {failure}");
+    assert!(failure.message.contains(message), "{op:?}: {failure}");
+}
+
+#[test]
+fn an_honest_engine_passes_every_operation() {
+    for op in OPS {
+        let report = run_with::<Liar<{ lie::HONEST }>>(op, |_| {});
+        let report = report.unwrap_or_else(|failure| panic!("{op:?}: {failure}"));
+        assert_eq!(report.verified.expected, report.verified.checked, "{op:?}");
+        assert!(report.verified.checked >= 1000 || op == Op::Queue, "{op:?}");
+        assert!(report.throughput.ops > 0 && report.latency.calls > 0, "{op:?}");
+    }
+}
+
+#[test]
+fn siltdb_passes_every_operation() {
+    for op in OPS {
+        let report = run_with::<Siltdb>(op, |job| job.config.write_buffer_bytes = 1 << 20);
+        let report = report.unwrap_or_else(|failure| panic!("{op:?}: {failure}"));
+        assert!(report.db_bytes > 0 && report.logical_bytes > 0 || op == Op::GetMiss, "{op:?}");
+    }
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn peers_pass_every_operation_that_they_have() {
+    use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
+    let lacks = |peer: &str, op| match op {
+        Op::RangeDelete => peer != Lmdb::ID,
+        Op::ScanReverse => peer == Thunder::ID,
+        _ => false,
+    };
+    let check = |peer, run: fn(Op, fn(&mut Job)) -> Result<Report>| {
+        for op in OPS {
+            // A commit that is synced takes its time: fewer keys and operations.
+            let small: fn(&mut Job) = |job| {
+                job.work.keys = 200;
+                job.work.run.ops = job.work.run.ops.min(400);
+                job.config.bytes_max = 1 << 20;
+            };
+            match run(op, small) {
+                Err(failure) if lacks(peer, op) => {
+                    assert_eq!(failure.kind, FailureKind::Unsupported, "{peer} {op:?}: {failure}");
+                }
+                Err(failure) => panic!("{peer} {op:?}: {failure}"),
+                Ok(_) => assert!(!lacks(peer, op), "{peer} {op:?}"),
+            }
+        }
+    };
+    check(Fjall::ID, run_with::<Fjall>);
+    check(Lmdb::ID, run_with::<Lmdb>);
+    check(Redb::ID, run_with::<Redb>);
+    check(Sled::ID, run_with::<Sled>);
+    check(Thunder::ID, run_with::<Thunder>);
+}
+
+#[test]
+fn families_batches_and_states_hold_what_was_written() {
+    let states = [State::AsIs, State::Compacted, State::Reopened, State::Cold];
+    for state in states {
+        let report = run_with_state::<Siltdb>(Op::Mixed, state, |job| job.work.run.batch = 30);
+        report.unwrap_or_else(|failure| panic!("{state:?}: {failure}"));
+    }
+    let report = run_with::<Siltdb>(Op::Mixed, |job| {
+        job.config.families = 3;
+        job.work.seed[0].batch = 1;
+    });
+    report.unwrap();
+}
+
+#[test]
+fn dropped_writes_are_caught() {
+    caught_by::<{ lie::DROPS_WRITES }>(Op::Put, "scan: another entry");
+    caught_by::<{ lie::DROPS_WRITES }>(Op::Get, "other entries were found");
+    caught_by::<{ lie::DROPS_WRITES }>(Op::Mixed, "");
+}
+
+#[test]
+fn what_is_lost_at_close_is_caught() {
+    caught_by::<{ lie::FORGETS_AT_CLOSE }>(Op::Put, "entries are missing");
+}
+
+#[test]
+fn stale_values_are_caught() {
+    caught_by::<{ lie::STALE_VALUES }>(Op::YcsbA, "do not add up");
+    // Nothing reads here: only what the reopened database holds tells.
+    caught_by::<{ lie::STALE_VALUES }>(Op::Put, "scan: another entry");
+}
+
+#[test]
+fn empty_values_are_caught() {
+    caught_by::<{ lie::EMPTY_VALUES }>(Op::Get, "do not add up");
+}
+
+#[test]
+fn values_that_are_wrong_in_the_middle_are_caught() {
+    // The sums are right: only the comparison in full tells.
+    caught_by::<{ lie::BENT_VALUES }>(Op::Get, "get: found another value");
+}
+
+#[test]
+fn errors_fail_with_their_message() {
+    for op in [Op::Put, Op::Get, Op::Mixed] {
+        let failure = caught::<{ lie::ERRORS }>(op);
+        assert_eq!(failure, Failure::error("the disk is on fire"), "{op:?}");
+    }
+}
+
+#[test]
+fn truncated_scans_are_caught() {
+    for op in [Op::Scan, Op::ScanReverse, Op::Range] {
+        caught_by::<{ lie::TRUNCATES_SCANS }>(op, "other entries were found");
+    }
+}
+
+#[test]
+fn scans_in_the_wrong_order_are_caught() {
+    // The sums are right, and so is the number.
+    for op in [Op::Scan, Op::ScanReverse, Op::Range] {
+        caught_by::<{ lie::SWAPS_ENTRIES }>(op, "scan: another entry");
+    }
+}
+
+#[test]
+fn seeks_to_the_wrong_place_are_caught() {
+    caught_by::<{ lie::SEEKS_PAST }>(Op::Seek, "do not add up");
+    caught_by::<{ lie::SEEKS_PAST }>(Op::Queue, "do not add up");
+    caught_by::<{ lie::WRONG_KEYS }>(Op::Seek, "seek: found another entry");
+    caught_by::<{ lie::WRONG_KEYS }>(Op::Scan, "scan: another entry");
+}
+
+#[test]
+fn swallowed_deletes_are_caught() {
+    caught_by::<{ lie::SWALLOWS_DELETES }>(Op::Delete, "scan: another entry");
+    caught_by::<{ lie::SWALLOWS_DELETES }>(Op::RangeDelete, "scan: another entry");
+    caught_by::<{ lie::SWALLOWS_DELETES }>(Op::Queue, "");
+}
+
+#[test]
+fn keys_found_that_never_were_are_caught() {
+    caught_by::<{ lie::FINDS_MISSING }>(Op::GetMiss, "do not add up");
+}
+
+#[test]
+fn a_capped_row_is_verified_as_far_as_it_came() {
+    let report = run_with::<Siltdb>(Op::YcsbA, |job| {
+        job.work.run.ops = 40_000_000;
+        job.cap_seconds = 0.05;
+    });
+    let report = report.unwrap();
+    assert!(report.throughput.capped);
+    assert!(report.throughput.ops < 40_000_000);
+    assert!(report.verified.checked > 0);
+}
+
+#[test]
+fn an_open_loop_charges_waiting_to_the_calls() {
+    let report = run_with::<Liar<{ lie::HONEST }>>(Op::Get, |job| {
+        job.work.threads = 1;
+        job.work.run.open_loop_percent = 50;
+    });
+    let latency = report.unwrap().latency;
+    assert!(latency.rate.is_some() && latency.calls == 2000);
+}
+
+#[test]
+fn what_an_engine_lacks_is_unsupported_and_not_an_error() {
+    let failure = run_with::<Siltdb>(Op::Get, |job| {
+        job.config.table = crate::engine::TableKind::Btree;
+    });
+    assert_eq!(failure.unwrap_err().kind, FailureKind::Unsupported);
+}

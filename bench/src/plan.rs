@@ -1,0 +1,263 @@
+//! What each thread does, step by step, drawn before any clock starts.
+//!
+//! A thread writes and gets only ids of its own (t modulo T), so that the version of every value
+//! is known by replaying its plan alone. Ranges, seeks and scans read ids that nobody writes
+//! meanwhile. Does not touch an engine.
+
+use crate::{
+    job::{Op, Run, Seed, SeedOp, Work},
+    keys::splitmix64,
+    order::{Order, Zipf, draw, uniform},
+};
+
+/// The longest range of YCSB E.
+pub const YCSB_RANGE_MAX: u32 = 100;
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Sets a value.
+    Put,
+    /// Deletes a key.
+    Delete,
+    /// Reads a key.
+    Get,
+    /// Reads a key that does not exist.
+    Miss,
+    /// Goes to a key.
+    Seek,
+    /// Reads entries from a key.
+    Range,
+    /// Reads a key and sets its value.
+    Modify,
+}
+
+/// The operations of a plan.
+#[derive(Clone, Debug)]
+pub enum Steps {
+    /// All alike.
+    All(Step),
+    /// Each its own.
+    Each(Vec<Step>),
+}
+
+/// How long ranges are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// All alike.
+    Fixed(u32),
+    /// 1 to this.
+    UpTo(u32),
+}
+
+/// What one thread does in one phase.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The ids, one for each operation.
+    pub ids: Vec<u32>,
+    /// What is done with them.
+    pub steps: Steps,
+    /// How long ranges are.
+    pub length: Length,
+    /// Writes of a commit.
+    pub batch: u32,
+    /// The version of the value that the first operation writes; the next writes the next.
+    pub first_version: u32,
+}
+
+impl Plan {
+    /// The operation at an index.
+    #[inline]
+    #[must_use]
+    pub fn step(&self, index: usize) -> Step {
+        match &self.steps {
+            Steps::All(step) => *step,
+            Steps::Each(steps) => steps[index],
+        }
+    }
+
+    /// The version that the operation at an index writes.
+    #[inline]
+    #[must_use]
+    pub fn version(&self, index: usize) -> u32 {
+        self.first_version + index as u32
+    }
+
+    /// Entries that the range at an index reads at most.
+    #[inline]
+    #[must_use]
+    pub fn range(&self, index: usize) -> u64 {
+        match self.length {
+            Length::Fixed(count) => u64::from(count),
+            Length::UpTo(most) => 1 + splitmix64(index as u64) % u64::from(most),
+        }
+    }
+
+    /// Forgets all operations but the first `done`.
+    pub fn truncate(&mut self, done: usize) {
+        self.ids.truncate(done);
+        if let Steps::Each(steps) = &mut self.steps {
+            steps.truncate(done);
+        }
+    }
+
+    /// The same operations once more, with later versions.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self { first_version: self.next_version(), ..self.clone() }
+    }
+
+    /// How many operations put and how many delete.
+    #[must_use]
+    pub fn writes(&self) -> (u64, u64) {
+        let count = |wanted: &[Step]| match &self.steps {
+            Steps::All(step) if wanted.contains(step) => self.ids.len() as u64,
+            Steps::All(_) => 0,
+            Steps::Each(steps) => steps.iter().filter(|step| wanted.contains(step)).count() as u64,
+        };
+        (count(&[Step::Put, Step::Modify]), count(&[Step::Delete]))
+    }
+
+    /// The version that the phase after this one begins with.
+    #[must_use]
+    pub fn next_version(&self) -> u32 {
+        self.first_version + self.ids.len() as u32
+    }
+}
+
+/// One of a number of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Which, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+}
+
+impl Thread {
+    /// All threads.
+    pub fn all(count: u32) -> impl Iterator<Item = Self> {
+        (0..count).map(move |index| Self { index, count })
+    }
+
+    /// How many of the ids below `ids` are its own.
+    #[must_use]
+    pub fn share(self, ids: u64) -> u64 {
+        (ids + u64::from(self.count) - 1 - u64::from(self.index)) / u64::from(self.count)
+    }
+
+    /// Its own id at an index.
+    #[must_use]
+    pub fn id(self, own: u32) -> u32 {
+        own * self.count + self.index
+    }
+}
+
+/// A seed phase of one thread.
+#[must_use]
+pub fn seed(work: &Work, seed: &Seed, thread: Thread, first_version: u32) -> Plan {
+    let own = thread.share(u64::from(work.keys));
+    let count = own * u64::from(seed.percent) / 100;
+    let salt = u64::from(thread.index) ^ 0x5eed;
+    let step = match seed.op {
+        SeedOp::Put => Step::Put,
+        SeedOp::Delete => Step::Delete,
+    };
+    Plan {
+        ids: own_ids(thread, draw(seed.order, own as u32, count, salt)),
+        steps: Steps::All(step),
+        length: Length::Fixed(1),
+        batch: seed.batch,
+        first_version,
+    }
+}
+
+/// The measured phase of one thread; for operations that are made of steps.
+#[must_use]
+pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
+    let run = &work.run;
+    let count = thread.share(run.ops);
+    let salt = u64::from(thread.index) ^ 0x00d0_17e5;
+    let steps = steps(run, count, salt);
+    let ids = match run.op {
+        Op::YcsbD | Op::YcsbE | Op::MixedInsert => inserting(work, thread, &steps, salt),
+        // What is gone is not deleted again.
+        Op::Delete => {
+            let own = thread.share(u64::from(work.keys));
+            own_ids(thread, draw(run.order, own as u32, count.min(own), salt))
+        }
+        Op::Scan | Op::ScanReverse | Op::Queue | Op::RangeDelete | Op::Open | Op::Compact => {
+            Vec::new()
+        }
+        Op::Seek | Op::Range => draw(run.order, work.keys, count, salt),
+        _ => {
+            let own = thread.share(u64::from(work.keys));
+            own_ids(thread, draw(run.order, own as u32, count, salt))
+        }
+    };
+    let length = match run.op {
+        Op::YcsbE => Length::UpTo(YCSB_RANGE_MAX),
+        _ => Length::Fixed(run.range),
+    };
+    Plan { ids, steps, length, batch: run.batch, first_version }
+}
+
+fn own_ids(thread: Thread, mut own: Vec<u32>) -> Vec<u32> {
+    own.iter_mut().for_each(|index| *index = thread.id(*index));
+    own
+}
+
+/// Interleaved as the workload says, from a stream of its own.
+fn steps(run: &Run, count: u64, salt: u64) -> Steps {
+    let (first, percent, second) = match run.op {
+        Op::Put => return Steps::All(Step::Put),
+        Op::Delete => return Steps::All(Step::Delete),
+        Op::Get | Op::YcsbC => return Steps::All(Step::Get),
+        Op::GetMiss => return Steps::All(Step::Miss),
+        Op::Seek => return Steps::All(Step::Seek),
+        Op::Range => return Steps::All(Step::Range),
+        Op::Mixed | Op::MixedInsert => (Step::Get, run.reads_percent, Step::Put),
+        Op::PutDelete => (Step::Delete, 50, Step::Put),
+        Op::YcsbA => (Step::Get, 50, Step::Put),
+        Op::YcsbB | Op::YcsbD => (Step::Get, 95, Step::Put),
+        Op::YcsbE => (Step::Range, 95, Step::Put),
+        Op::YcsbF => (Step::Get, 50, Step::Modify),
+        Op::Scan | Op::ScanReverse | Op::Queue | Op::RangeDelete | Op::Open | Op::Compact => {
+            return Steps::Each(Vec::new());
+        }
+    };
+    let share = f64::from(percent) / 100.0;
+    let stream = salt ^ (1 << 32);
+    let step = |i| if uniform(stream, i) < share { first } else { second };
+    Steps::Each((0..count).map(step).collect())
+}
+
+/// Puts take new ids; gets read any that is there, in YCSB D rather the latest; ranges stay within
+/// the seeded ids.
+fn inserting(work: &Work, thread: Thread, steps: &Steps, salt: u64) -> Vec<u32> {
+    let Steps::Each(steps) = steps else { return Vec::new() };
+    let own = thread.share(u64::from(work.keys)) as u32;
+    let range_starts = work.keys.saturating_sub(YCSB_RANGE_MAX).max(1);
+    let latest = Zipf::new(own.max(1));
+    let ranges = draw(Order::Zipfian, range_starts, steps.len() as u64, salt);
+    let mut next = own;
+    let mut id = |(index, step): (usize, &Step)| match step {
+        Step::Range => ranges[index],
+        Step::Put => {
+            next += 1;
+            thread.id(next - 1)
+        }
+        _ => {
+            let number = uniform(salt, index as u64);
+            let back = match work.run.op {
+                Op::YcsbD => latest.rank(number),
+                _ => (number * f64::from(next)) as u32,
+            };
+            thread.id(next - 1 - back.min(next - 1))
+        }
+    };
+    steps.iter().enumerate().map(&mut id).collect()
+}
+
+#[cfg(test)]
+mod tests;

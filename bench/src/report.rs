@@ -1,0 +1,7 @@
+//! Shows results: as a table in the terminal, as CSV, as Markdown, and as a page of HTML.
+
+pub mod numbers;
+pub mod ranking;
+pub mod csv;
+pub mod markdown;
+pub mod table;

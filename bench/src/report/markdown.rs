@@ -1,0 +1,176 @@
+//! Results as Markdown, as `docs/benchmarks.md` carries them.
+//!
+//! For each suite: the figures of all engines side by side, why one has none, and what it cost.
+
+use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time, whole};
+use crate::report::ranking::{Contest, Group, Verdict, groups, suites};
+use crate::result::{Arm, Engine, Results, Row, Status};
+use std::fmt::Write;
+
+const WRITTEN: &str = "writing to a string succeeds";
+
+/// The report, without a title of its own.
+pub fn render(results: &Results) -> String {
+    let mut text = machine(results);
+    let groups = groups(results);
+    for (suite, rows) in suites(&groups) {
+        writeln!(text, "\n### {suite}\n").expect(WRITTEN);
+        if let Some(known) = results.suites.iter().find(|known| known.suite == suite) {
+            writeln!(text, "{}\n", cell(&known.about)).expect(WRITTEN);
+        }
+        text += &figures(rows);
+        text += &reasons(rows);
+        text += &costs(rows);
+    }
+    text += &engines(&results.engines);
+    text
+}
+
+fn machine(results: &Results) -> String {
+    let (machine, options) = (&results.machine, &results.options);
+    format!(
+        "{}, {} cores, {} of memory, {}, {} on {}. Scale {}, {} runs of each; median, with the \
+         smallest and the largest in brackets. Rows that write count the time until background \
+         work has settled. Every figure is of a run whose answers were all checked and right.\n",
+        machine.cpu,
+        machine.cores,
+        bytes(machine.memory_bytes as f64),
+        machine.kernel,
+        machine.file_system,
+        machine.device,
+        options.scale,
+        options.repeat,
+    )
+}
+
+/// One line for each contest: who leads, and every engine's figure.
+fn figures(rows: &[Group<'_>]) -> String {
+    let mut text = String::from("| row | class | siltdb to best other | leader | all |\n");
+    text += "|---|---|---|---|---|\n";
+    for group in rows {
+        for contest in group.contests() {
+            writeln!(
+                text,
+                "| `{}` | {} | {} | {} | {} |",
+                group.row,
+                class(&contest),
+                standing(&contest),
+                leader(&contest),
+                all(&contest)
+            )
+            .expect(WRITTEN);
+        }
+    }
+    text
+}
+
+fn class(contest: &Contest<'_>) -> String {
+    match contest.arm {
+        Arm::Equal => contest.durability.word().to_owned(),
+        Arm::Defaults => format!("{}, defaults", contest.durability.word()),
+    }
+}
+
+/// The rows where siltdb loses are marked as such.
+fn standing(contest: &Contest<'_>) -> String {
+    let Some(standing) = contest.standing() else { return NONE.to_owned() };
+    let ratio = factor(standing.ratio);
+    match standing.verdict {
+        Verdict::Ahead => format!("**{ratio}**"),
+        Verdict::Level => format!("{ratio}, level"),
+        Verdict::Behind => format!("{ratio}, **loses**"),
+    }
+}
+
+fn leader(contest: &Contest<'_>) -> String {
+    let name = &contest.winner().engine;
+    match contest.lead() {
+        Some((_, ratio)) => format!("{name} ({})", factor(ratio)),
+        None => format!("{name} (alone)"),
+    }
+}
+
+fn all(contest: &Contest<'_>) -> String {
+    let entry = |(row, figure): &(&Row, crate::result::Spread)| {
+        let capped = if row.status == Status::Capped { ", capped" } else { "" };
+        format!(
+            "{} {} ({}–{}){capped}",
+            row.engine,
+            rate(figure.median),
+            rate(figure.min),
+            rate(figure.max)
+        )
+    };
+    contest.ranked.iter().map(entry).collect::<Vec<_>>().join(" · ")
+}
+
+/// Why an engine has no figure, or only a part of one.
+fn reasons(rows: &[Group<'_>]) -> String {
+    let mut text = String::new();
+    for row in rows.iter().flat_map(|group| &group.entries) {
+        if row.status != Status::Ok {
+            let reason = row.reason.as_deref().unwrap_or("no reason given");
+            let status = row.status.word().replace('_', " ");
+            writeln!(text, "- `{}` {}: {status}: {}", row.row, row.engine, cell(reason))
+                .expect(WRITTEN);
+        }
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+const COSTS: &str = "| row | engine | p50 | p99 | p99.9 | max | CPU | peak RSS | size | \
+    compacted | write amp | space amp | of the limit | verified |\n\
+    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+fn costs(rows: &[Group<'_>]) -> String {
+    let mut text = format!("\n{COSTS}");
+    for row in rows.iter().flat_map(|group| &group.entries) {
+        if row.figure().is_none() {
+            continue;
+        }
+        let latency = |part: fn(&crate::result::Latency) -> f64| {
+            or_none(row.latency_ns.as_ref().map(part), time)
+        };
+        let size = |value: Option<u64>| or_none(value, |value| bytes(value as f64));
+        let cells = [
+            format!("`{}`", row.row),
+            row.engine.clone(),
+            latency(|latency| latency.p50),
+            latency(|latency| latency.p99),
+            latency(|latency| latency.p999),
+            latency(|latency| latency.max),
+            or_none(row.cpu_percent, |value| percent(value / 100.0)),
+            size(row.peak_rss_bytes),
+            size(row.db_bytes),
+            size(row.db_bytes_compacted),
+            or_none(row.write_amp, |value| format!("{value:.2}")),
+            or_none(row.space_amp, |value| format!("{value:.2}")),
+            or_none(row.extra.share_of_limit.as_ref(), |of| {
+                format!("{} of {}", percent(of.share), of.limit)
+            }),
+            or_none(row.verified, |of| format!("{}/{}", whole(of.checked), whole(of.expected))),
+        ];
+        writeln!(text, "| {} |", cells.join(" | ")).expect(WRITTEN);
+    }
+    text
+}
+
+fn engines(engines: &[Engine]) -> String {
+    let mut text = String::from("\n| engine | version | build | options | durability |\n");
+    text += "|---|---|---|---|---|\n";
+    for engine in engines.iter().filter(|engine| !engine.version.is_empty()) {
+        let cells =
+            [&engine.engine, &engine.version, &engine.build, &engine.options, &engine.durability];
+        let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+        writeln!(text, "| {} |", cells.join(" | ")).expect(WRITTEN);
+    }
+    text
+}
+
+/// Text that breaks neither its cell nor its line.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests;

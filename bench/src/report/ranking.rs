@@ -1,0 +1,169 @@
+//! Who leads a row, by how much, and whether that is more than noise.
+//!
+//! Only like is compared with like: engines of the same durability class and the same arm. It does
+//! not write text.
+
+use crate::result::{Arm, Definition, Durability, Results, Row, Spread};
+
+/// All engines in one row of a suite.
+#[derive(Debug)]
+pub struct Group<'a> {
+    /// The suite.
+    pub suite: &'a str,
+    /// The row.
+    pub row: &'a str,
+    /// What the suite says about the row.
+    pub definition: Option<&'a Definition>,
+    /// The engines, in the order of the report.
+    pub entries: Vec<&'a Row>,
+}
+
+/// The engines of a row that may be compared with each other, fastest first.
+#[derive(Debug)]
+pub struct Contest<'a> {
+    /// Their durability class.
+    pub durability: Durability,
+    /// Their configuration.
+    pub arm: Arm,
+    /// Those with a figure; at least one.
+    pub ranked: Vec<(&'a Row, Spread)>,
+}
+
+/// How one engine stands against another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Faster in every run.
+    Ahead,
+    /// The runs overlap: noise.
+    Level,
+    /// Slower in every run.
+    Behind,
+}
+
+/// The best of SiltDB's engines against the best of the others.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing<'a> {
+    /// Ours.
+    pub ours: &'a Row,
+    /// The best other.
+    pub other: &'a Row,
+    /// Our median over theirs.
+    pub ratio: f64,
+    /// Whether that is more than noise.
+    pub verdict: Verdict,
+}
+
+/// Whether `engine` is one of SiltDB's.
+pub fn is_ours(engine: &str) -> bool {
+    engine == "siltdb" || engine.starts_with("siltdb-")
+}
+
+/// The rows of `results`, in the order of their definitions, then of their appearance.
+pub fn groups(results: &Results) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for row in &results.rows {
+        match groups.iter_mut().find(|group| (group.suite, group.row) == (&row.suite, &row.row)) {
+            Some(group) => group.entries.push(row),
+            None => groups.push(Group {
+                suite: &row.suite,
+                row: &row.row,
+                definition: definition(results, row),
+                entries: vec![row],
+            }),
+        }
+    }
+    groups.sort_by_key(|group| place(results, group));
+    for group in &mut groups {
+        let position = |row: &&Row| {
+            let known = results.engines.iter().position(|engine| engine.engine == row.engine);
+            (row.arm, known.unwrap_or(usize::MAX))
+        };
+        group.entries.sort_by_key(position);
+    }
+    groups
+}
+
+/// `groups`, parted by suite.
+pub fn suites<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(&'a str, &'g [Group<'a>])> {
+    groups.chunk_by(|a, b| a.suite == b.suite).map(|part| (part[0].suite, part)).collect()
+}
+
+fn definition<'a>(results: &'a Results, row: &Row) -> Option<&'a Definition> {
+    let suite = results.suites.iter().find(|suite| suite.suite == row.suite)?;
+    suite.rows.iter().find(|definition| definition.row == row.row)
+}
+
+fn place(results: &Results, group: &Group<'_>) -> (usize, usize, usize) {
+    let suite = results.suites.iter().position(|suite| suite.suite == group.suite);
+    let first = results.rows.iter().position(|row| row.suite == group.suite);
+    let row = suite.and_then(|suite| {
+        results.suites[suite].rows.iter().position(|definition| definition.row == group.row)
+    });
+    let last = usize::MAX;
+    (suite.unwrap_or(last), first.unwrap_or(last), row.unwrap_or(last))
+}
+
+impl<'a> Group<'a> {
+    /// Its contests: equal knobs before defaults, strongest durability first.
+    pub fn contests(&self) -> Vec<Contest<'a>> {
+        let mut ranked: Vec<(&Row, Spread)> =
+            self.entries.iter().filter_map(|&row| Some((row, row.figure()?))).collect();
+        let class = |row: &Row| (row.arm, std::cmp::Reverse(row.durability));
+        ranked.sort_by(|(a, one), (b, other)| {
+            class(a).cmp(&class(b)).then(other.median.total_cmp(&one.median))
+        });
+        let parts = ranked.chunk_by(|(a, _), (b, _)| class(a) == class(b));
+        parts
+            .map(|part| Contest {
+                durability: part[0].0.durability,
+                arm: part[0].0.arm,
+                ranked: part.to_vec(),
+            })
+            .collect()
+    }
+
+    /// The largest figure that a bar of this row has to show.
+    pub fn figure_max(&self) -> f64 {
+        let figures = self.entries.iter().filter_map(|row| row.figure());
+        figures.map(|figure| figure.max).fold(0.0, f64::max)
+    }
+}
+
+impl<'a> Contest<'a> {
+    /// The fastest.
+    pub fn winner(&self) -> &'a Row {
+        self.ranked[0].0
+    }
+
+    /// The second, and the median of the fastest over its median.
+    pub fn lead(&self) -> Option<(&'a Row, f64)> {
+        let &(second, figure) = self.ranked.get(1)?;
+        (figure.median > 0.0).then(|| (second, self.ranked[0].1.median / figure.median))
+    }
+
+    /// How SiltDB stands; None if it, or everybody else, has no figure.
+    pub fn standing(&self) -> Option<Standing<'a>> {
+        let (ours, own) = self.ranked.iter().find(|(row, _)| is_ours(&row.engine))?;
+        let (other, theirs) = self.ranked.iter().find(|(row, _)| !is_ours(&row.engine))?;
+        (theirs.median > 0.0).then(|| Standing {
+            ours,
+            other,
+            ratio: own.median / theirs.median,
+            verdict: verdict(*own, *theirs),
+        })
+    }
+}
+
+/// How the runs of `own` stand against those of `theirs`.
+pub fn verdict(own: Spread, theirs: Spread) -> Verdict {
+    if own.min > theirs.max {
+        Verdict::Ahead
+    } else if own.max < theirs.min {
+        Verdict::Behind
+    } else {
+        Verdict::Level
+    }
+}
+
+#[cfg(test)]
+mod tests;

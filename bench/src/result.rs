@@ -1,0 +1,439 @@
+//! What a run found, as `--json` writes it: the types of the file, and the check of its version.
+//!
+//! It does not measure, judge or draw. Fields may be added under the same number of the schema, and
+//! readers ignore those they do not know; a field that changes its meaning changes the number.
+//! `null` means: not measured, or not to be measured for this row.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The version of the schema that this build writes, and the only one it reads.
+pub const SCHEMA: u64 = 1;
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Always [`SCHEMA`].
+    pub schema: u64,
+    /// When the run began, in seconds since 1970-01-01 UTC.
+    #[serde(default)]
+    pub created: u64,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What was asked for.
+    pub options: Options,
+    /// The engines that took part, in the order of the report.
+    #[serde(default)]
+    pub engines: Vec<Engine>,
+    /// The physical limits of the machine, if they were measured with the run.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
+    /// The definitions behind `rows`, in the order of the report.
+    #[serde(default)]
+    pub suites: Vec<Suite>,
+    /// One element for each engine in each row, also for those that did not run.
+    pub rows: Vec<Row>,
+}
+
+/// The machine of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// The processor's own name.
+    pub cpu: String,
+    /// Processors that the run could use.
+    pub cores: u32,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// Name and release of the kernel.
+    pub kernel: String,
+    /// Name and release of the distribution.
+    pub os: String,
+    /// File system under the data directory, with its mount options.
+    pub file_system: String,
+    /// The block device under it.
+    pub device: String,
+    /// What was done about the page cache before rows.
+    pub page_cache: String,
+    /// The compiler and profile of the harness and the engines in it.
+    pub build: String,
+}
+
+/// The options of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The command line, as it could be typed again.
+    pub command: String,
+    /// What operation counts were multiplied by; 1 is as published.
+    pub scale: f64,
+    /// Runs of each engine in each row.
+    pub repeat: u32,
+    /// Overrides the threads of all rows.
+    pub threads: Option<u32>,
+    /// Overrides the batch of all rows.
+    pub batch: Option<u32>,
+    /// Overrides the size of values of all rows.
+    pub value_bytes: Option<u32>,
+    /// Longest time for one engine in one row, in seconds.
+    pub row_seconds_max: Option<u64>,
+    /// Whether the original generators and shapes were used.
+    pub published: bool,
+}
+
+/// An engine that took part.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Engine {
+    /// Its id, as in [`Row::engine`].
+    pub engine: String,
+    /// Its version, as it says itself.
+    pub version: String,
+    /// How it was built.
+    pub build: String,
+    /// The options it was given, in words.
+    pub options: String,
+    /// What was established about its durability.
+    pub durability: String,
+}
+
+/// A physical limit of the machine, measured by `silt-bench limits`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// A stable id, such as `memory-copy`.
+    pub limit: String,
+    /// What was measured, in words.
+    pub about: String,
+    /// What [`Limit::value`] counts.
+    pub unit: LimitUnit,
+    /// The figure over all repeats.
+    pub value: Spread,
+}
+
+/// What a [`Limit`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitUnit {
+    /// Bytes a second: more is better.
+    BytesPerS,
+    /// Nanoseconds for one: less is better.
+    Ns,
+}
+
+/// The definition of a suite, as far as a report needs it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Suite {
+    /// Its id, as in [`Row::suite`].
+    pub suite: String,
+    /// What it reproduces, and whose it is.
+    pub about: String,
+    /// Its rows, in order.
+    pub rows: Vec<Definition>,
+}
+
+/// The definition of a row, as far as a report needs it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Definition {
+    /// Its id, as in [`Row::row`].
+    pub row: String,
+    /// What it does, in words.
+    pub about: String,
+    /// What others published for it, on other machines.
+    pub published: Vec<Published>,
+}
+
+/// A figure that somebody published, on another machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The id of the engine, also if it took no part in the run.
+    pub engine: String,
+    /// The version it was published for.
+    #[serde(default)]
+    pub version: String,
+    /// Operations a second.
+    pub ops_per_s: f64,
+    /// Which part of the row it belongs to, such as `put` of a mixed row; empty for the whole row.
+    #[serde(default)]
+    pub part: String,
+}
+
+/// One engine in one row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The suite.
+    pub suite: String,
+    /// The row: a stable, readable id such as `random-write/batch-1000`.
+    pub row: String,
+    /// The engine.
+    pub engine: String,
+    /// Which configuration the engine had.
+    #[serde(default)]
+    pub arm: Arm,
+    /// The durability class established for the engine in this row.
+    pub durability: Durability,
+    /// Threads that called the engine.
+    pub threads: u32,
+    /// Operations in one atomic batch; 1 for single calls and for reads.
+    pub batch: u32,
+    /// Operations that were measured.
+    pub ops: u64,
+    /// Operations a second on the clock of the throughput pass.
+    pub ops_per_s: Option<Spread>,
+    /// The same with the time until background work had settled: the figure of rows that write.
+    pub ops_per_s_settled: Option<Spread>,
+    /// How long one call took, in the latency pass.
+    pub latency_ns: Option<Latency>,
+    /// Processor time over wall time of the throughput pass; 100 is one processor.
+    pub cpu_percent: Option<f64>,
+    /// Peak of the address space.
+    pub peak_vms_bytes: Option<u64>,
+    /// What was checked.
+    pub verified: Option<Verified>,
+    /// Peak of resident memory.
+    pub peak_rss_bytes: Option<u64>,
+    /// Bytes handed to the storage layer.
+    pub bytes_written: Option<u64>,
+    /// Size on disk after closing.
+    pub db_bytes: Option<u64>,
+    /// Size on disk after full compaction.
+    pub db_bytes_compacted: Option<u64>,
+    /// `bytes_written` over the logical bytes written.
+    pub write_amp: Option<f64>,
+    /// `db_bytes` over the logical bytes that are alive.
+    pub space_amp: Option<f64>,
+    /// How it ended.
+    pub status: Status,
+    /// Why, for every status but `ok`.
+    pub reason: Option<String>,
+    /// What stands beside the schema of the figures.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// Fields of a row that a report draws and a comparison does not need.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Extra {
+    /// Runs behind the medians.
+    pub repeats: u32,
+    /// Distinct keys in the database.
+    pub keys: Option<u64>,
+    /// Size of a key.
+    pub key_bytes: Option<u32>,
+    /// Size of a value.
+    pub value_bytes: Option<u32>,
+    /// Logical bytes of keys and values that the measured operations wrote or read.
+    pub logical_bytes: Option<u64>,
+    /// The state the database was brought to before the clock started.
+    pub state: Option<String>,
+    /// Operations a second of the seeding, on its own clock.
+    pub seed_ops_per_s: Option<Spread>,
+    /// Bytes read from storage over the logical bytes read.
+    pub read_amp: Option<f64>,
+    /// Context switches, voluntary and not, of the throughput pass.
+    pub context_switches: Option<u64>,
+    /// Operations finished in each second of the throughput pass of the median run; a last second
+    /// that was cut short is left out.
+    pub samples: Vec<u64>,
+    /// The distribution of `latency_ns`, percentiles rising.
+    pub curve: Vec<CurvePoint>,
+    /// What the harness itself takes for one operation: the same row on the null engine.
+    pub harness_ns: Option<f64>,
+    /// How near the figure comes to what the machine can do.
+    pub share_of_limit: Option<ShareOfLimit>,
+}
+
+/// Median, smallest and largest of some runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one; of an even number, the mean of the middle two.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// How long calls took.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Shortest.
+    pub min: f64,
+    /// Mean.
+    pub avg: f64,
+    /// Half of the calls took at most this.
+    pub p50: f64,
+    /// 95 %.
+    pub p95: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
+    /// Longest.
+    pub max: f64,
+    /// Standard deviation over mean, in percent.
+    pub cv_percent: f64,
+}
+
+/// A point of a distribution of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// From 0 to 100.
+    pub percentile: f64,
+    /// As long as the slowest call within it.
+    pub ns: f64,
+}
+
+/// How much of what was to be checked was checked, and right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Answers that had to be checked.
+    pub expected: u64,
+    /// Answers that were checked and right.
+    pub checked: u64,
+}
+
+/// A figure as a share of the limit that binds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShareOfLimit {
+    /// The [`Limit::limit`] that binds.
+    pub limit: String,
+    /// 1 is as fast as the machine can.
+    pub share: f64,
+}
+
+/// Which configuration an engine had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arm {
+    /// Equal knobs for all engines.
+    #[default]
+    Equal,
+    /// The engine's own defaults.
+    Defaults,
+}
+
+/// What survives, once a write was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Acknowledged in user space: nothing survives the process.
+    Memory,
+    /// Survives `kill -9`.
+    Process,
+    /// Survives power loss.
+    Power,
+}
+
+/// How an engine ended in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// All operations done, all answers right.
+    Ok,
+    /// Stopped by the time limit of rows; what was done is right.
+    Capped,
+    /// An error, a crash, a timeout or a wrong answer.
+    Failed,
+    /// Something it needs is missing on this machine.
+    NotRun,
+    /// The engine cannot do this.
+    Unsupported,
+}
+
+impl Results {
+    /// Reads a results file.
+    ///
+    /// # Errors
+    /// If it is not JSON, carries another version of the schema, or lacks a field.
+    pub fn from_json(text: &str) -> Result<Self, ReadError> {
+        #[derive(Deserialize)]
+        struct Header {
+            schema: Option<u64>,
+        }
+        let header: Header = serde_json::from_str(text).map_err(ReadError::Json)?;
+        match header.schema {
+            Some(SCHEMA) => serde_json::from_str(text).map_err(ReadError::Json),
+            other => Err(ReadError::Schema(other)),
+        }
+    }
+
+    /// The text of a results file.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("keys are strings and writing to memory succeeds")
+    }
+}
+
+impl Row {
+    /// The figure that bars refer to: settled where debt counts. None unless verified and right.
+    pub fn figure(&self) -> Option<Spread> {
+        let right = self.verified.is_some_and(|verified| verified.checked == verified.expected);
+        let ended = matches!(self.status, Status::Ok | Status::Capped);
+        if ended && right { self.ops_per_s_settled.or(self.ops_per_s) } else { None }
+    }
+}
+
+impl Spread {
+    /// The spread of `values`; None if there are none, or if one is not a finite number.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() % 2 {
+            0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+            _ => sorted[middle],
+        };
+        Some(Self { median, min: sorted[0], max: sorted[sorted.len() - 1] })
+    }
+}
+
+macro_rules! words {
+    ($($type:ident { $($variant:ident => $word:literal),+ $(,)? })+) => {$(
+        impl $type {
+            /// The word for it in the file and in reports.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+    )+};
+}
+
+words! {
+    Arm { Equal => "equal", Defaults => "defaults" }
+    Durability { Memory => "memory", Process => "process", Power => "power" }
+    Status {
+        Ok => "ok", Capped => "capped", Failed => "failed", NotRun => "not_run",
+        Unsupported => "unsupported",
+    }
+}
+
+/// Why a results file could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// Not JSON, or a field is missing or of another type.
+    Json(serde_json::Error),
+    /// Another version of the schema, or none.
+    Schema(Option<u64>),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a results file of silt-bench: {error}"),
+            Self::Schema(None) => write!(f, "not a results file of silt-bench: it has no `schema`"),
+            Self::Schema(Some(found)) => {
+                write!(f, "unknown schema of results. expected={SCHEMA}, found={found}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+#[cfg(test)]
+mod tests;

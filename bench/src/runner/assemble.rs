@@ -1,0 +1,145 @@
+//! From what a child reported in each round to a row of the results: medians and their spread.
+//!
+//! What a median makes no sense for is taken from the round whose throughput is the middle one.
+
+use crate::{
+    engine::{Arm, Class},
+    job::{Latency, Report},
+    result::{CurvePoint, Durability, Extra, Latency as LatencyRow, Row, Spread, Status, Verified},
+    suite::Chosen,
+};
+
+/// Puts a row together. With a failure no figure is shown.
+#[must_use]
+pub fn row(
+    chosen: &Chosen,
+    engine: &str,
+    reports: &[Report],
+    failure: Option<(Status, String)>,
+    harness_ns: Option<f64>,
+) -> Row {
+    let reports = if failure.is_some() { &[] } else { reports };
+    let mut sorted: Vec<&Report> = reports.iter().collect();
+    sorted.sort_by(|a, b| per_second(a).total_cmp(&per_second(b)));
+    let middle = sorted.get(sorted.len() / 2).copied();
+    let of =
+        |figure: fn(&Report) -> f64| Spread::of(&reports.iter().map(figure).collect::<Vec<_>>());
+    let median = |figure: fn(&Report) -> f64| of(figure).map(|spread| spread.median);
+    let bytes = |figure: fn(&Report) -> f64| median(figure).map(|bytes| bytes as u64);
+    let capped = reports.iter().any(|report| report.throughput.capped);
+    let writes = chosen.work.run.op.writes();
+    let (status, reason) = match failure {
+        Some((status, reason)) => (status, Some(reason)),
+        None if reports.is_empty() => (Status::NotRun, Some("it was not run".to_owned())),
+        None if capped => (Status::Capped, Some("cut off by the time limit of rows".to_owned())),
+        None => (Status::Ok, None),
+    };
+    Row {
+        suite: chosen.suite.clone(),
+        row: chosen.row.clone(),
+        engine: engine.to_owned(),
+        arm: arm(chosen.config.arm),
+        durability: middle.map_or(Durability::Memory, |report| durability(report.facts.class)),
+        threads: chosen.work.threads,
+        batch: if writes { chosen.work.run.batch } else { 1 },
+        ops: middle.map_or(0, |report| report.throughput.ops),
+        ops_per_s: of(per_second),
+        ops_per_s_settled: of(per_second_settled).filter(|_| writes),
+        latency_ns: middle.map(|report| latency(&report.latency)),
+        cpu_percent: median(|report| report.usage.cpu_percent),
+        peak_vms_bytes: bytes(|report| report.usage.peak_vms_bytes as f64),
+        verified: middle.map(|report| Verified {
+            expected: report.verified.expected,
+            checked: report.verified.checked,
+        }),
+        peak_rss_bytes: bytes(own_rss),
+        bytes_written: bytes(|report| report.usage.bytes_written as f64),
+        db_bytes: bytes(|report| report.db_bytes as f64),
+        db_bytes_compacted: bytes(|report| report.db_bytes_compacted as f64),
+        write_amp: median(write_amp).filter(|_| writes),
+        space_amp: median(space_amp),
+        status,
+        reason,
+        extra: extra(chosen, reports, middle, harness_ns),
+    }
+}
+
+fn extra(
+    chosen: &Chosen,
+    reports: &[Report],
+    middle: Option<&Report>,
+    harness_ns: Option<f64>,
+) -> Extra {
+    let work = &chosen.work;
+    let seeds: Vec<f64> = reports.iter().filter_map(seed_per_second).collect();
+    let point = |&(percentile, ns): &(f64, u64)| CurvePoint { percentile, ns: ns as f64 };
+    Extra {
+        repeats: reports.len() as u32,
+        keys: Some(u64::from(work.keys)),
+        key_bytes: Some(work.key_bytes),
+        value_bytes: Some(work.value_bytes),
+        logical_bytes: middle.map(|report| report.logical_bytes),
+        state: serde_json::to_value(work.state).ok().and_then(|s| Some(s.as_str()?.to_owned())),
+        seed_ops_per_s: Spread::of(&seeds),
+        context_switches: middle.map(|report| report.usage.context_switches),
+        samples: middle.map(|report| report.throughput.samples.clone()).unwrap_or_default(),
+        curve: middle.map(|r| r.latency.curve.iter().map(point).collect()).unwrap_or_default(),
+        harness_ns,
+        ..Extra::default()
+    }
+}
+
+fn arm(arm: Arm) -> crate::result::Arm {
+    match arm {
+        Arm::Equal => crate::result::Arm::Equal,
+        Arm::Defaults => crate::result::Arm::Defaults,
+    }
+}
+
+fn durability(class: Class) -> Durability {
+    match class {
+        Class::Memory => Durability::Memory,
+        Class::Process => Durability::Process,
+        Class::Power => Durability::Power,
+    }
+}
+
+fn per_second(report: &Report) -> f64 {
+    report.throughput.ops as f64 / report.throughput.seconds.max(1e-9)
+}
+
+fn per_second_settled(report: &Report) -> f64 {
+    report.throughput.ops as f64 / report.throughput.settled_seconds.max(1e-9)
+}
+
+fn seed_per_second(report: &Report) -> Option<f64> {
+    let ops: u64 = report.seed.iter().map(|phase| phase.ops).sum();
+    let seconds: f64 = report.seed.iter().map(|phase| phase.seconds).sum();
+    (ops > 0).then(|| ops as f64 / seconds.max(1e-9))
+}
+
+/// Without what the benchmark itself held.
+fn own_rss(report: &Report) -> f64 {
+    report.usage.peak_rss_bytes.saturating_sub(report.usage.harness_rss_bytes) as f64
+}
+
+fn write_amp(report: &Report) -> f64 {
+    report.usage.bytes_written as f64 / report.logical_bytes.max(1) as f64
+}
+
+fn space_amp(report: &Report) -> f64 {
+    report.db_bytes as f64 / report.live_bytes.max(1) as f64
+}
+
+fn latency(latency: &Latency) -> LatencyRow {
+    LatencyRow {
+        min: latency.min as f64,
+        avg: latency.avg,
+        p50: latency.p50 as f64,
+        p95: latency.p95 as f64,
+        p99: latency.p99 as f64,
+        p999: latency.p999 as f64,
+        max: latency.max as f64,
+        cv_percent: latency.cv_percent,
+    }
+}

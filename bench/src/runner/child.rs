@@ -1,0 +1,304 @@
+//! A worker process: started, told, listened to, given up, ended.
+//!
+//! It runs in a process group of its own, so that an interrupt of the terminal reaches the runner
+//! only, which then ends it.
+
+use crate::{
+    engine::{Failure, Result},
+    job::{EngineInfo, Hello, Job, Line, PROTOCOL, Progress, Report, Request},
+};
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{self, Command, ExitStatus, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// How often an interrupt is looked for.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a worker may take to say who it is.
+const HELLO_MAX: Duration = Duration::from_secs(20);
+/// How long a worker may take to end once it has answered.
+const EXIT_MAX: Duration = Duration::from_secs(20);
+/// How much of what a worker complains about is kept.
+const COMPLAINT_BYTES_MAX: u64 = 4096;
+
+/// When a child is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// After this time in all.
+    pub total: Duration,
+    /// After this time without a line, or without an operation where they are counted.
+    pub silence: Duration,
+}
+
+/// A program that speaks the protocol, and what it drives.
+#[derive(Clone, Debug)]
+pub struct WorkerBinary {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its engines.
+    pub engines: Vec<EngineInfo>,
+}
+
+impl WorkerBinary {
+    /// Whether it has an engine.
+    #[must_use]
+    pub fn drives(&self, engine: &str) -> bool {
+        self.engines.iter().any(|info| info.engine == engine)
+    }
+
+    /// This program itself, which drives the engines that are built in.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not speak.
+    pub fn this() -> Result<Self> {
+        Self::ask(env::current_exe()?, vec!["worker".to_owned()])
+    }
+
+    /// Starts a program to hear what it drives.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not speak the protocol.
+    pub fn ask(program: PathBuf, arguments: Vec<String>) -> Result<Self> {
+        let unasked = Self { program, arguments, engines: Vec::new() };
+        let mut child = Child::start(&unasked)?;
+        let hello = child.hello()?;
+        Ok(Self { engines: hello.engines, ..unasked })
+    }
+}
+
+/// Programs below `peers` that are built: `silt-bench-…` in a folder of it or its release folder.
+#[must_use]
+pub fn peer_programs(peers: &Path) -> Vec<PathBuf> {
+    let entries = |dir: PathBuf| {
+        let paths = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut paths: Vec<PathBuf> = paths.collect();
+        paths.sort();
+        paths
+    };
+    let is_worker = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        path.is_file() && name.starts_with("silt-bench-") && !name.contains('.')
+    };
+    entries(peers.to_owned())
+        .into_iter()
+        .flat_map(|peer| [peer.clone(), peer.join("target/release")])
+        .flat_map(entries)
+        .filter(is_worker)
+        .collect()
+}
+
+/// How a child ended.
+pub enum Ended {
+    /// With a report.
+    Report(Box<Report>),
+    /// Without.
+    Failed(Failure),
+    /// The run was interrupted.
+    Interrupted,
+}
+
+/// A running worker. It is killed when it is dropped.
+pub struct Child {
+    process: process::Child,
+    lines: Receiver<String>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Child {
+    /// Starts a worker.
+    ///
+    /// # Errors
+    /// The system's, with the program's name.
+    pub fn start(worker: &WorkerBinary) -> Result<Self> {
+        let mut command = Command::new(&worker.program);
+        command.args(&worker.arguments).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let named = |error| {
+            Failure::error(format!("the worker does not start: {error}. program={}", {
+                worker.program.display()
+            }))
+        };
+        let mut process = command.spawn().map_err(named)?;
+        let out = process.stdout.take().expect("it is piped");
+        let errors = process.stderr.take().expect("it is piped");
+        let (send, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(std::result::Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let complaints = Some(thread::spawn(move || last_of(errors)));
+        Ok(Self { process, lines, complaints })
+    }
+
+    /// The first line of a worker.
+    ///
+    /// # Errors
+    /// If it says nothing, something else, or speaks another protocol.
+    pub fn hello(&mut self) -> Result<Hello> {
+        let line = match self.lines.recv_timeout(HELLO_MAX) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(Failure::error("the worker does not say who it is"));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(self.crashed()),
+        };
+        match serde_json::from_str(&line) {
+            Ok(Line::Hello(hello)) if hello.protocol == PROTOCOL => Ok(hello),
+            Ok(Line::Hello(hello)) => {
+                let found = hello.protocol;
+                let message = format!("another protocol. expected={PROTOCOL}, found={found}");
+                Err(Failure::error(message))
+            }
+            _ => Err(Failure::error(format!("the worker does not say who it is: {line}"))),
+        }
+    }
+
+    /// Gives a worker its job and waits for the answer, and for its end.
+    pub fn work(
+        &mut self,
+        job: Job,
+        limits: &Limits,
+        interrupted: &AtomicBool,
+        tell: impl FnMut(&Progress),
+    ) -> Ended {
+        let mut text =
+            serde_json::to_string(&Request { job }).expect("requests are plain data").into_bytes();
+        text.push(b'\n');
+        if let Err(failure) = self.hello() {
+            return Ended::Failed(failure);
+        }
+        // A worker that is gone says so by the end of its lines.
+        if let Some(mut input) = self.process.stdin.take() {
+            let _ = input.write_all(&text);
+        }
+        let ended = self.listen(limits, interrupted, tell);
+        if matches!(ended, Ended::Interrupted) {
+            self.kill();
+        } else {
+            self.wait(EXIT_MAX);
+        }
+        ended
+    }
+
+    fn listen(
+        &mut self,
+        limits: &Limits,
+        interrupted: &AtomicBool,
+        mut tell: impl FnMut(&Progress),
+    ) -> Ended {
+        let start = Instant::now();
+        let mut heard = Instant::now();
+        let mut last: Option<Progress> = None;
+        loop {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ended::Interrupted;
+            }
+            if start.elapsed() > limits.total {
+                return self.give_up(format!("no answer in {} s", limits.total.as_secs()));
+            }
+            if heard.elapsed() > limits.silence {
+                let phase = last.map_or_else(|| "start".to_owned(), |progress| progress.phase);
+                let seconds = limits.silence.as_secs_f64();
+                return self.give_up(format!("hung for {seconds} s. phase={phase}"));
+            }
+            let line = match self.lines.recv_timeout(TICK) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Ended::Failed(self.crashed()),
+            };
+            match serde_json::from_str(&line) {
+                Ok(Line::Progress(progress)) => {
+                    let moves = last.as_ref() != Some(&progress) || progress.total == 0;
+                    if moves {
+                        heard = Instant::now();
+                    }
+                    tell(&progress);
+                    last = Some(progress);
+                }
+                Ok(Line::Report(report)) => return Ended::Report(report),
+                Ok(Line::Failed(failure)) => return Ended::Failed(failure),
+                Ok(Line::Hello(_)) | Err(_) => {
+                    return self.give_up(format!("the worker said what is no answer: {line}"));
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, why: String) -> Ended {
+        self.kill();
+        Ended::Failed(Failure::error(why))
+    }
+
+    /// Why a worker that said no more ended.
+    fn crashed(&mut self) -> Failure {
+        let how = match self.wait(EXIT_MAX) {
+            Some(status) => described(status),
+            None => "closed its output".to_owned(),
+        };
+        let complaints = self.complaints.take().and_then(|complaints| complaints.join().ok());
+        let complaint = complaints.unwrap_or_default();
+        let complaint = complaint.trim().lines().next_back().unwrap_or("").to_owned();
+        let said = if complaint.is_empty() { complaint } else { format!(": {complaint}") };
+        Failure::error(format!("the worker {how}{said}"))
+    }
+
+    /// Waits for its end; kills it if it does not come.
+    fn wait(&mut self, most: Duration) -> Option<ExitStatus> {
+        let start = Instant::now();
+        while start.elapsed() < most {
+            match self.process.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) => thread::sleep(Duration::from_millis(2)),
+                Err(_) => break,
+            }
+        }
+        self.kill();
+        None
+    }
+
+    fn kill(&mut self) {
+        // It may be gone already: then there is nothing to kill.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn described(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (None, Some(0)) => "ended without an answer".to_owned(),
+        (None, code) => format!("ended with code {}", code.unwrap_or(-1)),
+    }
+}
+
+/// Reads all and keeps the end.
+fn last_of(mut errors: impl Read) -> String {
+    let mut kept = Vec::new();
+    let mut piece = [0; 1024];
+    while let Ok(count @ 1..) = errors.read(&mut piece) {
+        kept.extend_from_slice(&piece[..count]);
+        let excess = kept.len().saturating_sub(COMPLAINT_BYTES_MAX as usize);
+        kept.drain(..excess);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}

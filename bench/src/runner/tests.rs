@@ -1,0 +1,87 @@
+//! Tests of results put together from rounds; of children, see `tests/command.rs`.
+
+use super::{assemble, child::peer_programs};
+use crate::{
+    adapters::siltdb::Siltdb,
+    engine::{Arm, Config, Engine},
+    job::{Latency, Report, Throughput, Usage, Verified},
+    result::Status,
+    suite::{Chosen, Overrides, suites},
+};
+
+fn chosen(op: &str) -> Chosen {
+    let arm = Arm::Equal;
+    let overrides = Overrides { scale: 0.001, threads: None, batch: None, value_bytes: None, arm };
+    let suites = suites();
+    let suite = suites.iter().find(|suite| suite.suite == "layerdb").unwrap();
+    suite.choose(suite.rows.iter().find(|row| row.id == op).unwrap(), &overrides)
+}
+
+fn report(seconds: f64, capped: bool) -> Report {
+    Report {
+        facts: Siltdb::facts(&Config::default()),
+        seed: Vec::new(),
+        throughput: Throughput {
+            ops: 1000,
+            seconds,
+            settled_seconds: seconds * 2.0,
+            samples: vec![seconds as u64],
+            capped,
+        },
+        latency: Latency { p50: seconds as u64, ..Latency::default() },
+        verified: Verified::all(1000),
+        logical_bytes: 1000,
+        db_bytes: 500,
+        db_bytes_compacted: 400,
+        live_bytes: 1000,
+        usage: Usage {
+            harness_rss_bytes: 30,
+            peak_rss_bytes: 100,
+            bytes_written: 1500,
+            ..Usage::default()
+        },
+    }
+}
+
+#[test]
+fn a_row_is_the_median_of_its_rounds() {
+    let reports = [report(10.0, false), report(1.0, false), report(2.0, false)];
+    let row = assemble::row(&chosen("fill/5k"), "siltdb", &reports, None, Some(7.0));
+    let per_second = row.ops_per_s.unwrap();
+    assert_eq!((per_second.median, per_second.min, per_second.max), (500.0, 100.0, 1000.0));
+    assert_eq!(row.ops_per_s_settled.unwrap().median, 250.0);
+    assert_eq!((row.latency_ns.unwrap().p50, row.extra.samples), (2.0, vec![2]));
+    assert_eq!((row.write_amp, row.space_amp), (Some(1.5), Some(0.5)));
+    assert_eq!((row.peak_rss_bytes, row.extra.harness_ns), (Some(70), Some(7.0)));
+    assert_eq!((row.status, row.extra.repeats), (Status::Ok, 3));
+}
+
+#[test]
+fn reading_leaves_no_debt_and_a_cap_is_said() {
+    let row = assemble::row(&chosen("readseq/5k"), "siltdb", &[report(1.0, true)], None, None);
+    assert_eq!((row.ops_per_s_settled, row.write_amp), (None, None));
+    assert_eq!((row.status, row.figure().is_some()), (Status::Capped, true));
+}
+
+#[test]
+fn a_row_that_failed_once_shows_no_figure() {
+    let failure = Some((Status::Failed, "verification: wrong".to_owned()));
+    let row = assemble::row(&chosen("fill/5k"), "sled", &[report(1.0, false)], failure, None);
+    assert_eq!((row.ops_per_s, row.verified, row.figure()), (None, None, None));
+    assert_eq!(row.reason.as_deref(), Some("verification: wrong"));
+}
+
+#[test]
+fn workers_of_peers_are_found_where_they_are_built() {
+    let peers = tempfile::tempdir().unwrap();
+    let release = peers.path().join("rocksdb/target/release");
+    std::fs::create_dir_all(&release).unwrap();
+    std::fs::create_dir_all(peers.path().join("go")).unwrap();
+    for file in ["silt-bench-rocksdb", "silt-bench-rocksdb.d", "other"] {
+        std::fs::write(release.join(file), "").unwrap();
+    }
+    std::fs::write(peers.path().join("go/silt-bench-go"), "").unwrap();
+    let found = peer_programs(peers.path());
+    let wanted = [peers.path().join("go/silt-bench-go"), release.join("silt-bench-rocksdb")];
+    assert_eq!(found, wanted);
+}

@@ -1,0 +1,262 @@
+//! Suites: rows as data, from the files in `bench/suites`, and the choice among them.
+//!
+//! Does not run anything.
+
+use crate::{
+    engine::{Arm, Codec, Config, Durability, TableKind},
+    job::{Run, Seed, State, Work},
+    result::{Definition, Published},
+};
+use serde::Deserialize;
+
+/// The files, in the order of reports.
+const FILES: [(&str, &str); 16] = [
+    ("layerdb", include_str!("../suites/layerdb.toml")),
+    ("thunder", include_str!("../suites/thunder.toml")),
+    ("tidesdb-v5", include_str!("../suites/tidesdb-v5.toml")),
+    ("tidesdb-v7", include_str!("../suites/tidesdb-v7.toml")),
+    ("tidesdb-btree", include_str!("../suites/tidesdb-btree.toml")),
+    ("ycsb", include_str!("../suites/ycsb.toml")),
+    ("durable", include_str!("../suites/durable.toml")),
+    ("queue", include_str!("../suites/queue.toml")),
+    ("range-delete", include_str!("../suites/range-delete.toml")),
+    ("open-time", include_str!("../suites/open-time.toml")),
+    ("many-families", include_str!("../suites/many-families.toml")),
+    ("compaction", include_str!("../suites/compaction.toml")),
+    ("tail", include_str!("../suites/tail.toml")),
+    ("cold", include_str!("../suites/cold.toml")),
+    ("memory", include_str!("../suites/memory.toml")),
+    ("soak", include_str!("../suites/soak.toml")),
+];
+
+/// Keys and operations do not fall below this by scaling.
+const SCALED_MIN: u64 = 1000;
+
+/// A suite.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Its id.
+    pub suite: String,
+    /// What it reproduces, and whose it is.
+    pub about: String,
+    /// What rows say unless they say otherwise.
+    #[serde(default)]
+    defaults: Settings,
+    /// Its rows.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+}
+
+/// A row.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Its id, stable and readable.
+    pub id: String,
+    /// What it does.
+    pub about: String,
+    /// What is measured.
+    pub run: Run,
+    /// What is written before.
+    #[serde(default)]
+    pub seed: Vec<Seed>,
+    /// In which state the measured phase finds the database.
+    #[serde(default)]
+    pub state: State,
+    /// What no engine here offers yet; the row then says so.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// What others published.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// Where the row differs from its suite.
+    #[serde(default, rename = "with")]
+    settings: Settings,
+}
+
+/// What a suite or a row may set.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    threads: Option<u32>,
+    keys: Option<u32>,
+    key_bytes: Option<u32>,
+    value_bytes: Option<u32>,
+    compressible_percent: Option<u32>,
+    codec: Option<Codec>,
+    durability: Option<Durability>,
+    cache_mib: Option<u64>,
+    write_buffer_mib: Option<u64>,
+    families: Option<u32>,
+    level0_runs: Option<u32>,
+    table: Option<TableKind>,
+}
+
+/// What the command line says about all rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Overrides {
+    /// Multiplies keys and operations.
+    pub scale: f64,
+    /// Instead of the rows' own.
+    pub threads: Option<u32>,
+    /// Instead of the rows' own, where they write.
+    pub batch: Option<u32>,
+    /// Instead of the rows' own.
+    pub value_bytes: Option<u32>,
+    /// Which options engines get.
+    pub arm: Arm,
+}
+
+/// A row that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The id of its suite.
+    pub suite: String,
+    /// Its own id.
+    pub row: String,
+    /// What is done.
+    pub work: Work,
+    /// How databases are opened.
+    pub config: Config,
+    /// What no engine here offers yet.
+    pub needs: Vec<String>,
+}
+
+impl Suite {
+    /// What a report needs of it.
+    #[must_use]
+    pub fn definition(&self) -> crate::result::Suite {
+        let row = |row: &Row| Definition {
+            row: row.id.clone(),
+            about: row.about.clone(),
+            published: row.published.clone(),
+        };
+        let (suite, about) = (self.suite.clone(), self.about.clone());
+        crate::result::Suite { suite, about, rows: self.rows.iter().map(row).collect() }
+    }
+
+    /// A row as it will run.
+    #[must_use]
+    pub fn choose(&self, row: &Row, overrides: &Overrides) -> Chosen {
+        let settings = row.settings.over(&self.defaults);
+        let keys = settings.keys.unwrap_or(1_000_000);
+        let mut run = row.run.clone();
+        run.ops = scaled(run.ops, overrides.scale);
+        if run.op.writes() {
+            run.batch = overrides.batch.unwrap_or(run.batch);
+        }
+        let work = Work {
+            keys: scaled(u64::from(keys), overrides.scale) as u32,
+            key_bytes: settings.key_bytes.unwrap_or(16),
+            value_bytes: overrides.value_bytes.or(settings.value_bytes).unwrap_or(100),
+            compressible_percent: settings.compressible_percent.unwrap_or(50),
+            threads: overrides.threads.or(settings.threads).unwrap_or(1),
+            seed: row.seed.clone(),
+            state: row.state,
+            run,
+        };
+        let mib = |mib: Option<u64>| mib.unwrap_or(64) << 20;
+        let config = Config {
+            write_buffer_bytes: mib(settings.write_buffer_mib),
+            cache_bytes: mib(settings.cache_mib),
+            codec: settings.codec.unwrap_or_default(),
+            durability: settings.durability.unwrap_or_default(),
+            arm: overrides.arm,
+            table: settings.table.unwrap_or_default(),
+            families: settings.families.unwrap_or(1),
+            level0_runs: settings.level0_runs,
+            entries_max: work.ids(),
+            bytes_max: work.ids() * work.entry_bytes(),
+            ..Config::default()
+        };
+        let (suite, row, needs) = (self.suite.clone(), row.id.clone(), row.needs.clone());
+        Chosen { suite, row, work, config, needs }
+    }
+}
+
+impl Settings {
+    /// These, and where they say nothing, others.
+    fn over(&self, other: &Self) -> Self {
+        Self {
+            threads: self.threads.or(other.threads),
+            keys: self.keys.or(other.keys),
+            key_bytes: self.key_bytes.or(other.key_bytes),
+            value_bytes: self.value_bytes.or(other.value_bytes),
+            compressible_percent: self.compressible_percent.or(other.compressible_percent),
+            codec: self.codec.or(other.codec),
+            durability: self.durability.or(other.durability),
+            cache_mib: self.cache_mib.or(other.cache_mib),
+            write_buffer_mib: self.write_buffer_mib.or(other.write_buffer_mib),
+            families: self.families.or(other.families),
+            level0_runs: self.level0_runs.or(other.level0_runs),
+            table: self.table.or(other.table),
+        }
+    }
+}
+
+fn scaled(count: u64, scale: f64) -> u64 {
+    ((count as f64 * scale) as u64).max(count.min(SCALED_MIN))
+}
+
+/// All suites.
+///
+/// # Panics
+/// If a file of the repository is wrong; a test reads them all.
+#[must_use]
+pub fn suites() -> Vec<Suite> {
+    let parse = |(name, text): &(&str, &str)| -> Suite {
+        toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
+    };
+    FILES.iter().map(parse).collect()
+}
+
+/// The rows that were asked for: of some suites, or of all; those with these ids, or those whose
+/// ids begin with one of them and a slash, or all.
+///
+/// # Errors
+/// A message that names what is unknown, what is nearest, and all there is.
+pub fn select(suites: &[Suite], names: &[String], rows: &[String]) -> Result<Vec<Suite>, String> {
+    let known: Vec<&str> = suites.iter().map(|suite| suite.suite.as_str()).collect();
+    for name in names {
+        known_or_nearest("suite", name, &known)?;
+    }
+    let is_named = |suite: &&Suite| names.is_empty() || names.contains(&suite.suite);
+    let mut chosen: Vec<Suite> = suites.iter().filter(is_named).cloned().collect();
+    let matches = |id: &str, wanted: &str| {
+        id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let ids: Vec<&str> =
+        chosen.iter().flat_map(|suite| suite.rows.iter().map(|row| row.id.as_str())).collect();
+    for wanted in rows {
+        if !ids.iter().any(|id| matches(id, wanted)) {
+            known_or_nearest("row", wanted, &ids)?;
+        }
+    }
+    if !rows.is_empty() {
+        for suite in &mut chosen {
+            suite.rows.retain(|row| rows.iter().any(|wanted| matches(&row.id, wanted)));
+        }
+        chosen.retain(|suite| !suite.rows.is_empty());
+    }
+    Ok(chosen)
+}
+
+/// Whether a name is among those known.
+///
+/// # Errors
+/// A message with the nearest name and all of them.
+pub fn known_or_nearest(what: &str, name: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let distance = |other: &&&str| strsim::damerau_levenshtein(name, other);
+    let nearest = known.iter().min_by_key(distance);
+    let nearest = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+    let mut unique = known.to_vec();
+    unique.dedup();
+    Err(format!("unknown {what} `{name}`{nearest}\nthere are: {}", unique.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Tests of suites: the files make sense, and what is chosen is what was asked for.
+
+use super::{Overrides, Suite, select, suites};
+use crate::{
+    engine::Arm,
+    job::{Op, Work},
+    pass::prepare,
+};
+
+const AS_PUBLISHED: Overrides =
+    Overrides { scale: 1.0, threads: None, batch: None, value_bytes: None, arm: Arm::Equal };
+
+fn names(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn row(suites: &[Suite], suite: &str, row: &str, overrides: &Overrides) -> super::Chosen {
+    let suite = suites.iter().find(|one| one.suite == suite).unwrap();
+    suite.choose(suite.rows.iter().find(|one| one.id == row).unwrap(), overrides)
+}
+
+#[test]
+fn every_row_of_every_file_can_be_drawn() {
+    for suite in suites() {
+        let mut ids: Vec<&str> = suite.rows.iter().map(|row| row.id.as_str()).collect();
+        assert!(!ids.is_empty() && !suite.about.is_empty());
+        for row in &suite.rows {
+            let name = format!("{} {}", suite.suite, row.id);
+            let small = suite.choose(row, &Overrides { scale: 1e-6, ..AS_PUBLISHED });
+            prepare::draw(&small.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+            let full = suite.choose(row, &AS_PUBLISHED);
+            prepare::check(&full.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+            let Work { run, seed, .. } = &full.work;
+            // Whatever is read, deleted or compacted has to be there.
+            assert!(run.op == Op::Put || !seed.is_empty(), "{name}");
+            // A batch over many families would have to be several.
+            let batches = seed.iter().map(|seed| seed.batch).chain([run.batch]);
+            assert!(full.config.families == 1 || batches.max() == Some(1), "{name}");
+        }
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "{}: an id stands twice", suite.suite);
+    }
+}
+
+#[test]
+fn a_row_is_its_suite_and_its_own_and_the_command_line() {
+    let suites = suites();
+    let fill = row(&suites, "layerdb", "fill-batch32/500k", &AS_PUBLISHED);
+    assert_eq!((fill.work.threads, fill.work.value_bytes, fill.work.keys), (1, 128, 500_000));
+    assert_eq!((fill.work.run.batch, fill.config.codec), (32, crate::engine::Codec::None));
+    let overrides = Overrides { scale: 0.05, threads: Some(2), batch: Some(7), ..AS_PUBLISHED };
+    let fill = row(&suites, "layerdb", "fill-batch32/500k", &overrides);
+    assert_eq!((fill.work.threads, fill.work.keys, fill.work.run.ops), (2, 25_000, 25_000));
+    assert_eq!(fill.work.run.batch, 7);
+    // Small rows stay what they are.
+    let small = row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..AS_PUBLISHED });
+    assert_eq!(small.work.keys, 1000);
+    let large = row(&suites, "thunder", "large-value-durable/1m", &overrides);
+    assert_eq!((large.work.keys, large.work.run.ops), (100, 100));
+}
+
+#[test]
+fn rows_are_chosen_by_id_or_by_what_stands_before_a_slash() {
+    let suites = suites();
+    let chosen = select(&suites, &names(&["layerdb"]), &names(&["fill", "readseq/5k"])).unwrap();
+    let ids: Vec<&str> = chosen[0].rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!((chosen.len(), ids), (1, vec!["fill/5k", "readseq/5k", "fill/500k"]));
+    assert_eq!(select(&suites, &[], &[]).unwrap().len(), suites.len());
+}
+
+#[test]
+fn what_is_unknown_is_answered_with_the_nearest_and_all() {
+    let suites = suites();
+    let message = select(&suites, &names(&["layerbd"]), &[]).unwrap_err();
+    assert!(message.starts_with("unknown suite `layerbd`; did you mean `layerdb`?"), "{message}");
+    assert!(message.contains("thunder, tidesdb-v5"), "{message}");
+    let message = select(&suites, &names(&["thunder"]), &names(&["full-scam"])).unwrap_err();
+    assert!(message.contains("unknown row `full-scam`; did you mean `full-scan`?"), "{message}");
+}

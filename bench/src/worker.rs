@@ -1,0 +1,134 @@
+//! The child's side: says who it is, reads one job, tells how it goes, answers, and ends.
+//!
+//! It holds the list of engines of its binary; binaries of peers bring their own.
+
+use crate::{
+    adapters::{
+        liar::{Liar, lie},
+        null::Null,
+        siltdb::Siltdb,
+    },
+    engine::{Config, Engine, Failure, Result, TableKind},
+    job::{EngineInfo, Hello, Job, Line, PROTOCOL, Progress, Report, Request},
+    measure::Watch,
+    pass,
+};
+use std::{
+    io::{self, BufRead, Write},
+    process::{self, ExitCode},
+    time::Duration,
+};
+
+/// An engine that a worker can drive.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Its id.
+    pub id: &'static str,
+    /// How its tables are kept.
+    pub table: TableKind,
+    /// Its version.
+    pub version: fn() -> String,
+    /// Runs a row on it.
+    pub run: fn(&Job, &Watch<'_>) -> Result<Report>,
+}
+
+impl Entry {
+    /// An engine under its own id.
+    #[must_use]
+    pub fn of<E: Engine>() -> Self {
+        Self::named::<E>(E::ID)
+    }
+
+    /// An engine under another id.
+    #[must_use]
+    pub fn named<E: Engine>(id: &'static str) -> Self {
+        let version = || E::facts(&Config::default()).version;
+        Self { id, table: TableKind::Block, version, run: pass::run::<E> }
+    }
+
+    /// The same with B+tree tables.
+    #[must_use]
+    pub fn with_btree_tables(self, id: &'static str) -> Self {
+        Self { id, table: TableKind::Btree, ..self }
+    }
+}
+
+/// The engines of this binary.
+#[must_use]
+pub fn entries() -> Vec<Entry> {
+    let ours = [Entry::of::<Siltdb>(), Entry::of::<Siltdb>().with_btree_tables("siltdb-btree")];
+    ours.into_iter().chain(peers()).chain(trials()).collect()
+}
+
+#[cfg(feature = "peers")]
+fn peers() -> Vec<Entry> {
+    use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
+    vec![
+        Entry::of::<Sled>(),
+        Entry::of::<Redb>(),
+        Entry::of::<Fjall>(),
+        Entry::of::<Lmdb>(),
+        Entry::of::<Thunder>(),
+    ]
+}
+
+#[cfg(not(feature = "peers"))]
+fn peers() -> Vec<Entry> {
+    Vec::new()
+}
+
+/// Engines to try the benchmark with.
+fn trials() -> Vec<Entry> {
+    vec![
+        Entry { run: pass::harness::<Null>, ..Entry::of::<Null>() },
+        Entry::named::<Liar<{ lie::HONEST }>>("liar-honest"),
+        Entry::named::<Liar<{ lie::DROPS_WRITES }>>("liar-drops-writes"),
+        Entry::named::<Liar<{ lie::ERRORS }>>("liar-errors"),
+        Entry::named::<Liar<{ lie::HANGS }>>("liar-hangs"),
+        Entry::named::<Liar<{ lie::CRASHES }>>("liar-crashes"),
+    ]
+}
+
+/// Whether an engine is there to try the benchmark, not to be measured.
+#[must_use]
+pub fn is_trial(engine: &str) -> bool {
+    engine == "null" || engine.starts_with("liar-")
+}
+
+/// Serves one job on standard input and output.
+pub fn serve(entries: &[Entry]) -> ExitCode {
+    let info =
+        |entry: &Entry| EngineInfo { engine: entry.id.to_owned(), version: (entry.version)() };
+    say(&Line::Hello(Hello { protocol: PROTOCOL, engines: entries.iter().map(info).collect() }));
+    let mut request = String::new();
+    if io::stdin().lock().read_line(&mut request).is_err() || request.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    match answer(entries, &request) {
+        Ok(report) => say(&Line::Report(Box::new(report))),
+        Err(failure) => say(&Line::Failed(failure)),
+    }
+    ExitCode::SUCCESS
+}
+
+fn answer(entries: &[Entry], request: &str) -> Result<Report> {
+    let Request { mut job } = serde_json::from_str(request)?;
+    let entry = entries.iter().find(|entry| entry.id == job.engine);
+    let entry = entry.ok_or_else(|| Failure::error(format!("no engine {}", job.engine)))?;
+    if entry.table == TableKind::Btree {
+        job.config.table = TableKind::Btree;
+    }
+    let tell = |progress: &Progress| say(&Line::Progress(progress.clone()));
+    let cap = Duration::try_from_secs_f64(job.cap_seconds)?;
+    (entry.run)(&job, &Watch { tell: &tell, cap })
+}
+
+/// Writes a line. If nobody listens any more there is nothing left to do.
+fn say(line: &Line) {
+    let mut text = serde_json::to_string(line).expect("lines are plain data");
+    text.push('\n');
+    let mut out = io::stdout().lock();
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        process::exit(1);
+    }
+}

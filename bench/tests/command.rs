@@ -1,0 +1,119 @@
+//! The command from outside: children that lie, fail, crash and hang fail their row only; what is
+//! unknown is answered; an interrupt keeps what is finished and leaves no database behind.
+
+use assert_cmd::Command;
+use siltdb_bench::result::{Results, Row, Status};
+use std::{
+    fs,
+    path::Path,
+    process::{self, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_silt-bench"))
+}
+
+fn results(json: &Path) -> Results {
+    let text = fs::read_to_string(json).expect("the run wrote it");
+    Results::from_json(&text).expect("it is a results file")
+}
+
+fn row<'a>(results: &'a Results, engine: &str) -> &'a Row {
+    results.rows.iter().find(|row| row.engine == engine).expect("it has a row")
+}
+
+#[test]
+fn lying_crashing_and_hanging_engines_fail_their_row_and_the_run_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let json = dir.path().join("out.json");
+    let engines = "siltdb,siltdb-btree,liar-drops-writes,liar-errors,liar-crashes,liar-hangs";
+    let mut run = command();
+    run.args(["run", "--suite", "layerdb", "--rows", "fill/5k", "--repeat", "2"]);
+    run.args(["--silence", "2", "--engines", engines]);
+    run.arg("--json").arg(&json).arg("--dir").arg(&data).assert().success();
+    let results = results(&json);
+    let ours = row(&results, "siltdb");
+    assert_eq!((ours.status, ours.extra.repeats), (Status::Ok, 2));
+    assert!(ours.figure().is_some() && ours.extra.harness_ns.is_some_and(|cost| cost > 0.0));
+    assert!(ours.verified.is_some_and(|verified| verified.checked >= 5000));
+    let reason = |engine| {
+        let row = row(&results, engine);
+        assert!(row.figure().is_none());
+        (row.status, row.reason.as_deref().unwrap_or(""))
+    };
+    let (status, why) = reason("siltdb-btree");
+    assert!(status == Status::Unsupported && why.contains("B+tree"), "{why}");
+    for (engine, wanted) in [
+        ("liar-drops-writes", "verification: scan"),
+        ("liar-errors", "the disk is on fire"),
+        ("liar-crashes", "signal 6"),
+        ("liar-hangs", "hung for 2 s"),
+    ] {
+        let (status, why) = reason(engine);
+        assert!(status == Status::Failed && why.contains(wanted), "{engine}: {why}");
+    }
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "data directories are removed");
+}
+
+#[test]
+fn what_is_unknown_is_answered_with_what_there_is() {
+    for (arguments, wanted) in [
+        (["--suite", "layerbd"], "did you mean `layerdb`?"),
+        (["--rows", "readrandon/5k"], "did you mean `readrandom/5k`?"),
+        (["--engines", "slitdb"], "did you mean `siltdb`?"),
+        (["--dir", "nowhere/at/all"], "no directory"),
+        (["--scale", "0"], "must be above 0"),
+    ] {
+        let output = command().arg("run").args(arguments).assert().code(2).get_output().clone();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn too_little_room_is_said_before_anything_starts() {
+    let mut run = command();
+    run.args(["run", "--suite", "tidesdb-v5", "--rows", "large-values", "--engines", "siltdb"]);
+    let output = run.args(["--scale", "400"]).assert().code(2).get_output().clone();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("tidesdb-v5 large-values needs") && said.contains("GiB"), "{said}");
+}
+
+#[test]
+fn an_interrupt_keeps_finished_rows_and_removes_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let json = dir.path().join("out.json");
+    let mut run = process::Command::new(env!("CARGO_BIN_EXE_silt-bench"));
+    // The second row takes minutes.
+    run.args(["run", "--suite", "layerdb,soak", "--rows", "fill/5k,mixed", "--repeat", "1"]);
+    run.args(["--engines", "siltdb", "--scale", "0.2"]);
+    run.arg("--json").arg(&json).arg("--dir").arg(&data);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // As soon as the first row is written down.
+    let start = Instant::now();
+    while !json.exists() && start.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let id = run.id().to_string();
+    process::Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let rows = results(&json).rows;
+    assert!(rows.iter().any(|row| row.row == "fill/5k" && row.status == Status::Ok));
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+}
+
+#[test]
+fn the_list_shows_suites_rows_and_engines() {
+    let output = command().arg("list").assert().success().get_output().clone();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for wanted in ["layerdb:", "delete-heavy/5k", "siltdb-btree", "soak:"] {
+        assert!(said.contains(wanted), "{said}");
+    }
+    assert!(!said.contains("liar"));
+}
