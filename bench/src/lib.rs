@@ -6,3 +6,5 @@
 pub mod result;
 pub mod report;
 pub mod compare;
+pub mod limits;
+pub mod commands;
