@@ -3,6 +3,7 @@
 use crate::terminal::Terminal;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use siltdb_bench::{
+    commands::{self, Outputs},
     engine::Arm,
     job::Report,
     machine::machine,
@@ -65,6 +66,8 @@ enum Command {
     /// Serves one job on standard input and output.
     #[command(hide = true)]
     Worker,
+    #[command(flatten)]
+    WithoutEngine(commands::Command),
 }
 
 #[derive(Args)]
@@ -123,6 +126,8 @@ struct Place {
     /// Writes the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -140,11 +145,21 @@ pub fn run() -> ExitCode {
         Command::List => list(),
         Command::Run(run) => execute(&run),
         Command::Quick(quick) => execute_quick(quick.place),
+        Command::WithoutEngine(command) => command.run(width()).map(|outcome| {
+            anstream::print!("{}", outcome.text);
+            ExitCode::from(outcome.exit_code)
+        }),
     };
     done.unwrap_or_else(|message| {
         anstream::eprintln!("error: {message}");
         ExitCode::from(REFUSED)
     })
+}
+
+/// The width of tables.
+fn width() -> u16 {
+    let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.unwrap_or(WIDTH).max(WIDTH_MIN)
 }
 
 /// The workers that are built: this program, and those found in `peers`.
@@ -267,9 +282,8 @@ impl Course {
         });
         runner::run(&rows, &options, &mut terminal);
         terminal.end();
-        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let width = columns.unwrap_or(WIDTH).max(WIDTH_MIN);
-        anstream::println!("{}", table::render(&results, width));
+        anstream::println!("{}", table::render(&results, width()));
+        place.outputs.write(&results)?;
         match unwritten {
             Some(message) => Err(message),
             None => Ok(code(&results.rows)),

@@ -20,3 +20,5 @@ pub mod machine;
 pub mod runner;
 pub mod report;
 pub mod compare;
+pub mod limits;
+pub mod commands;

@@ -5,3 +5,4 @@ pub mod ranking;
 pub mod csv;
 pub mod markdown;
 pub mod table;
+pub mod html;

@@ -182,6 +182,7 @@ pub struct Row {
     /// Operations a second on the clock of the throughput pass.
     pub ops_per_s: Option<Spread>,
     /// The same with the time until background work had settled: the figure of rows that write.
+    /// In rows that only read it is null for every engine; a report tells them apart by this.
     pub ops_per_s_settled: Option<Spread>,
     /// How long one call took, in the latency pass.
     pub latency_ns: Option<Latency>,

@@ -66,8 +66,8 @@ fn figures(rows: &[Group<'_>]) -> String {
 
 fn class(contest: &Contest<'_>) -> String {
     match contest.arm {
-        Arm::Equal => contest.durability.word().to_owned(),
-        Arm::Defaults => format!("{}, defaults", contest.durability.word()),
+        Arm::Equal => contest.class().to_owned(),
+        Arm::Defaults => format!("{}, defaults", contest.class()),
     }
 }
 

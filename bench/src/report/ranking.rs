@@ -1,7 +1,8 @@
 //! Who leads a row, by how much, and whether that is more than noise.
 //!
-//! Only like is compared with like: engines of the same durability class and the same arm. It does
-//! not write text.
+//! Only like is compared with like: engines of the same arm and, in rows that write, of the same
+//! durability class; what an engine promises of its writes makes no read faster. It does not write
+//! text.
 
 use crate::result::{Arm, Definition, Durability, Results, Row, Spread};
 
@@ -21,8 +22,8 @@ pub struct Group<'a> {
 /// The engines of a row that may be compared with each other, fastest first.
 #[derive(Debug)]
 pub struct Contest<'a> {
-    /// Their durability class.
-    pub durability: Durability,
+    /// Their durability class; None in rows that only read, where all classes meet.
+    pub durability: Option<Durability>,
     /// Their configuration.
     pub arm: Arm,
     /// Those with a figure; at least one.
@@ -108,18 +109,25 @@ impl<'a> Group<'a> {
     pub fn contests(&self) -> Vec<Contest<'a>> {
         let mut ranked: Vec<(&Row, Spread)> =
             self.entries.iter().filter_map(|&row| Some((row, row.figure()?))).collect();
-        let class = |row: &Row| (row.arm, std::cmp::Reverse(row.durability));
+        let writes = self.writes();
+        let durability = |row: &Row| writes.then_some(row.durability);
+        let class = |row: &Row| (row.arm, std::cmp::Reverse(durability(row)));
         ranked.sort_by(|(a, one), (b, other)| {
             class(a).cmp(&class(b)).then(other.median.total_cmp(&one.median))
         });
         let parts = ranked.chunk_by(|(a, _), (b, _)| class(a) == class(b));
         parts
             .map(|part| Contest {
-                durability: part[0].0.durability,
+                durability: durability(part[0].0),
                 arm: part[0].0.arm,
                 ranked: part.to_vec(),
             })
             .collect()
+    }
+
+    /// Whether the row writes: then the time until background work has settled belongs to it.
+    pub fn writes(&self) -> bool {
+        self.entries.iter().any(|row| row.ops_per_s_settled.is_some())
     }
 
     /// The largest figure that a bar of this row has to show.
@@ -130,6 +138,11 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Contest<'a> {
+    /// A word for those who take part: their durability class, or `reads`.
+    pub fn class(&self) -> &'static str {
+        self.durability.map_or("reads", Durability::word)
+    }
+
     /// The fastest.
     pub fn winner(&self) -> &'a Row {
         self.ranked[0].0

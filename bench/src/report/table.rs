@@ -107,7 +107,7 @@ fn cells(row: &Row, figure: Spread, ours: Option<Spread>) -> Vec<String> {
 
 /// The outcome of a contest in one sentence.
 fn says(contest: &Contest<'_>) -> String {
-    let class = contest.durability.word();
+    let class = contest.class();
     let winner = name(contest.winner());
     let Some((second, lead)) = contest.lead() else {
         return format!("{class}: {winner} is alone");

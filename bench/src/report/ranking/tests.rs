@@ -4,7 +4,7 @@ use super::*;
 
 const RUN: &str = include_str!("../../../tests/data/run.json");
 
-fn standing(results: &Results, row: &str) -> Vec<(Durability, String, Option<Verdict>)> {
+fn standing(results: &Results, row: &str) -> Vec<(Option<Durability>, String, Option<Verdict>)> {
     let groups = groups(results);
     let group = groups.iter().find(|group| group.row == row).unwrap();
     let describe = |contest: &Contest<'_>| {
@@ -17,12 +17,19 @@ fn standing(results: &Results, row: &str) -> Vec<(Durability, String, Option<Ver
 #[test]
 fn engines_compete_within_their_durability_class() {
     let results = Results::from_json(RUN).unwrap();
-    let (process, memory) = (Durability::Process, Durability::Memory);
+    let (process, memory) = (Some(Durability::Process), Some(Durability::Memory));
     let (tidesdb, lmdb) = ("tidesdb".to_owned(), "lmdb".to_owned());
     assert_eq!(
         standing(&results, "random-write/batch-1000"),
         [(process, tidesdb, Some(Verdict::Behind)), (memory, lmdb, None)]
     );
+}
+
+#[test]
+fn durability_makes_no_read_faster() {
+    let results = Results::from_json(RUN).unwrap();
+    let lmdb = "lmdb".to_owned();
+    assert_eq!(standing(&results, "full-scan"), [(None, lmdb, Some(Verdict::Behind))]);
 }
 
 #[test]

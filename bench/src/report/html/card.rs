@@ -1,0 +1,77 @@
+//! The card of a row: what it does, who leads, bars, curves and tables.
+
+use crate::report::html::markup::{escape, slug};
+use crate::report::html::{bars, lines, tables};
+use crate::report::numbers::{factor, whole};
+use crate::report::ranking::{Group, Verdict};
+use crate::result::Row;
+
+/// The card of `group`.
+pub fn render(group: &Group<'_>) -> String {
+    let id = slug(&[group.suite, group.row]);
+    let about = group.definition.map_or("", |definition| &definition.about);
+    let curves = lines::latency(group) + &lines::throughput(group);
+    let curves =
+        if curves.is_empty() { curves } else { format!("<div class=plots>{curves}</div>") };
+    format!(
+        "<article class=card id=\"{id}\"><header><div><h3><a href=\"#{id}\">{}</a></h3>\
+         <p>{}</p></div>{}</header><p class=meta>{}</p>{}{curves}{}{}</article>",
+        escape(group.row),
+        escape(about),
+        verdict(group),
+        meta(group),
+        bars::render(group),
+        tables::cost(group),
+        tables::rest(group),
+    )
+}
+
+/// How SiltDB stands, as a badge for each class it takes part in.
+fn verdict(group: &Group<'_>) -> String {
+    let mut text = String::new();
+    for contest in group.contests() {
+        let Some(standing) = contest.standing() else { continue };
+        let (class, mark) = badge(standing.verdict);
+        text += &format!(
+            "<p class=\"badge {class}\"><b>{mark} {}</b> <span>{} to {}</span></p>",
+            factor(standing.ratio),
+            escape(&standing.ours.engine),
+            escape(&standing.other.engine),
+        );
+    }
+    format!("<div class=badges>{text}</div>")
+}
+
+/// The class and the sign of a verdict: never the colour alone.
+pub fn badge(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Ahead => ("ahead", "▲"),
+        Verdict::Level => ("level", "≈"),
+        Verdict::Behind => ("behind", "▼"),
+    }
+}
+
+fn meta(group: &Group<'_>) -> String {
+    let measured = |row: &&&Row| row.figure().is_some();
+    let Some(row) = group.entries.iter().find(measured).or(group.entries.first()) else {
+        return String::new();
+    };
+    let mut facts = vec![
+        match row.threads {
+            1 => "1 thread".to_owned(),
+            threads => format!("{threads} threads"),
+        },
+        format!("batch {}", whole(u64::from(row.batch))),
+        format!("{} operations", whole(row.ops)),
+    ];
+    if let Some(keys) = row.extra.keys {
+        facts.push(format!("{} keys", whole(keys)));
+    }
+    if let (Some(key), Some(value)) = (row.extra.key_bytes, row.extra.value_bytes) {
+        facts.push(format!("{key} + {} bytes", whole(u64::from(value))));
+    }
+    if let Some(state) = &row.extra.state {
+        facts.push(escape(state));
+    }
+    facts.join(" · ")
+}

@@ -1,0 +1,284 @@
+//! What stands around the rows: the head, the choice of engines, all rows at a glance, the limits
+//! of the machine, and the conditions of the run.
+
+use crate::report::html::card::badge;
+use crate::report::html::markup::{SWATCH, class, escape, slug, table};
+use crate::report::numbers::{NONE, bytes, date, factor, or_none, rate, time, whole};
+use crate::report::ranking::{Contest, Group, Standing, Verdict, is_ours};
+use crate::result::{Engine, Limit, LimitUnit, Machine, Options, Results, Status};
+
+/// The title of the page.
+pub fn title(groups: &[Group<'_>]) -> String {
+    let others = engines(groups).iter().filter(|engine| !is_ours(engine)).count();
+    match others {
+        0 => "SiltDB measured".to_owned(),
+        1 => "SiltDB and one other engine, side by side".to_owned(),
+        others => format!("SiltDB and {others} other engines, side by side"),
+    }
+}
+
+/// Engines with at least one figure, in the order of the report.
+fn engines<'a>(groups: &[Group<'a>]) -> Vec<&'a str> {
+    let mut engines: Vec<&str> = Vec::new();
+    for row in groups.iter().flat_map(|group| &group.entries) {
+        if row.figure().is_some() && !engines.contains(&&row.engine[..]) {
+            engines.push(&row.engine);
+        }
+    }
+    engines
+}
+
+/// The head of the page: what ran where, and the outcome in four numbers.
+pub fn head(results: &Results, groups: &[Group<'_>]) -> String {
+    let (machine, options) = (&results.machine, &results.options);
+    let runs = if options.repeat == 1 {
+        "one run".to_owned()
+    } else {
+        format!("median of {} runs", options.repeat)
+    };
+    format!(
+        "<header class=top><p class=over>silt-bench</p><h1>{}</h1><p class=meta>{} · {} · {} \
+         cores · scale {} · {runs}</p>{}</header>",
+        escape(&title(groups)),
+        date(results.created),
+        escape(&machine.cpu),
+        machine.cores,
+        options.scale,
+        tiles(results, groups),
+    )
+}
+
+fn tiles(results: &Results, groups: &[Group<'_>]) -> String {
+    let contests: Vec<Contest<'_>> = groups.iter().flat_map(Group::contests).collect();
+    let standings: Vec<Standing<'_>> = contests.iter().filter_map(Contest::standing).collect();
+    let count = |verdict| standings.iter().filter(|of| of.verdict == verdict).count();
+    let (ahead, level, behind) =
+        (count(Verdict::Ahead), count(Verdict::Level), count(Verdict::Behind));
+    let checked: u64 =
+        results.rows.iter().filter_map(|row| row.verified).map(|of| of.checked).sum();
+    let figures = results.rows.iter().filter(|row| row.figure().is_some()).count();
+    let ended = |status| results.rows.iter().filter(|row| row.status == status).count();
+    let tile = |figure: String, text: String| format!("<li><b>{figure}</b> {text}</li>");
+    [
+        "<ul class=tiles>".to_owned(),
+        tile(
+            format!("{ahead}<small> of {}</small>", standings.len()),
+            format!("comparisons won by siltdb; {level} level within noise, {behind} lost"),
+        ),
+        tile(figures.to_string(), "figures, each of a run whose answers were all right".to_owned()),
+        tile(rate(checked as f64), format!("answers checked <small>({})</small>", whole(checked))),
+        tile(
+            ended(Status::Failed).to_string(),
+            format!(
+                "failed; {} capped, {} not supported, {} not run",
+                ended(Status::Capped),
+                ended(Status::Unsupported),
+                ended(Status::NotRun)
+            ),
+        ),
+        "</ul>".to_owned(),
+    ]
+    .concat()
+}
+
+/// A box to tick for each engine: the legend, and what the page shows.
+pub fn chips(results: &Results, groups: &[Group<'_>]) -> String {
+    let mut text = String::from("<nav class=chips aria-label=\"engines shown\">");
+    for engine in engines(groups) {
+        let known = results.engines.iter().find(|known| known.engine == engine);
+        let version = known.map_or("", |known| &known.version);
+        text += &format!(
+            "<label class=\"c-{0}\"><input type=checkbox id=\"show-{0}\" checked>\
+             <span class=\"e-{0}\">{SWATCH}</span>{1} <small>{2}</small></label>",
+            slug(&[engine]),
+            escape(engine),
+            escape(version)
+        );
+    }
+    text + "</nav>"
+}
+
+/// The rules by which an engine that is not ticked disappears.
+pub fn filters(groups: &[Group<'_>]) -> String {
+    let mut text = String::new();
+    for engine in engines(groups) {
+        let slug = slug(&[engine]);
+        text += &format!("body:has(#show-{slug}:not(:checked)) .e.e-{slug}{{display:none}}\n");
+    }
+    text
+}
+
+/// All rows on one screen: SiltDB against the best other of its class.
+pub fn glance(groups: &[Group<'_>]) -> String {
+    let contests: Vec<Contest<'_>> = groups.iter().flat_map(Group::contests).collect();
+    let distances = contests.iter().filter_map(|of| Some(of.standing()?.ratio.log2().abs()));
+    let doublings = distances.fold(1.0, f64::max).ceil().min(10.0);
+    let mut lines = Vec::new();
+    for group in groups {
+        let contests = group.contests();
+        let standing = contests.iter().find_map(|of| Some((of, of.standing()?)));
+        let link = format!(
+            "<a href=\"#{}\">{}</a> <small>{}</small>",
+            slug(&[group.suite, group.row]),
+            escape(group.row),
+            escape(group.suite)
+        );
+        lines.push((
+            String::new(),
+            match standing {
+                Some((contest, standing)) => compared(link, contest, standing, doublings),
+                None => alone(link, group, &contests),
+            },
+        ));
+    }
+    let header = ["row", "siltdb to the best other", "siltdb", "best other", "leader", "class"];
+    format!(
+        "<section><h2 id=glance>At a glance</h2><p class=about>SiltDB against the best other \
+         engine in the same run; in rows that write, the best of the same \
+         durability class. Each step to the left or right of \
+         the middle is a doubling.</p><div class=glance>{}</div></section>",
+        table("All rows", &header, &lines)
+    )
+}
+
+fn compared(
+    link: String,
+    contest: &Contest<'_>,
+    standing: Standing<'_>,
+    doublings: f64,
+) -> Vec<String> {
+    let figure = |row: &crate::result::Row| or_none(row.figure(), |of| rate(of.median));
+    let leader = contest.lead().map_or_else(String::new, |(_, lead)| factor(lead));
+    vec![
+        link,
+        balance(standing, doublings),
+        figure(standing.ours),
+        format!("{} <small>{}</small>", figure(standing.other), escape(&standing.other.engine)),
+        format!("{} <small>{leader}</small>", escape(&contest.winner().engine)),
+        contest.class().to_owned(),
+    ]
+}
+
+/// A row in which SiltDB has no figure, or nobody of its class to stand against.
+fn alone(link: String, group: &Group<'_>, contests: &[Contest<'_>]) -> Vec<String> {
+    let ours = group.entries.iter().find(|row| is_ours(&row.engine));
+    let status = match ours {
+        Some(row) if row.figure().is_some() => "nobody else in its class".to_owned(),
+        Some(row) => {
+            let reason = row.reason.as_deref().unwrap_or(NONE);
+            let word = row.status.word();
+            format!(
+                "<em class=\"pill {word}\">{}</em> <small>{}</small>",
+                word.replace('_', " "),
+                escape(reason)
+            )
+        }
+        None => "took no part".to_owned(),
+    };
+    let figure = ours.and_then(|row| row.figure());
+    let winner = contests.first();
+    vec![
+        link,
+        format!("<span class=why>{status}</span>"),
+        or_none(figure, |of| rate(of.median)),
+        NONE.to_owned(),
+        or_none(winner, |contest| escape(&contest.winner().engine)),
+        or_none(winner, |contest| contest.class().to_owned()),
+    ]
+}
+
+/// A bar from the middle: to the right faster, to the left slower; `doublings` fill a half.
+fn balance(standing: Standing<'_>, doublings: f64) -> String {
+    let (class, mark) = badge(standing.verdict);
+    let each = 50.0 / doublings;
+    let reach = (standing.ratio.log2() * each).clamp(-50.0, 50.0);
+    let (from, width) = if reach < 0.0 { (50.0 + reach, -reach) } else { (50.0, reach) };
+    let mut grid = String::new();
+    for step in 1..=doublings as u32 {
+        for at in [50.0 - f64::from(step) * each, 50.0 + f64::from(step) * each] {
+            grid += &format!("<line class=g x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=0 y2=18 />");
+        }
+    }
+    format!(
+        "<span class=\"balance {class}\"><svg width=\"100%\" height=18 aria-hidden=true>{grid}\
+         <rect x=\"{from:.2}%\" y=4 width=\"{width:.2}%\" height=10 />\
+         <line class=m x1=\"50%\" x2=\"50%\" y1=0 y2=18 /></svg><b>{mark} {}</b></span>",
+        factor(standing.ratio)
+    )
+}
+
+/// The physical limits of the machine.
+pub fn limits(limits: &[Limit]) -> String {
+    if limits.is_empty() {
+        return String::new();
+    }
+    let line = |limit: &Limit| {
+        let write = |value: f64| match limit.unit {
+            LimitUnit::BytesPerS => format!("{}/s", bytes(value)),
+            LimitUnit::Ns => time(value),
+        };
+        let cells = vec![
+            escape(&limit.limit),
+            format!("<b>{}</b>", write(limit.value.median)),
+            format!("{} – {}", write(limit.value.min), write(limit.value.max)),
+            format!("<span class=words>{}</span>", escape(&limit.about)),
+        ];
+        (String::new(), cells)
+    };
+    let lines: Vec<_> = limits.iter().map(line).collect();
+    format!(
+        "<section><h2 id=limits>What this machine can do</h2><p class=about>Physical limits, \
+         measured by <code>silt-bench limits</code>; “of the limit” in the rows refers to these.\
+         </p>{}</section>",
+        table("Limits", &["limit", "median", "min – max", "what"], &lines)
+    )
+}
+
+/// The machine, the options and the engines.
+pub fn conditions(results: &Results) -> String {
+    let header = ["engine", "version", "build", "options", "durability"];
+    let line = |engine: &Engine| {
+        let words = |text: &str| match text {
+            "" => NONE.to_owned(),
+            text => format!("<span class=words>{}</span>", escape(text)),
+        };
+        let cells = vec![
+            format!("{SWATCH}{}", escape(&engine.engine)),
+            words(&engine.version),
+            words(&engine.build),
+            words(&engine.options),
+            words(&engine.durability),
+        ];
+        // It stays when the engine is not ticked: it took part.
+        (class(&engine.engine).replacen("e ", "", 1), cells)
+    };
+    let lines: Vec<_> = results.engines.iter().map(line).collect();
+    format!(
+        "<section><h2 id=conditions>How this was measured</h2><p class=about>Throughput, latency \
+         and verification are separate passes over the same operations. Every answer was checked; \
+         an engine with a wrong one shows no figure. Each engine ran in a process of its own, and \
+         engines took turns. Rows that write count the time until background work has settled. \
+         Where they write, engines compete within their durability class: <i>memory</i> is \
+         acknowledged in user \
+         space, <i>process</i> survives kill -9, <i>power</i> survives power loss. A difference \
+         counts if no run of the one overlaps the runs of the other.</p><dl>{}</dl>{}</section>",
+        facts(&results.machine, &results.options),
+        table("Engines", &header, &lines)
+    )
+}
+
+fn facts(machine: &Machine, options: &Options) -> String {
+    let memory = bytes(machine.memory_bytes as f64);
+    let facts = [
+        ("command", format!("<code>{}</code>", escape(&options.command))),
+        ("processor", format!("{}, {} cores", escape(&machine.cpu), machine.cores)),
+        ("memory", memory),
+        ("system", escape(&format!("{}, {}", machine.os, machine.kernel))),
+        ("file system", escape(&format!("{} on {}", machine.file_system, machine.device))),
+        ("page cache", escape(&machine.page_cache)),
+        ("build", escape(&machine.build)),
+        ("time limit of a row", or_none(options.row_seconds_max, |limit| format!("{limit} s"))),
+        ("shapes", if options.published { "as published" } else { "our own" }.to_owned()),
+    ];
+    facts.map(|(name, text)| format!("<div><dt>{name}</dt><dd>{text}</dd></div>")).concat()
+}

@@ -1,0 +1,141 @@
+//! Tests of the page: well-formed, self-contained, safe against what it quotes, and true.
+
+use super::*;
+use crate::result::{CurvePoint, Spread};
+
+const RUN: &str = include_str!("../../../tests/data/run.json");
+const VOID: [&str; 10] =
+    ["!doctype", "meta", "input", "line", "rect", "path", "br", "hr", "img", "link"];
+
+fn run() -> Results {
+    Results::from_json(RUN).unwrap()
+}
+
+/// The card of the row with `id`.
+fn card<'a>(page: &'a str, id: &str) -> &'a str {
+    let start = page.find(&format!("<article class=card id=\"{id}\"")).unwrap();
+    let end = page[start..].find("</article>").unwrap();
+    &page[start..start + end]
+}
+
+/// Panics unless every element is closed where it must be; `path` may hold a title.
+fn check_nesting(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for piece in page.split('<').skip(1) {
+        let tag = piece.split('>').next().unwrap();
+        let name = tag.trim_start_matches('/').split([' ', '\n']).next().unwrap();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "near <{piece}");
+        } else if !tag.ends_with('/') && !VOID[..3].contains(&name) {
+            open.push(name);
+        } else {
+            assert!(VOID.contains(&name), "<{name}> is not empty");
+        }
+    }
+    assert_eq!(open, [""; 0]);
+}
+
+fn hostile() -> Results {
+    let mut results = run();
+    let evil = "\"><script>alert('x')</script>&";
+    for row in &mut results.rows {
+        row.engine = format!("{}{evil}", row.engine);
+        row.row = format!("{}{evil}", row.row);
+        row.reason = Some(evil.to_owned());
+        row.extra.state = Some(evil.to_owned());
+    }
+    results.suites[0].about = evil.to_owned();
+    results.engines[0].options = evil.to_owned();
+    results.machine.cpu = evil.to_owned();
+    results.options.command = evil.to_owned();
+    results.limits[0].about = evil.to_owned();
+    results
+}
+
+#[test]
+fn elements_are_nested_whatever_is_quoted() {
+    check_nesting(&render(&run()));
+    let page = render(&hostile());
+    check_nesting(&page);
+    assert!(!page.contains("<script"));
+    assert!(page.contains("&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;"));
+}
+
+#[test]
+fn the_page_fetches_nothing_and_runs_nothing() {
+    let page = render(&run());
+    for part in ["http:", "https:", "src=", "@import", "url(", "<script", "<link", "onclick"] {
+        assert!(!page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn each_link_has_its_target() {
+    let page = render(&run());
+    let links: Vec<&str> = page.split("href=\"#").skip(1).collect();
+    assert!(links.len() >= 16);
+    for link in links {
+        let id = link.split('"').next().unwrap();
+        assert_eq!(page.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
+    }
+}
+
+#[test]
+fn a_card_says_who_leads_and_what_was_published() {
+    let page = render(&run());
+    let won = card(&page, "tidesdb-v7--random-get");
+    assert!(won.contains("badge ahead\"><b>▲ 1.51×</b> <span>siltdb to lmdb</span>"));
+    assert!(won.contains("tidesdb 7.4 <b>1.01M</b> · rocksdb 10.9 <b>1.60M</b>"));
+    let lost = card(&page, "tidesdb-v7--random-write-batch-1000");
+    assert!(lost.contains("badge behind\"><b>▼ 0.89×</b> <span>siltdb to tidesdb</span>"));
+    assert!(lost.contains("the limit is page-cache-write"));
+    assert!(lost.contains("title=\"1,500,000 of 1,500,000\">✓ 1.50M"));
+}
+
+#[test]
+fn an_engine_without_a_figure_has_a_reason_and_nothing_else() {
+    let page = render(&run());
+    let mixed = card(&page, "tidesdb-v7--mixed-batch-1");
+    assert_eq!(mixed.matches("class=\"e e-tidesdb\"").count(), 1);
+    assert!(mixed.contains("<em class=\"pill failed\">failed</em> verification: 3,122 of 250,000"));
+    let ranges = card(&page, "range-delete--range-delete-1000");
+    assert!(ranges.contains("not supported by siltdb yet: range deletes"));
+    assert!(!ranges.contains("badge "));
+}
+
+#[test]
+fn curves_stay_within_their_plots() {
+    let page = render(&run());
+    let mut points = 0;
+    for line in page.split("points=\"").skip(1) {
+        for point in line.split('"').next().unwrap().split(' ') {
+            let (x, y) = point.split_once(',').unwrap();
+            let inside = 0.0..=1000.0;
+            assert!(inside.contains(&x.parse().unwrap()), "{point}");
+            assert!(inside.contains(&y.parse().unwrap()), "{point}");
+            points += 1;
+        }
+    }
+    assert!(points > 500);
+}
+
+#[test]
+fn runs_at_the_edges_draw_without_nonsense() {
+    let mut results = run();
+    results.rows.truncate(12);
+    for row in &mut results.rows {
+        let zero = Spread { median: 0.0, min: 0.0, max: 0.0 };
+        row.ops_per_s = row.ops_per_s.map(|_| zero);
+        row.ops_per_s_settled = row.ops_per_s;
+        row.ops = 0;
+        row.extra.samples = vec![0, 0];
+        row.extra.curve = vec![CurvePoint { percentile: 100.0, ns: 0.0 }; 2];
+    }
+    let page = render(&results);
+    check_nesting(&page);
+    results.rows.clear();
+    let empty = render(&results);
+    for page in [page, empty] {
+        assert!(!page.contains("NaN") && !page.contains("inf%") && !page.contains("inf×"));
+    }
+}
