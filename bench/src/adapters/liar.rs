@@ -17,7 +17,7 @@ use std::{
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What it does wrong; often once in [`EVERY`] calls.
+/// What it does wrong; often once in `EVERY` calls.
 pub mod lie {
     /// Nothing.
     pub const HONEST: u8 = 0;

@@ -1,4 +1,4 @@
-//! Tests of what the terminal shows of a recorded run.
+//! Tests of what the terminal shows of made-up results.
 
 use super::*;
 
