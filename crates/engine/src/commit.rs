@@ -183,12 +183,12 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
         // Under the lock, so that generations freeze in order.
         database.freeze(frozen);
     }
-    let active_bytes = tail.active_bytes();
+    let grown_to = reservation.grown.then(|| tail.active_bytes());
     drop(tail);
     if reservation.low {
         database.log_work.raise();
     }
-    if reservation.grown {
+    if let Some(active_bytes) = grown_to {
         database.update_pressure(active_bytes);
     }
     Ok(reservation)
@@ -250,6 +250,7 @@ fn insert_batch(
         sequence = sequence.next();
     }
     insert(family, &mut entries);
+    debug_assert_eq!(sequence.0, reservation.first.0 + u64::from(batch.count()));
 }
 
 /// Waits for what the durability promises of a record that ends at `end`.

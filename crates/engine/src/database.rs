@@ -406,7 +406,7 @@ impl Database {
     pub fn wait_for_room(&self) -> Result<()> {
         let start = self.options.clock.monotonic_ns();
         let result = match self.waiting {
-            Waiting::RunJob(run) => run(self).map(|_| ()),
+            Waiting::RunJob(run) => run(self).map(|_| self.update_debts()),
             Waiting::ForWorkers => self.wait_for_workers(),
         };
         let waited = self.options.clock.monotonic_ns().saturating_sub(start);
@@ -418,6 +418,9 @@ impl Database {
     fn wait_for_workers(&self) -> Result<()> {
         let seen = self.room.seen();
         self.health.check()?;
+        // A thread that looked before the last job ended may have noted what it saw after it, and
+        // then nobody else looks again.
+        self.update_debts();
         if let Some(failure) = &lock(&self.jobs).failure {
             return Err(failure.duplicate());
         }
@@ -489,3 +492,6 @@ impl Database {
         self.room.raise();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,6 @@ use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex},
-    thread,
 };
 
 /// Retired files kept for the next segments; more are removed.
@@ -252,8 +251,10 @@ impl Wal {
             groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
         groups.running = true;
         drop(groups);
-        let _turn = Turn { wal: self, health };
-        match sync_segments(&segments, upto) {
+        let mut turn = Turn { wal: self, health, is_done: false };
+        let result = sync_segments(&segments, upto);
+        turn.is_done = true;
+        match result {
             Ok(()) => {
                 let mut groups = lock(&self.groups);
                 groups.synced = groups.synced.max(upto);
@@ -288,11 +289,13 @@ impl Wal {
 struct Turn<'a> {
     wal: &'a Wal,
     health: &'a Health,
+    /// The sync has returned; it did not panic.
+    is_done: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if !self.is_done {
             // What it has synced is not known, so nobody may try again.
             let _ = self.health.poison(Error::new(ErrorKind::Poisoned, "a sync panicked"));
         }

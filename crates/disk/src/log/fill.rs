@@ -37,6 +37,7 @@ pub fn fill_record(
     header: &RecordHeader,
     parts: &[&[u8]],
 ) -> Result<()> {
+    assert!(parts.len() <= PARTS_MAX, "a payload of too many parts");
     let payload_bytes: usize = parts.iter().map(|part| part.len()).sum();
     if payload_bytes > SMALL_BYTES_MAX {
         return fill_in_parts(file, at, header, parts, payload_bytes);
@@ -65,7 +66,6 @@ fn fill_in_parts(
     parts: &[&[u8]],
     payload_bytes: usize,
 ) -> Result<()> {
-    assert!(parts.len() <= PARTS_MAX, "a payload of too many parts");
     let placed = PlacedHeader {
         at,
         header: *header,

@@ -5,7 +5,10 @@ use super::*;
 use crate::fixture::{DIR, Stopped, fault, files, on_segments, stop_call, until};
 use siltdb_base::fs::mem::{CallKind, Crash, FaultError, MemFs};
 use siltdb_disk::log::segment::SEGMENT_HEADER_BYTES;
-use std::{collections::BTreeSet, thread::JoinHandle};
+use std::{
+    collections::BTreeSet,
+    thread::{self, JoinHandle},
+};
 
 const CAPACITY: u64 = 64 << 10;
 
@@ -227,4 +230,27 @@ fn a_sync_that_panicked_gives_its_turn_back_and_nobody_takes_it() {
     let (first, others) = sync_together(&fs, &wal, &health, |_, sync| sync.panic());
     assert!(first.is_err(), "it panicked");
     assert_nobody_syncs(&fs, &wal, &health, others);
+}
+
+#[test]
+fn a_sync_on_a_thread_that_already_panics_is_a_sync_like_others() {
+    struct SyncOnDrop<'a>(&'a Wal, LogPosition, &'a Health);
+    impl Drop for SyncOnDrop<'_> {
+        fn drop(&mut self) {
+            let _ = self.0.sync_to(self.1, self.2);
+        }
+    }
+    let fs = MemFs::new();
+    let (wal, health) = (new_wal(&fs), Health::default());
+    let end = fill(&begin(&wal), 0);
+    let panicked = thread::scope(|scope| {
+        let unwind = || {
+            let _sync = SyncOnDrop(&wal, end, &health);
+            panic!("a panic on purpose");
+        };
+        scope.spawn(unwind).join()
+    });
+    assert!(panicked.is_err());
+    health.check_log().unwrap();
+    assert_eq!(wal.synced(), end);
 }

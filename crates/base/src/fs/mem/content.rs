@@ -108,8 +108,7 @@ impl Content {
     /// Makes every write that begins before `end` durable, with the pages it touches, except what a
     /// failed sync gave up.
     pub(super) fn sync(&mut self, end: u64) {
-        let is_synced = |write: &mut Write| write.offset < end || end == u64::MAX;
-        for write in self.unsynced.extract_if(.., is_synced) {
+        for write in self.unsynced.extract_if(.., |write| write.offset < end) {
             self.durable.share(&self.current, write.offset..write.end());
         }
     }
