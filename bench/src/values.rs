@@ -46,7 +46,9 @@ impl ValueMaker {
     pub fn value(&mut self, id: u32, version: u32) -> &[u8] {
         let length = self.bytes.len();
         let mix = (u64::from(id) * 31).wrapping_add(u64::from(version));
-        let offset = (splitmix64(mix) % (POOL_BYTES - length) as u64) as usize;
+        // As a share of the choices: a remainder would cost more than the copy.
+        let choices = (POOL_BYTES - length) as u64;
+        let offset = ((splitmix64(mix) >> 32) * choices >> 32) as usize;
         self.bytes.copy_from_slice(&self.pool[offset..offset + length]);
         let mark = mark(id, version);
         self.bytes[..8].copy_from_slice(&mark.to_le_bytes());
