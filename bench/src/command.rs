@@ -4,23 +4,28 @@ use crate::terminal::Terminal;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use siltdb_bench::{
     commands::{self, Outputs},
-    engine::Arm,
+    engine::{Arm, Class, Durability, Failure, FailureKind},
+    field::{Absent, Field},
     job::Report,
+    limits::effort::Effort,
     machine::machine,
     report::table,
     result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
     runner::{
         self, Options,
         child::{Limits, WorkerBinary, peer_programs},
+        classes::{Established, establish},
     },
-    suite::{Chosen, Overrides, Suite, known_or_nearest, select, suites},
+    suite::{Chosen, Overrides, Suite, select, suites},
     worker::{self, entries, is_trial},
 };
 use std::{
+    collections::{HashMap, HashSet},
     env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -99,6 +104,17 @@ struct Run {
     /// Which options engines get.
     #[arg(long, value_enum, default_value_t = ArmName::Equal)]
     arm: ArmName,
+    /// An engine that cannot run here, and why: its rows say so. May be repeated.
+    #[arg(long, value_name = "ENGINE=REASON")]
+    absent: Vec<Absent>,
+    /// Results of an earlier run: in each of its rows only siltdb, RocksDB and the two best others
+    /// of the same durability class take part.
+    #[arg(long, value_name = "FILE")]
+    best_of: Option<PathBuf>,
+    /// What is not found out before the rows: what the machine can do at best (ten seconds), and
+    /// what acknowledged commits survive (some seconds for each engine).
+    #[arg(long, value_enum, value_delimiter = ',')]
+    skip: Vec<Groundwork>,
     /// Seconds after which a measured phase is cut off and reported as capped.
     #[arg(long, default_value_t = 600.0)]
     cap: f64,
@@ -214,8 +230,13 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
         total: Duration::from_secs(run.timeout),
         silence: Duration::from_secs_f64(run.silence),
     };
-    let course = Course { chosen, overrides, repeat: run.repeat, cap: run.cap, limits };
-    course.run(&run.engines, &run.place)
+    let workers = workers()?;
+    let mut field = Field::new(&workers, &run.engines, &run.absent)?;
+    if let Some(earlier) = &run.best_of {
+        field = field.best_of(commands::read(earlier)?);
+    }
+    let (repeat, cap, skip) = (run.repeat, run.cap, run.skip.clone());
+    Course { chosen, overrides, repeat, cap, limits, field, skip }.run(workers, &run.place)
 }
 
 fn execute_quick(place: Place) -> Result<ExitCode, String> {
@@ -228,8 +249,23 @@ fn execute_quick(place: Place) -> Result<ExitCode, String> {
     let overrides =
         Overrides { scale: 0.05, threads: Some(2), batch: None, value_bytes: None, arm };
     let limits = Limits::default();
-    let course = Course { chosen, overrides, repeat: 1, cap: 10.0, limits };
-    course.run(&["siltdb".to_owned()], &place)
+    let workers = workers()?;
+    let field = Field::new(&workers, &["siltdb".to_owned()], &[])?;
+    let (repeat, cap) = (1, 10.0);
+    let skip = vec![Groundwork::Limits, Groundwork::Classes];
+    Course { chosen, overrides, repeat, cap, limits, field, skip }.run(workers, &place)
+}
+
+/// An engine and when it acknowledges.
+type Promise = (String, Durability);
+
+/// What is found out before the rows.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Groundwork {
+    /// What the machine can do at best.
+    Limits,
+    /// What acknowledged commits survive.
+    Classes,
 }
 
 /// Everything that is about to run.
@@ -239,27 +275,34 @@ struct Course {
     repeat: u32,
     cap: f64,
     limits: Limits,
+    field: Field,
+    skip: Vec<Groundwork>,
 }
 
 impl Course {
     fn rows(&self) -> Vec<Chosen> {
         let of = |suite: &Suite| {
-            suite.rows.iter().map(|row| suite.choose(row, &self.overrides)).collect::<Vec<_>>()
+            let with_engines =
+                |chosen: Chosen| Chosen { engines: self.field.of(&chosen), ..chosen };
+            let rows = suite.rows.iter().map(|row| suite.choose(row, &self.overrides));
+            rows.map(with_engines).collect::<Vec<_>>()
         };
         self.chosen.iter().flat_map(of).collect()
     }
 
-    fn run(&self, wanted: &[String], place: &Place) -> Result<ExitCode, String> {
-        let workers = workers()?;
-        let engines = engines(&workers, wanted)?;
+    fn run(&self, workers: Vec<WorkerBinary>, place: &Place) -> Result<ExitCode, String> {
         let dir = place.dir.clone().unwrap_or_else(env::temp_dir);
         if !dir.is_dir() {
             return Err(format!("--dir is no directory: {}", dir.display()));
         }
         ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))
             .map_err(|error| error.to_string())?;
-        let options = Options {
-            engines,
+        let absent = self.field.absent().iter();
+        let mut options = Options {
+            absent: absent.map(|one| (one.engine.clone(), one.reason.clone())).collect(),
+            machine: Vec::new(),
+            classes: HashMap::new(),
+            cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
             repeat: self.repeat,
             dir,
             cap_seconds: self.cap,
@@ -269,11 +312,18 @@ impl Course {
         };
         let rows = self.rows();
         runner::check_room(&rows, &options)?;
+        if !self.skip.contains(&Groundwork::Limits) {
+            options.machine = commands::limits(&options.dir, &Effort::default())?;
+        }
+        if !self.skip.contains(&Groundwork::Classes) {
+            options.classes = classes(&rows, &options);
+        }
         let mut results = self.results(&options);
         let mut unwritten = None;
         let mut terminal = Terminal::new(rows.len(), |done, reports| {
             results.rows = done.to_vec();
-            results.engines = reports.iter().map(|(id, report)| engine(id, report)).collect();
+            let engines = reports.iter().map(|(id, report)| engine(id, report, &options));
+            results.engines = engines.collect();
             if let Some(path) = &place.json
                 && let Err(error) = fs::write(path, results.to_json())
             {
@@ -310,35 +360,58 @@ impl Course {
                 published: false,
             },
             engines: Vec::new(),
-            limits: Vec::new(),
+            limits: options.machine.clone(),
             suites: self.chosen.iter().map(Suite::definition).collect(),
             rows: Vec::new(),
         }
     }
 }
 
-/// The engines that were asked for, or all that are there to be measured.
-fn engines(workers: &[WorkerBinary], wanted: &[String]) -> Result<Vec<String>, String> {
-    let all = workers.iter().flat_map(|worker| &worker.engines).map(|info| info.engine.as_str());
-    let all: Vec<&str> = all.collect();
-    let measured: Vec<&str> = all.iter().copied().filter(|engine| !is_trial(engine)).collect();
-    for engine in wanted {
-        let known = if all.contains(&engine.as_str()) { &all } else { &measured };
-        known_or_nearest("engine", engine, known)?;
+/// Tries out what acknowledged commits of all engines survive, as far as rows ask.
+fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Established> {
+    let asked = |row: &Chosen| {
+        let durability = row.config.durability;
+        row.engines.iter().map(|engine| (engine.clone(), durability)).collect::<Vec<_>>()
+    };
+    let asked: HashSet<Promise> = rows.iter().flat_map(asked).collect();
+    let mut classes = HashMap::new();
+    for (engine, durability) in asked {
+        let worker = options.workers.iter().find(|worker| worker.drives(&engine));
+        let Some(worker) = worker.filter(|_| !is_trial(&engine)) else { continue };
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            break;
+        }
+        match establish(worker, &engine, durability, options) {
+            Ok(established) => {
+                anstream::eprintln!("{engine}, {durability:?}: {}", established.how);
+                classes.insert((engine, durability), established);
+            }
+            // Its rows will say so.
+            Err(Failure { kind: FailureKind::Unsupported, .. }) => {}
+            Err(failure) => {
+                let how = format!("memory: after kill -9, {failure}");
+                anstream::eprintln!("{engine}, {durability:?}: {how}");
+                let established = Established { class: Class::Memory, how };
+                classes.insert((engine, durability), established);
+            }
+        }
     }
-    match wanted {
-        [] => Ok(measured.into_iter().map(str::to_owned).collect()),
-        wanted => Ok(wanted.to_vec()),
-    }
+    classes
 }
 
-fn engine(id: &str, report: &Report) -> Engine {
+fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
+    let each = [Durability::Buffered, Durability::Synced];
+    let classes = each.iter().filter_map(|&one| options.classes.get(&(id.to_owned(), one)));
+    let established: Vec<&str> = classes.map(|class| class.how.as_str()).collect();
     Engine {
         engine: id.to_owned(),
         version: report.facts.version.clone(),
         build: String::new(),
         options: report.facts.options.clone(),
-        durability: report.facts.class.name().to_owned(),
+        durability: match &established[..] {
+            [] => format!("{}, by its own word", report.facts.class.name()),
+            known => known.join("; "),
+        },
     }
 }
 

@@ -111,8 +111,7 @@ impl Compare {
 impl Limits {
     fn run(&self, width: u16) -> Result<Outcome, String> {
         let effort = Effort { repeat: self.repeat.get() as usize, ..Effort::default() };
-        let limits = measure(&self.dir, &effort, |_| ())
-            .map_err(|error| format!("cannot measure. dir={}: {error}", self.dir.display()))?;
+        let limits = limits(&self.dir, &effort)?;
         let text = match &self.json {
             Some(path) if path.as_os_str() == "-" => limits_json(&limits),
             Some(path) => {
@@ -157,6 +156,15 @@ pub fn read(path: &Path) -> Result<Results, String> {
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Measures what the machine can do at best, with files in `dir`.
+///
+/// # Errors
+/// A message that names the directory.
+pub fn limits(dir: &Path, effort: &Effort) -> Result<Vec<Limit>, String> {
+    measure(dir, effort, |_| ())
+        .map_err(|error| format!("cannot measure. dir={}: {error}", dir.display()))
 }
 
 fn limits_json(limits: &[Limit]) -> String {

@@ -77,7 +77,7 @@ pub enum Codec {
 }
 
 /// When a commit is acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Without waiting for a sync.
@@ -88,7 +88,7 @@ pub enum Durability {
 }
 
 /// What an acknowledged commit survives: established for each engine, not assumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Nothing: it is acknowledged in the memory of the process.

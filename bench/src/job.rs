@@ -2,11 +2,11 @@
 //!
 //! 1. The worker writes [`Line::Hello`].
 //! 2. The runner writes a [`Request`].
-//! 3. The worker writes [`Line::Progress`], at least once a second, ends with [`Line::Report`] or
-//!    [`Line::Failed`], and exits.
+//! 3. The worker writes [`Line::Progress`], at least once a second, ends with [`Line::Report`],
+//!    [`Line::Survived`] or [`Line::Failed`], and exits.
 
 use crate::{
-    engine::{Config, Facts, Failure},
+    engine::{Class, Config, Facts, Failure},
     order::Order,
 };
 use serde::{Deserialize, Serialize};
@@ -56,15 +56,59 @@ pub enum Line {
     Progress(Progress),
     /// What it measured.
     Report(Box<Report>),
+    /// What it found of the commits of another.
+    Survived(Survived),
     /// Why it did not.
     Failed(Failure),
 }
 
 /// The line of the runner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
-    /// What to do.
-    pub job: Job,
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// A row.
+    Job(Box<Job>),
+    /// A part of a crash test.
+    Crash(CrashTest),
+}
+
+/// What an acknowledged commit survives, tried out: one worker commits until it is killed, another
+/// counts what is left.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CrashTest {
+    /// Which engine.
+    pub engine: String,
+    /// A directory that both use.
+    pub dir: PathBuf,
+    /// How to open the database.
+    pub config: Config,
+    /// Which part.
+    pub step: CrashStep,
+    /// How many commits there are at most.
+    pub commits: u32,
+}
+
+/// A part of a crash test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CrashStep {
+    /// Puts the ids from 0 on in version 1, keys of 16 and values of 100 bytes, each a commit of its
+    /// own, and writes a [`Line::Progress`] after each, whose `done` is the number of them. Having
+    /// done all, it waits to be killed.
+    Commit,
+    /// Opens the database and reads those ids.
+    Count,
+}
+
+/// What was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survived {
+    /// What the engine says that an acknowledged commit survives.
+    pub class: Class,
+    /// Commits that are there, up to the first that is not.
+    pub found: u64,
+    /// Commits that are there beyond it.
+    pub beyond: u64,
 }
 
 /// One row on one engine.
@@ -80,6 +124,10 @@ pub struct Job {
     pub work: Work,
     /// Seconds after which a measured phase is cut off and reported as capped.
     pub cap_seconds: f64,
+    /// Where the database is kept as the measured phase shall find it, to be copied: filled by the
+    /// first pass that finds nothing there. Without, each pass seeds its own.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
 }
 
 /// A workload.

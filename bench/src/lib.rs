@@ -19,6 +19,7 @@ pub mod suite;
 pub mod machine;
 pub mod runner;
 pub mod report;
+pub mod field;
 pub mod compare;
 pub mod limits;
 pub mod commands;

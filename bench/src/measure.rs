@@ -304,17 +304,31 @@ fn switches(status: &str) -> u64 {
 }
 
 fn device_of(dir: &Path) -> Option<Device> {
-    let number = fs::metadata(dir).ok()?.dev();
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let stat = std::path::PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
+    let stat = stat_of_device(dir)?;
     let written = sectors_written(&stat)?;
     Some(Device { stat, written })
 }
 
+/// Where the kernel counts what the block device under a directory does.
+fn stat_of_device(dir: &Path) -> Option<std::path::PathBuf> {
+    let number = fs::metadata(dir).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    Some(std::path::PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))
+}
+
+/// How often the block device under a directory was told to make durable what it holds, by all
+/// processes; none if it is not counted.
+#[must_use]
+pub fn device_flushes(dir: &Path) -> Option<u64> {
+    column(&stat_of_device(dir)?, 15)
+}
+
 fn sectors_written(stat: &Path) -> Option<u64> {
-    let text = fs::read_to_string(stat).ok()?;
-    let sectors: u64 = text.split_whitespace().nth(6)?.parse().ok()?;
-    Some(sectors * SECTOR_BYTES)
+    Some(column(stat, 6)? * SECTOR_BYTES)
+}
+
+fn column(stat: &Path, index: usize) -> Option<u64> {
+    fs::read_to_string(stat).ok()?.split_whitespace().nth(index)?.parse().ok()
 }
 
 /// Bytes that the files below a directory take up on disk: holes do not count.

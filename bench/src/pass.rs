@@ -15,11 +15,13 @@ pub mod steps;
 pub mod verify;
 pub mod special;
 pub mod prepare;
+pub mod crash;
+pub mod store;
 
 use crate::{
     engine::{Durability, Engine, Failure, Result, Session},
     expect::{Live, Model, Tally},
-    job::{Job, Latency, Op, Phase, Report, Throughput, Verified},
+    job::{Job, Latency, Op, Phase, Report, State, Throughput, Verified},
     measure::{self, CountAt, Meter, Watch, Watched, watched},
     plan::{Plan, Thread},
     values::ABSENT,
@@ -165,11 +167,28 @@ impl Course<'_> {
     fn prepared<E: Engine>(&self, name: &str) -> Result<(Place<E>, Vec<Phase>)> {
         let dir = self.job.dir.join(name);
         fs::create_dir_all(&dir)?;
+        let Some(store) = &self.job.store else {
+            let (engine, phases) = self.seeded_in(&dir)?;
+            return Ok((Place { engine, dir }, phases));
+        };
+        let make = |dir: &Path| {
+            let (engine, phases) = self.seeded_in::<E>(dir)?;
+            engine.close().map(|()| phases)
+        };
+        let phases = store::copy_to(&dir, store, make)?;
+        if self.job.work.state == State::Cold {
+            measure::drop_from_page_cache(&dir)?;
+        }
+        Ok((Place { engine: E::open(&dir, &self.job.config)?, dir }, phases))
+    }
+
+    /// Seeds a database in a folder and brings it to the state of the row.
+    fn seeded_in<E: Engine>(&self, dir: &Path) -> Result<(E, Vec<Phase>)> {
         let config = &self.job.config;
-        let (engine, phases) = seeded::<E>(&dir, config, &self.data, &self.seeds, self.watch)?;
-        let engine =
-            self.unwatched("prepare", || to_state(engine, &dir, config, self.job.work.state))?;
-        Ok((Place { engine, dir }, phases))
+        let (engine, phases) = seeded::<E>(dir, config, &self.data, &self.seeds, self.watch)?;
+        let state = self.job.work.state;
+        let engine = self.unwatched("prepare", || to_state(engine, dir, config, state))?;
+        Ok((engine, phases))
     }
 
     /// Does something that has no count, telling that it lasts.

@@ -4,24 +4,34 @@
 //! on. When it is interrupted, children end, directories go, finished rows stay.
 
 pub mod child;
+pub mod bound;
 pub mod assemble;
+pub mod classes;
 
 use crate::{
-    engine::{Failure, FailureKind},
-    job::{Job, Progress, Report},
+    engine::{Durability, Failure, FailureKind},
+    job::{Job, Progress, Report, Request, State},
     machine,
-    result::{Row, Status},
+    result::{Limit, Row, Status},
     suite::Chosen,
+    worker::is_trial,
 };
+use assemble::Known;
+use bound::Bound;
 use child::{Child, Ended, Limits, WorkerBinary};
+use classes::Established;
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
+use tempfile::TempDir;
 
 /// What a database needs beyond its bytes: old files, logs, and what compaction writes beside.
 const DISK_FACTOR: u64 = 4;
+/// What a seeded database that is kept needs beyond its bytes.
+const KEPT_FACTOR: u64 = 2;
 /// Room for logs that are set up ahead and for small databases.
 const DISK_MIN: u64 = 1 << 30;
 /// Memory that engines use beyond their cache: memtables, indexes, filters.
@@ -33,8 +43,14 @@ const HARNESS_OPS_MAX: u64 = 2_000_000;
 
 /// How rows are run.
 pub struct Options<'a> {
-    /// Engine ids, in the order of the report.
-    pub engines: Vec<String>,
+    /// Engines that cannot run here, and why.
+    pub absent: HashMap<String, String>,
+    /// What the machine can do at best, if it was measured.
+    pub machine: Vec<Limit>,
+    /// Its processors.
+    pub cores: u32,
+    /// What was established about the durability of engines.
+    pub classes: HashMap<(String, Durability), Established>,
     /// Runs of each engine in each row.
     pub repeat: u32,
     /// Where databases lie.
@@ -64,6 +80,8 @@ pub trait Listener {
 /// What one engine did in one row.
 struct Entry<'a> {
     engine: &'a str,
+    /// Its seeded database, if it can be used again.
+    store: Option<TempDir>,
     reports: Vec<Report>,
     failure: Option<(Status, String)>,
 }
@@ -76,7 +94,8 @@ pub fn check_room(rows: &[Chosen], options: &Options<'_>) -> Result<(), String> 
     let free = machine::disk_free(&options.dir).map_err(|error| error.message)?;
     let memory = machine::memory_free();
     for row in rows {
-        let need = row.config.bytes_max * DISK_FACTOR + DISK_MIN;
+        let factor = DISK_FACTOR + KEPT_FACTOR * row.engines.len() as u64;
+        let need = row.config.bytes_max * factor + DISK_MIN;
         let name = format!("{} {}", row.suite, row.row);
         if need > free {
             let dir = options.dir.display();
@@ -113,9 +132,8 @@ fn run_row(
     options: &Options<'_>,
     listener: &mut impl Listener,
 ) -> Option<Vec<Row>> {
-    let entry = |engine| Entry { engine, reports: Vec::new(), failure: lacks(row) };
     let mut entries: Vec<Entry<'_>> =
-        options.engines.iter().map(String::as_str).map(entry).collect();
+        row.engines.iter().map(|engine| Entry::new(engine, row, options)).collect();
     let count = entries.len();
     for round in 0..options.repeat {
         for turn in 0..count {
@@ -125,7 +143,7 @@ fn run_row(
                 continue;
             }
             listener.begins(row, entry.engine, round);
-            let outcome = run_once(row, entry.engine, options, listener);
+            let outcome = entry.run(row, options, listener);
             if options.interrupted.load(Ordering::Relaxed) {
                 return None;
             }
@@ -140,10 +158,43 @@ fn run_row(
     if options.interrupted.load(Ordering::Relaxed) {
         return None;
     }
-    let assembled = entries
-        .into_iter()
-        .map(|entry| assemble::row(row, entry.engine, &entry.reports, entry.failure, harness_ns));
+    let bound = Bound::of(row, &options.machine, options.cores);
+    let bound = bound.as_ref();
+    let durability = row.config.durability;
+    let assembled = entries.into_iter().map(|Entry { engine, reports, failure, .. }| {
+        let established = options.classes.get(&(engine.to_owned(), durability));
+        let class = established.map(|established| established.class);
+        let known = Known { harness_ns, bound, class };
+        assemble::row(row, engine, &reports, failure, known)
+    });
     Some(assembled.collect())
+}
+
+impl<'a> Entry<'a> {
+    fn new(engine: &'a str, row: &Chosen, options: &Options<'_>) -> Self {
+        let absent = options.absent.get(engine);
+        let failure = absent.map(|reason| (Status::NotRun, reason.clone())).or_else(|| lacks(row));
+        Self { engine, store: None, reports: Vec::new(), failure }
+    }
+
+    fn run(
+        &mut self,
+        row: &Chosen,
+        options: &Options<'_>,
+        listener: &mut impl Listener,
+    ) -> Result<Report, Failure> {
+        let is_state_kept = row.work.state != State::AsIs && !row.work.seed.is_empty();
+        if is_state_kept && self.store.is_none() && !is_trial(self.engine) {
+            self.store = Some(directory(options)?);
+        }
+        let store = self.store.as_ref().map(|store| store.path().to_owned());
+        run_once(row, self.engine, store, options, listener)
+    }
+}
+
+/// A directory that goes with its owner.
+fn directory(options: &Options<'_>) -> Result<TempDir, Failure> {
+    Ok(tempfile::Builder::new().prefix("silt-bench-").tempdir_in(&options.dir)?)
 }
 
 fn lacks(row: &Chosen) -> Option<(Status, String)> {
@@ -163,23 +214,27 @@ fn status_of(failure: Failure) -> (Status, String) {
 fn run_once(
     row: &Chosen,
     engine: &str,
+    store: Option<PathBuf>,
     options: &Options<'_>,
     listener: &mut impl Listener,
 ) -> Result<Report, Failure> {
     let missing = || Failure::error(format!("no worker drives {engine}"));
     let worker = options.workers.iter().find(|worker| worker.drives(engine)).ok_or_else(missing)?;
-    let dir = tempfile::Builder::new().prefix("silt-bench-").tempdir_in(&options.dir)?;
+    let dir = directory(options)?;
     let job = Job {
         engine: engine.to_owned(),
         dir: dir.path().to_owned(),
         config: row.config.clone(),
         work: row.work.clone(),
         cap_seconds: options.cap_seconds,
+        store,
     };
     let mut child = Child::start(worker)?;
     let tell = |progress: &Progress| listener.progresses(progress);
-    match child.work(job, &options.limits, options.interrupted, tell) {
+    let request = Request::Job(Box::new(job));
+    match child.work(&request, &options.limits, options.interrupted, tell) {
         Ended::Report(report) => Ok(*report),
+        Ended::Survived(_) => Err(Failure::error("the worker counted instead")),
         Ended::Failed(failure) => Err(failure),
         Ended::Interrupted => Err(Failure::error("interrupted")),
     }
@@ -191,7 +246,7 @@ fn harness_ns(row: &Chosen, options: &Options<'_>, listener: &mut impl Listener)
     row.work.run.ops = row.work.run.ops.min(HARNESS_OPS_MAX);
     row.work.keys = row.work.keys.min(HARNESS_OPS_MAX as u32);
     row.config.entries_max = row.config.entries_max.min(HARNESS_OPS_MAX);
-    let throughput = run_once(&row, "null", options, listener).ok()?.throughput;
+    let throughput = run_once(&row, "null", None, options, listener).ok()?.throughput;
     (throughput.ops > 0).then(|| 1e9 * throughput.seconds / throughput.ops as f64)
 }
 

@@ -121,6 +121,8 @@ pub struct Chosen {
     pub config: Config,
     /// What no engine here offers yet.
     pub needs: Vec<String>,
+    /// Who takes part, in the order of the report.
+    pub engines: Vec<String>,
 }
 
 impl Suite {
@@ -171,7 +173,7 @@ impl Suite {
             ..Config::default()
         };
         let (suite, row, needs) = (self.suite.clone(), row.id.clone(), row.needs.clone());
-        Chosen { suite, row, work, config, needs }
+        Chosen { suite, row, work, config, needs, engines: Vec::new() }
     }
 }
 

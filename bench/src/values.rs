@@ -48,7 +48,7 @@ impl ValueMaker {
         let mix = (u64::from(id) * 31).wrapping_add(u64::from(version));
         // As a share of the choices: a remainder would cost more than the copy.
         let choices = (POOL_BYTES - length) as u64;
-        let offset = ((splitmix64(mix) >> 32) * choices >> 32) as usize;
+        let offset = (((splitmix64(mix) >> 32) * choices) >> 32) as usize;
         self.bytes.copy_from_slice(&self.pool[offset..offset + length]);
         let mark = mark(id, version);
         self.bytes[..8].copy_from_slice(&mark.to_le_bytes());

@@ -9,15 +9,21 @@ use crate::{
         siltdb::Siltdb,
     },
     engine::{Config, Engine, Failure, Result, TableKind},
-    job::{EngineInfo, Hello, Job, Line, PROTOCOL, Progress, Report, Request},
+    job::{
+        CrashStep, CrashTest, EngineInfo, Hello, Job, Line, PROTOCOL, Progress, Report, Request,
+        Survived,
+    },
     measure::Watch,
-    pass,
+    pass::{self, crash},
 };
 use std::{
     io::{self, BufRead, Write},
     process::{self, ExitCode},
     time::Duration,
 };
+
+/// Commits for a crash test, telling of each commit.
+type Commit = fn(&CrashTest, &dyn Fn(&Progress)) -> Result<()>;
 
 /// An engine that a worker can drive.
 #[derive(Clone, Copy)]
@@ -30,6 +36,10 @@ pub struct Entry {
     pub version: fn() -> String,
     /// Runs a row on it.
     pub run: fn(&Job, &Watch<'_>) -> Result<Report>,
+    /// Its part of a crash test until it is killed.
+    pub commit: Commit,
+    /// Counts what is left of such commits.
+    pub count: fn(&CrashTest) -> Result<Survived>,
 }
 
 impl Entry {
@@ -43,7 +53,8 @@ impl Entry {
     #[must_use]
     pub fn named<E: Engine>(id: &'static str) -> Self {
         let version = || E::facts(&Config::default()).version;
-        Self { id, table: TableKind::Block, version, run: pass::run::<E> }
+        let (run, commit, count) = (pass::run::<E>, crash::commit::<E>, crash::count::<E>);
+        Self { id, table: TableKind::Block, version, run, commit, count }
     }
 
     /// The same with B+tree tables.
@@ -104,23 +115,38 @@ pub fn serve(entries: &[Entry]) -> ExitCode {
     if io::stdin().lock().read_line(&mut request).is_err() || request.is_empty() {
         return ExitCode::SUCCESS;
     }
-    match answer(entries, &request) {
-        Ok(report) => say(&Line::Report(Box::new(report))),
-        Err(failure) => say(&Line::Failed(failure)),
-    }
+    say(&answer(entries, &request).unwrap_or_else(Line::Failed));
     ExitCode::SUCCESS
 }
 
-fn answer(entries: &[Entry], request: &str) -> Result<Report> {
-    let Request { mut job } = serde_json::from_str(request)?;
-    let entry = entries.iter().find(|entry| entry.id == job.engine);
-    let entry = entry.ok_or_else(|| Failure::error(format!("no engine {}", job.engine)))?;
-    if entry.table == TableKind::Btree {
-        job.config.table = TableKind::Btree;
-    }
+fn answer(entries: &[Entry], request: &str) -> Result<Line> {
     let tell = |progress: &Progress| say(&Line::Progress(progress.clone()));
-    let cap = Duration::try_from_secs_f64(job.cap_seconds)?;
-    (entry.run)(&job, &Watch { tell: &tell, cap })
+    match serde_json::from_str(request)? {
+        Request::Job(mut job) => {
+            let entry = entry(entries, &job.engine, &mut job.config)?;
+            let cap = Duration::try_from_secs_f64(job.cap_seconds)?;
+            let report = (entry.run)(&job, &Watch { tell: &tell, cap })?;
+            Ok(Line::Report(Box::new(report)))
+        }
+        Request::Crash(mut test) => {
+            let entry = entry(entries, &test.engine, &mut test.config)?;
+            if test.step == CrashStep::Commit {
+                (entry.commit)(&test, &tell)?;
+                return Err(Failure::error("nobody killed the worker"));
+            }
+            Ok(Line::Survived((entry.count)(&test)?))
+        }
+    }
+}
+
+/// The entry of an engine, and the kind of tables that its id stands for.
+fn entry<'a>(entries: &'a [Entry], engine: &str, config: &mut Config) -> Result<&'a Entry> {
+    let entry = entries.iter().find(|entry| entry.id == engine);
+    let entry = entry.ok_or_else(|| Failure::error(format!("no engine {engine}")))?;
+    if entry.table == TableKind::Btree {
+        config.table = TableKind::Btree;
+    }
+    Ok(entry)
 }
 
 /// Writes a line. If nobody listens any more there is nothing left to do.

@@ -2,11 +2,21 @@
 //! unknown is answered; an interrupt keeps what is finished and leaves no database behind.
 
 use assert_cmd::Command;
-use siltdb_bench::result::{Results, Row, Status};
+use siltdb_bench::{
+    engine::{Class, Durability},
+    result::{Results, Row, Status},
+    runner::{
+        Options,
+        child::{Limits, WorkerBinary},
+        classes::establish,
+    },
+};
 use std::{
+    collections::HashMap,
     fs,
     path::Path,
     process::{self, Stdio},
+    sync::atomic::AtomicBool,
     thread,
     time::{Duration, Instant},
 };
@@ -33,7 +43,7 @@ fn lying_crashing_and_hanging_engines_fail_their_row_and_the_run_goes_on() {
     let engines = "siltdb,siltdb-btree,liar-drops-writes,liar-errors,liar-crashes,liar-hangs";
     let mut run = command();
     run.args(["run", "--suite", "layerdb", "--rows", "fill/5k", "--repeat", "2"]);
-    run.args(["--silence", "2", "--engines", engines]);
+    run.args(["--silence", "2", "--skip", "limits,classes", "--engines", engines]);
     run.arg("--json").arg(&json).arg("--dir").arg(&data).assert().success();
     let results = results(&json);
     let ours = row(&results, "siltdb");
@@ -57,6 +67,51 @@ fn lying_crashing_and_hanging_engines_fail_their_row_and_the_run_goes_on() {
         assert!(status == Status::Failed && why.contains(wanted), "{engine}: {why}");
     }
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "data directories are removed");
+}
+
+#[test]
+fn what_a_commit_survives_is_tried_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_silt-bench").into();
+    let worker = WorkerBinary::ask(program, vec!["worker".to_owned()]).unwrap();
+    let interrupted = AtomicBool::new(false);
+    let options = Options {
+        absent: HashMap::new(),
+        machine: Vec::new(),
+        cores: 2,
+        classes: HashMap::new(),
+        repeat: 1,
+        dir: dir.path().to_owned(),
+        cap_seconds: 1.0,
+        limits: Limits::default(),
+        workers: Vec::new(),
+        interrupted: &interrupted,
+    };
+    let established =
+        |engine, durability| establish(&worker, engine, durability, &options).unwrap();
+    let liar = established("liar-honest", Durability::Buffered);
+    assert!(liar.class == Class::Memory && liar.how.contains("kill -9 took"), "{}", liar.how);
+    let ours = established("siltdb", Durability::Buffered);
+    assert_eq!(ours.class, Class::Process, "{}", ours.how);
+    let synced = established("siltdb", Durability::Synced);
+    assert!(synced.class >= Class::Process, "{}", synced.how);
+}
+
+#[test]
+fn an_engine_that_cannot_run_says_why_in_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let mut run = command();
+    run.args(["run", "--suite", "layerdb", "--rows", "fill/5k", "--repeat", "1"]);
+    run.args(["--skip", "limits,classes", "--absent", "bbolt=go is not installed"]);
+    run.args(["--engines", "siltdb,bbolt,pebble", "--scale", "0.1"]);
+    run.arg("--json").arg(&json).arg("--dir").arg(dir.path()).assert().success();
+    let results = results(&json);
+    for (engine, why) in [("bbolt", "go is not installed"), ("pebble", "not built")] {
+        let row = row(&results, engine);
+        assert_eq!(row.status, Status::NotRun);
+        assert!(row.reason.as_deref().is_some_and(|reason| reason.contains(why)), "{row:?}");
+    }
 }
 
 #[test]
@@ -92,7 +147,7 @@ fn an_interrupt_keeps_finished_rows_and_removes_directories() {
     let mut run = process::Command::new(env!("CARGO_BIN_EXE_silt-bench"));
     // The second row takes minutes.
     run.args(["run", "--suite", "layerdb,soak", "--rows", "fill/5k,mixed", "--repeat", "1"]);
-    run.args(["--engines", "siltdb", "--scale", "0.2"]);
+    run.args(["--engines", "siltdb", "--scale", "0.2", "--skip", "limits,classes"]);
     run.arg("--json").arg(&json).arg("--dir").arg(&data);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // As soon as the first row is written down.

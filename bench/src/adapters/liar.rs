@@ -1,4 +1,5 @@
-//! A map in memory that tells one lie: what the checks of the benchmark are checked with.
+//! A map in memory that tells one lie: what the checks of the benchmark are checked with. Besides,
+//! all of them claim that commits survive the process.
 //!
 //! What it holds outlives `close` within the process, by directory.
 
@@ -96,7 +97,7 @@ impl<const LIE: u8> Engine for Liar<LIE> {
 
     fn facts(_: &Config) -> Facts {
         let options = format!("a map in memory; lie {LIE}");
-        Facts { version: "1".to_owned(), class: Class::Memory, options }
+        Facts { version: "1".to_owned(), class: Class::Process, options }
     }
 
     fn open(dir: &Path, _: &Config) -> Result<Self> {

@@ -57,7 +57,7 @@ fn job(op: Op, dir: &std::path::Path) -> Job {
         run,
     };
     let (engine, dir, config) = ("test".to_owned(), dir.to_owned(), Config::default());
-    Job { engine, dir, config, work, cap_seconds: 60.0 }
+    Job { engine, dir, config, work, cap_seconds: 60.0, store: None }
 }
 
 fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {

@@ -6,8 +6,20 @@ use crate::{
     engine::{Arm, Class},
     job::{Latency, Report},
     result::{CurvePoint, Durability, Extra, Latency as LatencyRow, Row, Spread, Status, Verified},
+    runner::bound::Bound,
     suite::Chosen,
 };
+
+/// What is known of a row beside the reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// What the benchmark itself takes for an operation.
+    pub harness_ns: Option<f64>,
+    /// What the machine can do at best.
+    pub bound: Option<&'a Bound>,
+    /// The durability class that was established; without, that of the engine's own word.
+    pub class: Option<Class>,
+}
 
 /// Puts a row together. With a failure no figure is shown.
 #[must_use]
@@ -16,7 +28,7 @@ pub fn row(
     engine: &str,
     reports: &[Report],
     failure: Option<(Status, String)>,
-    harness_ns: Option<f64>,
+    known: Known<'_>,
 ) -> Row {
     let reports = if failure.is_some() { &[] } else { reports };
     let mut sorted: Vec<&Report> = reports.iter().collect();
@@ -28,18 +40,19 @@ pub fn row(
     let bytes = |figure: fn(&Report) -> f64| median(figure).map(|bytes| bytes as u64);
     let capped = reports.iter().any(|report| report.throughput.capped);
     let writes = chosen.work.run.op.writes();
+    let said = middle.map(|report| report.facts.class);
     let (status, reason) = match failure {
         Some((status, reason)) => (status, Some(reason)),
         None if reports.is_empty() => (Status::NotRun, Some("it was not run".to_owned())),
         None if capped => (Status::Capped, Some("cut off by the time limit of rows".to_owned())),
         None => (Status::Ok, None),
     };
-    Row {
+    let mut row = Row {
         suite: chosen.suite.clone(),
         row: chosen.row.clone(),
         engine: engine.to_owned(),
         arm: arm(chosen.config.arm),
-        durability: middle.map_or(Durability::Memory, |report| durability(report.facts.class)),
+        durability: durability(known.class.or(said).unwrap_or(Class::Memory)),
         threads: chosen.work.threads,
         batch: if writes { chosen.work.run.batch } else { 1 },
         ops: middle.map_or(0, |report| report.throughput.ops),
@@ -60,8 +73,10 @@ pub fn row(
         space_amp: median(space_amp),
         status,
         reason,
-        extra: extra(chosen, reports, middle, harness_ns),
-    }
+        extra: extra(chosen, reports, middle, known.harness_ns),
+    };
+    row.extra.share_of_limit = known.bound.and_then(|bound| Some(bound.share(row.figure()?)));
+    row
 }
 
 fn extra(

@@ -5,14 +5,14 @@
 
 use crate::{
     engine::{Failure, Result},
-    job::{EngineInfo, Hello, Job, Line, PROTOCOL, Progress, Report, Request},
+    job::{CrashTest, EngineInfo, Hello, Line, PROTOCOL, Progress, Report, Request, Survived},
 };
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
-    process::{self, Command, ExitStatus, Stdio},
+    process::{self, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -102,6 +102,8 @@ pub fn peer_programs(peers: &Path) -> Vec<PathBuf> {
 pub enum Ended {
     /// With a report.
     Report(Box<Report>),
+    /// With a count.
+    Survived(Survived),
     /// Without.
     Failed(Failure),
     /// The run was interrupted.
@@ -167,23 +169,70 @@ impl Child {
         }
     }
 
+    /// Tells a worker what to do. What is returned is the end of its input, once it is dropped.
+    fn tell(&mut self, request: &Request) -> Result<Option<ChildStdin>> {
+        self.hello()?;
+        let mut text =
+            serde_json::to_string(request).expect("requests are plain data").into_bytes();
+        text.push(b'\n');
+        let mut input = self.process.stdin.take();
+        // A worker that is gone says so by the end of its lines.
+        if let Some(input) = &mut input {
+            let _ = input.write_all(&text);
+        }
+        Ok(input)
+    }
+
+    /// Lets a worker commit until it has told of `enough` commits or `most` is over, kills it, and
+    /// says how many it had told of by then.
+    ///
+    /// # Errors
+    /// The engine's; if the worker ends by itself.
+    pub fn commits_until_killed(
+        &mut self,
+        test: CrashTest,
+        enough: u64,
+        most: Duration,
+    ) -> Result<u64> {
+        let _input = self.tell(&Request::Crash(test))?;
+        let start = Instant::now();
+        let mut told = 0;
+        while told < enough && start.elapsed() < most {
+            let line = match self.lines.recv_timeout(TICK) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.crashed()),
+            };
+            match serde_json::from_str(&line) {
+                Ok(Line::Progress(progress)) => told = progress.done,
+                Ok(Line::Failed(failure)) => return Err(failure),
+                _ => {
+                    return Err(Failure::error(format!(
+                        "the worker said what is no count: {line}"
+                    )));
+                }
+            }
+        }
+        self.kill();
+        // What it wrote before it was gone was acknowledged before; the last line may be cut.
+        for line in self.lines.iter() {
+            if let Ok(Line::Progress(progress)) = serde_json::from_str(&line) {
+                told = progress.done;
+            }
+        }
+        Ok(told)
+    }
+
     /// Gives a worker its job and waits for the answer, and for its end.
     pub fn work(
         &mut self,
-        job: Job,
+        request: &Request,
         limits: &Limits,
         interrupted: &AtomicBool,
         tell: impl FnMut(&Progress),
     ) -> Ended {
-        let mut text =
-            serde_json::to_string(&Request { job }).expect("requests are plain data").into_bytes();
-        text.push(b'\n');
-        if let Err(failure) = self.hello() {
+        if let Err(failure) = self.tell(request) {
             return Ended::Failed(failure);
-        }
-        // A worker that is gone says so by the end of its lines.
-        if let Some(mut input) = self.process.stdin.take() {
-            let _ = input.write_all(&text);
         }
         let ended = self.listen(limits, interrupted, tell);
         if matches!(ended, Ended::Interrupted) {
@@ -230,6 +279,7 @@ impl Child {
                     last = Some(progress);
                 }
                 Ok(Line::Report(report)) => return Ended::Report(report),
+                Ok(Line::Survived(survived)) => return Ended::Survived(survived),
                 Ok(Line::Failed(failure)) => return Ended::Failed(failure),
                 Ok(Line::Hello(_)) | Err(_) => {
                     return self.give_up(format!("the worker said what is no answer: {line}"));

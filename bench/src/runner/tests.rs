@@ -1,11 +1,14 @@
 //! Tests of results put together from rounds; of children, see `tests/command.rs`.
 
-use super::{assemble, child::peer_programs};
+use super::{
+    assemble::{self, Known},
+    child::peer_programs,
+};
 use crate::{
     adapters::siltdb::Siltdb,
-    engine::{Arm, Config, Engine},
+    engine::{Arm, Class, Config, Engine},
     job::{Latency, Report, Throughput, Usage, Verified},
-    result::Status,
+    result::{Durability, Status},
     suite::{Chosen, Overrides, suites},
 };
 
@@ -46,7 +49,8 @@ fn report(seconds: f64, capped: bool) -> Report {
 #[test]
 fn a_row_is_the_median_of_its_rounds() {
     let reports = [report(10.0, false), report(1.0, false), report(2.0, false)];
-    let row = assemble::row(&chosen("fill/5k"), "siltdb", &reports, None, Some(7.0));
+    let known = Known { harness_ns: Some(7.0), bound: None, class: Some(Class::Memory) };
+    let row = assemble::row(&chosen("fill/5k"), "siltdb", &reports, None, known);
     let per_second = row.ops_per_s.unwrap();
     assert_eq!((per_second.median, per_second.min, per_second.max), (500.0, 100.0, 1000.0));
     assert_eq!(row.ops_per_s_settled.unwrap().median, 250.0);
@@ -54,11 +58,18 @@ fn a_row_is_the_median_of_its_rounds() {
     assert_eq!((row.write_amp, row.space_amp), (Some(1.5), Some(0.5)));
     assert_eq!((row.peak_rss_bytes, row.extra.harness_ns), (Some(70), Some(7.0)));
     assert_eq!((row.status, row.extra.repeats), (Status::Ok, 3));
+    assert_eq!(row.durability, Durability::Memory, "what was established counts, not the word");
 }
 
 #[test]
 fn reading_leaves_no_debt_and_a_cap_is_said() {
-    let row = assemble::row(&chosen("readseq/5k"), "siltdb", &[report(1.0, true)], None, None);
+    let row = assemble::row(
+        &chosen("readseq/5k"),
+        "siltdb",
+        &[report(1.0, true)],
+        None,
+        Known::default(),
+    );
     assert_eq!((row.ops_per_s_settled, row.write_amp), (None, None));
     assert_eq!((row.status, row.figure().is_some()), (Status::Capped, true));
 }
@@ -66,7 +77,8 @@ fn reading_leaves_no_debt_and_a_cap_is_said() {
 #[test]
 fn a_row_that_failed_once_shows_no_figure() {
     let failure = Some((Status::Failed, "verification: wrong".to_owned()));
-    let row = assemble::row(&chosen("fill/5k"), "sled", &[report(1.0, false)], failure, None);
+    let row =
+        assemble::row(&chosen("fill/5k"), "sled", &[report(1.0, false)], failure, Known::default());
     assert_eq!((row.ops_per_s, row.verified, row.figure()), (None, None, None));
     assert_eq!(row.reason.as_deref(), Some("verification: wrong"));
 }

@@ -1,0 +1,161 @@
+//! Who takes part in a row: the engines that were asked for, or all that there are; in large runs
+//! siltdb, RocksDB and the best others of an earlier run.
+//!
+//! An engine that is known but has no worker takes part, too: its rows say why it did not run.
+
+use crate::{
+    report::ranking::{groups, is_ours},
+    result::Results,
+    runner::child::WorkerBinary,
+    suite::{Chosen, known_or_nearest},
+    worker::is_trial,
+};
+use std::str::FromStr;
+
+/// The engines that this benchmark has adapters or workers for, in the order of reports.
+pub const KNOWN: [&str; 16] = [
+    "siltdb",
+    "siltdb-btree",
+    "siltdb-mimalloc",
+    "siltdb-jemalloc",
+    "rocksdb",
+    "tidesdb",
+    "tidesdb-btree",
+    "sled",
+    "redb",
+    "fjall",
+    "lmdb",
+    "thunder",
+    "bbolt",
+    "pebble",
+    "badger",
+    "wildcat",
+];
+/// Engines on other allocators, which take part in one suite only, unless they are named.
+const ALLOCATORS: [&str; 2] = ["siltdb-mimalloc", "siltdb-jemalloc"];
+/// That suite.
+const ALLOCATOR_SUITE: &str = "tidesdb-v7";
+/// The peer that takes part in every row.
+const YARDSTICK: &str = "rocksdb";
+/// How many others take part in a row of a large run.
+const OTHERS: usize = 2;
+/// Why an engine without a worker did not run, if nothing else is known.
+const NOT_BUILT: &str = "its worker is not built: cargo bench-all does";
+
+/// An engine that cannot run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// Its id.
+    pub engine: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All engines of a run.
+#[derive(Debug, Default)]
+pub struct Field {
+    engines: Vec<String>,
+    absent: Vec<Absent>,
+    /// Nobody was named.
+    is_open: bool,
+    earlier: Option<Results>,
+}
+
+impl FromStr for Absent {
+    type Err = String;
+
+    /// From `ENGINE=REASON`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (engine, reason) = text.split_once('=').ok_or("ENGINE=REASON is expected")?;
+        known_or_nearest("engine", engine, &KNOWN)?;
+        Ok(Self { engine: engine.to_owned(), reason: reason.to_owned() })
+    }
+}
+
+impl Field {
+    /// The engines that are `wanted`, or all that the workers drive and all that are `absent`.
+    ///
+    /// # Errors
+    /// If nobody knows one of them, with the nearest that is known.
+    pub fn new(
+        workers: &[WorkerBinary],
+        wanted: &[String],
+        absent: &[Absent],
+    ) -> Result<Self, String> {
+        let all = workers.iter().flat_map(|worker| &worker.engines);
+        let driven: Vec<&str> = all.map(|info| info.engine.as_str()).collect();
+        let mut known = KNOWN.to_vec();
+        known.extend(driven.iter().filter(|engine| !is_trial(engine) && !KNOWN.contains(engine)));
+        for engine in wanted {
+            // Engines to try the benchmark with are known to who names them.
+            if !driven.contains(&engine.as_str()) {
+                known_or_nearest("engine", engine, &known)?;
+            }
+        }
+        let is_here = |engine: &str| driven.contains(&engine);
+        let is_absent = |engine: &str| absent.iter().any(|one| one.engine == engine);
+        let engines: Vec<String> = match wanted {
+            [] => {
+                let here = |engine: &&&str| is_here(engine) || is_absent(engine);
+                known.iter().filter(here).map(|engine| (*engine).to_owned()).collect()
+            }
+            wanted => wanted.to_vec(),
+        };
+        let missing = engines.iter().filter(|engine| !is_here(engine)).map(|engine| {
+            let told = absent.iter().find(|one| one.engine == *engine);
+            told.cloned()
+                .unwrap_or_else(|| Absent { engine: engine.clone(), reason: NOT_BUILT.to_owned() })
+        });
+        let absent = missing.collect();
+        Ok(Self { engines, absent, is_open: wanted.is_empty(), earlier: None })
+    }
+
+    /// The same, but in each row that an earlier run has a figure of siltdb for, only siltdb,
+    /// RocksDB and the best others of its durability class.
+    #[must_use]
+    pub fn best_of(self, earlier: Results) -> Self {
+        Self { earlier: Some(earlier), ..self }
+    }
+
+    /// All engines, in the order of the report.
+    #[must_use]
+    pub fn engines(&self) -> &[String] {
+        &self.engines
+    }
+
+    /// Those that cannot run here.
+    #[must_use]
+    pub fn absent(&self) -> &[Absent] {
+        &self.absent
+    }
+
+    /// Who takes part in a row, in the order of the report.
+    #[must_use]
+    pub fn of(&self, row: &Chosen) -> Vec<String> {
+        let best = self.earlier.as_ref().and_then(|earlier| best_others(earlier, row));
+        let elsewhere = |engine: &String| {
+            let is_allocator = ALLOCATORS.contains(&engine.as_str());
+            self.is_open && is_allocator && row.suite != ALLOCATOR_SUITE
+        };
+        let takes_part = |engine: &&String| match &best {
+            _ if elsewhere(engine) => false,
+            None => true,
+            Some(best) => is_ours(engine) || *engine == YARDSTICK || best.contains(engine),
+        };
+        self.engines.iter().filter(takes_part).cloned().collect()
+    }
+}
+
+/// The fastest of those that siltdb may be compared with.
+fn best_others(earlier: &Results, row: &Chosen) -> Option<Vec<String>> {
+    let groups = groups(earlier);
+    let group = groups.iter().find(|group| (group.suite, group.row) == (&row.suite, &row.row))?;
+    let contests = group.contests();
+    let contest = contests.iter().find(|contest| contest.standing().is_some())?;
+    let ranked = contest.ranked.iter().map(|(row, _)| row.engine.clone());
+    let others = ranked.filter(|engine| !is_ours(engine) && engine != YARDSTICK);
+    Some(others.take(OTHERS).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! The worker's side of a crash test: commits one by one until it is killed, or counts what another
+//! left behind.
+//!
+//! Who kills, and what follows from the count, the runner knows.
+
+use super::data::Data;
+use crate::{
+    engine::{Engine, Failure, Result, Session},
+    job::{CrashTest, Progress, Survived},
+    keys::KeyMaker,
+    values::ValueMaker,
+};
+use std::io::{self, Read};
+
+const KEY_BYTES: u32 = 16;
+const VALUE_BYTES: u32 = 100;
+const COMPRESSIBLE_PERCENT: u32 = 50;
+/// The only version of a value.
+const VERSION: u32 = 1;
+
+fn data() -> Data {
+    Data {
+        keys: KeyMaker::new(KEY_BYTES),
+        values: ValueMaker::new(VALUE_BYTES, COMPRESSIBLE_PERCENT),
+        families: 1,
+    }
+}
+
+/// Commits, telling of each commit that was acknowledged; then waits until nobody listens.
+///
+/// # Errors
+/// The engine's.
+pub fn commit<E: Engine>(test: &CrashTest, tell: &dyn Fn(&Progress)) -> Result<()> {
+    let engine = E::open(&test.dir, &test.config)?;
+    let mut session = engine.session()?;
+    let mut data = data();
+    let total = u64::from(test.commits);
+    for id in 0..test.commits {
+        session.put(data.keys.key(id), data.values.value(id, VERSION))?;
+        let (phase, done) = ("commit".to_owned(), u64::from(id) + 1);
+        tell(&Progress { phase, done, total, second_ops: 0 });
+    }
+    // Not closed: that would make durable what the commits did not.
+    let _ = io::stdin().read(&mut [0]);
+    Ok(())
+}
+
+/// Counts the commits that are there.
+///
+/// # Errors
+/// The engine's; `Verification`, if a value is another than was written.
+pub fn count<E: Engine>(test: &CrashTest) -> Result<Survived> {
+    let engine = E::open(&test.dir, &test.config)?;
+    let mut survived = Survived { class: E::facts(&test.config).class, found: 0, beyond: 0 };
+    {
+        let mut session = engine.session()?;
+        let mut data = data();
+        let mut is_whole = true;
+        for id in 0..test.commits {
+            let expected = data.values.value(id, VERSION);
+            let mut is_right = false;
+            let is_there = session.get(data.keys.key(id), |value| is_right = value == expected)?;
+            if is_there && !is_right {
+                return Err(Failure::verification(format!("commit {id} has another value")));
+            }
+            is_whole &= is_there;
+            survived.found += u64::from(is_whole);
+            survived.beyond += u64::from(is_there && !is_whole);
+        }
+    }
+    engine.close()?;
+    Ok(survived)
+}

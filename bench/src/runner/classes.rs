@@ -1,0 +1,113 @@
+//! Establishes what an acknowledged commit survives, for each engine, instead of believing it.
+//!
+//! A worker commits and is killed with `kill -9`; another opens what is left and counts. If one of
+//! the acknowledged commits is gone, the class is `memory`, else at least `process`. It is `power`
+//! if, besides, the block device was told to make its contents durable at least once for each
+//! commit. An engine gets at most the class that it claims: what was not lost this time may be
+//! lost the next.
+
+use super::{
+    Options,
+    child::{Child, Ended, WorkerBinary},
+    directory,
+};
+use crate::{
+    engine::{Class, Config, Durability, Failure, Result},
+    job::{CrashStep, CrashTest, Request, Survived},
+    measure::device_flushes,
+};
+use std::{path::Path, time::Duration};
+
+/// Acknowledged commits after which a worker is killed.
+const COMMITS: u64 = 2_000;
+/// Time after which it is killed in any case.
+const COMMIT_TIME: Duration = Duration::from_secs(2);
+/// More than a worker can commit before it is gone.
+const COMMITS_MAX: u32 = 1_000_000;
+
+/// A durability class and how it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Established {
+    /// The class.
+    pub class: Class,
+    /// What was seen, in words.
+    pub how: String,
+}
+
+/// What a crash test saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    /// Commits that were acknowledged.
+    acknowledged: u64,
+    /// What was left of them.
+    survived: Survived,
+    /// How often the device was told to make its contents durable meanwhile, if it counts.
+    flushes: Option<u64>,
+}
+
+/// Tries out what an acknowledged commit of an engine survives.
+///
+/// # Errors
+/// The engine's: `Unsupported`, if it does not open so; `Verification`, if what is left is damaged.
+pub fn establish(
+    worker: &WorkerBinary,
+    engine: &str,
+    durability: Durability,
+    options: &Options<'_>,
+) -> Result<Established> {
+    let dir = directory(options)?;
+    let test = |step| CrashTest {
+        engine: engine.to_owned(),
+        dir: dir.path().to_owned(),
+        config: Config { durability, entries_max: COMMITS_MAX.into(), ..Config::default() },
+        step,
+        commits: COMMITS_MAX,
+    };
+    let before = device_flushes(dir.path());
+    let acknowledged = Child::start(worker)?.commits_until_killed(
+        test(CrashStep::Commit),
+        COMMITS,
+        COMMIT_TIME,
+    )?;
+    let flushes = flushes_since(before, dir.path());
+    let request = Request::Crash(test(CrashStep::Count));
+    let ended = Child::start(worker)?.work(&request, &options.limits, options.interrupted, |_| ());
+    match ended {
+        Ended::Survived(survived) => {
+            Ok(conclude(Seen { acknowledged, survived, flushes }, durability))
+        }
+        Ended::Failed(failure) => Err(failure),
+        Ended::Report(_) => Err(Failure::error("the worker measured instead")),
+        Ended::Interrupted => Err(Failure::error("interrupted")),
+    }
+}
+
+fn flushes_since(before: Option<u64>, dir: &Path) -> Option<u64> {
+    Some(device_flushes(dir)?.saturating_sub(before?))
+}
+
+fn conclude(seen: Seen, durability: Durability) -> Established {
+    let Seen { acknowledged, survived, flushes } = seen;
+    let claimed = survived.class;
+    if survived.found < acknowledged {
+        let lost = acknowledged - survived.found;
+        let how = format!("memory: kill -9 took {lost} of {acknowledged} acknowledged commits");
+        return Established { class: Class::Memory, how };
+    }
+    let kept = format!("all {acknowledged} acknowledged commits survived kill -9");
+    let (shown, synced) = match (durability, flushes) {
+        (Durability::Buffered, _) => (Class::Process, String::new()),
+        (Durability::Synced, Some(flushes)) => {
+            let each = flushes >= acknowledged;
+            let class = if each { Class::Power } else { Class::Process };
+            (class, format!(", during which the device was flushed {flushes} times"))
+        }
+        (Durability::Synced, None) => (Class::Process, ", and the device counts no flushes".into()),
+    };
+    let class = shown.min(claimed);
+    let word = if claimed < shown { ", the engine promises no more" } else { "" };
+    Established { class, how: format!("{}: {kept}{synced}{word}", class.name()) }
+}
+
+#[cfg(test)]
+mod tests;
