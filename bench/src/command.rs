@@ -381,7 +381,7 @@ fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Establish
         if INTERRUPTED.load(Ordering::Relaxed) {
             break;
         }
-        match establish(worker, &engine, durability, options) {
+        match establish(worker, &engine, durability, &options.dir, &INTERRUPTED) {
             Ok(established) => {
                 anstream::eprintln!("{engine}, {durability:?}: {}", established.how);
                 classes.insert((engine, durability), established);

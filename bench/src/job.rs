@@ -92,9 +92,9 @@ pub struct CrashTest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CrashStep {
-    /// Puts the ids from 0 on in version 1, keys of 16 and values of 100 bytes, each a commit of its
-    /// own, and writes a [`Line::Progress`] after each, whose `done` is the number of them. Having
-    /// done all, it waits to be killed.
+    /// Puts the ids from 0 on in version 1, keys of 16 and values of 100 bytes that compress by
+    /// half, each a commit of its own, and writes a [`Line::Progress`] after each, whose `done` is
+    /// the number of them. Having done all, it waits to be killed.
     Commit,
     /// Opens the database and reads those ids.
     Count,

@@ -5,14 +5,9 @@ use assert_cmd::Command;
 use siltdb_bench::{
     engine::{Class, Durability},
     result::{Results, Row, Status},
-    runner::{
-        Options,
-        child::{Limits, WorkerBinary},
-        classes::establish,
-    },
+    runner::{child::WorkerBinary, classes::establish},
 };
 use std::{
-    collections::HashMap,
     fs,
     path::Path,
     process::{self, Stdio},
@@ -75,20 +70,9 @@ fn what_a_commit_survives_is_tried_out() {
     let program = env!("CARGO_BIN_EXE_silt-bench").into();
     let worker = WorkerBinary::ask(program, vec!["worker".to_owned()]).unwrap();
     let interrupted = AtomicBool::new(false);
-    let options = Options {
-        absent: HashMap::new(),
-        machine: Vec::new(),
-        cores: 2,
-        classes: HashMap::new(),
-        repeat: 1,
-        dir: dir.path().to_owned(),
-        cap_seconds: 1.0,
-        limits: Limits::default(),
-        workers: Vec::new(),
-        interrupted: &interrupted,
+    let established = |engine, durability| {
+        establish(&worker, engine, durability, dir.path(), &interrupted).unwrap()
     };
-    let established =
-        |engine, durability| establish(&worker, engine, durability, &options).unwrap();
     let liar = established("liar-honest", Durability::Buffered);
     assert!(liar.class == Class::Memory && liar.how.contains("kill -9 took"), "{}", liar.how);
     let ours = established("siltdb", Durability::Buffered);

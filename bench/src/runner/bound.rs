@@ -2,10 +2,10 @@
 //! machine, whatever the engine.
 //!
 //! Only work that no engine can avoid is counted: each written byte is copied once into a mapped
-//! log, each commit that survives a power loss is synced, a read of data larger than the caches of a
-//! processor waits for memory once, a scan moves what it shows, a compaction writes what stays. So
-//! a share near 1 says that nothing is left to gain. An engine that shows values where they lie can
-//! come out above it in scans. It measures nothing.
+//! log, each commit that survives a power loss is synced, a read of data larger than the caches of
+//! a processor waits for memory once, a scan moves what it shows, a compaction writes what stays.
+//! So a share near 1 says that nothing is left to gain. An engine that shows values where they lie
+//! can come out above it in scans. It measures nothing.
 
 use crate::{
     engine::{Codec, Durability},

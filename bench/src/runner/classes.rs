@@ -3,20 +3,16 @@
 //! A worker commits and is killed with `kill -9`; another opens what is left and counts. If one of
 //! the acknowledged commits is gone, the class is `memory`, else at least `process`. It is `power`
 //! if, besides, the block device was told to make its contents durable at least once for each
-//! commit. An engine gets at most the class that it claims: what was not lost this time may be
-//! lost the next.
+//! commit. An engine gets at most the class that it claims: what was not lost this time may be lost
+//! the next.
 
-use super::{
-    Options,
-    child::{Child, Ended, WorkerBinary},
-    directory,
-};
+use super::child::{Child, Ended, Limits, WorkerBinary};
 use crate::{
     engine::{Class, Config, Durability, Failure, Result},
     job::{CrashStep, CrashTest, Request, Survived},
     measure::device_flushes,
 };
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::atomic::AtomicBool, time::Duration};
 
 /// Acknowledged commits after which a worker is killed.
 const COMMITS: u64 = 2_000;
@@ -45,7 +41,7 @@ struct Seen {
     flushes: Option<u64>,
 }
 
-/// Tries out what an acknowledged commit of an engine survives.
+/// Tries out what an acknowledged commit of an engine survives, with a database below `dir`.
 ///
 /// # Errors
 /// The engine's: `Unsupported`, if it does not open so; `Verification`, if what is left is damaged.
@@ -53,9 +49,10 @@ pub fn establish(
     worker: &WorkerBinary,
     engine: &str,
     durability: Durability,
-    options: &Options<'_>,
+    dir: &Path,
+    interrupted: &AtomicBool,
 ) -> Result<Established> {
-    let dir = directory(options)?;
+    let dir = tempfile::Builder::new().prefix("silt-bench-").tempdir_in(dir)?;
     let test = |step| CrashTest {
         engine: engine.to_owned(),
         dir: dir.path().to_owned(),
@@ -71,11 +68,9 @@ pub fn establish(
     )?;
     let flushes = flushes_since(before, dir.path());
     let request = Request::Crash(test(CrashStep::Count));
-    let ended = Child::start(worker)?.work(&request, &options.limits, options.interrupted, |_| ());
+    let ended = Child::start(worker)?.work(&request, &Limits::default(), interrupted, |_| ());
     match ended {
-        Ended::Survived(survived) => {
-            Ok(conclude(Seen { acknowledged, survived, flushes }, durability))
-        }
+        Ended::Survived(survived) => Ok(conclude(Seen { acknowledged, survived, flushes })),
         Ended::Failed(failure) => Err(failure),
         Ended::Report(_) => Err(Failure::error("the worker measured instead")),
         Ended::Interrupted => Err(Failure::error("interrupted")),
@@ -86,7 +81,7 @@ fn flushes_since(before: Option<u64>, dir: &Path) -> Option<u64> {
     Some(device_flushes(dir)?.saturating_sub(before?))
 }
 
-fn conclude(seen: Seen, durability: Durability) -> Established {
+fn conclude(seen: Seen) -> Established {
     let Seen { acknowledged, survived, flushes } = seen;
     let claimed = survived.class;
     if survived.found < acknowledged {
@@ -95,14 +90,17 @@ fn conclude(seen: Seen, durability: Durability) -> Established {
         return Established { class: Class::Memory, how };
     }
     let kept = format!("all {acknowledged} acknowledged commits survived kill -9");
-    let (shown, synced) = match (durability, flushes) {
-        (Durability::Buffered, _) => (Class::Process, String::new()),
-        (Durability::Synced, Some(flushes)) => {
-            let each = flushes >= acknowledged;
-            let class = if each { Class::Power } else { Class::Process };
-            (class, format!(", during which the device was flushed {flushes} times"))
+    let (shown, synced) = match flushes {
+        Some(flushes) if flushes >= acknowledged => {
+            (Class::Power, format!(", during which the device was flushed {flushes} times"))
         }
-        (Durability::Synced, None) => (Class::Process, ", and the device counts no flushes".into()),
+        Some(flushes) if claimed == Class::Power => {
+            (Class::Process, format!(", but the device was flushed only {flushes} times"))
+        }
+        None if claimed == Class::Power => {
+            (Class::Process, ", and the device counts no flushes".to_owned())
+        }
+        _ => (Class::Process, String::new()),
     };
     let class = shown.min(claimed);
     let word = if claimed < shown { ", the engine promises no more" } else { "" };
