@@ -2,8 +2,8 @@
 
 use std::{env, path::Path};
 
-const MISSING: &str = "prebuilt/librocksdb.so is missing: `cargo xtask peers` fetches it; README.md \
-    says how by hand, and how to compile RocksDB instead";
+const MISSING: &str = "prebuilt/librocksdb.so is missing: `cargo xtask peers` fetches it; \
+    README.md says how by hand, and how to compile RocksDB instead";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

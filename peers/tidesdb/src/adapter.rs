@@ -1,8 +1,9 @@
 //! TidesDB 10 through its Rust binding; column families are its families.
 //!
-//! Its tables are B+trees, there is no other kind: asked for either, it uses them. Without sync a commit is acknowledged once it is
-//! in a ring in the memory of the process, which a thread of its own writes out: nothing survives
-//! a killed process for certain. The binding copies each key and value that it shows.
+//! Its tables are B+trees, there is no other kind: asked for either, it uses them. Without sync a
+//! commit is acknowledged once it is in a ring in the memory of the process, which a thread of its
+//! own writes out: nothing survives a killed process for certain. The binding copies each key and
+//! value that it shows.
 
 use crate::reader::{Reader, retried};
 use siltdb_bench::{
@@ -144,8 +145,8 @@ impl Engine for Tidesdb {
             ),
         };
         let options = format!(
-            "{knobs}, {:?}; its default of 2 threads each to flush and compact; tables are B+trees; \
-             {why}",
+            "{knobs}, {:?}; its default of 2 threads each to flush and compact; tables are \
+             B+trees; {why}",
             config.codec
         );
         let version = format!("{TIDESDB_LINKED_VERSION} (crate tidesdb 1.0)");
