@@ -13,14 +13,13 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines that this benchmark has adapters or workers for, in the order of reports.
-pub const KNOWN: [&str; 16] = [
+pub const KNOWN: [&str; 15] = [
     "siltdb",
     "siltdb-btree",
     "siltdb-mimalloc",
     "siltdb-jemalloc",
     "rocksdb",
     "tidesdb",
-    "tidesdb-btree",
     "sled",
     "redb",
     "fjall",

@@ -13,6 +13,7 @@ pub mod expect;
 pub mod measure;
 pub mod pass;
 pub mod adapters;
+pub mod trial;
 pub mod worker;
 pub mod result;
 pub mod suite;

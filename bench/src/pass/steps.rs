@@ -11,6 +11,7 @@ use crate::{
 };
 use hdrhistogram::Histogram;
 use std::{
+    ops::Range,
     sync::Barrier,
     thread,
     time::{Duration, Instant},
@@ -124,7 +125,9 @@ impl Ran {
 }
 
 /// Runs `body` on as many threads as there are items, each with a session and its item; returns
-/// what they returned and how long the slowest took. The clock starts when all have a session.
+/// what they returned and how long it took from the first that began, once all had a session, to
+/// the last that ended. The threads look at the clock themselves: who waits for them may be woken
+/// when short work is long done.
 ///
 /// # Errors
 /// The first of any thread.
@@ -134,29 +137,37 @@ pub fn on_threads<E: Engine, I: Send, T: Send>(
     body: impl Fn(Thread, &mut E::Session<'_>, I) -> Result<T> + Sync,
 ) -> Result<(Vec<T>, f64)> {
     let count = items.len() as u32;
-    let ready = Barrier::new(items.len() + 1);
+    let ready = Barrier::new(items.len());
     thread::scope(|scope| {
         let (body, ready) = (&body, &ready);
-        let run = move |thread: Thread, item: I| {
+        let run = move |thread: Thread, item: I| -> Result<(T, Range<Instant>)> {
             let session = engine.session();
             ready.wait();
-            body(thread, &mut session?, item)
+            let start = Instant::now();
+            let outcome = body(thread, &mut session?, item)?;
+            Ok((outcome, start..Instant::now()))
         };
         let start = |(index, item)| {
             let thread = Thread { index: index as u32, count };
             scope.spawn(move || run(thread, item))
         };
         let threads: Vec<_> = items.into_iter().enumerate().map(start).collect();
-        ready.wait();
-        let clock = Instant::now();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<T>>| match thread.join() {
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<_>>| match thread.join() {
             Ok(outcome) => outcome,
             Err(_) => Err(Failure::error("a thread of the benchmark panicked")),
         };
-        let outcomes: Vec<Result<T>> = threads.into_iter().map(join).collect();
-        let seconds = clock.elapsed().as_secs_f64();
-        Ok((outcomes.into_iter().collect::<Result<Vec<T>>>()?, seconds))
+        let ended: Vec<Result<(T, Range<Instant>)>> = threads.into_iter().map(join).collect();
+        let ended = ended.into_iter().collect::<Result<Vec<_>>>()?;
+        let (outcomes, times): (Vec<T>, Vec<Range<Instant>>) = ended.into_iter().unzip();
+        Ok((outcomes, covered(&times)))
     })
+}
+
+/// Seconds from the first start to the last end.
+fn covered(times: &[Range<Instant>]) -> f64 {
+    let first = times.iter().map(|time| time.start).min();
+    let last = times.iter().map(|time| time.end).max();
+    first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64())
 }
 
 /// Does a plan.

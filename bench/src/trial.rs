@@ -1,0 +1,103 @@
+//! Small rows for the tests of engines: every operation, at a size that takes a moment.
+//!
+//! Measures nothing that anybody should quote. Does not know which engines there are.
+
+use crate::{
+    engine::{Config, Engine, Failure, FailureKind, Result},
+    job::{Job, Op, Report, Run, Seed, SeedOp, State, Work},
+    measure::Watch,
+    order::Order,
+    pass,
+};
+use std::{path::Path, time::Duration};
+
+/// Every operation that a row can be made of.
+pub const OPS: [Op; 21] = [
+    Op::MixedInsert,
+    Op::Put,
+    Op::Delete,
+    Op::PutDelete,
+    Op::Get,
+    Op::GetMiss,
+    Op::Seek,
+    Op::Range,
+    Op::Scan,
+    Op::ScanReverse,
+    Op::Mixed,
+    Op::YcsbA,
+    Op::YcsbB,
+    Op::YcsbC,
+    Op::YcsbD,
+    Op::YcsbE,
+    Op::YcsbF,
+    Op::Queue,
+    Op::RangeDelete,
+    Op::Open,
+    Op::Compact,
+];
+
+/// A small row of an operation.
+#[must_use]
+pub fn job(op: Op, dir: &Path) -> Job {
+    let seed = Seed { op: SeedOp::Put, order: Order::Random, percent: 100, batch: 100 };
+    let ops = match op {
+        Op::Open => 3,
+        Op::RangeDelete => 20,
+        _ => 2000,
+    };
+    let order = Order::Random;
+    let run = Run { op, order, ops, batch: 1, reads_percent: 50, range: 7, open_loop_percent: 0 };
+    let work = Work {
+        keys: 1000,
+        key_bytes: 16,
+        value_bytes: 100,
+        compressible_percent: 50,
+        threads: if op == Op::Queue { 1 } else { 2 },
+        seed: if op == Op::Put { Vec::new() } else { vec![seed] },
+        state: State::Settled,
+        run,
+    };
+    let (engine, dir, config) = ("test".to_owned(), dir.to_owned(), Config::default());
+    Job { engine, dir, config, work, cap_seconds: 60.0, store: None }
+}
+
+/// Runs a small row, changed as the test needs it, in a directory of its own.
+///
+/// # Errors
+/// What the row fails with.
+pub fn run<E: Engine>(op: Op, change: impl FnOnce(&mut Job)) -> Result<Report> {
+    let dir = tempfile::tempdir()?;
+    let mut job = job(op, dir.path());
+    change(&mut job);
+    let watch = Watch { tell: &|_| {}, cap: Duration::try_from_secs_f64(job.cap_seconds)? };
+    pass::run::<E>(&job, &watch)
+}
+
+/// Runs a small row of every operation; those of `lacks` must be said to be unsupported, all others
+/// must be verified in full.
+///
+/// # Errors
+/// The first that goes another way, with its operation.
+pub fn every_operation<E: Engine>(lacks: &[Op], change: fn(&mut Job)) -> Result<()> {
+    for op in OPS {
+        let outcome = run::<E>(op, change);
+        let named = |failure: Failure| {
+            let message = format!("{}. engine={}, op={op:?}", failure.message, E::ID);
+            Failure { message, ..failure }
+        };
+        if lacks.contains(&op) {
+            match outcome {
+                Err(failure) if failure.kind == FailureKind::Unsupported => {}
+                Err(failure) => return Err(named(failure)),
+                Ok(_) => return Err(named(Failure::error("has what it was said to lack"))),
+            }
+            continue;
+        }
+        let verified = outcome.map_err(named)?.verified;
+        if verified.checked == 0 || verified.checked != verified.expected {
+            let message = format!("verified {}/{}", verified.checked, verified.expected);
+            return Err(named(Failure::verification(message)));
+        }
+    }
+    Ok(())
+}

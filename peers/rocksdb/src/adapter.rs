@@ -1,0 +1,294 @@
+//! RocksDB through its C API; column families are its families.
+//!
+//! Options follow its tuning guide: partitioned work for background threads, dynamic level sizes,
+//! pipelined writes, index and filter blocks in the cache with those of level 0 pinned. The log is
+//! written to the kernel with each commit; a synced commit waits for `fdatasync`.
+
+use rocksdb::{
+    BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, CompactOptions, DB,
+    DBCompressionType, DBRawIterator, Options, ReadOptions, WaitForCompactOptions, WriteBatch,
+    WriteOptions, properties,
+};
+use siltdb_bench::engine::{
+    Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
+    Session, TableKind, Write,
+};
+use std::{path::Path, thread};
+
+/// Memtables of a family that may be full before writers wait for a flush.
+const MEMTABLES_MAX: i32 = 4;
+/// Background threads at least: a compaction must not hold up a flush.
+const JOBS_MIN: i32 = 2;
+/// Tables are handed to the device in pieces of this size, so that no sync meets all of one.
+const TABLE_SYNC_BYTES: u64 = 1 << 20;
+/// How the library at hand was built.
+const BUILD: &str =
+    if cfg!(feature = "source") { "built from source" } else { "portable prebuilt build" };
+
+/// An open database and the names of its column families.
+pub struct Rocksdb {
+    db: DB,
+    families: Vec<String>,
+    durability: Durability,
+}
+
+/// A thread on [`Rocksdb`].
+pub struct RocksdbSession<'a> {
+    db: &'a DB,
+    families: Vec<&'a ColumnFamily>,
+    family: &'a ColumnFamily,
+    reading: ReadOptions,
+    writing: WriteOptions,
+    /// Where seeks and scans stand; it sees what was there when it was made.
+    cursor: Option<DBRawIterator<'a>>,
+    /// How large the last batch was: the next one is about as large.
+    batch_bytes: usize,
+}
+
+/// Family 0 is the one that is always there.
+fn family_name(index: u32) -> String {
+    match index {
+        0 => "default".to_owned(),
+        index => format!("family-{index}"),
+    }
+}
+
+fn jobs() -> i32 {
+    let cores = thread::available_parallelism().map_or(JOBS_MIN, |cores| cores.get() as i32);
+    cores.max(JOBS_MIN)
+}
+
+fn family_options(config: &Config, cache: &Cache) -> Options {
+    let mut options = Options::default();
+    options.set_compression_type(match config.codec {
+        Codec::None => DBCompressionType::None,
+        Codec::Lz4 => DBCompressionType::Lz4,
+    });
+    if let Some(runs) = config.level0_runs {
+        options.set_level_zero_file_num_compaction_trigger(runs as i32);
+    }
+    if config.arm == Arm::Equal {
+        options.set_write_buffer_size(config.write_buffer_bytes as usize);
+        options.set_max_write_buffer_number(MEMTABLES_MAX);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(cache);
+        table.set_bloom_filter(f64::from(config.bloom_bits_per_key), false);
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        options.set_block_based_table_factory(&table);
+    }
+    options
+}
+
+/// Adds to the options of the first family what belongs to the whole database.
+fn database_options(config: &Config, cache: &Cache) -> Options {
+    let mut options = family_options(config, cache);
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    if config.arm == Arm::Equal {
+        options.increase_parallelism(jobs());
+        options.set_max_background_jobs(jobs());
+        options.set_enable_pipelined_write(true);
+        options.set_bytes_per_sync(TABLE_SYNC_BYTES);
+    }
+    options
+}
+
+impl Rocksdb {
+    /// A compaction by hand returns no error: the count of those in the background tells.
+    fn is_sound(&self) -> Result<()> {
+        match self.db.property_int_value(properties::BACKGROUND_ERRORS)? {
+            None | Some(0) => Ok(()),
+            Some(count) => Err(Failure::error(format!("background work failed. errors={count}"))),
+        }
+    }
+
+    fn family(&self, name: &str) -> Result<&ColumnFamily> {
+        let family = self.db.cf_handle(name);
+        family.ok_or_else(|| Failure::error(format!("no such column family. name={name}")))
+    }
+}
+
+impl Engine for Rocksdb {
+    type Session<'a> = RocksdbSession<'a>;
+
+    const ID: &'static str = "rocksdb";
+
+    fn facts(config: &Config) -> Facts {
+        let (class, why) = match config.durability {
+            Durability::Buffered => (Class::Process, "each commit is written to the log's file"),
+            Durability::Synced => (Class::Power, "WriteOptions::sync: the log is synced"),
+        };
+        let knobs = match config.arm {
+            Arm::Defaults => "its own defaults".to_owned(),
+            Arm::Equal => format!(
+                "memtable {} MiB x {MEMTABLES_MAX}, LRU cache {} MiB with index and filter blocks, \
+                 full filter {} bits a key, {} background jobs, dynamic levels, pipelined writes",
+                config.write_buffer_bytes >> 20,
+                config.cache_bytes >> 20,
+                config.bloom_bits_per_key,
+                jobs(),
+            ),
+        };
+        let options = format!("{BUILD}; {knobs}, {:?}; {why}", config.codec);
+        Facts { version: "10.4.2 (crate rocksdb 0.24.0)".to_owned(), class, options }
+    }
+
+    fn open(dir: &Path, config: &Config) -> Result<Self> {
+        if config.table == TableKind::Btree {
+            return Err(Failure::unsupported("no B+tree tables"));
+        }
+        let cache = Cache::new_lru_cache(config.cache_bytes as usize);
+        let families: Vec<String> = (0..config.families).map(family_name).collect();
+        let described = families.iter().map(|name| (name, family_options(config, &cache)));
+        let options = database_options(config, &cache);
+        let db = DB::open_cf_with_opts(&options, dir.join("data"), described)?;
+        Ok(Self { db, families, durability: config.durability })
+    }
+
+    fn session(&self) -> Result<RocksdbSession<'_>> {
+        let families = self.families.iter().map(|name| self.family(name));
+        let families = families.collect::<Result<Vec<_>>>()?;
+        let mut writing = WriteOptions::default();
+        writing.set_sync(self.durability == Durability::Synced);
+        Ok(RocksdbSession {
+            db: &self.db,
+            family: families[0],
+            families,
+            reading: ReadOptions::default(),
+            writing,
+            cursor: None,
+            batch_bytes: 0,
+        })
+    }
+
+    fn flush(&self) -> Result<()> {
+        for name in &self.families {
+            self.db.flush_cf(self.family(name)?)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        self.db.wait_for_compact(&options)?;
+        self.is_sound()
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        for name in &self.families {
+            let family = self.family(name)?;
+            self.db.compact_range_cf_opt(family, None::<&[u8]>, None::<&[u8]>, &options);
+        }
+        self.settle()
+    }
+
+    fn close(self) -> Result<()> {
+        Ok(self.db.flush_wal(true)?)
+    }
+}
+
+impl<'a> RocksdbSession<'a> {
+    fn cursor(&mut self) -> &mut DBRawIterator<'a> {
+        let (db, family) = (self.db, self.family);
+        self.cursor.get_or_insert_with(|| db.raw_iterator_cf_opt(family, ReadOptions::default()))
+    }
+}
+
+impl Session for RocksdbSession<'_> {
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.db.put_cf_opt(self.family, key, value, &self.writing)?)
+    }
+
+    #[inline]
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.db.delete_cf_opt(self.family, key, &self.writing)?)
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut writes = WriteBatch::with_capacity_bytes(self.batch_bytes);
+        batch.for_each(|write| {
+            match write {
+                Write::Put { key, value } => writes.put_cf(self.family, key, value),
+                Write::Delete { key } => writes.delete_cf(self.family, key),
+            }
+            Ok(())
+        })?;
+        self.batch_bytes = writes.size_in_bytes();
+        Ok(self.db.write_opt(writes, &self.writing)?)
+    }
+
+    #[inline]
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.db.get_pinned_cf_opt(self.family, key, &self.reading)?;
+        if let Some(value) = &found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    #[inline]
+    fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
+        let cursor = self.cursor();
+        cursor.seek(key);
+        let Some((key, value)) = cursor.item() else {
+            cursor.status()?;
+            return Ok(false);
+        };
+        seen(key, value);
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        direction: Direction,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let cursor = self.cursor();
+        match (from, direction) {
+            (None, Direction::Forward) => cursor.seek_to_first(),
+            (None, Direction::Reverse) => cursor.seek_to_last(),
+            (Some(key), Direction::Forward) => cursor.seek(key),
+            (Some(key), Direction::Reverse) => cursor.seek_for_prev(key),
+        }
+        let mut count = 0;
+        while count < limit {
+            let Some((key, value)) = cursor.item() else { break };
+            seen(key, value);
+            count += 1;
+            match direction {
+                Direction::Forward => cursor.next(),
+                Direction::Reverse => cursor.prev(),
+            }
+        }
+        // An iterator ends at an error as it does at the end.
+        cursor.status()?;
+        Ok(count)
+    }
+
+    fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        Ok(self.db.delete_range_cf_opt(self.family, from, to, &self.writing)?)
+    }
+
+    fn select_family(&mut self, index: u32) -> Result<()> {
+        let family = self.families.get(index as usize);
+        self.family = family.ok_or_else(|| Failure::error("a family that was not opened"))?;
+        self.cursor = None;
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.cursor = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

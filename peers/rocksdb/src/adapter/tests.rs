@@ -1,0 +1,59 @@
+//! RocksDB goes through every pass of the benchmark, verified in full.
+
+use super::Rocksdb;
+use siltdb_bench::{
+    engine::{Arm, Class, Codec, Config, Durability, Engine, FailureKind, TableKind},
+    job::{Job, Op, State},
+    trial,
+};
+
+/// Full often enough that flushes and compactions take part.
+fn small(job: &mut Job) {
+    job.config.write_buffer_bytes = 64 << 10;
+}
+
+#[test]
+fn every_operation_is_verified() {
+    trial::every_operation::<Rocksdb>(&[], small).unwrap();
+}
+
+#[test]
+fn its_own_defaults_are_verified() {
+    let defaults = |job: &mut Job| job.config.arm = Arm::Defaults;
+    trial::every_operation::<Rocksdb>(&[], defaults).unwrap();
+}
+
+#[test]
+fn families_batches_and_states_hold_what_was_written() {
+    for state in [State::AsIs, State::Compacted, State::Reopened, State::Cold] {
+        let report = trial::run::<Rocksdb>(Op::Mixed, |job| {
+            small(job);
+            job.work.state = state;
+            job.work.run.batch = 30;
+            job.config.codec = Codec::None;
+        });
+        report.unwrap_or_else(|failure| panic!("{state:?}: {failure}"));
+    }
+    let report = trial::run::<Rocksdb>(Op::Mixed, |job| {
+        job.config.families = 3;
+        job.config.level0_runs = Some(2);
+        job.work.seed[0].batch = 1;
+    });
+    report.unwrap();
+}
+
+#[test]
+fn synced_commits_are_verified_and_said_to_survive_power_loss() {
+    let report = trial::run::<Rocksdb>(Op::Put, |job| {
+        job.work.run.ops = 200;
+        job.config.durability = Durability::Synced;
+    });
+    assert_eq!(report.unwrap().facts.class, Class::Power);
+    assert_eq!(Rocksdb::facts(&Config::default()).class, Class::Process);
+}
+
+#[test]
+fn trees_are_unsupported() {
+    let failure = trial::run::<Rocksdb>(Op::Get, |job| job.config.table = TableKind::Btree);
+    assert_eq!(failure.unwrap_err().kind, FailureKind::Unsupported);
+}

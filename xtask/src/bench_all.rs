@@ -1,0 +1,136 @@
+//! `cargo bench-all`: builds silt-bench and the workers of all peers that this machine can build,
+//! runs everything, and writes the report. What cannot be built is shown as not run, and why.
+//!
+//! Its arguments are those of `silt-bench run`. It measures nothing itself.
+
+use crate::peers;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+/// Up to this scale all engines take part in each row; the result is what larger runs choose from.
+const SMALL: f64 = 0.05;
+/// Where results go.
+const RESULTS: &str = "target/bench";
+
+/// The engines of each worker of a peer.
+const ENGINES: [(&str, &[&str]); 4] = [
+    ("allocators", &["siltdb-mimalloc", "siltdb-jemalloc"]),
+    ("rocksdb", &["rocksdb"]),
+    ("tidesdb", &["tidesdb"]),
+    ("go", &["bbolt", "pebble", "badger", "wildcat"]),
+];
+
+/// Builds and runs.
+pub fn run(arguments: &[&str]) -> ExitCode {
+    let arguments = arguments.strip_prefix(&["--"]).unwrap_or(arguments);
+    match build_and_run(arguments) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
+    let root = peers::root();
+    let scale = scale(arguments)?;
+    say("silt-bench, with sled, redb, fjall, LMDB and ThunderDB");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "-p", "siltdb-bench", "--features", "peers"]);
+    succeeds(build.current_dir(&root))?;
+    let mut run = Command::new(root.join("target/release/silt-bench"));
+    run.current_dir(&root).arg("run").args(arguments);
+    if !arguments.iter().any(|one| one.starts_with("--scale")) {
+        run.arg("--scale").arg(scale.to_string());
+    }
+    for prepared in peers::prepare(&root) {
+        if let Err(reason) = prepared.outcome {
+            eprintln!("{} will not run: {reason}", prepared.name);
+            for engine in engines_of(prepared.name) {
+                run.arg("--absent").arg(format!("{engine}={reason}"));
+            }
+        }
+    }
+    let results = root.join(RESULTS);
+    fs::create_dir_all(&results).map_err(|error| format!("{}: {error}", results.display()))?;
+    let small = results.join("small.json");
+    let chooses = !["--engines", "--best-of"].iter().any(|name| has(arguments, name));
+    if scale > SMALL && chooses && small.exists() {
+        run.arg("--best-of").arg(&small);
+    }
+    let json = results.join("results.json");
+    for (form, file) in [("html", "report.html"), ("markdown", "report.md"), ("csv", "report.csv")]
+    {
+        run.arg(format!("--{form}")).arg(results.join(file));
+    }
+    say("everything");
+    let code = run.arg("--json").arg(&json).status().map_err(|error| error.to_string())?;
+    let is_whole = !["--suite", "--rows", "--engines"].iter().any(|name| has(arguments, name));
+    if code.success() && is_whole && scale <= SMALL {
+        fs::copy(&json, &small).map_err(|error| format!("{}: {error}", small.display()))?;
+    }
+    println!("results and reports are in {}", results.display());
+    Ok(ExitCode::from(code.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// The scale asked for, or [`SMALL`].
+fn scale(arguments: &[&str]) -> Result<f64, String> {
+    let mut after = arguments.iter().skip_while(|one| !one.starts_with("--scale"));
+    let text = match after.next() {
+        None => return Ok(SMALL),
+        Some(one) => match one.split_once('=') {
+            Some((_, text)) => text,
+            None => after.next().copied().unwrap_or(""),
+        },
+    };
+    text.parse().map_err(|_| format!("--scale takes a number, not `{text}`"))
+}
+
+fn has(arguments: &[&str], name: &str) -> bool {
+    let is_it =
+        |one: &str| one.strip_prefix(name).is_some_and(|r| r.is_empty() || r.starts_with('='));
+    arguments.iter().any(|one| is_it(one))
+}
+
+fn engines_of(peer: &str) -> &'static [&'static str] {
+    ENGINES.iter().find(|(name, _)| *name == peer).map_or(&[], |(_, engines)| engines)
+}
+
+fn say(what: &str) {
+    eprintln!("== {what}");
+}
+
+fn succeeds(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{} ended with {status}", program(command).display())),
+        Err(error) => Err(format!("{}: {error}", program(command).display())),
+    }
+}
+
+fn program(command: &Command) -> PathBuf {
+    Path::new(command.get_program()).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_is_read_in_both_spellings() {
+        assert_eq!(scale(&["--repeat", "1"]), Ok(SMALL));
+        assert_eq!(scale(&["--scale", "0.2", "--repeat", "1"]), Ok(0.2));
+        assert_eq!(scale(&["--scale=1"]), Ok(1.0));
+        assert!(scale(&["--scale"]).is_err() && scale(&["--scale", "big"]).is_err());
+    }
+
+    #[test]
+    fn an_argument_is_found_alone_and_with_its_value() {
+        assert!(has(&["--rows", "a"], "--rows") && has(&["--rows=a"], "--rows"));
+        assert!(!has(&["--rowsy"], "--rows"));
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask peers`: fetches and builds the worker binaries of the engines that others wrote.
+//!
+//! What cannot be built is said with its reason and stops nobody else. Runs no benchmark.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod tools;
+pub mod allocators;
+pub mod go;
+pub mod rocksdb;
+pub mod tidesdb;
+
+/// A worker that was asked for.
+pub struct Prepared {
+    /// Its folder below `peers`.
+    pub name: &'static str,
+    /// The program, or why there is none.
+    pub outcome: Result<PathBuf, String>,
+}
+
+/// The checkout.
+pub fn root() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.parent().expect("xtask is a folder of the checkout").to_owned()
+}
+
+/// Builds all workers below `root`, one after the other.
+pub fn prepare(root: &Path) -> Vec<Prepared> {
+    let peers = root.join("peers");
+    [
+        (allocators::NAME, allocators::prepare as fn(&Path) -> Result<PathBuf, String>),
+        (rocksdb::NAME, rocksdb::prepare),
+        (tidesdb::NAME, tidesdb::prepare),
+        (go::NAME, go::prepare),
+    ]
+    .into_iter()
+    .map(|(name, prepare)| Prepared { name, outcome: prepare(&peers.join(name)) })
+    .collect()
+}
+
+/// Builds all workers and prints what became of them. Exit code 1 if one is missing.
+pub fn run() -> ExitCode {
+    let all = prepare(&root());
+    for Prepared { name, outcome } in &all {
+        match outcome {
+            Ok(program) => println!("{name}: {}", program.display()),
+            Err(reason) => println!("{name}: not built: {reason}"),
+        }
+    }
+    if all.iter().all(|peer| peer.outcome.is_ok()) { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
