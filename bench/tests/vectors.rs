@@ -216,9 +216,23 @@ fn expected(
             special::expected_range_delete(work, after, thread, u64::MAX);
             Tally::default()
         }
+        Op::Open => opened(work, before),
         _ => after.parts()[thread.index as usize].replay(plan, plan.ids.len(), &live),
     };
     Expected { sum, found, value_bytes }
+}
+
+/// What must be read if a key is read after each opening.
+fn opened(work: &Work, model: &Model) -> Tally {
+    let mut tally = Tally::default();
+    for id in special::opened_ids(work, work.run.ops) {
+        let value_bytes = u64::from(work.value_bytes);
+        match model.version(id) {
+            0 => tally.miss(),
+            version => tally.merge(&Tally { sum: fold_of(id, version), found: 1, value_bytes }),
+        }
+    }
+    tally
 }
 
 fn workload(work: Work) -> Workload {

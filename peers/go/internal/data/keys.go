@@ -1,5 +1,9 @@
 // Package data makes keys and values, byte for byte as bench/src/keys.rs and values.rs do. It does
 // not know who holds which version of a value.
+//
+// A key; eight bytes are the first part alone, sixteen have no zeros:
+//
+//	| id * 2^20 + splitmix64(id) mod 2^20, u64 be | zeros | splitmix64(id ^ 0x5157), u64 be |
 package data
 
 import "encoding/binary"

@@ -1,3 +1,7 @@
+// From an id and a version to the bytes of a value, which say what they are and compress as asked.
+//
+//	| splitmix64(id ^ version << 40), u64 le | from a pool | its bitwise inverse, u64 le |
+
 package data
 
 import (

@@ -1,3 +1,5 @@
+// Operations that are committed as one. It does not know how an engine commits them.
+
 package engine
 
 import "silt-bench-go/internal/data"

@@ -64,7 +64,10 @@ func openBadger(dir string, config *job.Config) (engine.Engine, error) {
 	if config.Arm == job.ArmEqual {
 		// Each thread writes keys of its own, so no transaction can meet another: its manual
 		// advises to do without the detection then.
+		// A value in the tables must fit into a transaction, which is 15 % of a memtable.
+		valueBytesMax := min(chosen.ValueThreshold, int64(config.WriteBufferBytes)*15/100)
 		chosen = chosen.
+			WithValueThreshold(valueBytesMax).
 			WithMemTableSize(int64(config.WriteBufferBytes)).
 			WithBlockCacheSize(int64(config.CacheBytes)).
 			WithBloomFalsePositive(falsePositives(config.BloomBitsPerKey)).

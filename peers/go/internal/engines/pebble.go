@@ -267,11 +267,14 @@ func (s *pebbleSession) Close() error {
 	return err
 }
 
-// quiet is a logger that only says what ends the process.
+// quiet is a logger that only says what goes wrong.
 type quiet struct{}
 
-func (quiet) Infof(string, ...any)  {}
-func (quiet) Errorf(string, ...any) {}
+func (quiet) Infof(string, ...any) {}
+
+func (quiet) Errorf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
 
 func (quiet) Fatalf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)

@@ -1,3 +1,5 @@
+// Why a row has no figure.
+
 package job
 
 import "errors"

@@ -1,3 +1,5 @@
+// What a worker measured. It is filled elsewhere.
+
 package job
 
 import "encoding/json"

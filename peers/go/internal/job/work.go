@@ -1,3 +1,5 @@
+// Workloads. Plans are made of them elsewhere.
+
 package job
 
 // Work is a workload.

@@ -1,3 +1,5 @@
+// A clock around each call, and what its histogram says. It does not know what a call does.
+
 package measure
 
 import (

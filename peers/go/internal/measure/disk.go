@@ -1,3 +1,5 @@
+// What lies on disk and in the page cache. It does not know databases.
+
 package measure
 
 import (

@@ -1,3 +1,5 @@
+// What the kernel says of this process. It does not know phases.
+
 package measure
 
 import (

@@ -1,3 +1,5 @@
+// The ids that exist, in order. It does not change: a model does.
+
 package model
 
 import (

@@ -1,3 +1,5 @@
+// The versions of all ids and their replay. It does not know which ids exist in order: see live.go.
+
 package model
 
 import (

@@ -1,3 +1,5 @@
+// Keys, values and families of a workload, for each thread its own.
+
 package pass
 
 import (

@@ -1,3 +1,5 @@
+// The measured phase, with or without clocks, and what comes of it.
+
 package pass
 
 import (

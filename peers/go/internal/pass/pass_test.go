@@ -1,3 +1,5 @@
+// Each engine goes through each operation, small; what makes no sense is refused.
+
 package pass_test
 
 import (

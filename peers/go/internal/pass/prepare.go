@@ -1,3 +1,6 @@
+// Brings a database to where the measured phase finds it: seed phases, then a state. A seed phase
+// has its own clock; what it wrote is known from its plan.
+
 package pass
 
 import (

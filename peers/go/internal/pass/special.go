@@ -1,3 +1,6 @@
+// Measured phases that are not made of steps: scans, queues, range deletes, opening. Each says what
+// it did; what it must have read is judged by its own Expected function.
+
 package pass
 
 import (
@@ -13,9 +16,6 @@ import (
 	"silt-bench-go/internal/order"
 	"silt-bench-go/internal/plan"
 )
-
-// Measured phases that are not made of steps: scans, queues, range deletes, opening. Each says
-// what it did; what it must have read is judged by its own Expected function.
 
 // queueVersion is the version of values that a queue puts: seeds stay below it.
 const queueVersion = math.MaxUint32

@@ -1,3 +1,6 @@
+// Drives plans through an engine on threads, with or without a clock around each call. What is read
+// is folded into a sum; whether the sum is right is judged elsewhere.
+
 package pass
 
 import (

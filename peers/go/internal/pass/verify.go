@@ -1,3 +1,5 @@
+// Compares in full what an engine gives with what the model says, off the clock.
+
 package pass
 
 import (

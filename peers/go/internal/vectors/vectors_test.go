@@ -161,6 +161,8 @@ func expected(
 	case job.RangeDelete:
 		pass.ExpectRangeDelete(work, after, thread, ^uint64(0))
 		return model.Tally{}
+	case job.Open:
+		return pass.ExpectedOpen(work, drawn.Model, work.Run.Ops)
 	}
 	steps := drawn.Plans[thread.Index]
 	own := after.Part(thread.Index)
