@@ -171,10 +171,7 @@ fn work(index: usize, op: Op) -> Work {
         value_bytes: 100,
         compressible_percent: 50,
         threads,
-        seed: vec![
-            seed(SeedOp::Put, Order::Random, 130),
-            seed(SeedOp::Delete, Order::Uniform, 20),
-        ],
+        seed: vec![seed(SeedOp::Put, Order::Random, 130), seed(SeedOp::Delete, Order::Uniform, 20)],
         state: State::Settled,
         run: Run { op, order, ops, batch, reads_percent: 30, range: 9, open_loop_percent: 0 },
     }
