@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -21,6 +22,10 @@ import (
 // WithSyncWrites says; with SyncWrites the log of the memtable is synced by msync before return.
 // Writes are transactions: one for each put, one for each batch.
 var Badger = engine.Kind{ID: "badger", Facts: badgerFacts, Open: openBadger}
+
+// badgerIdleMax: tables of level 0 are merged with each other once they are ten seconds old; what
+// stands still for longer is not going to move.
+const badgerIdleMax = 15 * time.Second
 
 func badgerFacts(config *job.Config) job.Facts {
 	facts := job.Facts{
@@ -95,9 +100,11 @@ func (e *badgerDB) Session() (engine.Session, error) {
 }
 
 // Settle waits until no memtable waits to be written, no table is being compacted and no level
-// asks for it. It cannot be told to write the memtable out: closing does.
+// asks for it, or none has changed for so long that nothing is going to come of it. It cannot be
+// told to write the memtable out: closing does.
 func (e *badgerDB) Settle() error {
-	for quietLooks := 0; quietLooks < settleLooks; {
+	before, changed := e.db.Levels(), time.Now()
+	for quietLooks := 0; quietLooks < settleLooks && time.Since(changed) < badgerIdleMax; {
 		isQuiet, err := e.isQuiet()
 		if err != nil {
 			return err
@@ -107,21 +114,25 @@ func (e *badgerDB) Settle() error {
 		} else {
 			quietLooks = 0
 		}
+		if levels := e.db.Levels(); compacting() || !slices.Equal(levels, before) {
+			before, changed = levels, time.Now()
+		}
 		time.Sleep(settleLook)
 	}
 	return nil
 }
 
+// compacting says whether tables are being compacted, by the count that Badger publishes.
+func compacting() bool {
+	tables, ok := expvar.Get("badger_compaction_current_num_lsm").(*expvar.Int)
+	return ok && tables.Value() > 0
+}
+
 func (e *badgerDB) isQuiet() (bool, error) {
 	// The log of a memtable is deleted once it is a table: the last is that of the active one.
 	logs, err := filepath.Glob(filepath.Join(e.path, "*.mem"))
-	if err != nil || len(logs) > 1 {
+	if err != nil || len(logs) > 1 || compacting() {
 		return false, err
-	}
-	if tables, ok := expvar.Get("badger_compaction_current_num_lsm").(*expvar.Int); !ok {
-		return false, job.Refused("badger does not say how many tables it compacts")
-	} else if tables.Value() > 0 {
-		return false, nil
 	}
 	levels := e.db.Levels()
 	for _, level := range levels[:len(levels)-1] {
