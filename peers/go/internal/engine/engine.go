@@ -12,6 +12,8 @@ type Kind struct {
 	Facts func(config *job.Config) job.Facts
 	// Open opens the database in a directory that exists; it creates it if there is none.
 	Open func(dir string, config *job.Config) (Engine, error)
+	// NoCompaction: its Compact has nothing to do, so a row that measures it has no figure.
+	NoCompaction bool
 	// MeasuresHarness: it does nothing, so there is nothing to verify.
 	MeasuresHarness bool
 }

@@ -18,7 +18,9 @@ import (
 // DB.Batch, which gathers those of many goroutines, waits up to 10 ms for company and is not
 // used. Reads go through a read transaction, renewed after writes; a session gives its own up
 // before it writes, for a file that must be mapped anew waits for all readers.
-var Bbolt = engine.Kind{ID: "bbolt", Facts: bboltFacts, Open: openBbolt}
+var Bbolt = engine.Kind{
+	ID: "bbolt", Facts: bboltFacts, Open: openBbolt, NoCompaction: true,
+}
 
 const (
 	// What the map of a database takes beyond its entries: pages half full, and pages that are

@@ -51,6 +51,9 @@ func (c *course) measured(place *place, phase string, clocks []*measure.Clock) (
 	if work.Run.Op == job.Queue && work.Threads != 1 {
 		return nil, job.Refused("a queue has one thread")
 	}
+	if work.Run.Op == job.Compact && c.kind.NoCompaction {
+		return nil, job.Unsupported("no compaction in place")
+	}
 	what := measure.Watched{
 		Phase: phase, Total: work.Run.Ops, Threads: work.Threads, Cap: c.watch.Cap,
 	}
