@@ -163,7 +163,7 @@ fn work(index: usize, op: Op) -> Work {
         Op::RangeDelete => 30,
         _ => 2000,
     };
-    let batch = if index % 2 == 0 { 1 } else { 7 };
+    let batch = if index.is_multiple_of(2) { 1 } else { 7 };
     let seed = |op, order, percent| Seed { op, order, percent, batch: 50 };
     Work {
         keys: 701,
