@@ -50,7 +50,9 @@ func openPebble(dir string, config *job.Config) (engine.Engine, error) {
 		Logger:             quiet{},
 	}
 	if config.Arm == job.ArmEqual {
-		cache := pebble.NewCache(int64(config.CacheBytes))
+		// Pebble reserves its memtables in the cache: blocks have what is left of it. With the
+		// memtable added, blocks have what was asked for.
+		cache := pebble.NewCache(int64(config.CacheBytes + config.WriteBufferBytes))
 		// The database holds it from now on.
 		defer cache.Unref()
 		options.Cache = cache
