@@ -50,9 +50,9 @@ func openPebble(dir string, config *job.Config) (engine.Engine, error) {
 		Logger:             quiet{},
 	}
 	if config.Arm == job.ArmEqual {
-		// Pebble reserves its memtables in the cache: blocks have what is left of it. With the
-		// memtable added, blocks have what was asked for.
-		cache := pebble.NewCache(int64(config.CacheBytes + config.WriteBufferBytes))
+		// Pebble reserves its memtables in the cache, the one in use and one kept for the next:
+		// blocks have what is left. With these two added, blocks have what was asked for.
+		cache := pebble.NewCache(int64(config.CacheBytes + 2*config.WriteBufferBytes))
 		// The database holds it from now on.
 		defer cache.Unref()
 		options.Cache = cache
