@@ -1,0 +1,281 @@
+//! What workers in other languages must make, byte for byte: keys, values, orders, plans and what
+//! reading must give, in `vectors.json`, which their tests read.
+//!
+//! With `SILT_BENCH_VECTORS=write` in the environment the file is written anew.
+
+use serde::{Deserialize, Serialize};
+use siltdb_bench::{
+    expect::{Live, Model, Tally},
+    job::{Op, Run, Seed, SeedOp, State, Work},
+    keys::{KeyMaker, splitmix64},
+    order::{Order, draw},
+    pass::{prepare, special},
+    plan::{Plan, Step, Thread},
+    values::{ValueMaker, fold_of},
+};
+use std::{env, fs, path::PathBuf};
+
+const ORDERS: [Order; 6] = [
+    Order::Sequential,
+    Order::Reverse,
+    Order::Random,
+    Order::Uniform,
+    Order::Zipfian,
+    Order::Timestamp,
+];
+
+const OPS: [Op; 21] = [
+    Op::Put,
+    Op::Delete,
+    Op::PutDelete,
+    Op::Get,
+    Op::GetMiss,
+    Op::Seek,
+    Op::Range,
+    Op::Scan,
+    Op::ScanReverse,
+    Op::Mixed,
+    Op::MixedInsert,
+    Op::YcsbA,
+    Op::YcsbB,
+    Op::YcsbC,
+    Op::YcsbD,
+    Op::YcsbE,
+    Op::YcsbF,
+    Op::Queue,
+    Op::RangeDelete,
+    Op::Open,
+    Op::Compact,
+];
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Vectors {
+    keys: Vec<Key>,
+    values: Vec<Value>,
+    orders: Vec<Drawn>,
+    workloads: Vec<Workload>,
+}
+
+/// A key and one beside it that no id has, in hexadecimal digits.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Key {
+    bytes: u32,
+    id: u32,
+    key: String,
+    missing: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Value {
+    bytes: u32,
+    compressible_percent: u32,
+    id: u32,
+    version: u32,
+    digest: u64,
+    fold: u64,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Drawn {
+    order: Order,
+    size: u32,
+    count: u64,
+    seed: u64,
+    first: Vec<u32>,
+    digest: u64,
+}
+
+/// A workload; digests of its seed phases and its plans, thread by thread; what each thread must
+/// read if it does all; and a digest of what the database holds before and after.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Workload {
+    work: Work,
+    seeds: Vec<Vec<u64>>,
+    plans: Vec<u64>,
+    seeded: u64,
+    expected: Vec<Expected>,
+    after: u64,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Expected {
+    sum: u64,
+    found: u64,
+    value_bytes: u64,
+}
+
+fn digest(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, |digest, number| splitmix64(digest ^ number))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn keys() -> Vec<Key> {
+    let of_length = |bytes| {
+        let mut maker = KeyMaker::new(bytes);
+        [0, 1, 77, 1_000_000, u32::MAX].map(|id| {
+            let key = hexadecimal(maker.key(id));
+            Key { bytes, id, key, missing: hexadecimal(maker.missing(id)) }
+        })
+    };
+    [8, 16, 20, 40].into_iter().flat_map(of_length).collect()
+}
+
+fn values() -> Vec<Value> {
+    let mut values = Vec::new();
+    for (bytes, compressible_percent) in [(16, 0), (100, 50), (128, 90), (4096, 100), (70_000, 50)]
+    {
+        let mut maker = ValueMaker::new(bytes, compressible_percent);
+        for (id, version) in [(0, 1), (5, 1), (5, 2), (900_000, 77), (3, u32::MAX)] {
+            let digest = digest(maker.value(id, version).iter().map(|byte| u64::from(*byte)));
+            let fold = fold_of(id, version);
+            values.push(Value { bytes, compressible_percent, id, version, digest, fold });
+        }
+    }
+    values
+}
+
+fn orders() -> Vec<Drawn> {
+    let mut orders = Vec::new();
+    for order in ORDERS {
+        for (size, count, seed) in [(1, 3, 9), (2, 20, 1), (1000, 2500, 0x5eed), (99_991, 5000, 7)]
+        {
+            let drawn = draw(order, size, count, seed);
+            let first = drawn.iter().copied().take(5).collect();
+            let digest = digest(drawn.into_iter().map(u64::from));
+            orders.push(Drawn { order, size, count, seed, first, digest });
+        }
+    }
+    orders
+}
+
+/// Threads, batches and the order of a workload differ by its operation, so that all occur.
+fn work(index: usize, op: Op) -> Work {
+    let order = ORDERS[index % ORDERS.len()];
+    let threads = match op {
+        Op::Queue => 1,
+        _ => 1 + index as u32 % 3,
+    };
+    let ops = match op {
+        Op::Open => 5,
+        Op::RangeDelete => 30,
+        _ => 2000,
+    };
+    let batch = if index.is_multiple_of(2) { 1 } else { 7 };
+    let seed = |op, order, percent| Seed { op, order, percent, batch: 50 };
+    Work {
+        keys: 701,
+        key_bytes: 16,
+        value_bytes: 100,
+        compressible_percent: 50,
+        threads,
+        seed: vec![seed(SeedOp::Put, Order::Random, 130), seed(SeedOp::Delete, Order::Uniform, 20)],
+        state: State::Settled,
+        run: Run { op, order, ops, batch, reads_percent: 30, range: 9, open_loop_percent: 0 },
+    }
+}
+
+fn digest_of_plan(plan: &Plan) -> u64 {
+    let steps = plan.ids.iter().enumerate().flat_map(|(index, id)| {
+        let step = match plan.step(index) {
+            Step::Put => 0,
+            Step::Delete => 1,
+            Step::Get => 2,
+            Step::Miss => 3,
+            Step::Seek => 4,
+            Step::Range => 5,
+            Step::Modify => 6,
+        };
+        [u64::from(*id), step, u64::from(plan.version(index)), plan.range(index)]
+    });
+    digest(steps.chain([u64::from(plan.batch), u64::from(plan.next_version())]))
+}
+
+fn digest_of_model(model: &Model) -> u64 {
+    digest(model.live().flat_map(|(id, version)| [u64::from(id), u64::from(version)]))
+}
+
+/// What a thread must read if it does all; scans go over everything once.
+fn expected(
+    work: &Work,
+    before: &Model,
+    plan: &Plan,
+    thread: Thread,
+    after: &mut Model,
+) -> Expected {
+    let live = Live::new(before);
+    let Tally { sum, found, value_bytes } = match work.run.op {
+        Op::Scan | Op::ScanReverse => special::expected_scan(work, &live, thread, 1),
+        Op::Queue => special::expected_queue(work, after, work.run.ops),
+        Op::RangeDelete => {
+            special::expected_range_delete(work, after, thread, u64::MAX);
+            Tally::default()
+        }
+        Op::Open => opened(work, before),
+        _ => after.parts()[thread.index as usize].replay(plan, plan.ids.len(), &live),
+    };
+    Expected { sum, found, value_bytes }
+}
+
+/// What must be read if a key is read after each opening.
+fn opened(work: &Work, model: &Model) -> Tally {
+    let mut tally = Tally::default();
+    for id in special::opened_ids(work, work.run.ops) {
+        let value_bytes = u64::from(work.value_bytes);
+        match model.version(id) {
+            0 => tally.miss(),
+            version => tally.merge(&Tally { sum: fold_of(id, version), found: 1, value_bytes }),
+        }
+    }
+    tally
+}
+
+fn workload(work: Work) -> Workload {
+    let drawn = prepare::draw(&work).expect("the workloads make sense");
+    let mut after = drawn.model.clone();
+    let threads = Thread::all(work.threads).zip(&drawn.plans);
+    let expected = threads
+        .map(|(thread, plan)| expected(&work, &drawn.model, plan, thread, &mut after))
+        .collect();
+    let seeds = drawn.seeds.iter().map(|seed| seed.iter().map(digest_of_plan).collect()).collect();
+    Workload {
+        seeds,
+        plans: drawn.plans.iter().map(digest_of_plan).collect(),
+        seeded: digest_of_model(&drawn.model),
+        expected,
+        after: digest_of_model(&after),
+        work,
+    }
+}
+
+fn vectors() -> Vectors {
+    let works = OPS.into_iter().enumerate().map(|(index, op)| work(index, op));
+    // Each order once more where threads draw with collisions and batches wait.
+    let mixed = ORDERS.into_iter().map(|order| {
+        let mut work = work(1, Op::Mixed);
+        work.threads = 4;
+        work.run.order = order;
+        work
+    });
+    let workloads = works.chain(mixed).map(workload).collect();
+    Vectors { keys: keys(), values: values(), orders: orders(), workloads }
+}
+
+#[test]
+fn workers_in_other_languages_are_told_what_this_one_makes() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors.json");
+    let made = vectors();
+    if env::var_os("SILT_BENCH_VECTORS").is_some_and(|value| value == "write") {
+        let text = serde_json::to_string_pretty(&made).expect("vectors are plain data");
+        fs::write(&path, text + "\n").expect("the folder of tests can be written to");
+        return;
+    }
+    let text = fs::read_to_string(&path).expect("the file is part of the package");
+    let told: Vectors = serde_json::from_str(&text).expect("the file holds vectors");
+    for (told, made) in told.workloads.iter().zip(&made.workloads) {
+        assert_eq!(told, made, "{:?} in {:?} order", made.work.run.op, made.work.run.order);
+    }
+    assert_eq!(told, made);
+}

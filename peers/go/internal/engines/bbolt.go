@@ -1,0 +1,245 @@
+package engines
+
+import (
+	"bytes"
+	"encoding/binary"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+)
+
+// Bbolt is a copy-on-write B+tree in a mapped file, one writer at a time. A family is a bucket.
+//
+// A commit writes its pages to the file and then, unless NoSync, syncs: without a sync it is in
+// the page cache on return, so it survives a killed process. A put is a transaction of its own;
+// DB.Batch, which gathers those of many goroutines, waits up to 10 ms for company and is not
+// used. Reads go through a read transaction, renewed after writes; a session gives its own up
+// before it writes, for a file that must be mapped anew waits for all readers.
+var Bbolt = engine.Kind{
+	ID: "bbolt", Facts: bboltFacts, Open: openBbolt, NoCompaction: true,
+}
+
+const (
+	// What the map of a database takes beyond its entries: pages half full, and pages that are
+	// not free before their readers are gone. It costs addresses, not memory.
+	bboltMapFactor = 8
+	bboltMapMin    = 1 << 30
+)
+
+func bboltFacts(config *job.Config) job.Facts {
+	facts := job.Facts{Version: versionOf("go.etcd.io/bbolt"), Class: job.ClassProcess}
+	why := "NoSync: a commit has written its pages to the file on return"
+	if config.Durability == job.Synced {
+		facts.Class, why = job.ClassPower, "fdatasync for each commit"
+	}
+	options := "free pages in a hash map and not written, mapped at once"
+	if config.Arm == job.ArmDefaults {
+		options = "its own defaults"
+	}
+	facts.Options = options + ", no compression, the page cache is its cache; " + why
+	return facts
+}
+
+func openBbolt(dir string, config *job.Config) (engine.Engine, error) {
+	options := *bolt.DefaultOptions
+	if config.Arm == job.ArmEqual {
+		// As etcd, its main user, has it.
+		options.FreelistType = bolt.FreelistMapType
+		options.NoFreelistSync = true
+		options.InitialMmapSize = int(config.BytesMax*bboltMapFactor + bboltMapMin)
+	}
+	if config.Durability == job.Buffered {
+		options.NoSync, options.NoGrowSync = true, true
+	}
+	db, err := bolt.Open(filepath.Join(dir, "data.bbolt"), 0o644, &options)
+	if err != nil {
+		return nil, err
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		for family := range max(config.Families, 1) {
+			if _, err := tx.CreateBucketIfNotExists(bucketName(family)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return &bbolt{db}, err
+}
+
+func bucketName(family uint32) []byte {
+	return binary.BigEndian.AppendUint32(nil, family)
+}
+
+type bbolt struct {
+	db *bolt.DB
+}
+
+func (e *bbolt) Session() (engine.Session, error) {
+	return &bboltSession{db: e.db, name: bucketName(0)}, nil
+}
+
+// Settle: it has no background work.
+func (*bbolt) Settle() error { return nil }
+
+// Compact: there is no such operation in place.
+func (*bbolt) Compact() error { return nil }
+
+func (e *bbolt) Close() error { return e.db.Close() }
+
+type bboltSession struct {
+	db *bolt.DB
+	// name is that of the bucket in use.
+	name []byte
+	// view is the transaction of the reads so far; bucket and cursor belong to it.
+	view   *bolt.Tx
+	bucket *bolt.Bucket
+	cursor *bolt.Cursor
+	values arena
+}
+
+// commit is a transaction that writes.
+func (s *bboltSession) commit(change func(*bolt.Bucket) error) error {
+	if err := s.Refresh(); err != nil {
+		return err
+	}
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := change(tx.Bucket(s.name)); err != nil {
+		// The failure that led here says more than one of the rollback.
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
+}
+
+func (s *bboltSession) Put(key, value []byte) error {
+	return s.commit(func(bucket *bolt.Bucket) error { return bucket.Put(key, value) })
+}
+
+func (s *bboltSession) Delete(key []byte) error {
+	return s.commit(func(bucket *bolt.Bucket) error { return bucket.Delete(key) })
+}
+
+func (s *bboltSession) Write(batch *engine.Batch) error {
+	// A value that is put must stay as it is until the commit; a key is copied.
+	s.values.clear()
+	return s.commit(func(bucket *bolt.Bucket) error {
+		for index := range batch.Len() {
+			key, value := batch.At(index)
+			var err error
+			if value == nil {
+				err = bucket.Delete(key)
+			} else {
+				err = bucket.Put(key, s.values.keep(value))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// look makes sure that there is a view of the bucket.
+func (s *bboltSession) look() error {
+	if s.view == nil {
+		view, err := s.db.Begin(false)
+		if err != nil {
+			return err
+		}
+		s.view = view
+	}
+	if s.bucket == nil {
+		s.bucket = s.view.Bucket(s.name)
+		s.cursor = s.bucket.Cursor()
+	}
+	return nil
+}
+
+func (s *bboltSession) Get(key []byte, seen func([]byte)) (bool, error) {
+	if err := s.look(); err != nil {
+		return false, err
+	}
+	value := s.bucket.Get(key)
+	if value == nil {
+		return false, nil
+	}
+	seen(value)
+	return true, nil
+}
+
+func (s *bboltSession) Seek(key []byte, seen func(_, _ []byte)) (bool, error) {
+	if err := s.look(); err != nil {
+		return false, err
+	}
+	found, value := s.cursor.Seek(key)
+	if found == nil {
+		return false, nil
+	}
+	seen(found, value)
+	return true, nil
+}
+
+func (s *bboltSession) Scan(
+	from []byte, limit uint64, way engine.Direction, seen func(_, _ []byte),
+) (uint64, error) {
+	if err := s.look(); err != nil {
+		return 0, err
+	}
+	key, value := s.begin(from, way)
+	count := uint64(0)
+	for key != nil && count < limit {
+		seen(key, value)
+		count++
+		if way == engine.Forward {
+			key, value = s.cursor.Next()
+		} else {
+			key, value = s.cursor.Prev()
+		}
+	}
+	return count, nil
+}
+
+// begin is the first entry of a scan.
+func (s *bboltSession) begin(from []byte, way engine.Direction) (key, value []byte) {
+	switch {
+	case from == nil && way == engine.Forward:
+		return s.cursor.First()
+	case from == nil:
+		return s.cursor.Last()
+	}
+	key, value = s.cursor.Seek(from)
+	switch {
+	case way == engine.Forward || bytes.Equal(key, from):
+		return key, value
+	case key == nil:
+		return s.cursor.Last()
+	}
+	return s.cursor.Prev()
+}
+
+func (*bboltSession) DeleteRange(_, _ []byte) error {
+	return job.Unsupported("no range delete")
+}
+
+func (s *bboltSession) SelectFamily(index uint32) error {
+	binary.BigEndian.PutUint32(s.name, index)
+	s.bucket, s.cursor = nil, nil
+	return nil
+}
+
+func (s *bboltSession) Refresh() error {
+	view := s.view
+	s.view, s.bucket, s.cursor = nil, nil, nil
+	if view == nil {
+		return nil
+	}
+	return view.Rollback()
+}
+
+func (s *bboltSession) Close() error { return s.Refresh() }

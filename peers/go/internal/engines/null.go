@@ -1,0 +1,71 @@
+package engines
+
+import (
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+)
+
+// Null does nothing: what is measured with it is the benchmark itself, on Go. It takes everything,
+// keeps nothing, and answers with the same entry.
+var Null = engine.Kind{
+	ID: "go-null",
+	Facts: func(*job.Config) job.Facts {
+		const options = "does nothing: measures the benchmark itself"
+		return job.Facts{Version: "1", Class: job.ClassMemory, Options: options}
+	},
+	Open: func(_ string, config *job.Config) (engine.Engine, error) {
+		return null{config.EntriesMax}, nil
+	},
+	MeasuresHarness: true,
+}
+
+type null struct {
+	entries uint64
+}
+
+func (n null) Session() (engine.Session, error) {
+	return &nullSession{entries: n.entries, key: make([]byte, 8), value: make([]byte, 100)}, nil
+}
+
+func (null) Settle() error  { return nil }
+func (null) Compact() error { return nil }
+func (null) Close() error   { return nil }
+
+type nullSession struct {
+	entries    uint64
+	key, value []byte
+}
+
+func (*nullSession) Put(_, _ []byte) error         { return nil }
+func (*nullSession) Delete(_ []byte) error         { return nil }
+func (*nullSession) DeleteRange(_, _ []byte) error { return nil }
+func (*nullSession) SelectFamily(uint32) error     { return nil }
+func (*nullSession) Refresh() error                { return nil }
+func (*nullSession) Close() error                  { return nil }
+
+func (*nullSession) Write(batch *engine.Batch) error {
+	for index := range batch.Len() {
+		batch.At(index)
+	}
+	return nil
+}
+
+func (s *nullSession) Get(_ []byte, seen func([]byte)) (bool, error) {
+	seen(s.value)
+	return true, nil
+}
+
+func (s *nullSession) Seek(key []byte, seen func(_, _ []byte)) (bool, error) {
+	seen(key, s.value)
+	return true, nil
+}
+
+func (s *nullSession) Scan(
+	_ []byte, limit uint64, _ engine.Direction, seen func(_, _ []byte),
+) (uint64, error) {
+	count := min(limit, s.entries)
+	for range count {
+		seen(s.key, s.value)
+	}
+	return count, nil
+}

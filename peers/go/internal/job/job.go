@@ -1,0 +1,117 @@
+// Package job is the protocol of silt-bench's workers: what one is told and what it answers, as
+// JSON, one object a line. The types mirror bench/src/job.rs and bench/src/engine.rs, which are
+// the specification. It does not know what the fields are used for.
+package job
+
+// Protocol is the version that is spoken.
+const Protocol = 1
+
+// Line is a line of a worker: one of the fields is set.
+type Line struct {
+	Hello    *Hello    `json:"hello,omitempty"`
+	Progress *Progress `json:"progress,omitempty"`
+	Report   *Report   `json:"report,omitempty"`
+	Failed   *Failure  `json:"failed,omitempty"`
+}
+
+// Hello is the first line of a worker.
+type Hello struct {
+	Protocol uint32       `json:"protocol"`
+	Engines  []EngineInfo `json:"engines"`
+}
+
+// EngineInfo is an engine that a worker can drive.
+type EngineInfo struct {
+	Engine  string `json:"engine"`
+	Version string `json:"version"`
+}
+
+// Progress says where a worker stands.
+type Progress struct {
+	Phase     string `json:"phase"`
+	Done      uint64 `json:"done"`
+	Total     uint64 `json:"total"`
+	SecondOps uint64 `json:"second_ops"`
+}
+
+// Request is the line of the runner.
+type Request struct {
+	Job Job `json:"job"`
+}
+
+// Job is one row on one engine.
+type Job struct {
+	Engine     string  `json:"engine"`
+	Dir        string  `json:"dir"`
+	Config     Config  `json:"config"`
+	Work       Work    `json:"work"`
+	CapSeconds float64 `json:"cap_seconds"`
+}
+
+// Codec says how blocks are compressed.
+type Codec string
+
+// The codecs.
+const (
+	CodecNone Codec = "none"
+	CodecLZ4  Codec = "lz4"
+)
+
+// Durability says when a commit is acknowledged.
+type Durability string
+
+// Without and after a sync.
+const (
+	Buffered Durability = "buffered"
+	Synced   Durability = "synced"
+)
+
+// Class says what an acknowledged commit survives.
+type Class string
+
+// Nothing, a killed process, a power loss.
+const (
+	ClassMemory  Class = "memory"
+	ClassProcess Class = "process"
+	ClassPower   Class = "power"
+)
+
+// Arm says which options are set.
+type Arm string
+
+// The same for all engines, or each engine's own.
+const (
+	ArmEqual    Arm = "equal"
+	ArmDefaults Arm = "defaults"
+)
+
+// TableKind says how tables are kept.
+type TableKind string
+
+// As the engine usually does, or as B+trees.
+const (
+	TableBlock TableKind = "block"
+	TableBtree TableKind = "btree"
+)
+
+// Config says how a database is opened.
+type Config struct {
+	WriteBufferBytes uint64     `json:"write_buffer_bytes"`
+	CacheBytes       uint64     `json:"cache_bytes"`
+	BloomBitsPerKey  uint32     `json:"bloom_bits_per_key"`
+	Codec            Codec      `json:"codec"`
+	Durability       Durability `json:"durability"`
+	Arm              Arm        `json:"arm"`
+	Table            TableKind  `json:"table"`
+	Families         uint32     `json:"families"`
+	Level0Runs       *uint32    `json:"level0_runs"`
+	EntriesMax       uint64     `json:"entries_max"`
+	BytesMax         uint64     `json:"bytes_max"`
+}
+
+// Facts is what an engine says of itself.
+type Facts struct {
+	Version string `json:"version"`
+	Class   Class  `json:"class"`
+	Options string `json:"options"`
+}

@@ -1,0 +1,90 @@
+// What a worker measured. It is filled elsewhere.
+
+package job
+
+import "encoding/json"
+
+// Report is what a worker measured.
+type Report struct {
+	Facts            Facts      `json:"facts"`
+	Seed             []Phase    `json:"seed"`
+	Throughput       Throughput `json:"throughput"`
+	Latency          Latency    `json:"latency"`
+	Verified         Verified   `json:"verified"`
+	LogicalBytes     uint64     `json:"logical_bytes"`
+	DBBytes          uint64     `json:"db_bytes"`
+	DBBytesCompacted uint64     `json:"db_bytes_compacted"`
+	LiveBytes        uint64     `json:"live_bytes"`
+	Usage            Usage      `json:"usage"`
+}
+
+// Phase is a seed phase.
+type Phase struct {
+	Ops     uint64  `json:"ops"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Throughput is the throughput pass.
+type Throughput struct {
+	Ops            uint64   `json:"ops"`
+	Seconds        float64  `json:"seconds"`
+	SettledSeconds float64  `json:"settled_seconds"`
+	Samples        []uint64 `json:"samples"`
+	Capped         bool     `json:"capped"`
+}
+
+// Latency is the latency pass, in nanoseconds of a call.
+type Latency struct {
+	Calls      uint64   `json:"calls"`
+	OpsPerCall uint64   `json:"ops_per_call"`
+	Min        uint64   `json:"min"`
+	Avg        float64  `json:"avg"`
+	P50        uint64   `json:"p50"`
+	P95        uint64   `json:"p95"`
+	P99        uint64   `json:"p99"`
+	P999       uint64   `json:"p999"`
+	P9999      uint64   `json:"p9999"`
+	Max        uint64   `json:"max"`
+	CVPercent  float64  `json:"cv_percent"`
+	Curve      []Point  `json:"curve"`
+	Rate       *float64 `json:"rate"`
+}
+
+// Point is one of a percentile curve.
+type Point struct {
+	Percentile  float64
+	Nanoseconds uint64
+}
+
+// MarshalJSON writes a pair.
+func (p Point) MarshalJSON() ([]byte, error) {
+	return json.Marshal([2]any{p.Percentile, p.Nanoseconds})
+}
+
+// Verified is what was compared.
+type Verified struct {
+	Expected uint64 `json:"expected"`
+	Checked  uint64 `json:"checked"`
+}
+
+// AllVerified are so many comparisons, all of which held.
+func AllVerified(count uint64) Verified {
+	return Verified{Expected: count, Checked: count}
+}
+
+// Add takes in further comparisons.
+func (v *Verified) Add(other Verified) {
+	v.Expected += other.Expected
+	v.Checked += other.Checked
+}
+
+// Usage is what a process used.
+type Usage struct {
+	HarnessRSSBytes uint64  `json:"harness_rss_bytes"`
+	PeakRSSBytes    uint64  `json:"peak_rss_bytes"`
+	PeakVMSBytes    uint64  `json:"peak_vms_bytes"`
+	CPUPercent      float64 `json:"cpu_percent"`
+	ContextSwitches uint64  `json:"context_switches"`
+	BytesWritten    uint64  `json:"bytes_written"`
+	CountedAtDevice bool    `json:"counted_at_device"`
+}

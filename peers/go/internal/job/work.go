@@ -1,0 +1,129 @@
+// Workloads. Plans are made of them elsewhere.
+
+package job
+
+// Work is a workload.
+type Work struct {
+	Keys                uint32 `json:"keys"`
+	KeyBytes            uint32 `json:"key_bytes"`
+	ValueBytes          uint32 `json:"value_bytes"`
+	CompressiblePercent uint32 `json:"compressible_percent"`
+	Threads             uint32 `json:"threads"`
+	Seed                []Seed `json:"seed"`
+	State               State  `json:"state"`
+	Run                 Run    `json:"run"`
+}
+
+// EntryBytes are the bytes of a key and its value.
+func (w *Work) EntryBytes() uint64 {
+	return uint64(w.KeyBytes) + uint64(w.ValueBytes)
+}
+
+// IDs says how many ids there may ever be: the seeded ones and those that the measured phase
+// inserts.
+func (w *Work) IDs() uint64 {
+	switch w.Run.Op {
+	case YcsbD, YcsbE, MixedInsert, Queue:
+		return uint64(w.Keys) + w.Run.Ops
+	}
+	return uint64(w.Keys)
+}
+
+// Seed is a phase before the measured one, timed on its own.
+type Seed struct {
+	Op      SeedOp `json:"op"`
+	Order   Order  `json:"order"`
+	Percent uint32 `json:"percent"`
+	Batch   uint32 `json:"batch"`
+}
+
+// SeedOp says what a seed phase does.
+type SeedOp string
+
+// What a seed phase does.
+const (
+	SeedPut    SeedOp = "put"
+	SeedDelete SeedOp = "delete"
+)
+
+// State is the one in which the measured phase finds the database.
+type State string
+
+// The states.
+const (
+	AsIs      State = "as-is"
+	Settled   State = "settled"
+	Compacted State = "compacted"
+	Reopened  State = "reopened"
+	Cold      State = "cold"
+)
+
+// Order is an order of keys.
+type Order string
+
+// The orders.
+const (
+	Sequential Order = "sequential"
+	Reverse    Order = "reverse"
+	Random     Order = "random"
+	Uniform    Order = "uniform"
+	Zipfian    Order = "zipfian"
+	Timestamp  Order = "timestamp"
+)
+
+// Run is what is measured.
+type Run struct {
+	Op              Op     `json:"op"`
+	Order           Order  `json:"order"`
+	Ops             uint64 `json:"ops"`
+	Batch           uint32 `json:"batch"`
+	ReadsPercent    uint32 `json:"reads_percent"`
+	Range           uint32 `json:"range"`
+	OpenLoopPercent uint32 `json:"open_loop_percent"`
+}
+
+// Op is a measured operation.
+type Op string
+
+// The operations; bench/src/job.rs says what each does.
+const (
+	Put         Op = "put"
+	Delete      Op = "delete"
+	PutDelete   Op = "put-delete"
+	Get         Op = "get"
+	GetMiss     Op = "get-miss"
+	Seek        Op = "seek"
+	Range       Op = "range"
+	Scan        Op = "scan"
+	ScanReverse Op = "scan-reverse"
+	Mixed       Op = "mixed"
+	MixedInsert Op = "mixed-insert"
+	YcsbA       Op = "ycsb-a"
+	YcsbB       Op = "ycsb-b"
+	YcsbC       Op = "ycsb-c"
+	YcsbD       Op = "ycsb-d"
+	YcsbE       Op = "ycsb-e"
+	YcsbF       Op = "ycsb-f"
+	Queue       Op = "queue"
+	RangeDelete Op = "range-delete"
+	Open        Op = "open"
+	Compact     Op = "compact"
+)
+
+// Writes says whether an operation changes the database.
+func (op Op) Writes() bool {
+	switch op {
+	case Get, GetMiss, Seek, Range, Scan, ScanReverse, YcsbC, Open:
+		return false
+	}
+	return true
+}
+
+// Reads says whether an operation reads.
+func (op Op) Reads() bool {
+	switch op {
+	case Put, Delete, PutDelete:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+// The versions of all ids and their replay. It does not know which ids exist in order: see live.go.
+
+package model
+
+import (
+	"slices"
+
+	"silt-bench-go/internal/plan"
+)
+
+// Entry is an id and the version of its value; version 0 is none.
+type Entry struct {
+	ID, Version uint32
+}
+
+// Model holds the versions of all ids; 0 for one that does not exist.
+type Model struct {
+	threads    uint32
+	versions   [][]uint32
+	valueBytes uint64
+}
+
+// New is an empty database of so many ids.
+func New(ids uint64, threads, valueBytes uint32) *Model {
+	versions := make([][]uint32, threads)
+	for _, thread := range plan.Threads(threads) {
+		versions[thread.Index] = make([]uint32, thread.Share(ids))
+	}
+	return &Model{threads: threads, versions: versions, valueBytes: uint64(valueBytes)}
+}
+
+// Clone is a model of its own that says the same.
+func (m *Model) Clone() *Model {
+	versions := make([][]uint32, len(m.versions))
+	for index, own := range m.versions {
+		versions[index] = slices.Clone(own)
+	}
+	return &Model{threads: m.threads, versions: versions, valueBytes: m.valueBytes}
+}
+
+// Part is what one thread owns; threads do not meet in it.
+func (m *Model) Part(thread uint32) Own {
+	return Own{m.threads, m.versions[thread], m.valueBytes}
+}
+
+// Version is the version of an id; 0 if it does not exist.
+func (m *Model) Version(id uint32) uint32 {
+	own := m.versions[id%m.threads]
+	if index := int(id / m.threads); index < len(own) {
+		return own[index]
+	}
+	return 0
+}
+
+// Set sets the version of an id.
+func (m *Model) Set(id, version uint32) {
+	m.versions[id%m.threads][id/m.threads] = version
+}
+
+// IDs says how many ids there may be.
+func (m *Model) IDs() uint32 {
+	ids := 0
+	for _, own := range m.versions {
+		ids += len(own)
+	}
+	return uint32(ids)
+}
+
+// Own is the part of a model that one thread owns.
+type Own struct {
+	threads    uint32
+	versions   []uint32
+	valueBytes uint64
+}
+
+// Replay does the first done steps of a plan and tells what its reads must give. live is what
+// ranges and seeks see.
+func (o *Own) Replay(p *plan.Plan, done int, live *Live) Tally {
+	var tally Tally
+	var pending []Entry
+	for index, id := range p.IDs[:done] {
+		switch p.Step(index) {
+		case plan.Put:
+			pending = append(pending, Entry{id, p.Version(index)})
+		case plan.Delete:
+			pending = append(pending, Entry{id, 0})
+		case plan.Get:
+			o.get(id, &tally)
+		case plan.Miss:
+			tally.Miss()
+		case plan.Seek:
+			live.tally(id, 1, o.valueBytes, &tally)
+		case plan.Range:
+			live.tally(id, p.Range(index), o.valueBytes, &tally)
+		case plan.Modify:
+			o.get(id, &tally)
+			pending = append(pending, Entry{id, p.Version(index)})
+		}
+		if len(pending) >= int(p.Batch) {
+			pending = o.Apply(pending)
+		}
+	}
+	o.Apply(pending)
+	return tally
+}
+
+// get is what a get of an own id must give: what was committed last.
+func (o *Own) get(id uint32, tally *Tally) {
+	if version := o.Committed(id); version != 0 {
+		tally.AddVersion(id, version, o.valueBytes)
+	} else {
+		tally.Miss()
+	}
+}
+
+// Committed is the version of an own id.
+func (o *Own) Committed(id uint32) uint32 {
+	return o.versions[id/o.threads]
+}
+
+// Apply commits writes and returns the list, empty.
+func (o *Own) Apply(pending []Entry) []Entry {
+	for _, entry := range pending {
+		o.versions[entry.ID/o.threads] = entry.Version
+	}
+	return pending[:0]
+}

@@ -1,0 +1,46 @@
+// Package model says which version each id has, and what reading must therefore give, as
+// bench/src/expect.rs does. It replays plans; it never looks at an engine.
+package model
+
+import "silt-bench-go/internal/data"
+
+// Tally is what was read, folded.
+type Tally struct {
+	// Sum of what the values contribute, wrapping.
+	Sum uint64 `json:"sum"`
+	// Found counts keys that were found and entries that were walked over.
+	Found uint64 `json:"found"`
+	// ValueBytes are bytes of values, counted by length.
+	ValueBytes uint64 `json:"value_bytes"`
+}
+
+// Add: a value was read.
+func (t *Tally) Add(value []byte) {
+	t.Sum += data.Fold(value)
+	t.Found++
+	t.ValueBytes += uint64(len(value))
+}
+
+// AddEntry: a value was read on the way.
+func (t *Tally) AddEntry(_, value []byte) {
+	t.Add(value)
+}
+
+// AddVersion: a value was read that must be this version of an id's.
+func (t *Tally) AddVersion(id, version uint32, valueBytes uint64) {
+	t.Sum += data.FoldOf(id, version)
+	t.Found++
+	t.ValueBytes += valueBytes
+}
+
+// Miss: nothing was found.
+func (t *Tally) Miss() {
+	t.Sum += data.Absent
+}
+
+// Merge takes in what another thread read.
+func (t *Tally) Merge(other Tally) {
+	t.Sum += other.Sum
+	t.Found += other.Found
+	t.ValueBytes += other.ValueBytes
+}

@@ -1,0 +1,50 @@
+// Keys, values and families of a workload, for each thread its own.
+
+package pass
+
+import (
+	"silt-bench-go/internal/data"
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+)
+
+// maker makes what a thread writes and asks for. Each thread has its own.
+type maker struct {
+	work   *job.Work
+	keys   data.KeyMaker
+	values data.ValueMaker
+	// families: an id lies in the one that is the id modulo their number.
+	families uint32
+}
+
+func newMaker(work *job.Work, families uint32) *maker {
+	return &maker{
+		work:     work,
+		keys:     data.NewKeyMaker(work.KeyBytes),
+		values:   data.NewValueMaker(work.ValueBytes, work.CompressiblePercent),
+		families: families,
+	}
+}
+
+// again makes the same in another place.
+func (m *maker) again() *maker {
+	return &maker{
+		work:     m.work,
+		keys:     data.NewKeyMaker(m.work.KeyBytes),
+		values:   m.values.Again(),
+		families: m.families,
+	}
+}
+
+// batch is an empty batch.
+func (m *maker) batch() *engine.Batch {
+	return engine.NewBatch(data.NewKeyMaker(m.work.KeyBytes), m.values.Again())
+}
+
+// choose lets a session use the family of an id.
+func (m *maker) choose(session engine.Session, id uint32) error {
+	if m.families > 1 {
+		return session.SelectFamily(id % m.families)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+// The measured phase, with or without clocks, and what comes of it.
+
+package pass
+
+import (
+	"fmt"
+	"time"
+
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+	"silt-bench-go/internal/measure"
+	"silt-bench-go/internal/model"
+	"silt-bench-go/internal/plan"
+)
+
+// ran is a measured phase.
+type ran struct {
+	// outcomes are what each thread did.
+	outcomes []outcome
+	// seconds is how long it took.
+	seconds float64
+	paced   measure.Seconds
+}
+
+// total is what all threads read.
+func (r *ran) total() model.Tally {
+	var total model.Tally
+	for _, one := range r.outcomes {
+		total.Merge(one.tally)
+	}
+	return total
+}
+
+// done are operations done by all threads.
+func (r *ran) done() uint64 {
+	done := uint64(0)
+	for _, one := range r.outcomes {
+		done += one.done
+	}
+	return done
+}
+
+// noClocks are the clocks of the throughput pass.
+func (c *course) noClocks() []*measure.Clock {
+	return make([]*measure.Clock, c.job.Work.Threads)
+}
+
+// measured does the measured phase, with a clock for each thread.
+func (c *course) measured(place *place, phase string, clocks []*measure.Clock) (*ran, error) {
+	work := &c.job.Work
+	if work.Run.Op == job.Queue && work.Threads != 1 {
+		return nil, job.Refused("a queue has one thread")
+	}
+	if work.Run.Op == job.Compact && c.kind.NoCompaction {
+		return nil, job.Unsupported("no compaction in place")
+	}
+	what := measure.Watched{
+		Phase: phase, Total: work.Run.Ops, Threads: work.Threads, Cap: c.watch.Cap,
+	}
+	var did ran
+	paced, err := what.Run(c.watch, func(pace *measure.Pace) error {
+		var err error
+		switch work.Run.Op {
+		case job.Open:
+			did.outcomes = make([]outcome, 1)
+			did.outcomes[0], did.seconds, err = c.open(place, pace, clocks[0])
+		case job.Compact:
+			did.outcomes = []outcome{{done: 1}}
+			did.seconds, err = compact(place.db, clocks[0])
+		default:
+			body := func(thread plan.Thread, session engine.Session) (outcome, error) {
+				return c.onThread(session, thread, pace, clocks[thread.Index])
+			}
+			did.outcomes, did.seconds, err = onThreads(place.db, work.Threads, body)
+		}
+		return err
+	})
+	did.paced = paced
+	return &did, err
+}
+
+// onThread does what one thread has to do.
+func (c *course) onThread(
+	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
+) (outcome, error) {
+	switch c.job.Work.Run.Op {
+	case job.Scan, job.ScanReverse:
+		return c.scan(session, thread, pace, clock)
+	case job.Queue:
+		return c.queue(session, thread, pace, clock)
+	case job.RangeDelete:
+		return c.rangeDelete(session, thread, pace, clock)
+	}
+	if err := session.Refresh(); err != nil {
+		return outcome{}, err
+	}
+	return c.drive(session, thread, c.plans[thread.Index], pace, clock)
+}
+
+func compact(db engine.Engine, clock *measure.Clock) (float64, error) {
+	begun := time.Now()
+	clock.Begin()
+	start := clock.Start()
+	err := wrote(clock, start, db.Compact())
+	return time.Since(begun).Seconds(), err
+}
+
+// sumsHold compares what was read with what had to be, thread by thread; it returns what the
+// database holds now.
+func (c *course) sumsHold(did *ran) (*model.Model, job.Verified, error) {
+	after := c.model.Clone()
+	var verified job.Verified
+	for _, thread := range plan.Threads(uint32(len(did.outcomes))) {
+		one := did.outcomes[thread.Index]
+		expected := c.expected(after, thread, one.done)
+		if one.tally != expected {
+			return nil, verified, wrongSum(thread, expected, one.tally)
+		}
+		verified.Add(job.AllVerified(expected.Found))
+	}
+	return after, verified, nil
+}
+
+// expected is what a thread must have read; it leaves in the model what the thread leaves.
+func (c *course) expected(after *model.Model, thread plan.Thread, done uint64) model.Tally {
+	work := &c.job.Work
+	switch work.Run.Op {
+	case job.Scan, job.ScanReverse:
+		return ExpectedScan(work, c.live, thread, done)
+	case job.Queue:
+		return ExpectedQueue(work, after, done)
+	case job.RangeDelete:
+		ExpectRangeDelete(work, after, thread, done)
+		return model.Tally{}
+	case job.Open:
+		return ExpectedOpen(work, c.model, done)
+	case job.Compact:
+		return model.Tally{}
+	}
+	own := after.Part(thread.Index)
+	return own.Replay(c.plans[thread.Index], int(done), c.live)
+}
+
+// clocked does the measured phase with a clock around each call; it returns what the database
+// holds then.
+func (c *course) clocked(place *place, report *job.Report) (*model.Model, error) {
+	run := &c.job.Work.Run
+	var rate *float64
+	var period time.Duration
+	if run.OpenLoopPercent > 0 {
+		peak := float64(report.Throughput.Ops) / max(report.Throughput.SettledSeconds, 1e-9)
+		asked := peak * float64(run.OpenLoopPercent) / 100
+		rate = &asked
+		each := max(asked/float64(c.job.Work.Threads), 0.01)
+		period = max(time.Duration(float64(time.Second)/each), 1)
+	}
+	clocks := c.noClocks()
+	for index := range clocks {
+		clocks[index] = measure.NewClock(period)
+	}
+	did, err := c.measured(place, "latency", clocks)
+	if err != nil {
+		return nil, err
+	}
+	after, _, err := c.sumsHold(did)
+	if err != nil {
+		return nil, err
+	}
+	all := measure.Merged(clocks)
+	opsPerCall := uint64(1)
+	switch run.Op {
+	case job.Scan, job.ScanReverse, job.Compact:
+		opsPerCall = report.Throughput.Ops / max(uint64(all.TotalCount()), 1)
+	case job.Put, job.Delete, job.PutDelete:
+		opsPerCall = uint64(run.Batch)
+	}
+	report.Latency = measure.Latency(all, opsPerCall, rate)
+	return after, nil
+}
+
+// compared does the measured phase once more and compares everything that it reads.
+func (c *course) compared(db engine.Engine, after *model.Model, report *job.Report) error {
+	switch c.job.Work.Run.Op {
+	case job.Scan, job.ScanReverse:
+		return c.unwatched("verify", func() error {
+			verified, err := c.verifyScan(db)
+			report.Verified.Add(verified)
+			return err
+		})
+	case job.Queue, job.RangeDelete, job.Compact:
+		return nil
+	case job.Open:
+		verified, err := c.holds(db, c.live, c.model.IDs())
+		report.Verified.Add(verified)
+		return err
+	}
+	holds := after.Clone()
+	total := uint64(0)
+	for _, one := range c.plans {
+		total += uint64(len(one.IDs))
+	}
+	what := measure.Watched{Phase: "verify", Total: total, Threads: c.job.Work.Threads}
+	_, err := what.Run(c.watch, func(pace *measure.Pace) error {
+		compare := func(thread plan.Thread, session engine.Session) (job.Verified, error) {
+			again := c.plans[thread.Index].Again()
+			v := verifier{session: session, maker: c.maker.again(), live: c.live}
+			return v.steps(thread, again, pace, holds.Part(thread.Index))
+		}
+		each, _, err := onThreads(db, what.Threads, compare)
+		for _, one := range each {
+			report.Verified.Add(one)
+		}
+		return err
+	})
+	return err
+}
+
+func (c *course) throughput(did *ran, settling float64) job.Throughput {
+	return job.Throughput{
+		Ops:            c.ops(did),
+		Seconds:        did.seconds,
+		SettledSeconds: did.seconds + settling,
+		Samples:        did.paced.Samples,
+		Capped:         did.paced.Capped,
+	}
+}
+
+// ops are operations as the row counts them.
+func (c *course) ops(did *ran) uint64 {
+	switch c.job.Work.Run.Op {
+	case job.Scan, job.ScanReverse:
+		return did.total().Found
+	case job.Compact:
+		return uint64(c.live.Len())
+	}
+	return did.done()
+}
+
+// logicalBytes are bytes of keys and values that were written, or read where the row only reads.
+func (c *course) logicalBytes(did *ran) uint64 {
+	work := &c.job.Work
+	key := uint64(work.KeyBytes)
+	op := work.Run.Op
+	switch {
+	case op == job.Queue:
+		return did.done() * (work.EntryBytes() + key)
+	case op == job.RangeDelete:
+		return did.done() * key * 2
+	case op == job.Compact:
+		return uint64(c.live.Len()) * work.EntryBytes()
+	case op.Writes():
+		bytes := uint64(0)
+		for _, one := range c.plans {
+			puts, deletes := one.Writes()
+			bytes += puts*work.EntryBytes() + deletes*key
+		}
+		return bytes
+	}
+	read := did.total()
+	return read.Found*key + read.ValueBytes
+}
+
+func wrongSum(thread plan.Thread, expected, found model.Tally) error {
+	what := "the values read do not add up"
+	if expected.Found != found.Found {
+		what = fmt.Sprintf(
+			"other entries were found. expected=%d, found=%d", expected.Found, found.Found,
+		)
+	}
+	return job.Verification(fmt.Sprintf("%s. thread=%d", what, thread.Index))
+}

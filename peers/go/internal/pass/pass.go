@@ -1,0 +1,244 @@
+// Package pass runs the passes over a row, as bench/src/pass.rs does: throughput without clocks
+// around calls, latency with them, verification.
+//
+//  1. Throughput on a fresh database: seed, bring it to the row's state, run, settle. What was read
+//     must add up to what the model says.
+//  2. Rows that write: close, reopen, compare every key and value; then all again on a second
+//     database with a clock around each call.
+//  3. Rows that read: the same with clocks, then once more with everything compared in full.
+//  4. Size on disk, after closing and after compacting.
+//
+// A mismatch is an error: no figure comes out. It does not know engines.
+package pass
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+	"silt-bench-go/internal/measure"
+	"silt-bench-go/internal/model"
+	"silt-bench-go/internal/plan"
+)
+
+// course is what all passes over a row share.
+type course struct {
+	kind  engine.Kind
+	job   *job.Job
+	maker *maker
+	seeds [][]*plan.Plan
+	// plans are the measured phase of each thread.
+	plans []*plan.Plan
+	// model is what the database holds once seeded.
+	model *model.Model
+	live  *model.Live
+	watch *measure.Watch
+}
+
+// place is a database and where it lies.
+type place struct {
+	db  engine.Engine
+	dir string
+}
+
+// Run runs one row on one engine.
+func Run(kind engine.Kind, row *job.Job, watch *measure.Watch) (*job.Report, error) {
+	drawn, err := Draw(&row.Work)
+	if err != nil {
+		return nil, err
+	}
+	c := &course{
+		kind:  kind,
+		job:   row,
+		maker: newMaker(&row.Work, row.Config.Families),
+		seeds: drawn.Seeds,
+		plans: drawn.Plans,
+		model: drawn.Model,
+		live:  model.NewLive(drawn.Model),
+		watch: watch,
+	}
+	if kind.MeasuresHarness {
+		return c.harness()
+	}
+	return c.report()
+}
+
+// harness is what the loops of a row cost by themselves, on an engine that does nothing. Nothing
+// is verified, for there is nothing.
+func (c *course) harness() (*job.Report, error) {
+	meter := measure.StartMeter(c.job.Dir, measure.AtProcess, measure.ResidentBytes())
+	db, err := c.kind.Open(c.job.Dir, &c.job.Config)
+	if err != nil {
+		return nil, err
+	}
+	ran, err := c.measured(&place{db, c.job.Dir}, "throughput", c.noClocks())
+	if err != nil {
+		return nil, err
+	}
+	return &job.Report{
+		Facts:        c.kind.Facts(&c.job.Config),
+		Seed:         []job.Phase{},
+		Throughput:   c.throughput(ran, 0),
+		Latency:      job.Latency{Curve: []job.Point{}},
+		LogicalBytes: c.logicalBytes(ran),
+		Usage:        meter.Stop(),
+	}, nil
+}
+
+func (c *course) report() (*job.Report, error) {
+	harness := measure.ResidentBytes()
+	place, seed, err := c.prepared("throughput")
+	if err != nil {
+		return nil, err
+	}
+	meter := measure.StartMeter(place.dir, c.countAt(), harness)
+	ran, err := c.measured(place, "throughput", c.noClocks())
+	if err != nil {
+		return nil, err
+	}
+	clock := time.Now()
+	if err := c.unwatched("settle", place.db.Settle); err != nil {
+		return nil, err
+	}
+	settling := time.Since(clock).Seconds()
+	report := &job.Report{Facts: c.kind.Facts(&c.job.Config), Seed: seed, Usage: meter.Stop()}
+	for index, one := range c.plans {
+		if index < len(ran.outcomes) {
+			one.Truncate(int(ran.outcomes[index].done))
+		}
+	}
+	after, verified, err := c.sumsHold(ran)
+	if err != nil {
+		return nil, err
+	}
+	report.Verified = verified
+	report.Throughput = c.throughput(ran, settling)
+	report.LogicalBytes = c.logicalBytes(ran)
+	report.LiveBytes = uint64(model.NewLive(after).Len()) * c.job.Work.EntryBytes()
+	return report, c.rest(place, after, report)
+}
+
+// rest is everything after the throughput pass.
+func (c *course) rest(place *place, after *model.Model, report *job.Report) error {
+	writes := c.job.Work.Run.Op.Writes()
+	var err error
+	if writes {
+		err = c.unwatched("verify", func() error { return c.reopened(place, after, report) })
+	} else {
+		err = c.readAgain(place, report)
+	}
+	if err != nil {
+		return err
+	}
+	if report.DBBytes, err = measure.DiskBytes(place.dir); err != nil {
+		return err
+	}
+	if report.DBBytesCompacted, err = c.compactedBytes(place.dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(place.dir); err != nil {
+		return err
+	}
+	if writes {
+		return c.secondDatabase(report)
+	}
+	return nil
+}
+
+// reopened closes a database and compares all that it holds once it is open again.
+func (c *course) reopened(place *place, after *model.Model, report *job.Report) error {
+	if err := place.db.Close(); err != nil {
+		return err
+	}
+	db, err := c.kind.Open(place.dir, &c.job.Config)
+	if err != nil {
+		return err
+	}
+	verified, err := c.holds(db, model.NewLive(after), after.IDs())
+	if err != nil {
+		return err
+	}
+	report.Verified.Add(verified)
+	return db.Close()
+}
+
+// readAgain is the latency pass of a row that only reads, and a comparison of all that it reads.
+func (c *course) readAgain(place *place, report *job.Report) error {
+	after, err := c.clocked(place, report)
+	if err != nil {
+		return err
+	}
+	if err := c.compared(place.db, after, report); err != nil {
+		return err
+	}
+	return place.db.Close()
+}
+
+// secondDatabase is the latency pass of a row that writes, and what of it reads, compared.
+func (c *course) secondDatabase(report *job.Report) error {
+	place, _, err := c.prepared("latency")
+	if err != nil {
+		return err
+	}
+	after, err := c.clocked(place, report)
+	if err != nil {
+		return err
+	}
+	if c.job.Work.Run.Op.Reads() {
+		if err := c.compared(place.db, after, report); err != nil {
+			return err
+		}
+	}
+	if err := place.db.Close(); err != nil {
+		return err
+	}
+	return os.RemoveAll(place.dir)
+}
+
+func (c *course) countAt() measure.CountAt {
+	if c.job.Config.Durability == job.Synced {
+		return measure.AtDevice
+	}
+	return measure.AtProcess
+}
+
+// prepared is a database of its own, seeded and in the state of the row.
+func (c *course) prepared(name string) (*place, []job.Phase, error) {
+	dir := filepath.Join(c.job.Dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, nil, err
+	}
+	db, phases, err := c.seeded(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = c.unwatched("prepare", func() error {
+		db, err = c.toState(db, dir)
+		return err
+	})
+	return &place{db, dir}, phases, err
+}
+
+// unwatched does something that has no count, telling that it lasts.
+func (c *course) unwatched(phase string, body func() error) error {
+	what := measure.Watched{Phase: phase, Threads: 1}
+	_, err := what.Run(c.watch, func(*measure.Pace) error { return body() })
+	return err
+}
+
+// compactedBytes is the size of a database once nothing is left to compact.
+func (c *course) compactedBytes(dir string) (uint64, error) {
+	err := c.unwatched("compact", func() error {
+		db, err := c.kind.Open(dir, &c.job.Config)
+		if err != nil {
+			return err
+		}
+		return inTurn(db.Compact, db.Settle, db.Close)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return measure.DiskBytes(dir)
+}

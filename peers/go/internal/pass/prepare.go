@@ -1,0 +1,149 @@
+// Brings a database to where the measured phase finds it: seed phases, then a state. A seed phase
+// has its own clock; what it wrote is known from its plan.
+
+package pass
+
+import (
+	"math"
+
+	"silt-bench-go/internal/data"
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+	"silt-bench-go/internal/measure"
+	"silt-bench-go/internal/model"
+	"silt-bench-go/internal/order"
+	"silt-bench-go/internal/plan"
+)
+
+// Drawn is everything that will be done, and what the seed phases leave behind.
+type Drawn struct {
+	// Seeds are the seed phases, each with a plan for each thread.
+	Seeds [][]*plan.Plan
+	// Plans are the measured phase of each thread.
+	Plans []*plan.Plan
+	// Model is what the database holds once seeded.
+	Model *model.Model
+}
+
+// Draw draws all phases of a workload.
+func Draw(work *job.Work) (*Drawn, error) {
+	if err := check(work); err != nil {
+		return nil, err
+	}
+	drawn := &Drawn{Model: model.New(work.IDs(), work.Threads, work.ValueBytes)}
+	versions := make([]uint32, work.Threads)
+	for index := range versions {
+		versions[index] = 1
+	}
+	none := model.NewLive(model.New(0, 1, 0))
+	for index := range work.Seed {
+		var plans []*plan.Plan
+		for _, thread := range plan.Threads(work.Threads) {
+			seed := plan.Seed(work, &work.Seed[index], thread, versions[thread.Index])
+			versions[thread.Index] = seed.NextVersion()
+			own := drawn.Model.Part(thread.Index)
+			own.Replay(seed, len(seed.IDs), none)
+			plans = append(plans, seed)
+		}
+		drawn.Seeds = append(drawn.Seeds, plans)
+	}
+	for _, thread := range plan.Threads(work.Threads) {
+		drawn.Plans = append(drawn.Plans, plan.Run(work, thread, versions[thread.Index]))
+	}
+	return drawn, nil
+}
+
+// check says whether a workload makes sense.
+func check(work *job.Work) error {
+	why := ""
+	switch {
+	case work.Threads == 0 || work.Threads > work.Keys:
+		why = "there are no threads, or more than keys"
+	case work.IDs() > math.MaxUint32/2 || work.Run.Ops > math.MaxUint32/2:
+		why = "more keys or operations than fit"
+	case !data.IsKeyLength(work.KeyBytes):
+		why = "keys are 8 or at least 16 bytes long"
+	case work.ValueBytes < data.ValueBytesMin || work.ValueBytes > data.ValueBytesMax:
+		why = "values are 16 to 1,048,575 bytes long"
+	case work.Run.Batch == 0 || work.Run.Range == 0:
+		why = "an empty batch or range"
+	case !order.IsOrder(work.Run.Order):
+		why = "no such order: " + string(work.Run.Order)
+	}
+	for _, seed := range work.Seed {
+		if seed.Batch == 0 || !order.IsOrder(seed.Order) {
+			why = "an empty batch or no such order in a seed"
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return job.Refused("the workload makes no sense: " + why)
+}
+
+// seeded opens a database and does the seed phases.
+func (c *course) seeded(dir string) (engine.Engine, []job.Phase, error) {
+	db, err := c.kind.Open(dir, &c.job.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	phases := []job.Phase{}
+	for _, plans := range c.seeds {
+		ops := uint64(0)
+		for _, one := range plans {
+			ops += uint64(len(one.IDs))
+		}
+		what := measure.Watched{Phase: "seed", Total: ops, Threads: c.job.Work.Threads}
+		var seconds float64
+		_, err := what.Run(c.watch, func(pace *measure.Pace) error {
+			drive := func(thread plan.Thread, session engine.Session) (outcome, error) {
+				return c.drive(session, thread, plans[thread.Index], pace, nil)
+			}
+			_, taken, err := onThreads(db, what.Threads, drive)
+			seconds = taken
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		phases = append(phases, job.Phase{Ops: ops, Seconds: seconds})
+	}
+	return db, phases, nil
+}
+
+// toState brings a database into the state of the row.
+func (c *course) toState(db engine.Engine, dir string) (engine.Engine, error) {
+	reopen := func() (engine.Engine, error) {
+		return c.kind.Open(dir, &c.job.Config)
+	}
+	steps := []func() error{}
+	switch c.job.Work.State {
+	case job.AsIs:
+		return db, nil
+	case job.Settled:
+		return db, db.Settle()
+	case job.Compacted:
+		return db, inTurn(db.Compact, db.Settle)
+	case job.Reopened:
+		steps = append(steps, db.Close)
+	case job.Cold:
+		drop := func() error { return measure.DropFromPageCache(dir) }
+		steps = append(steps, db.Settle, db.Close, drop)
+	default:
+		return nil, job.Refused("no such state: " + string(c.job.Work.State))
+	}
+	if err := inTurn(steps...); err != nil {
+		return nil, err
+	}
+	return reopen()
+}
+
+// inTurn does steps up to the first that fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

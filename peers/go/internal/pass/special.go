@@ -1,0 +1,282 @@
+// Measured phases that are not made of steps: scans, queues, range deletes, opening. Each says what
+// it did; what it must have read is judged by its own Expected function.
+
+package pass
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"silt-bench-go/internal/data"
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/job"
+	"silt-bench-go/internal/measure"
+	"silt-bench-go/internal/model"
+	"silt-bench-go/internal/order"
+	"silt-bench-go/internal/plan"
+)
+
+// queueVersion is the version of values that a queue puts: seeds stay below it.
+const queueVersion = math.MaxUint32
+
+// part is the part of all entries that a thread scans, by position.
+func part(live *model.Live, thread plan.Thread) (start, end int) {
+	at := func(index uint32) int { return live.Len() * int(index) / int(thread.Count) }
+	return at(thread.Index), at(thread.Index + 1)
+}
+
+// rounds is how often a thread goes through its part.
+func rounds(work *job.Work, live *model.Live) uint64 {
+	entries := max(uint64(live.Len()), 1)
+	return max((work.Run.Ops+entries-1)/entries, 1)
+}
+
+func direction(work *job.Work) engine.Direction {
+	if work.Run.Op == job.ScanReverse {
+		return engine.Reverse
+	}
+	return engine.Forward
+}
+
+// bounds is where a thread begins and how many entries it may read: the last part is open at its
+// end, so that an entry too many is seen.
+func (c *course) bounds(thread plan.Thread) walk {
+	start, end := part(c.live, thread)
+	way := direction(&c.job.Work)
+	first, last := uint32(0), thread.Count-1
+	begin := start
+	if way == engine.Reverse {
+		first, last = last, first
+		begin = max(end, 1) - 1
+	}
+	bounds := walk{limit: uint64(end - start), way: way}
+	if thread.Index == last {
+		bounds.limit = math.MaxUint64
+	}
+	if thread.Index != first && begin < c.live.Len() {
+		keys := data.NewKeyMaker(c.job.Work.KeyBytes)
+		bounds.from = slices.Clone(keys.Key(c.live.Entries()[begin].ID))
+	}
+	return bounds
+}
+
+// scan scans everything, each thread its part.
+func (c *course) scan(
+	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
+) (outcome, error) {
+	bounds := c.bounds(thread)
+	tally := &model.Tally{}
+	seen := tally.AddEntry
+	done := uint64(0)
+	if err := session.Refresh(); err != nil {
+		return outcome{}, err
+	}
+	clock.Begin()
+	for done < rounds(&c.job.Work, c.live) && pace.GoesOn(thread.Index, tally.Found) {
+		start := clock.Start()
+		_, err := session.Scan(bounds.from, bounds.limit, bounds.way, seen)
+		if err := wrote(clock, start, err); err != nil {
+			return outcome{}, err
+		}
+		done++
+	}
+	return outcome{tally: *tally, done: done}, nil
+}
+
+// ExpectedScan is what a thread's scans must have read.
+func ExpectedScan(
+	work *job.Work, live *model.Live, thread plan.Thread, done uint64,
+) model.Tally {
+	start, end := part(live, thread)
+	once := live.Between(start, end, uint64(work.ValueBytes))
+	return model.Tally{
+		Sum: once.Sum * done, Found: once.Found * done, ValueBytes: once.ValueBytes * done,
+	}
+}
+
+// verifyScan scans everything once and compares it.
+func (c *course) verifyScan(db engine.Engine) (job.Verified, error) {
+	compare := func(thread plan.Thread, session engine.Session) (job.Verified, error) {
+		if err := session.Refresh(); err != nil {
+			return job.Verified{}, err
+		}
+		start, end := part(c.live, thread)
+		entries := slices.Clone(c.live.Entries()[start:end])
+		if direction(&c.job.Work) == engine.Reverse {
+			slices.Reverse(entries)
+		}
+		v := verifier{session: session, maker: c.maker.again(), live: c.live}
+		return v.scan(c.bounds(thread), slices.Values(entries))
+	}
+	each, _, err := onThreads(db, c.job.Work.Threads, compare)
+	var verified job.Verified
+	for _, one := range each {
+		verified.Add(one)
+	}
+	return verified, err
+}
+
+// queue puts at the end, finds the first from the very beginning, deletes it.
+func (c *course) queue(
+	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
+) (outcome, error) {
+	maker := c.maker.again()
+	tally := &model.Tally{}
+	seen := tally.AddEntry
+	beginning := slices.Clone(maker.keys.Key(0))
+	done := uint64(0)
+	clock.Begin()
+	for done < c.job.Work.Run.Ops && pace.GoesOn(thread.Index, done) {
+		clock.Next()
+		tail, head := c.job.Work.Keys+uint32(done), uint32(done)
+		value := maker.values.Value(tail, queueVersion)
+		start := clock.Start()
+		err := session.Put(maker.keys.Key(tail), value)
+		if err == nil {
+			err = session.Refresh()
+		}
+		found := false
+		if err == nil {
+			found, err = session.Seek(beginning, seen)
+		}
+		if err == nil {
+			err = session.Delete(maker.keys.Key(head))
+		}
+		if err := wrote(clock, start, err); err != nil {
+			return outcome{}, err
+		}
+		if !found {
+			tally.Miss()
+		}
+		done++
+	}
+	return outcome{tally: *tally, done: done}, nil
+}
+
+// ExpectedQueue is what a queue must have read; it leaves in the model what the queue leaves.
+func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally {
+	var tally model.Tally
+	for head := range uint32(done) {
+		holds.Set(work.Keys+head, queueVersion)
+		tally.AddVersion(head, holds.Version(head), uint64(work.ValueBytes))
+		holds.Set(head, 0)
+	}
+	return tally
+}
+
+// rangeStarts are the ids at which the ranges of a thread begin: none meets another.
+func rangeStarts(work *job.Work, thread plan.Thread) []uint32 {
+	slots := max(work.Keys/work.Run.Range, 1)
+	count := min(work.Run.Ops, uint64(slots))
+	starts := order.Draw(work.Run.Order, slots, count, 0x7a11)
+	var own []uint32
+	for index := int(thread.Index); index < len(starts); index += int(thread.Count) {
+		own = append(own, starts[index]*work.Run.Range)
+	}
+	return own
+}
+
+// rangeEnd is the end of a range that begins at an id.
+func rangeEnd(work *job.Work, start uint32) uint32 {
+	return uint32(min(uint64(start)+uint64(work.Run.Range), math.MaxUint32))
+}
+
+// rangeDelete deletes ranges that do not meet.
+func (c *course) rangeDelete(
+	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
+) (outcome, error) {
+	from := data.NewKeyMaker(c.job.Work.KeyBytes)
+	to := data.NewKeyMaker(c.job.Work.KeyBytes)
+	done := uint64(0)
+	own := rangeStarts(&c.job.Work, thread)
+	clock.Begin()
+	for _, id := range own {
+		if !pace.GoesOn(thread.Index, done) {
+			break
+		}
+		clock.Next()
+		first, end := from.Key(id), to.Key(rangeEnd(&c.job.Work, id))
+		start := clock.Start()
+		err := session.DeleteRange(first, end)
+		if err := wrote(clock, start, err); err != nil {
+			return outcome{}, err
+		}
+		done++
+	}
+	return outcome{done: done}, nil
+}
+
+// ExpectRangeDelete leaves in the model what range deletes of a thread leave.
+func ExpectRangeDelete(work *job.Work, holds *model.Model, thread plan.Thread, done uint64) {
+	own := rangeStarts(work, thread)
+	for _, start := range own[:min(done, uint64(len(own)))] {
+		for id := start; id < min(rangeEnd(work, start), work.Keys); id++ {
+			holds.Set(id, 0)
+		}
+	}
+}
+
+// open closes, opens and reads a key, and leaves another database open.
+func (c *course) open(
+	place *place, pace *measure.Pace, clock *measure.Clock,
+) (outcome, float64, error) {
+	maker := c.maker.again()
+	tally := &model.Tally{}
+	done, seconds := uint64(0), 0.0
+	clock.Begin()
+	for done < c.job.Work.Run.Ops && pace.GoesOn(0, done) {
+		if err := place.db.Close(); err != nil {
+			return outcome{}, 0, err
+		}
+		key := maker.keys.Key(openID(&c.job.Work, done))
+		begun := time.Now()
+		start := clock.Start()
+		found, err := c.openAndGet(place, key, tally)
+		if err := wrote(clock, start, err); err != nil {
+			return outcome{}, 0, err
+		}
+		seconds += time.Since(begun).Seconds()
+		if !found {
+			tally.Miss()
+		}
+		done++
+	}
+	return outcome{tally: *tally, done: done}, seconds, nil
+}
+
+func (c *course) openAndGet(place *place, key []byte, tally *model.Tally) (bool, error) {
+	db, err := c.kind.Open(place.dir, &c.job.Config)
+	if err != nil {
+		return false, err
+	}
+	place.db = db
+	session, err := db.Session()
+	if err != nil {
+		return false, err
+	}
+	found, err := session.Get(key, tally.Add)
+	if closed := session.Close(); err == nil {
+		err = closed
+	}
+	return found, err
+}
+
+// openID is the id that is read after an opening.
+func openID(work *job.Work, index uint64) uint32 {
+	return uint32(data.Splitmix64(index) % uint64(work.Keys))
+}
+
+// ExpectedOpen is what was read after each opening.
+func ExpectedOpen(work *job.Work, holds *model.Model, done uint64) model.Tally {
+	var tally model.Tally
+	for index := range done {
+		id := openID(work, index)
+		if version := holds.Version(id); version != 0 {
+			tally.AddVersion(id, version, uint64(work.ValueBytes))
+		} else {
+			tally.Miss()
+		}
+	}
+	return tally
+}

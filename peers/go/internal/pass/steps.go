@@ -1,0 +1,242 @@
+// Drives plans through an engine on threads, with or without a clock around each call. What is read
+// is folded into a sum; whether the sum is right is judged elsewhere.
+
+package pass
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"silt-bench-go/internal/engine"
+	"silt-bench-go/internal/measure"
+	"silt-bench-go/internal/model"
+	"silt-bench-go/internal/plan"
+)
+
+// outcome is what one thread did.
+type outcome struct {
+	// tally is what it read.
+	tally model.Tally
+	// done are operations of its plan that it did.
+	done uint64
+}
+
+// onThreads runs body on so many threads, each with a session; it returns what they returned and
+// how long the slowest took. The clock starts when all have a session. A goroutine keeps its
+// thread of the system to itself, as the threads of the other engines are.
+func onThreads[T any](
+	db engine.Engine,
+	count uint32,
+	body func(thread plan.Thread, session engine.Session) (T, error),
+) ([]T, float64, error) {
+	results, failures := make([]T, count), make([]error, count)
+	var ready, over sync.WaitGroup
+	begin := make(chan struct{})
+	for _, thread := range plan.Threads(count) {
+		ready.Add(1)
+		over.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			session, err := db.Session()
+			ready.Done()
+			<-begin
+			if err == nil {
+				results[thread.Index], err = body(thread, session)
+				if closed := session.Close(); err == nil {
+					err = closed
+				}
+			}
+			failures[thread.Index] = err
+		})
+	}
+	ready.Wait()
+	clock := time.Now()
+	close(begin)
+	over.Wait()
+	seconds := time.Since(clock).Seconds()
+	for _, err := range failures {
+		if err != nil {
+			return nil, seconds, err
+		}
+	}
+	return results, seconds, nil
+}
+
+// drive does a plan.
+func (c *course) drive(
+	session engine.Session,
+	thread plan.Thread,
+	steps *plan.Plan,
+	pace *measure.Pace,
+	clock *measure.Clock,
+) (outcome, error) {
+	maker := c.maker.again()
+	driver := newDriver(session, maker, steps, clock)
+	done := uint64(0)
+	clock.Begin()
+	for index, id := range steps.IDs {
+		if !pace.GoesOn(thread.Index, done) {
+			break
+		}
+		clock.Next()
+		if err := driver.step(index, id); err != nil {
+			return outcome{}, err
+		}
+		done++
+	}
+	if err := driver.commit(); err != nil {
+		return outcome{}, err
+	}
+	return outcome{tally: *driver.tally, done: done}, nil
+}
+
+// driver is a thread on its way through a plan.
+type driver struct {
+	session engine.Session
+	maker   *maker
+	plan    *plan.Plan
+	clock   *measure.Clock
+	batch   *engine.Batch
+	tally   *model.Tally
+	// seenValue and seenEntry add to the tally; made once, so that calls do not allocate.
+	seenValue func(value []byte)
+	seenEntry func(key, value []byte)
+	// isStale: it has written since it last took a view for reading.
+	isStale bool
+}
+
+func newDriver(
+	session engine.Session, maker *maker, steps *plan.Plan, clock *measure.Clock,
+) *driver {
+	tally := &model.Tally{}
+	return &driver{
+		session:   session,
+		maker:     maker,
+		plan:      steps,
+		clock:     clock,
+		batch:     maker.batch(),
+		tally:     tally,
+		seenValue: tally.Add,
+		seenEntry: tally.AddEntry,
+		isStale:   true,
+	}
+}
+
+func (d *driver) step(index int, id uint32) error {
+	if err := d.maker.choose(d.session, id); err != nil {
+		return err
+	}
+	switch d.plan.Step(index) {
+	case plan.Put:
+		return d.write(id, d.plan.Version(index))
+	case plan.Delete:
+		return d.write(id, 0)
+	case plan.Get:
+		return d.get(id)
+	case plan.Miss:
+		return d.look(d.maker.keys.Missing(id))
+	case plan.Seek:
+		return d.seek(id)
+	case plan.Range:
+		return d.readRange(id, d.plan.Range(index))
+	default:
+		if err := d.get(id); err != nil {
+			return err
+		}
+		return d.write(id, d.plan.Version(index))
+	}
+}
+
+func (d *driver) lookAnew() error {
+	if !d.isStale {
+		return nil
+	}
+	d.isStale = false
+	return d.session.Refresh()
+}
+
+func (d *driver) get(id uint32) error {
+	if err := d.lookAnew(); err != nil {
+		return err
+	}
+	return d.look(d.maker.keys.Key(id))
+}
+
+func (d *driver) look(key []byte) error {
+	start := d.clock.Start()
+	found, err := d.session.Get(key, d.seenValue)
+	return d.called(start, found, err)
+}
+
+func (d *driver) seek(id uint32) error {
+	if err := d.lookAnew(); err != nil {
+		return err
+	}
+	key := d.maker.keys.Key(id)
+	start := d.clock.Start()
+	found, err := d.session.Seek(key, d.seenEntry)
+	return d.called(start, found, err)
+}
+
+func (d *driver) readRange(id uint32, limit uint64) error {
+	if err := d.lookAnew(); err != nil {
+		return err
+	}
+	key := d.maker.keys.Key(id)
+	start := d.clock.Start()
+	count, err := d.session.Scan(key, limit, engine.Forward, d.seenEntry)
+	return d.called(start, count > 0, err)
+}
+
+// called ends a call that read.
+func (d *driver) called(start time.Duration, found bool, err error) error {
+	if failed := d.clock.Stop(start); failed != nil {
+		return failed
+	}
+	if !found {
+		d.tally.Miss()
+	}
+	return err
+}
+
+func (d *driver) write(id, version uint32) error {
+	d.isStale = true
+	if d.plan.Batch > 1 {
+		d.batch.Push(id, version)
+		if d.batch.Len() < int(d.plan.Batch) {
+			return nil
+		}
+		return d.commit()
+	}
+	key := d.maker.keys.Key(id)
+	var err error
+	if version == 0 {
+		start := d.clock.Start()
+		err = d.session.Delete(key)
+		return wrote(d.clock, start, err)
+	}
+	value := d.maker.values.Value(id, version)
+	start := d.clock.Start()
+	err = d.session.Put(key, value)
+	return wrote(d.clock, start, err)
+}
+
+func (d *driver) commit() error {
+	if d.batch.Len() == 0 {
+		return nil
+	}
+	d.isStale = true
+	start := d.clock.Start()
+	err := d.session.Write(d.batch)
+	d.batch.Clear()
+	return wrote(d.clock, start, err)
+}
+
+// wrote ends a call that wrote.
+func wrote(clock *measure.Clock, start time.Duration, err error) error {
+	if failed := clock.Stop(start); failed != nil {
+		return failed
+	}
+	return err
+}
