@@ -209,6 +209,9 @@ pub trait Engine: Sized + Sync + 'static {
     /// Its name in suites and reports.
     const ID: &'static str;
 
+    /// Whether there is something to compact: an engine that changes in place has nothing.
+    const COMPACTS: bool = true;
+
     /// What it is with such a configuration, without opening anything.
     fn facts(config: &Config) -> Facts;
 

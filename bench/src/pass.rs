@@ -223,6 +223,9 @@ impl Course<'_> {
                         special::open(engine, place, work, data, pace, probe())?;
                     return Ok((engine, vec![(outcome, probe)], seconds));
                 }
+                Op::Compact if !E::COMPACTS => {
+                    return Err(Failure::unsupported("no compaction in place"));
+                }
                 Op::Compact => {
                     let mut probe = probe();
                     let clock = Instant::now();

@@ -1,6 +1,6 @@
 // Command silt-bench-go is a worker of silt-bench: it drives the engines that are written in Go.
 //
-// It says who it is, reads one job from standard input, tells how it goes on standard output,
+// It says who it is, reads one request from standard input, tells how it goes on standard output,
 // answers, and ends. It does not know what becomes of its answers.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/engines"
 	"silt-bench-go/internal/job"
 	"silt-bench-go/internal/measure"
@@ -30,29 +31,68 @@ func main() {
 	if err == io.EOF && len(request) == 0 {
 		return
 	}
-	report, err := answer(request)
+	line, err := answer(request)
 	if err != nil {
-		say(&job.Line{Failed: job.FailureOf(err)})
-		return
+		line = &job.Line{Failed: job.FailureOf(err)}
 	}
-	say(&job.Line{Report: report})
+	say(line)
 }
 
-func answer(text []byte) (*job.Report, error) {
+func answer(text []byte) (*job.Line, error) {
 	var request job.Request
 	if err := json.Unmarshal(text, &request); err != nil {
 		return nil, err
 	}
-	watch := &measure.Watch{
-		Tell: func(progress *job.Progress) { say(&job.Line{Progress: progress}) },
-		Cap:  time.Duration(request.Job.CapSeconds * float64(time.Second)),
+	switch {
+	case request.Job != nil:
+		return row(request.Job)
+	case request.Crash != nil:
+		return crash(request.Crash)
 	}
+	return nil, job.Refused("the request asks for nothing that is known")
+}
+
+func row(row *job.Job) (*job.Line, error) {
+	kind, err := named(row.Engine)
+	if err != nil {
+		return nil, err
+	}
+	watch := &measure.Watch{
+		Tell: tell,
+		Cap:  time.Duration(row.CapSeconds * float64(time.Second)),
+	}
+	report, err := pass.Run(kind, row, watch)
+	return &job.Line{Report: report}, err
+}
+
+func crash(test *job.CrashTest) (*job.Line, error) {
+	kind, err := named(test.Engine)
+	if err != nil {
+		return nil, err
+	}
+	if test.Step == job.CrashCount {
+		survived, err := pass.Count(kind, test)
+		return &job.Line{Survived: survived}, err
+	}
+	if err := pass.Commit(kind, test, tell); err != nil {
+		return nil, err
+	}
+	// The runner keeps the input open until it kills.
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	return nil, job.Refused("nobody killed the worker")
+}
+
+func named(id string) (engine.Kind, error) {
 	for _, kind := range engines.All() {
-		if kind.ID == request.Job.Engine {
-			return pass.Run(kind, &request.Job, watch)
+		if kind.ID == id {
+			return kind, nil
 		}
 	}
-	return nil, job.Refused("no engine " + request.Job.Engine)
+	return engine.Kind{}, job.Refused("no engine " + id)
+}
+
+func tell(progress *job.Progress) {
+	say(&job.Line{Progress: progress})
 }
 
 // out keeps the lines of threads apart.

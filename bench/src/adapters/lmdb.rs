@@ -44,6 +44,7 @@ impl Engine for Lmdb {
     type Session<'a> = LmdbSession<'a>;
 
     const ID: &'static str = "lmdb";
+    const COMPACTS: bool = false;
 
     fn facts(config: &Config) -> Facts {
         let (class, why) = match config.durability {

@@ -35,6 +35,7 @@ impl Engine for Sled {
     type Session<'a> = SledSession<'a>;
 
     const ID: &'static str = "sled";
+    const COMPACTS: bool = false;
 
     fn facts(config: &Config) -> Facts {
         let (class, why) = match config.durability {

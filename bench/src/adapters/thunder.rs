@@ -33,6 +33,7 @@ impl Engine for Thunder {
     type Session<'a> = ThunderSession<'a>;
 
     const ID: &'static str = "thunder";
+    const COMPACTS: bool = false;
 
     fn facts(_: &Config) -> Facts {
         let options = "large-value options from 10,000 bytes on, else its own; no compression; \

@@ -43,6 +43,11 @@ func (m *ValueMaker) Again() ValueMaker {
 	return ValueMaker{pool: m.pool, value: make([]byte, len(m.value))}
 }
 
+// Current is the value that was made last.
+func (m *ValueMaker) Current() []byte {
+	return m.value
+}
+
 // Value is the value of an id in a version, good until the next.
 func (m *ValueMaker) Value(id, version uint32) []byte {
 	length := len(m.value)

@@ -11,6 +11,7 @@ type Line struct {
 	Hello    *Hello    `json:"hello,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
+	Survived *Survived `json:"survived,omitempty"`
 	Failed   *Failure  `json:"failed,omitempty"`
 }
 
@@ -34,9 +35,35 @@ type Progress struct {
 	SecondOps uint64 `json:"second_ops"`
 }
 
-// Request is the line of the runner.
+// Request is the line of the runner: one of the fields is set.
 type Request struct {
-	Job Job `json:"job"`
+	Job   *Job       `json:"job,omitempty"`
+	Crash *CrashTest `json:"crash,omitempty"`
+}
+
+// CrashStep is a part of a crash test.
+type CrashStep string
+
+// To commit until the worker is killed, and to count what is left.
+const (
+	CrashCommit CrashStep = "commit"
+	CrashCount  CrashStep = "count"
+)
+
+// CrashTest tries out what an acknowledged commit survives.
+type CrashTest struct {
+	Engine  string    `json:"engine"`
+	Dir     string    `json:"dir"`
+	Config  Config    `json:"config"`
+	Step    CrashStep `json:"step"`
+	Commits uint32    `json:"commits"`
+}
+
+// Survived is what was left: commits up to the first that is not there, and those beyond it.
+type Survived struct {
+	Class  Class  `json:"class"`
+	Found  uint64 `json:"found"`
+	Beyond uint64 `json:"beyond"`
 }
 
 // Job is one row on one engine.
@@ -46,6 +73,8 @@ type Job struct {
 	Config     Config  `json:"config"`
 	Work       Work    `json:"work"`
 	CapSeconds float64 `json:"cap_seconds"`
+	// Store is where the database is kept as the measured phase shall find it; empty if it is not.
+	Store string `json:"store"`
 }
 
 // Codec says how blocks are compressed.

@@ -210,6 +210,30 @@ func (c *course) prepared(name string) (*place, []job.Phase, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
 	}
+	if c.job.Store == "" {
+		db, phases, err := c.seededIn(dir)
+		return &place{db, dir}, phases, err
+	}
+	fill := func(dir string) ([]job.Phase, error) {
+		db, phases, err := c.seededIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		return phases, db.Close()
+	}
+	phases, err := copyTo(dir, c.job.Store, fill)
+	if err == nil && c.job.Work.State == job.Cold {
+		err = measure.DropFromPageCache(dir)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := c.kind.Open(dir, &c.job.Config)
+	return &place{db, dir}, phases, err
+}
+
+// seededIn seeds a database in a folder and brings it to the state of the row.
+func (c *course) seededIn(dir string) (engine.Engine, []job.Phase, error) {
 	db, phases, err := c.seeded(dir)
 	if err != nil {
 		return nil, nil, err
@@ -218,7 +242,7 @@ func (c *course) prepared(name string) (*place, []job.Phase, error) {
 		db, err = c.toState(db, dir)
 		return err
 	})
-	return &place{db, dir}, phases, err
+	return db, phases, err
 }
 
 // unwatched does something that has no count, telling that it lasts.

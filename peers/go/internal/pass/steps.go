@@ -5,6 +5,7 @@ package pass
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +24,8 @@ type outcome struct {
 }
 
 // onThreads runs body on so many threads, each with a session; it returns what they returned and
-// how long the slowest took. The clock starts when all have a session. A goroutine keeps its
+// how long it took from the first that began, once all had a session, to the last that ended: they
+// look at the clock themselves, for who waits for them may be woken late. A goroutine keeps its
 // thread of the system to itself, as the threads of the other engines are.
 func onThreads[T any](
 	db engine.Engine,
@@ -31,6 +33,7 @@ func onThreads[T any](
 	body func(thread plan.Thread, session engine.Session) (T, error),
 ) ([]T, float64, error) {
 	results, failures := make([]T, count), make([]error, count)
+	starts, ends := make([]time.Time, count), make([]time.Time, count)
 	var ready, over sync.WaitGroup
 	begin := make(chan struct{})
 	for _, thread := range plan.Threads(count) {
@@ -42,7 +45,9 @@ func onThreads[T any](
 			ready.Done()
 			<-begin
 			if err == nil {
+				starts[thread.Index] = time.Now()
 				results[thread.Index], err = body(thread, session)
+				ends[thread.Index] = time.Now()
 				if closed := session.Close(); err == nil {
 					err = closed
 				}
@@ -51,16 +56,15 @@ func onThreads[T any](
 		})
 	}
 	ready.Wait()
-	clock := time.Now()
 	close(begin)
 	over.Wait()
-	seconds := time.Since(clock).Seconds()
 	for _, err := range failures {
 		if err != nil {
-			return nil, seconds, err
+			return nil, 0, err
 		}
 	}
-	return results, seconds, nil
+	first, last := slices.MinFunc(starts, time.Time.Compare), slices.MaxFunc(ends, time.Time.Compare)
+	return results, last.Sub(first).Seconds(), nil
 }
 
 // drive does a plan.
