@@ -13,7 +13,6 @@ use std::{path::Path, time::Duration};
 
 /// Every operation that a row can be made of.
 pub const OPS: [Op; 21] = [
-    Op::MixedInsert,
     Op::Put,
     Op::Delete,
     Op::PutDelete,
@@ -24,6 +23,7 @@ pub const OPS: [Op; 21] = [
     Op::Scan,
     Op::ScanReverse,
     Op::Mixed,
+    Op::MixedInsert,
     Op::YcsbA,
     Op::YcsbB,
     Op::YcsbC,

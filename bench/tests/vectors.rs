@@ -11,6 +11,7 @@ use siltdb_bench::{
     order::{Order, draw},
     pass::{prepare, special},
     plan::{Plan, Step, Thread},
+    trial::OPS,
     values::{ValueMaker, fold_of},
 };
 use std::{env, fs, path::PathBuf};
@@ -22,30 +23,6 @@ const ORDERS: [Order; 6] = [
     Order::Uniform,
     Order::Zipfian,
     Order::Timestamp,
-];
-
-const OPS: [Op; 21] = [
-    Op::Put,
-    Op::Delete,
-    Op::PutDelete,
-    Op::Get,
-    Op::GetMiss,
-    Op::Seek,
-    Op::Range,
-    Op::Scan,
-    Op::ScanReverse,
-    Op::Mixed,
-    Op::MixedInsert,
-    Op::YcsbA,
-    Op::YcsbB,
-    Op::YcsbC,
-    Op::YcsbD,
-    Op::YcsbE,
-    Op::YcsbF,
-    Op::Queue,
-    Op::RangeDelete,
-    Op::Open,
-    Op::Compact,
 ];
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
