@@ -12,6 +12,9 @@ use std::{
 
 /// Up to this scale all engines take part in each row; the result is what larger runs choose from.
 const SMALL: f64 = 0.05;
+/// Seconds after which a measured phase is cut off, unless others are asked for: an engine that
+/// syncs each commit would take hours for some rows.
+const CAP: &str = "60";
 /// Where results go.
 const RESULTS: &str = "target/bench";
 
@@ -48,8 +51,11 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     succeeds(build.current_dir(&root))?;
     let mut run = Command::new(root.join("target/release/silt-bench"));
     run.current_dir(&root).arg("run").args(arguments);
-    if !arguments.iter().any(|one| one.starts_with("--scale")) {
+    if !has(arguments, "--scale") {
         run.arg("--scale").arg(scale.to_string());
+    }
+    if !has(arguments, "--cap") {
+        run.arg("--cap").arg(CAP);
     }
     for prepared in peers::prepare(&root) {
         if let Err(reason) = prepared.outcome {
@@ -86,7 +92,7 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
 
 /// The scale asked for, or [`SMALL`].
 fn scale(arguments: &[&str]) -> Result<f64, String> {
-    let mut after = arguments.iter().skip_while(|one| !one.starts_with("--scale"));
+    let mut after = arguments.iter().skip_while(|one| !has(&[one], "--scale"));
     let text = match after.next() {
         None => return Ok(SMALL),
         Some(one) => match one.split_once('=') {
