@@ -9,7 +9,7 @@ use siltdb_bench::{
     job::Report,
     limits::effort::Effort,
     machine::machine,
-    report::table,
+    report::{ranking::is_ours, table},
     result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
     runner::{
         self, Options,
@@ -20,7 +20,7 @@ use siltdb_bench::{
     worker::{self, entries, is_trial},
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -336,7 +336,7 @@ impl Course {
         place.outputs.write(&results)?;
         match unwritten {
             Some(message) => Err(message),
-            None => Ok(code(&results.rows)),
+            None => Ok(code(&results.rows, &options.classes)),
         }
     }
 
@@ -373,7 +373,7 @@ fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Establish
         let durability = row.config.durability;
         row.engines.iter().map(|engine| (engine.clone(), durability)).collect::<Vec<_>>()
     };
-    let asked: HashSet<Promise> = rows.iter().flat_map(asked).collect();
+    let asked: BTreeSet<Promise> = rows.iter().flat_map(asked).collect();
     let mut classes = HashMap::new();
     for (engine, durability) in asked {
         let worker = options.workers.iter().find(|worker| worker.drives(&engine));
@@ -415,12 +415,15 @@ fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
     }
 }
 
-/// A peer that fails does not fail the run; siltdb does.
-fn code(rows: &[Row]) -> ExitCode {
-    let ours = |row: &&Row| row.engine.starts_with("siltdb") && row.status == Status::Failed;
+/// A peer that fails, or loses commits, does not fail the run; siltdb does.
+fn code(rows: &[Row], classes: &HashMap<Promise, Established>) -> ExitCode {
+    let ours = |row: &&Row| is_ours(&row.engine) && row.status == Status::Failed;
+    let lost = |((engine, _), established): (&Promise, &Established)| {
+        is_ours(engine) && established.class == Class::Memory
+    };
     if INTERRUPTED.load(Ordering::Relaxed) {
         ExitCode::from(INTERRUPTED_CODE)
-    } else if rows.iter().any(|row| ours(&row)) {
+    } else if rows.iter().any(|row| ours(&row)) || classes.iter().any(lost) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

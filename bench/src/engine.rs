@@ -77,7 +77,9 @@ pub enum Codec {
 }
 
 /// When a commit is acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Without waiting for a sync.

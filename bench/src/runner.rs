@@ -99,7 +99,8 @@ pub fn check_room(rows: &[Chosen], options: &Options<'_>) -> Result<(), String> 
     let free = machine::disk_free(&options.dir).map_err(|error| error.message)?;
     let memory = machine::memory_free();
     for row in rows {
-        let factor = DISK_FACTOR + KEPT_FACTOR * row.engines.len() as u64;
+        let kept = if keeps_database(row) { KEPT_FACTOR * row.engines.len() as u64 } else { 0 };
+        let factor = DISK_FACTOR + kept;
         let need = row.config.bytes_max * factor + DISK_MIN;
         let name = format!("{} {}", row.suite, row.row);
         if need > free {
@@ -195,13 +196,18 @@ impl<'a> Entry<'a> {
         options: &Options<'_>,
         listener: &mut impl Listener,
     ) -> Result<Report, Failure> {
-        let is_state_kept = row.work.state != State::AsIs && !row.work.seed.is_empty();
-        if is_state_kept && self.store.is_none() && !is_trial(self.engine) {
+        if keeps_database(row) && self.store.is_none() && !is_trial(self.engine) {
             self.store = Some(directory(options)?);
         }
         let store = self.store.as_ref().map(|store| store.path().to_owned());
         run_once(row, self.engine, store, options, listener)
     }
+}
+
+/// Whether a row's seeded database is kept and copied: one that is measured as its seed left it
+/// must be seeded each time.
+fn keeps_database(row: &Chosen) -> bool {
+    row.work.state != State::AsIs && !row.work.seed.is_empty()
 }
 
 /// A directory that goes with its owner.
