@@ -20,6 +20,8 @@ pub enum FailureKind {
     Unsupported,
     /// The engine returned something else than was written.
     Verification,
+    /// Something before the measured phase took longer than a phase may.
+    Capped,
 }
 
 /// A failure and what it says.
@@ -42,6 +44,11 @@ impl Failure {
         Self { kind: FailureKind::Unsupported, message: what.into() }
     }
 
+    /// `what` was cut off.
+    pub fn capped(what: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Capped, message: what.into() }
+    }
+
     /// Something else came back than was written.
     pub fn verification(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::Verification, message: message.into() }
@@ -60,6 +67,7 @@ impl fmt::Display for Failure {
             FailureKind::Error => "error",
             FailureKind::Unsupported => "unsupported",
             FailureKind::Verification => "verification",
+            FailureKind::Capped => "capped",
         };
         write!(f, "{kind}: {}", self.message)
     }

@@ -3,8 +3,10 @@
 //! It replays plans; it never looks at an engine.
 
 use crate::{
+    job::Work,
+    keys::KeyStyle,
     plan::{Plan, Step, Thread},
-    values::{ABSENT, fold_of},
+    values::{ABSENT, Shape},
 };
 
 /// What was read, folded.
@@ -33,6 +35,16 @@ impl Tally {
         self.sum = self.sum.wrapping_add(ABSENT);
     }
 
+    /// What reading an id in a version, 0 for none, must give.
+    fn expect(&mut self, values: Shape, id: u32, version: u32) {
+        if version == 0 {
+            return self.miss();
+        }
+        self.sum = self.sum.wrapping_add(values.fold_of(id, version));
+        self.found += 1;
+        self.value_bytes += u64::from(values.bytes);
+    }
+
     /// Takes in what another thread read.
     pub fn merge(&mut self, other: &Self) {
         self.sum = self.sum.wrapping_add(other.sum);
@@ -45,30 +57,31 @@ impl Tally {
 #[derive(Clone, Debug)]
 pub struct Model {
     threads: u32,
+    keys: KeyStyle,
+    values: Shape,
     versions: Vec<Vec<u32>>,
-    value_bytes: u64,
 }
 
 /// The part of a model that one thread owns.
 pub struct Own<'a> {
     threads: u32,
+    values: Shape,
     versions: &'a mut Vec<u32>,
-    value_bytes: u64,
 }
 
 impl Model {
-    /// An empty database of so many ids.
+    /// An empty database for a workload.
     #[must_use]
-    pub fn new(ids: u64, threads: u32, value_bytes: u32) -> Self {
-        let own = |thread: Thread| vec![0; thread.share(ids) as usize];
-        let versions = Thread::all(threads).map(own).collect();
-        Self { threads, versions, value_bytes: u64::from(value_bytes) }
+    pub fn new(work: &Work) -> Self {
+        let own = |thread: Thread| vec![0; thread.share(work.ids()) as usize];
+        let versions = Thread::all(work.threads).map(own).collect();
+        Self { threads: work.threads, keys: work.key_style, values: work.values(), versions }
     }
 
     /// The parts of all threads.
     pub fn parts(&mut self) -> Vec<Own<'_>> {
-        let (threads, value_bytes) = (self.threads, self.value_bytes);
-        self.versions.iter_mut().map(|versions| Own { threads, versions, value_bytes }).collect()
+        let (threads, values) = (self.threads, self.values);
+        self.versions.iter_mut().map(|versions| Own { threads, values, versions }).collect()
     }
 
     /// The version of an id; 0 if it does not exist.
@@ -91,7 +104,12 @@ impl Model {
         self.versions.iter().map(|own| own.len() as u32).sum()
     }
 
-    /// The ids that exist, in order.
+    /// What reading an id now must give.
+    pub fn get(&self, id: u32, tally: &mut Tally) {
+        tally.expect(self.values, id, self.version(id));
+    }
+
+    /// The ids that exist, and their versions, in the order of ids.
     pub fn live(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..self.ids()).map(|id| (id, self.version(id))).filter(|(_, version)| *version != 0)
     }
@@ -111,12 +129,12 @@ impl Own<'_> {
             match plan.step(index) {
                 Step::Put => pending.push((id, plan.version(index))),
                 Step::Delete => pending.push((id, 0)),
-                Step::Get => self.get(id, &mut tally),
+                Step::Get => tally.expect(self.values, id, self.committed(id)),
                 Step::Miss => tally.miss(),
-                Step::Seek => live.tally(id, 1, self.value_bytes, &mut tally),
-                Step::Range => live.tally(id, plan.range(index), self.value_bytes, &mut tally),
+                Step::Seek => live.tally(id, 1, self.values.bytes, &mut tally),
+                Step::Range => live.tally(id, plan.range(index), self.values.bytes, &mut tally),
                 Step::Modify => {
-                    self.get(id, &mut tally);
+                    tally.expect(self.values, id, self.committed(id));
                     pending.push((id, plan.version(index)));
                 }
             }
@@ -126,18 +144,6 @@ impl Own<'_> {
         }
         self.apply(&mut pending);
         tally
-    }
-
-    /// What a get of an own id must give: what was committed last.
-    fn get(&mut self, id: u32, tally: &mut Tally) {
-        match *self.version(id) {
-            0 => tally.miss(),
-            version => {
-                tally.sum = tally.sum.wrapping_add(fold_of(id, version));
-                tally.found += 1;
-                tally.value_bytes += self.value_bytes;
-            }
-        }
     }
 
     /// The version of an own id.
@@ -154,9 +160,10 @@ impl Own<'_> {
     }
 }
 
-/// The ids that exist at a moment, in order, with sums up to each.
+/// The ids that exist at a moment, in the order of their keys, with sums up to each.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
+    keys: KeyStyle,
     entries: Vec<(u32, u32)>,
     sums: Vec<u64>,
 }
@@ -165,15 +172,19 @@ impl Live {
     /// What a model holds now.
     #[must_use]
     pub fn new(model: &Model) -> Self {
-        let entries: Vec<(u32, u32)> = model.live().collect();
+        let keys = model.keys;
+        let mut entries: Vec<(u32, u32)> = model.live().collect();
+        if keys == KeyStyle::ReversedCounter {
+            entries.sort_unstable_by_key(|(id, _)| keys.rank(*id));
+        }
         let mut sums = Vec::with_capacity(entries.len() + 1);
         let mut sum = 0_u64;
         sums.push(sum);
         for (id, version) in &entries {
-            sum = sum.wrapping_add(fold_of(*id, *version));
+            sum = sum.wrapping_add(model.values.fold_of(*id, *version));
             sums.push(sum);
         }
-        Self { entries, sums }
+        Self { keys, entries, sums }
     }
 
     /// How many ids exist.
@@ -188,20 +199,26 @@ impl Live {
         self.entries.is_empty()
     }
 
-    /// Up to `count` ids and versions from an id on.
+    /// Where the first entry stands whose key is not below that of an id.
+    fn position(&self, id: u32) -> usize {
+        let rank = self.keys.rank(id);
+        self.entries.partition_point(|(live, _)| self.keys.rank(*live) < rank)
+    }
+
+    /// Up to `count` ids and versions from that of an id on.
     #[must_use]
     pub fn from(&self, id: u32, count: u64) -> &[(u32, u32)] {
-        let start = self.entries.partition_point(|(live, _)| *live < id);
+        let start = self.position(id);
         let end = (start as u64).saturating_add(count).min(self.entries.len() as u64) as usize;
         &self.entries[start..end]
     }
 
     /// What reading up to `count` entries from an id on must give.
-    fn tally(&self, id: u32, count: u64, value_bytes: u64, tally: &mut Tally) {
+    fn tally(&self, id: u32, count: u64, value_bytes: u32, tally: &mut Tally) {
         if self.sums.is_empty() {
             return tally.miss();
         }
-        let start = self.entries.partition_point(|(live, _)| *live < id);
+        let start = self.position(id);
         let found = self.from(id, count).len();
         if found == 0 {
             return tally.miss();
@@ -209,7 +226,7 @@ impl Live {
         let sum = self.sums[start + found].wrapping_sub(self.sums[start]);
         tally.sum = tally.sum.wrapping_add(sum);
         tally.found += found as u64;
-        tally.value_bytes += value_bytes * found as u64;
+        tally.value_bytes += u64::from(value_bytes) * found as u64;
     }
 
     /// What reading the entries between two positions must give.

@@ -7,7 +7,9 @@
 
 use crate::{
     engine::{Class, Config, Facts, Failure},
+    keys::KeyStyle,
     order::Order,
+    values::{Shape, ValueStyle},
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -135,8 +137,14 @@ pub struct Job {
 pub struct Work {
     /// Ids that are seeded: 0 up to this number.
     pub keys: u32,
+    /// How ids become keys.
+    #[serde(default)]
+    pub key_style: KeyStyle,
     /// Length of a key.
     pub key_bytes: u32,
+    /// What values are made of.
+    #[serde(default)]
+    pub value_style: ValueStyle,
     /// Length of a value.
     pub value_bytes: u32,
     /// Share of a value that compresses away.
@@ -156,6 +164,13 @@ impl Work {
     #[must_use]
     pub fn entry_bytes(&self) -> u64 {
         u64::from(self.key_bytes) + u64::from(self.value_bytes)
+    }
+
+    /// What values have in common.
+    #[must_use]
+    pub fn values(&self) -> Shape {
+        let (style, bytes) = (self.value_style, self.value_bytes);
+        Shape { style, bytes, compressible_percent: self.compressible_percent }
     }
 
     /// Ids there may ever be: the seeded ones and those that the measured phase inserts.

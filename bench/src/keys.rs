@@ -1,9 +1,13 @@
-//! From an id to the bytes of its key; the order of keys is the order of ids.
+//! From an id to the bytes of its key, and where that key stands among the others.
+//!
+//! [`KeyStyle::Sparse`]: the order of keys is the order of ids. Eight bytes are the first part
+//! alone, sixteen have no zeros; tails do not compress.
 //!
 //! `| id * 2^20 + splitmix64(id) mod 2^20, u64 be | zeros | splitmix64(id ^ 0x5157), u64 be |`
 //!
-//! Eight bytes are the first part alone, sixteen have no zeros. So keys are sparse, their tails do
-//! not compress, and a number says where a key stands.
+//! The others are those of published benchmarks: numbers in digits, with zeros before them.
+
+use serde::{Deserialize, Serialize};
 
 /// The shortest key, in bytes.
 pub const KEY_BYTES_MIN: u32 = 8;
@@ -22,15 +26,52 @@ pub const fn splitmix64(input: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Whether keys can have this length: eight bytes, or 16 to [`KEY_BYTES_MAX`].
-#[must_use]
-pub fn is_key_length(bytes: u32) -> bool {
-    bytes == KEY_BYTES_MIN || (2 * KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&bytes)
+/// How an id becomes a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyStyle {
+    /// Numbers far apart, and a tail that does not compress.
+    #[default]
+    Sparse,
+    /// The id in decimal digits.
+    Counter,
+    /// The id with its bytes in reverse order, in hexadecimal digits: what counts up jumps about.
+    ReversedCounter,
 }
 
-/// Makes keys of one length in one place.
+impl KeyStyle {
+    /// Whether keys can have this length: eight bytes if they are sparse, or 16 to
+    /// [`KEY_BYTES_MAX`].
+    #[must_use]
+    pub fn fits(self, bytes: u32) -> bool {
+        (bytes == KEY_BYTES_MIN && self == Self::Sparse)
+            || (2 * KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&bytes)
+    }
+
+    /// What keys are ordered by: of two ids that with the lower number has the lower key.
+    #[inline]
+    #[must_use]
+    pub fn rank(self, id: u32) -> u32 {
+        match self {
+            Self::Sparse | Self::Counter => id,
+            Self::ReversedCounter => id.swap_bytes(),
+        }
+    }
+
+    #[inline]
+    fn write(self, key: &mut [u8], id: u32) {
+        match self {
+            Self::Sparse => write_sparse(key, id),
+            Self::Counter => write_digits::<10>(key, id),
+            Self::ReversedCounter => write_digits::<16>(key, id.swap_bytes()),
+        }
+    }
+}
+
+/// Makes keys of one style and length in one place.
 #[derive(Clone, Debug)]
 pub struct KeyMaker {
+    style: KeyStyle,
     bytes: Vec<u8>,
     missing: Vec<u8>,
 }
@@ -39,16 +80,16 @@ impl KeyMaker {
     /// # Panics
     /// If keys cannot have this length.
     #[must_use]
-    pub fn new(key_bytes: u32) -> Self {
-        assert!(is_key_length(key_bytes), "keys of this length are refused with the suite");
+    pub fn new(style: KeyStyle, key_bytes: u32) -> Self {
+        assert!(style.fits(key_bytes), "keys of this length are refused with the suite");
         let length = key_bytes as usize;
-        Self { bytes: vec![0; length], missing: vec![0; length + 1] }
+        Self { style, bytes: vec![0; length], missing: vec![0; length + 1] }
     }
 
     /// The key of an id.
     #[inline]
     pub fn key(&mut self, id: u32) -> &[u8] {
-        write(&mut self.bytes, id);
+        self.style.write(&mut self.bytes, id);
         &self.bytes
     }
 
@@ -56,13 +97,21 @@ impl KeyMaker {
     #[inline]
     pub fn missing(&mut self, id: u32) -> &[u8] {
         let length = self.bytes.len();
-        write(&mut self.missing[..length], id);
+        self.style.write(&mut self.missing[..length], id);
         &self.missing
     }
 }
 
+/// Digits at the end, zeros before them.
+fn write_digits<const BASE: u32>(key: &mut [u8], mut number: u32) {
+    for digit in key.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number % BASE) as usize];
+        number /= BASE;
+    }
+}
+
 #[inline]
-fn write(key: &mut [u8], id: u32) {
+fn write_sparse(key: &mut [u8], id: u32) {
     let id = u64::from(id);
     let gap = splitmix64(id) & ((1 << GAP_BITS) - 1);
     key[..8].copy_from_slice(&((id << GAP_BITS) + gap).to_be_bytes());

@@ -20,6 +20,8 @@ pub enum Order {
     Uniform,
     /// YCSB's: few keys get most of the visits, and they lie anywhere.
     Zipfian,
+    /// The same without scattering: the first keys get most of the visits.
+    ZipfianFirst,
     /// One after another, as keys that begin with the time come.
     Timestamp,
 }
@@ -47,6 +49,10 @@ pub fn draw(order: Order, size: u32, count: u64, seed: u64) -> Vec<u32> {
             let zipf = Zipf::new(size);
             let scrambled = |i| (splitmix64(u64::from(zipf.rank(uniform(seed, i)))) % wide) as u32;
             (0..count).map(scrambled).collect()
+        }
+        Order::ZipfianFirst => {
+            let zipf = Zipf::new(size);
+            (0..count).map(|i| zipf.rank(uniform(seed, i))).collect()
         }
     }
 }

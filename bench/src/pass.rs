@@ -24,7 +24,6 @@ use crate::{
     job::{Job, Latency, Op, Phase, Report, State, Throughput, Verified},
     measure::{self, CountAt, Meter, Watch, Watched, watched},
     plan::{Plan, Thread},
-    values::ABSENT,
 };
 use data::Data;
 use hdrhistogram::Histogram;
@@ -284,14 +283,7 @@ impl Course<'_> {
     fn expected_open(&self, done: u64) -> Tally {
         let mut tally = Tally::default();
         for id in special::opened_ids(&self.job.work, done) {
-            match self.model.version(id) {
-                0 => tally.sum = tally.sum.wrapping_add(ABSENT),
-                version => {
-                    tally.sum = tally.sum.wrapping_add(crate::values::fold_of(id, version));
-                    tally.found += 1;
-                    tally.value_bytes += u64::from(self.job.work.value_bytes);
-                }
-            }
+            self.model.get(id, &mut tally);
         }
         tally
     }

@@ -225,6 +225,7 @@ fn status_of(failure: Failure) -> (Status, String) {
         FailureKind::Error => (Status::Failed, failure.message),
         FailureKind::Verification => (Status::Failed, format!("verification: {}", failure.message)),
         FailureKind::Unsupported => (Status::Unsupported, failure.message),
+        FailureKind::Capped => (Status::Capped, failure.message),
     }
 }
 

@@ -5,7 +5,9 @@
 use crate::{
     engine::{Arm, Codec, Config, Durability, TableKind},
     job::{Run, Seed, State, Work},
+    keys::KeyStyle,
     result::{Definition, Published},
+    values::ValueStyle,
 };
 use serde::Deserialize;
 
@@ -150,7 +152,9 @@ impl Suite {
         }
         let work = Work {
             keys: scaled(u64::from(keys), overrides.scale) as u32,
+            key_style: KeyStyle::Sparse,
             key_bytes: settings.key_bytes.unwrap_or(16),
+            value_style: ValueStyle::Marked,
             value_bytes: overrides.value_bytes.or(settings.value_bytes).unwrap_or(100),
             compressible_percent: settings.compressible_percent.unwrap_or(50),
             threads: overrides.threads.or(settings.threads).unwrap_or(1),

@@ -5,9 +5,11 @@
 use crate::{
     engine::{Config, Engine, Failure, FailureKind, Result},
     job::{Job, Op, Report, Run, Seed, SeedOp, State, Work},
+    keys::KeyStyle,
     measure::Watch,
     order::Order,
     pass,
+    values::ValueStyle,
 };
 use std::{path::Path, time::Duration};
 
@@ -49,7 +51,9 @@ pub fn job(op: Op, dir: &Path) -> Job {
     let run = Run { op, order, ops, batch: 1, reads_percent: 50, range: 7, open_loop_percent: 0 };
     let work = Work {
         keys: 1000,
+        key_style: KeyStyle::Sparse,
         key_bytes: 16,
+        value_style: ValueStyle::Marked,
         value_bytes: 100,
         compressible_percent: 50,
         threads: if op == Op::Queue { 1 } else { 2 },

@@ -1,10 +1,16 @@
-//! From an id and a version to the bytes of a value, which say what they are and compress as asked.
+//! From an id and a version to the bytes of a value.
+//!
+//! [`ValueStyle::Marked`]: it says what it is and compresses as asked. Cheap on the clock: one copy
+//! and two stores.
 //!
 //! `| splitmix64(id ^ version << 40), u64 le | from a pool | its bitwise inverse, u64 le |`
 //!
-//! Cheap on the clock: one copy and two stores. Does not know who holds which version.
+//! [`ValueStyle::Ramp`] is that of published benchmarks: bytes that count up. Does not know who
+//! holds which version.
 
 use crate::keys::splitmix64;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The shortest value, in bytes.
 pub const VALUE_BYTES_MIN: u32 = 16;
@@ -20,30 +26,81 @@ pub const ABSENT: u64 = 0x9e37_79b9_7f4a_7c15;
 /// What is added for a value too short to say what it is.
 const MALFORMED: u64 = 0x5bf0_3635;
 
-/// Makes values of one length and compressibility in one place.
+/// What values are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValueStyle {
+    /// Marks at both ends, between them bytes that compress as asked.
+    #[default]
+    Marked,
+    /// Bytes that count up from the id and the version: 256 different values, and all compress.
+    Ramp,
+}
+
+/// What all values of a workload have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What they are made of.
+    pub style: ValueStyle,
+    /// Their length.
+    pub bytes: u32,
+    /// How much of them compresses away, if they are marked.
+    pub compressible_percent: u32,
+}
+
+impl Shape {
+    /// What the value of an id in a version must contribute to a sum.
+    #[must_use]
+    pub fn fold_of(self, id: u32, version: u32) -> u64 {
+        match self.style {
+            ValueStyle::Marked => {
+                let mark = mark(id, version);
+                folded(mark, !mark)
+            }
+            ValueStyle::Ramp => {
+                let first = first_of_ramp(id, version);
+                let (mut head, mut tail) = ([0; 8], [0; 8]);
+                write_ramp(&mut head, first);
+                write_ramp(&mut tail, first.wrapping_add((self.bytes - 8) as u8));
+                folded(u64::from_le_bytes(head), u64::from_le_bytes(tail))
+            }
+        }
+    }
+}
+
+/// Makes values of one shape in one place.
 #[derive(Clone, Debug)]
 pub struct ValueMaker {
-    pool: std::sync::Arc<[u8]>,
+    style: ValueStyle,
+    pool: Arc<[u8]>,
     bytes: Vec<u8>,
 }
 
 impl ValueMaker {
-    /// Values of `value_bytes` of which `compressible_percent` compress away.
-    ///
     /// # Panics
     /// If values cannot have this length.
     #[must_use]
-    pub fn new(value_bytes: u32, compressible_percent: u32) -> Self {
+    pub fn new(shape: Shape) -> Self {
         assert!(
-            (VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&value_bytes),
+            (VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&shape.bytes),
             "values of this length are refused with the suite"
         );
-        Self { pool: pool(compressible_percent), bytes: vec![0; value_bytes as usize] }
+        let bytes = vec![0; shape.bytes as usize];
+        Self { style: shape.style, pool: pool(shape.compressible_percent), bytes }
     }
 
     /// The value of an id in a version.
     #[inline]
     pub fn value(&mut self, id: u32, version: u32) -> &[u8] {
+        match self.style {
+            ValueStyle::Marked => self.write_marked(id, version),
+            ValueStyle::Ramp => write_ramp(&mut self.bytes, first_of_ramp(id, version)),
+        }
+        &self.bytes
+    }
+
+    #[inline]
+    fn write_marked(&mut self, id: u32, version: u32) {
         let length = self.bytes.len();
         let mix = (u64::from(id) * 31).wrapping_add(u64::from(version));
         // As a share of the choices: a remainder would cost more than the copy.
@@ -53,13 +110,24 @@ impl ValueMaker {
         let mark = mark(id, version);
         self.bytes[..8].copy_from_slice(&mark.to_le_bytes());
         self.bytes[length - 8..].copy_from_slice(&(!mark).to_le_bytes());
-        &self.bytes
     }
 }
 
 #[inline]
 fn mark(id: u32, version: u32) -> u64 {
     splitmix64(u64::from(id) ^ (u64::from(version) << 40))
+}
+
+fn first_of_ramp(id: u32, version: u32) -> u8 {
+    id.wrapping_add(version) as u8
+}
+
+fn write_ramp(bytes: &mut [u8], first: u8) {
+    let mut next = first;
+    for byte in bytes {
+        *byte = next;
+        next = next.wrapping_add(1);
+    }
 }
 
 /// What a value read contributes to a sum: its first and its last eight bytes.
@@ -69,18 +137,16 @@ pub fn fold(value: &[u8]) -> u64 {
     let (Some(first), Some(last)) = (value.first_chunk::<8>(), value.last_chunk::<8>()) else {
         return MALFORMED;
     };
-    u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(1)
+    folded(u64::from_le_bytes(*first), u64::from_le_bytes(*last))
 }
 
-/// What the value of an id in a version must contribute.
-#[must_use]
-pub fn fold_of(id: u32, version: u32) -> u64 {
-    let mark = mark(id, version);
-    mark ^ (!mark).rotate_left(1)
+#[inline]
+fn folded(first: u64, last: u64) -> u64 {
+    first ^ last.rotate_left(1)
 }
 
 /// Pseudo-random bytes of which a share in each stretch is one repeated byte.
-fn pool(compressible_percent: u32) -> std::sync::Arc<[u8]> {
+fn pool(compressible_percent: u32) -> Arc<[u8]> {
     let mut pool = Vec::with_capacity(POOL_BYTES);
     for word in 0..POOL_BYTES as u64 / 8 {
         pool.extend(splitmix64(word ^ (u64::from(compressible_percent) << 32)).to_le_bytes());

@@ -2,9 +2,33 @@
 
 use super::{Live, Model, Tally};
 use crate::{
+    job::{Op, Run, State, Work},
+    keys::{KeyMaker, KeyStyle},
+    order::Order,
     plan::{Length, Plan, Step, Steps},
-    values::{ABSENT, fold_of},
+    values::{ABSENT, ValueStyle},
 };
+
+fn work(keys: u32, threads: u32) -> Work {
+    let (op, order) = (Op::Put, Order::Random);
+    let run = Run { op, order, ops: 1, batch: 1, reads_percent: 50, range: 1, open_loop_percent: 0 };
+    Work {
+        keys,
+        key_style: KeyStyle::Sparse,
+        key_bytes: 16,
+        value_style: ValueStyle::Marked,
+        value_bytes: 100,
+        compressible_percent: 50,
+        threads,
+        seed: Vec::new(),
+        state: State::AsIs,
+        run,
+    }
+}
+
+fn fold_of(id: u32, version: u32) -> u64 {
+    work(1, 1).values().fold_of(id, version)
+}
 
 fn plan(steps: &[(Step, u32)], batch: u32) -> Plan {
     Plan {
@@ -17,7 +41,7 @@ fn plan(steps: &[(Step, u32)], batch: u32) -> Plan {
 }
 
 fn replay(steps: &[(Step, u32)], batch: u32) -> (Model, Tally) {
-    let mut model = Model::new(10, 1, 100);
+    let mut model = Model::new(&work(10, 1));
     let live = Live::new(&model);
     let plan = plan(steps, batch);
     let tally = model.parts()[0].replay(&plan, steps.len(), &live);
@@ -45,17 +69,34 @@ fn a_deleted_key_is_a_miss() {
 
 #[test]
 fn ranges_skip_what_is_not_there_and_end_at_the_end() {
-    let mut model = Model::new(10, 2, 100);
+    let mut model = Model::new(&work(10, 2));
     for id in [1, 4, 9] {
         model.set(id, id + 1);
     }
     let live = Live::new(&model);
     let tally = |id, step| {
-        let mut model = Model::new(10, 1, 100);
+        let mut model = Model::new(&work(10, 1));
         model.parts()[0].replay(&plan(&[(step, id)], 1), 1, &live)
     };
     assert_eq!(tally(2, Step::Range).sum, fold_of(4, 5).wrapping_add(fold_of(9, 10)));
     assert_eq!(tally(2, Step::Seek).sum, fold_of(4, 5));
     assert_eq!(tally(9, Step::Range).found, 1);
     assert_eq!(live.from(5, 7), [(9, 10)]);
+}
+
+#[test]
+fn entries_stand_in_the_order_of_their_keys() {
+    for key_style in [KeyStyle::Sparse, KeyStyle::Counter, KeyStyle::ReversedCounter] {
+        let mut model = Model::new(&Work { key_style, ..work(1000, 3) });
+        (0..1000).step_by(7).for_each(|id| model.set(id, 1));
+        let live = Live::new(&model);
+        let key = |id: u32| KeyMaker::new(key_style, 16).key(id).to_vec();
+        let keys: Vec<_> = live.entries().iter().map(|(id, _)| key(*id)).collect();
+        assert!(keys.is_sorted(), "{key_style:?}");
+        // From a key that is not there, the first is the next above.
+        let next = keys.into_iter().find(|other| *other > key(300));
+        let found = live.from(300, 1).first().map(|(id, _)| key(*id));
+        assert_eq!(found, next, "{key_style:?}");
+        assert!(found.is_some());
+    }
 }

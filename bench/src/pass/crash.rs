@@ -7,21 +7,20 @@ use super::data::Data;
 use crate::{
     engine::{Engine, Failure, Result, Session},
     job::{CrashTest, Progress, Survived},
-    keys::KeyMaker,
-    values::ValueMaker,
+    keys::{KeyMaker, KeyStyle},
+    values::{Shape, ValueMaker, ValueStyle},
 };
 use std::io::{self, Read};
 
 const KEY_BYTES: u32 = 16;
-const VALUE_BYTES: u32 = 100;
-const COMPRESSIBLE_PERCENT: u32 = 50;
+const VALUES: Shape = Shape { style: ValueStyle::Marked, bytes: 100, compressible_percent: 50 };
 /// The only version of a value.
 const VERSION: u32 = 1;
 
 fn data() -> Data {
     Data {
-        keys: KeyMaker::new(KEY_BYTES),
-        values: ValueMaker::new(VALUE_BYTES, COMPRESSIBLE_PERCENT),
+        keys: KeyMaker::new(KeyStyle::Sparse, KEY_BYTES),
+        values: ValueMaker::new(VALUES),
         families: 1,
     }
 }

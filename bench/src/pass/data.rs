@@ -23,8 +23,8 @@ impl Data {
     #[must_use]
     pub fn new(work: &Work, families: u32) -> Self {
         Self {
-            keys: KeyMaker::new(work.key_bytes),
-            values: ValueMaker::new(work.value_bytes, work.compressible_percent),
+            keys: KeyMaker::new(work.key_style, work.key_bytes),
+            values: ValueMaker::new(work.values()),
             families,
         }
     }

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     engine::{Config, Engine, Failure, Result},
     expect::{Live, Model},
-    job::{Phase, State, Work},
-    keys::is_key_length,
+    job::{Op, Phase, State, Work},
+    keys::KeyStyle,
     measure::{self, Watch, Watched, watched},
     plan::{self, Plan, Thread},
     values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN},
@@ -33,7 +33,7 @@ pub struct Drawn {
 /// If the workload makes no sense.
 pub fn draw(work: &Work) -> Result<Drawn> {
     check(work)?;
-    let mut model = Model::new(work.ids(), work.threads, work.value_bytes);
+    let mut model = Model::new(work);
     let mut seeds = Vec::new();
     let mut versions = vec![1_u32; work.threads as usize];
     for phase in &work.seed {
@@ -64,11 +64,14 @@ pub fn check(work: &Work) -> Result<()> {
     if work.ids() > u64::from(u32::MAX / 2) || work.run.ops > u64::from(u32::MAX / 2) {
         return refuse("more keys or operations than fit");
     }
-    if !is_key_length(work.key_bytes) {
-        return refuse("keys are 8 or at least 16 bytes long");
+    if !work.key_style.fits(work.key_bytes) {
+        return refuse("keys are 8, if they are sparse, or at least 16 bytes long");
     }
     if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&work.value_bytes) {
         return refuse("values are 16 to 1,048,575 bytes long");
+    }
+    if work.key_style != KeyStyle::Sparse && matches!(work.run.op, Op::Queue | Op::RangeDelete) {
+        return refuse("a queue or a range of ids needs sparse keys");
     }
     if work.run.batch == 0 || work.run.range == 0 || work.seed.iter().any(|s| s.batch == 0) {
         return refuse("an empty batch or range");
@@ -79,7 +82,7 @@ pub fn check(work: &Work) -> Result<()> {
 /// Opens a database and does the seed phases.
 ///
 /// # Errors
-/// The engine's.
+/// The engine's; `Capped`, if a phase takes longer than phases may.
 pub fn seeded<E: Engine>(
     dir: &Path,
     config: &Config,
@@ -92,12 +95,16 @@ pub fn seeded<E: Engine>(
     for plans in seeds {
         let ops = plans.iter().map(|plan| plan.ids.len() as u64).sum();
         let threads = plans.len() as u32;
-        let what = Watched { phase: "seed", total: ops, threads, cap: None };
-        let ((_, seconds), _) = watched(what, watch, |pace| {
+        let what = Watched { phase: "seed", total: ops, threads, cap: Some(watch.cap) };
+        let ((_, seconds), paced) = watched(what, watch, |pace| {
             on_threads(&engine, plans.iter().collect(), |thread, session, plan: &Plan| {
                 drive(session, thread, plan, data, pace, &mut Unclocked)
             })
         })?;
+        if paced.capped {
+            let most = watch.cap.as_secs_f64();
+            return Err(Failure::capped(format!("seeding was cut off after {most} s")));
+        }
         phases.push(Phase { ops, seconds });
     }
     Ok((engine, phases))

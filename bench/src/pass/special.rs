@@ -171,14 +171,13 @@ pub fn queue<E: Engine, P: Probe>(
 
 /// What a queue must have read, and what it leaves in the model.
 pub fn expected_queue(work: &Work, model: &mut Model, done: u64) -> Tally {
-    let (mut sum, mut value_bytes) = (0_u64, 0);
+    let mut tally = Tally::default();
     for head in 0..done as u32 {
         model.set(work.keys + head, QUEUE_VERSION);
-        sum = sum.wrapping_add(crate::values::fold_of(head, model.version(head)));
-        value_bytes += u64::from(work.value_bytes);
+        model.get(head, &mut tally);
         model.set(head, 0);
     }
-    Tally { sum, found: done, value_bytes }
+    tally
 }
 
 /// The ids at which ranges of a range delete begin: none meets another.

@@ -3,14 +3,18 @@
 use super::{Step, Thread, run, seed};
 use crate::{
     job::{Op, Run, Seed, SeedOp, State, Work},
+    keys::KeyStyle,
     order::Order,
+    values::ValueStyle,
 };
 
 fn work(op: Op, order: Order, ops: u64) -> Work {
     let run = Run { op, order, ops, batch: 1, reads_percent: 30, range: 10, open_loop_percent: 0 };
     Work {
         keys: 1001,
+        key_style: KeyStyle::Sparse,
         key_bytes: 16,
+        value_style: ValueStyle::Marked,
         value_bytes: 100,
         compressible_percent: 50,
         threads: 3,

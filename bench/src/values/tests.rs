@@ -1,17 +1,31 @@
 //! Tests of values: they say what they are, and compress as asked.
 
-use super::{ValueMaker, fold, fold_of};
+use super::{Shape, ValueMaker, ValueStyle, fold};
+
+fn shape(style: ValueStyle, bytes: u32, compressible_percent: u32) -> Shape {
+    Shape { style, bytes, compressible_percent }
+}
 
 #[test]
 fn a_value_tells_its_id_and_version() {
-    let mut maker = ValueMaker::new(100, 50);
-    for (id, version) in [(0, 1), (7, 1), (7, 2), (u32::MAX, u32::MAX)] {
-        let value = maker.value(id, version).to_vec();
-        assert_eq!(fold(&value), fold_of(id, version));
-        assert_ne!(fold(&value), fold_of(id, version - 1));
-        assert_eq!(value, maker.value(id, version));
+    for style in [ValueStyle::Marked, ValueStyle::Ramp] {
+        let shape = shape(style, 100, 50);
+        let mut maker = ValueMaker::new(shape);
+        for (id, version) in [(0, 1), (7, 1), (7, 2), (u32::MAX, u32::MAX)] {
+            let value = maker.value(id, version).to_vec();
+            assert_eq!(fold(&value), shape.fold_of(id, version), "{style:?}");
+            assert_ne!(fold(&value), shape.fold_of(id, version - 1), "{style:?}");
+            assert_eq!(value, maker.value(id, version), "{style:?}");
+        }
+        assert_ne!(fold(b""), shape.fold_of(0, 1));
     }
-    assert_ne!(fold(b""), fold_of(0, 1));
+}
+
+#[test]
+fn a_ramp_counts_up() {
+    let mut maker = ValueMaker::new(shape(ValueStyle::Ramp, 300, 0));
+    let value = maker.value(250, 4).to_vec();
+    assert_eq!((value[0], value[1], value[2], value[255], value[299]), (254, 255, 0, 253, 41));
 }
 
 /// Bytes that repeat the one before.
@@ -22,7 +36,7 @@ fn repeats(bytes: &[u8]) -> usize {
 #[test]
 fn values_compress_as_asked() {
     for (percent, least, most) in [(0, 0, 4), (50, 45, 55), (90, 83, 93)] {
-        let mut maker = ValueMaker::new(64_000, percent);
+        let mut maker = ValueMaker::new(shape(ValueStyle::Marked, 64_000, percent));
         let share = repeats(maker.value(3, 1)) * 100 / 64_000;
         assert!((least..=most).contains(&share), "{percent} % asked, {share} % repeat");
     }
