@@ -1,9 +1,14 @@
 //! From an id and a version to the bytes of a value.
 //!
-//! [`ValueStyle::Marked`]: it says what it is and compresses as asked. Cheap on the clock: one copy
-//! and two stores.
+//! [`ValueStyle::Marked`]: it says what it is and compresses as asked.
 //!
-//! `| splitmix64(id ^ version << 40), u64 le | from a pool | its bitwise inverse, u64 le |`
+//! `| mark = splitmix64(id ^ version << 40), u64 le | from a pool | its bitwise inverse, u64 le |`
+//!
+//! Cheap on the clock: one hash, one pass over bytes, two stores. Bytes come in chunks of 4 KiB.
+//! Chunk k has a number, `mark` for the first and `splitmix64(mark + k)` for others, whose upper
+//! half says where in the pool it begins, and whose lowest byte is combined with each of its bytes:
+//! so the pool can be small enough for the processor's caches, and values still have nothing in
+//! common that would compress.
 //!
 //! [`ValueStyle::Ramp`] is that of published benchmarks: bytes that count up. Does not know who
 //! holds which version.
@@ -14,10 +19,11 @@ use std::sync::Arc;
 
 /// The shortest value, in bytes.
 pub const VALUE_BYTES_MIN: u32 = 16;
-/// The longest value, in bytes: less than the pool.
-pub const VALUE_BYTES_MAX: u32 = POOL_BYTES as u32 - 1;
+/// The longest value, in bytes.
+pub const VALUE_BYTES_MAX: u32 = (1 << 20) - 1;
 
-const POOL_BYTES: usize = 1 << 20;
+const POOL_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 4 << 10;
 /// In each stretch of the pool the same share is a repeated byte.
 const STRETCH_BYTES: usize = 64;
 
@@ -101,13 +107,17 @@ impl ValueMaker {
 
     #[inline]
     fn write_marked(&mut self, id: u32, version: u32) {
-        let length = self.bytes.len();
-        let mix = (u64::from(id) * 31).wrapping_add(u64::from(version));
-        // As a share of the choices: a remainder would cost more than the copy.
-        let choices = (POOL_BYTES - length) as u64;
-        let offset = (((splitmix64(mix) >> 32) * choices) >> 32) as usize;
-        self.bytes.copy_from_slice(&self.pool[offset..offset + length]);
         let mark = mark(id, version);
+        for (index, chunk) in self.bytes.chunks_mut(CHUNK_BYTES).enumerate() {
+            let number = if index == 0 { mark } else { splitmix64(mark.wrapping_add(index as u64)) };
+            // As a share of the choices: a remainder would cost more than the bytes.
+            let begin = ((number >> 32) * (POOL_BYTES - CHUNK_BYTES) as u64) >> 32;
+            let pooled = &self.pool[begin as usize..][..chunk.len()];
+            for (byte, pooled) in chunk.iter_mut().zip(pooled) {
+                *byte = pooled ^ number as u8;
+            }
+        }
+        let length = self.bytes.len();
         self.bytes[..8].copy_from_slice(&mark.to_le_bytes());
         self.bytes[length - 8..].copy_from_slice(&(!mark).to_le_bytes());
     }

@@ -48,6 +48,9 @@ fn zipfian_is_as_skewed_as_ycsb_and_scattered() {
     assert!((first * zeta - 1.0).abs() < 0.1, "the first rank gets {first}, not 1/{zeta}");
     let hot = visits.iter().find(|(_, visits)| **visits == counts[0]).expect("one is hottest");
     assert_ne!(*hot.0, 0, "ranks are scattered over the keys");
+    let first = draw(Order::ZipfianFirst, 10_000, 200_000, 5);
+    let hottest = first.iter().filter(|index| **index == 0).count();
+    assert_eq!(hottest as u32, counts[0], "the same, with the hottest first");
 }
 
 #[test]
