@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use siltdb_bench::{
     commands::{self, Outputs},
     engine::{Arm, Class, Durability, Failure, FailureKind},
-    field::{Absent, Field},
+    field::{Absent, Field, YARDSTICK},
     job::Report,
     limits::effort::Effort,
     machine::machine,
@@ -92,6 +92,18 @@ struct Run {
     /// Runs of each engine in each row.
     #[arg(long, default_value_t = 3)]
     repeat: u32,
+    /// Repeats only siltdb, RocksDB and the engines that are at most this many times slower than
+    /// the best of their durability class in the first round.
+    #[arg(long, value_name = "FACTOR")]
+    repeat_within: Option<f64>,
+    /// Makes keys, values and shapes as the published benchmarks did: only rows that figures were
+    /// published for, and mixed rows a phase after the other.
+    #[arg(long)]
+    published: bool,
+    /// Goes on where an earlier run with the same options ended: rows that the file of --json
+    /// already holds are kept.
+    #[arg(long, requires = "json")]
+    resume: bool,
     /// Threads of all rows.
     #[arg(long)]
     threads: Option<u32>,
@@ -215,7 +227,11 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
     if run.repeat == 0 || run.threads == Some(0) || run.batch == Some(0) {
         return Err("--repeat, --threads and --batch must be at least 1".to_owned());
     }
+    if run.repeat_within.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
+        return Err("--repeat-within must be at least 1".to_owned());
+    }
     let chosen = select(&suites(), &run.suite, &run.rows)?;
+    let chosen = if run.published { as_published(chosen, &run.suite)? } else { chosen };
     let overrides = Overrides {
         scale: run.scale,
         threads: run.threads,
@@ -235,8 +251,33 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
     if let Some(earlier) = &run.best_of {
         field = field.best_of(commands::read(earlier)?);
     }
-    let (repeat, cap, skip) = (run.repeat, run.cap, run.skip.clone());
-    Course { chosen, overrides, repeat, cap, limits, field, skip }.run(workers, &run.place)
+    let course = Course {
+        chosen,
+        overrides,
+        repeat: run.repeat,
+        repeat_within: run.repeat_within,
+        published: run.published,
+        cap: run.cap,
+        limits,
+        field,
+        skip: run.skip.clone(),
+    };
+    let earlier = match &run.place.json {
+        Some(path) if run.resume && path.exists() => Some(commands::read(path)?),
+        _ => None,
+    };
+    course.run(workers, &run.place, earlier)
+}
+
+/// Suites as the benchmarks that they reproduce did them.
+fn as_published(chosen: Vec<Suite>, named: &[String]) -> Result<Vec<Suite>, String> {
+    let ids: Vec<String> = chosen.iter().map(|suite| suite.suite.clone()).collect();
+    let made: Vec<Suite> = chosen.into_iter().filter_map(Suite::as_published).collect();
+    let lacks = |id: &&String| named.contains(id) && made.iter().all(|suite| suite.suite != **id);
+    match ids.iter().find(lacks) {
+        Some(id) => Err(format!("it is not known how {id}'s published figures were made")),
+        None => Ok(made),
+    }
 }
 
 fn execute_quick(place: Place) -> Result<ExitCode, String> {
@@ -251,9 +292,18 @@ fn execute_quick(place: Place) -> Result<ExitCode, String> {
     let limits = Limits::default();
     let workers = workers()?;
     let field = Field::new(&workers, &["siltdb".to_owned()], &[])?;
-    let (repeat, cap) = (1, 10.0);
-    let skip = vec![Groundwork::Limits, Groundwork::Classes];
-    Course { chosen, overrides, repeat, cap, limits, field, skip }.run(workers, &place)
+    let course = Course {
+        chosen,
+        overrides,
+        repeat: 1,
+        repeat_within: None,
+        published: false,
+        cap: 10.0,
+        limits,
+        field,
+        skip: vec![Groundwork::Limits, Groundwork::Classes],
+    };
+    course.run(workers, &place, None)
 }
 
 /// An engine and when it acknowledges.
@@ -273,6 +323,8 @@ struct Course {
     chosen: Vec<Suite>,
     overrides: Overrides,
     repeat: u32,
+    repeat_within: Option<f64>,
+    published: bool,
     cap: f64,
     limits: Limits,
     field: Field,
@@ -290,7 +342,12 @@ impl Course {
         self.chosen.iter().flat_map(of).collect()
     }
 
-    fn run(&self, workers: Vec<WorkerBinary>, place: &Place) -> Result<ExitCode, String> {
+    fn run(
+        &self,
+        workers: Vec<WorkerBinary>,
+        place: &Place,
+        earlier: Option<Results>,
+    ) -> Result<ExitCode, String> {
         let dir = place.dir.clone().unwrap_or_else(env::temp_dir);
         if !dir.is_dir() {
             return Err(format!("--dir is no directory: {}", dir.display()));
@@ -304,26 +361,37 @@ impl Course {
             classes: HashMap::new(),
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
             repeat: self.repeat,
+            repeat_within: self.repeat_within,
+            always: is_always_repeated,
             dir,
             cap_seconds: self.cap,
             limits: self.limits,
             workers,
             interrupted: &INTERRUPTED,
         };
-        let rows = self.rows();
+        let mut rows = self.rows();
+        let kept = match &earlier {
+            Some(earlier) => self.done_before(earlier, &mut rows)?,
+            None => Vec::new(),
+        };
         runner::check_room(&rows, &options)?;
         if !self.skip.contains(&Groundwork::Limits) {
             options.machine = commands::limits(&options.dir, &Effort::default())?;
         }
         if !self.skip.contains(&Groundwork::Classes) {
-            options.classes = classes(&rows, &options);
+            options.classes = classes(&rows, self.overrides.arm, &options);
         }
         let mut results = self.results(&options);
+        results.rows.clone_from(&kept);
         let mut unwritten = None;
+        let known = earlier.map_or_else(Vec::new, |earlier| earlier.engines);
         let mut terminal = Terminal::new(rows.len(), |done, reports| {
-            results.rows = done.to_vec();
+            results.rows = [&kept, done].concat();
             let engines = reports.iter().map(|(id, report)| engine(id, report, &options));
             results.engines = engines.collect();
+            let is_new = |one: &&Engine| results.engines.iter().all(|e| e.engine != one.engine);
+            let others: Vec<Engine> = known.iter().filter(is_new).cloned().collect();
+            results.engines.extend(others);
             if let Some(path) = &place.json
                 && let Err(error) = fs::write(path, results.to_json())
             {
@@ -340,6 +408,40 @@ impl Course {
         }
     }
 
+    /// The results that an earlier run has; what it did is not among the rows that are still to
+    /// run.
+    fn done_before(&self, earlier: &Results, rows: &mut Vec<Chosen>) -> Result<Vec<Row>, String> {
+        let (asked, were) = (self.asked(), &earlier.options);
+        if (RunOptions { command: were.command.clone(), ..asked }) != *were {
+            return Err("--resume: the file of --json was made with other options".to_owned());
+        }
+        let is_done = |row: &Chosen| {
+            let of = |one: &Row, engine: &String| {
+                (&one.suite, &one.row, &one.engine) == (&row.suite, &row.row, engine)
+            };
+            row.engines.iter().all(|engine| earlier.rows.iter().any(|one| of(one, engine)))
+        };
+        rows.retain(|row| !is_done(row));
+        let again =
+            |one: &Row| rows.iter().any(|row| (&row.suite, &row.row) == (&one.suite, &one.row));
+        Ok(earlier.rows.iter().filter(|one| !again(one)).cloned().collect())
+    }
+
+    /// What was asked for.
+    fn asked(&self) -> RunOptions {
+        let words = env::args().skip(1);
+        RunOptions {
+            command: words.fold("silt-bench".to_owned(), |all, one| format!("{all} {one}")),
+            scale: self.overrides.scale,
+            repeat: self.repeat,
+            threads: self.overrides.threads,
+            batch: self.overrides.batch,
+            value_bytes: self.overrides.value_bytes,
+            row_seconds_max: Some(self.cap as u64),
+            published: self.published,
+        }
+    }
+
     /// Results without rows.
     fn results(&self, options: &Options<'_>) -> Results {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -347,18 +449,7 @@ impl Course {
             schema: SCHEMA,
             created: since.map_or(0, |since| since.as_secs()),
             machine: machine(&options.dir),
-            options: RunOptions {
-                command: env::args()
-                    .skip(1)
-                    .fold("silt-bench".to_owned(), |all, one| format!("{all} {one}")),
-                scale: self.overrides.scale,
-                repeat: self.repeat,
-                threads: self.overrides.threads,
-                batch: self.overrides.batch,
-                value_bytes: self.overrides.value_bytes,
-                row_seconds_max: Some(self.cap as u64),
-                published: false,
-            },
+            options: self.asked(),
             engines: Vec::new(),
             limits: options.machine.clone(),
             suites: self.chosen.iter().map(Suite::definition).collect(),
@@ -368,7 +459,7 @@ impl Course {
 }
 
 /// Tries out what acknowledged commits of all engines survive, as far as rows ask.
-fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Established> {
+fn classes(rows: &[Chosen], arm: Arm, options: &Options<'_>) -> HashMap<Promise, Established> {
     let asked = |row: &Chosen| {
         let durability = row.config.durability;
         row.engines.iter().map(|engine| (engine.clone(), durability)).collect::<Vec<_>>()
@@ -381,7 +472,8 @@ fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Establish
         if INTERRUPTED.load(Ordering::Relaxed) {
             break;
         }
-        match establish(worker, &engine, durability, &options.dir, &INTERRUPTED) {
+        let promise = (durability, arm);
+        match establish(worker, &engine, promise, &options.dir, &INTERRUPTED) {
             Ok(established) => {
                 anstream::eprintln!("{engine}, {durability:?}: {}", established.how);
                 classes.insert((engine, durability), established);
@@ -389,7 +481,7 @@ fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Establish
             // Its rows will say so.
             Err(Failure { kind: FailureKind::Unsupported, .. }) => {}
             Err(failure) => {
-                let how = format!("memory: after kill -9, {failure}");
+                let how = format!("memory: {failure}");
                 anstream::eprintln!("{engine}, {durability:?}: {how}");
                 let established = Established { class: Class::Memory, how };
                 classes.insert((engine, durability), established);
@@ -397,6 +489,11 @@ fn classes(rows: &[Chosen], options: &Options<'_>) -> HashMap<Promise, Establish
         }
     }
     classes
+}
+
+/// siltdb, and what it is measured against.
+fn is_always_repeated(engine: &str) -> bool {
+    is_ours(engine) || engine == YARDSTICK
 }
 
 fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {

@@ -35,7 +35,7 @@ const ALLOCATORS: [&str; 2] = ["siltdb-mimalloc", "siltdb-jemalloc"];
 /// That suite.
 const ALLOCATOR_SUITE: &str = "tidesdb-v7";
 /// The peer that takes part in every row.
-const YARDSTICK: &str = "rocksdb";
+pub const YARDSTICK: &str = "rocksdb";
 /// How many others take part in a row of a large run.
 const OTHERS: usize = 2;
 /// Why an engine without a worker did not run, if nothing else is known.

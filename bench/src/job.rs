@@ -130,6 +130,20 @@ pub struct Job {
     /// first pass that finds nothing there. Without, each pass seeds its own.
     #[serde(default)]
     pub store: Option<PathBuf>,
+    /// How much of the row.
+    #[serde(default)]
+    pub extent: Extent,
+}
+
+/// How much of a row is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extent {
+    /// All passes.
+    #[default]
+    Full,
+    /// The throughput pass, and what verifies it: nothing is timed call by call or compacted.
+    Throughput,
 }
 
 /// A workload.
@@ -358,16 +372,16 @@ pub struct Report {
     pub seed: Vec<Phase>,
     /// The measured phase without clocks around calls.
     pub throughput: Throughput,
-    /// The measured phase with clocks.
-    pub latency: Latency,
+    /// The measured phase with clocks, if it was done so.
+    pub latency: Option<Latency>,
     /// What was compared.
     pub verified: Verified,
     /// Bytes that the measured phase wrote, as the application counts them.
     pub logical_bytes: u64,
     /// Size of the database after it was closed.
     pub db_bytes: u64,
-    /// The same after compacting.
-    pub db_bytes_compacted: u64,
+    /// The same after compacting, if it was compacted.
+    pub db_bytes_compacted: Option<u64>,
     /// Bytes of the keys and values that the database holds.
     pub live_bytes: u64,
     /// What the process used during the throughput pass.

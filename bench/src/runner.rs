@@ -7,10 +7,11 @@ pub mod child;
 pub mod bound;
 pub mod assemble;
 pub mod classes;
+pub mod stores;
 
 use crate::{
-    engine::{Durability, Failure, FailureKind},
-    job::{Job, Progress, Report, Request, State},
+    engine::{Class, Durability, Failure, FailureKind},
+    job::{Extent, Job, Progress, Report, Request},
     machine,
     result::{Limit, Row, Status},
     suite::Chosen,
@@ -26,12 +27,11 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
+use stores::Stores;
 use tempfile::TempDir;
 
 /// What a database needs beyond its bytes: old files, logs, and what compaction writes beside.
 const DISK_FACTOR: u64 = 4;
-/// What a seeded database that is kept needs beyond its bytes.
-const KEPT_FACTOR: u64 = 2;
 /// Room for logs that are set up ahead and for small databases.
 const DISK_MIN: u64 = 1 << 30;
 /// Memory that engines use beyond their cache: memtables, indexes, filters.
@@ -58,6 +58,11 @@ pub struct Options<'a> {
     pub classes: HashMap<(String, Durability), Established>,
     /// Runs of each engine in each row.
     pub repeat: u32,
+    /// Only the engines that stay within this factor of the best of their durability class are
+    /// repeated, and those that always are.
+    pub repeat_within: Option<f64>,
+    /// Engines that are always repeated.
+    pub always: fn(&str) -> bool,
     /// Where databases lie.
     pub dir: PathBuf,
     /// Seconds after which a measured phase is cut off.
@@ -85,8 +90,6 @@ pub trait Listener {
 /// What one engine did in one row.
 struct Entry<'a> {
     engine: &'a str,
-    /// Its seeded database, if it can be used again.
-    store: Option<TempDir>,
     reports: Vec<Report>,
     failure: Option<(Status, String)>,
 }
@@ -98,10 +101,9 @@ struct Entry<'a> {
 pub fn check_room(rows: &[Chosen], options: &Options<'_>) -> Result<(), String> {
     let free = machine::disk_free(&options.dir).map_err(|error| error.message)?;
     let memory = machine::memory_free();
-    for row in rows {
-        let kept = if keeps_database(row) { KEPT_FACTOR * row.engines.len() as u64 } else { 0 };
-        let factor = DISK_FACTOR + kept;
-        let need = row.config.bytes_max * factor + DISK_MIN;
+    let stores = Stores::new(rows, options.dir.clone());
+    for (index, row) in rows.iter().enumerate() {
+        let need = row.config.bytes_max * DISK_FACTOR + stores.bytes_at(index) + DISK_MIN;
         let name = format!("{} {}", row.suite, row.row);
         if need > free {
             let dir = options.dir.display();
@@ -123,10 +125,12 @@ fn gib(bytes: u64) -> String {
 /// Runs rows, one after another; those that are finished when it is interrupted are returned.
 pub fn run(rows: &[Chosen], options: &Options<'_>, listener: &mut impl Listener) -> Vec<Row> {
     let mut finished = Vec::new();
+    let mut stores = Stores::new(rows, options.dir.clone());
     for (index, row) in rows.iter().enumerate() {
-        let Some(done) = run_row(row, index, options, listener) else { break };
+        let Some(done) = run_row(row, index, &mut stores, options, listener) else { break };
         listener.finished(&done);
         finished.extend(done);
+        stores.done(index);
     }
     finished
 }
@@ -135,6 +139,7 @@ pub fn run(rows: &[Chosen], options: &Options<'_>, listener: &mut impl Listener)
 fn run_row(
     row: &Chosen,
     index: usize,
+    stores: &mut Stores,
     options: &Options<'_>,
     listener: &mut impl Listener,
 ) -> Option<Vec<Row>> {
@@ -142,14 +147,17 @@ fn run_row(
         row.engines.iter().map(|engine| Entry::new(engine, row, options)).collect();
     let count = entries.len();
     for round in 0..options.repeat {
+        let repeated = repeated(row, &entries, options);
         for turn in 0..count {
             // Who begins changes from round to round and from row to row.
-            let entry = &mut entries[(index + round as usize + turn) % count];
-            if entry.failure.is_some() {
+            let at = (index + round as usize + turn) % count;
+            let entry = &mut entries[at];
+            if entry.failure.is_some() || (round > 0 && !repeated[at]) {
                 continue;
             }
             listener.begins(row, entry.engine, round);
-            let outcome = entry.run(row, options, listener);
+            let extent = if round == 0 { Extent::Full } else { Extent::Throughput };
+            let outcome = entry.run(row, extent, stores, options, listener);
             if options.interrupted.load(Ordering::Relaxed) {
                 return None;
             }
@@ -172,10 +180,8 @@ fn run_row(
     }
     let bound = Bound::of(row, &options.machine, options.cores);
     let bound = bound.as_ref();
-    let durability = row.config.durability;
-    let assembled = entries.into_iter().map(|Entry { engine, reports, failure, .. }| {
-        let established = options.classes.get(&(engine.to_owned(), durability));
-        let class = established.map(|established| established.class);
+    let assembled = entries.into_iter().map(|Entry { engine, reports, failure }| {
+        let class = established(engine, row, options);
         let harness_ns = harness.get(idle_beside(engine, options)).copied().flatten();
         let known = Known { harness_ns, bound, class };
         assemble::row(row, engine, &reports, failure, known)
@@ -187,27 +193,52 @@ impl<'a> Entry<'a> {
     fn new(engine: &'a str, row: &Chosen, options: &Options<'_>) -> Self {
         let absent = options.absent.get(engine);
         let failure = absent.map(|reason| (Status::NotRun, reason.clone())).or_else(|| lacks(row));
-        Self { engine, store: None, reports: Vec::new(), failure }
+        Self { engine, reports: Vec::new(), failure }
     }
 
     fn run(
         &mut self,
         row: &Chosen,
+        extent: Extent,
+        stores: &mut Stores,
         options: &Options<'_>,
         listener: &mut impl Listener,
     ) -> Result<Report, Failure> {
-        if keeps_database(row) && self.store.is_none() && !is_trial(self.engine) {
-            self.store = Some(directory(options)?);
+        let store = if is_trial(self.engine) { None } else { stores.of(self.engine, row)? };
+        let outcome = run_once(row, self.engine, extent, store, options, listener);
+        if let Err(failure) = &outcome
+            && failure.kind == FailureKind::Capped
+        {
+            stores.refuse(self.engine, row, failure.clone());
         }
-        let store = self.store.as_ref().map(|store| store.path().to_owned());
-        run_once(row, self.engine, store, options, listener)
+        outcome
     }
 }
 
-/// Whether a row's seeded database is kept and copied: one that is measured as its seed left it
-/// must be seeded each time.
-fn keeps_database(row: &Chosen) -> bool {
-    row.work.state != State::AsIs && !row.work.seed.is_empty()
+/// Whether each entry is worth another round.
+fn repeated(row: &Chosen, entries: &[Entry<'_>], options: &Options<'_>) -> Vec<bool> {
+    let Some(within) = options.repeat_within else { return vec![true; entries.len()] };
+    let writes = row.work.run.op.writes();
+    // Reads compare across classes.
+    let standing = |entry: &Entry<'_>| -> Option<(Option<Class>, f64)> {
+        let report = entry.reports.first()?;
+        let class = established(entry.engine, row, options).unwrap_or(report.facts.class);
+        Some((writes.then_some(class), assemble::figure(report, row.work.run.op)))
+    };
+    let standings: Vec<_> = entries.iter().map(standing).collect();
+    let is_near = |(entry, standing): (&Entry<'_>, &Option<(Option<Class>, f64)>)| {
+        let Some((class, figure)) = standing else { return false };
+        let alike = standings.iter().flatten().filter(|(other, _)| other == class);
+        let best = alike.map(|(_, figure)| *figure).fold(0.0, f64::max);
+        (options.always)(entry.engine) || figure * within >= best
+    };
+    entries.iter().zip(&standings).map(is_near).collect()
+}
+
+/// The durability class of an engine in a row, if it was tried out.
+fn established(engine: &str, row: &Chosen, options: &Options<'_>) -> Option<Class> {
+    let promise = (engine.to_owned(), row.config.durability);
+    options.classes.get(&promise).map(|established| established.class)
 }
 
 /// A directory that goes with its owner.
@@ -233,6 +264,7 @@ fn status_of(failure: Failure) -> (Status, String) {
 fn run_once(
     row: &Chosen,
     engine: &str,
+    extent: Extent,
     store: Option<PathBuf>,
     options: &Options<'_>,
     listener: &mut impl Listener,
@@ -247,6 +279,7 @@ fn run_once(
         work: row.work.clone(),
         cap_seconds: options.cap_seconds,
         store,
+        extent,
     };
     let mut child = Child::start(worker)?;
     let tell = |progress: &Progress| listener.progresses(progress);
@@ -279,7 +312,8 @@ fn harness_ns(
     row.work.run.ops = row.work.run.ops.min(HARNESS_OPS_MAX);
     row.work.keys = row.work.keys.min(HARNESS_OPS_MAX as u32);
     row.config.entries_max = row.config.entries_max.min(HARNESS_OPS_MAX);
-    let throughput = run_once(&row, idle, None, options, listener).ok()?.throughput;
+    let throughput =
+        run_once(&row, idle, Extent::Throughput, None, options, listener).ok()?.throughput;
     (throughput.ops > 0).then(|| 1e9 * throughput.seconds / throughput.ops as f64)
 }
 

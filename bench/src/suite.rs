@@ -4,8 +4,9 @@
 
 use crate::{
     engine::{Arm, Codec, Config, Durability, TableKind},
-    job::{Run, Seed, State, Work},
+    job::{Op, Run, Seed, State, Work},
     keys::KeyStyle,
+    order::Order,
     result::{Definition, Published},
     values::ValueStyle,
 };
@@ -32,7 +33,7 @@ const FILES: [(&str, &str); 16] = [
 ];
 
 /// Keys and operations do not fall below this by scaling.
-const SCALED_MIN: u64 = 1000;
+const SCALED_MIN: u64 = 5000;
 
 /// A suite.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,6 +46,9 @@ pub struct Suite {
     /// What rows say unless they say otherwise.
     #[serde(default)]
     defaults: Settings,
+    /// How the benchmark that it reproduces made its data, if that is known.
+    #[serde(default)]
+    original: Option<Original>,
     /// Its rows.
     #[serde(rename = "row")]
     pub rows: Vec<Row>,
@@ -86,6 +90,8 @@ struct Settings {
     key_bytes: Option<u32>,
     value_bytes: Option<u32>,
     compressible_percent: Option<u32>,
+    key_style: Option<KeyStyle>,
+    value_style: Option<ValueStyle>,
     codec: Option<Codec>,
     durability: Option<Durability>,
     cache_mib: Option<u64>,
@@ -93,6 +99,45 @@ struct Settings {
     families: Option<u32>,
     level0_runs: Option<u32>,
     table: Option<TableKind>,
+}
+
+/// How a published benchmark made its data. Its keys were numbers in digits.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Original {
+    /// Length of its keys.
+    key_bytes: u32,
+    /// What its values were made of.
+    #[serde(default)]
+    values: ValueStyle,
+    /// How it made random keys.
+    #[serde(default)]
+    random: OriginalRandom,
+    /// In which order it did what rows call mixed.
+    #[serde(default)]
+    mixed: OriginalMixed,
+}
+
+/// How a published benchmark made random keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OriginalRandom {
+    /// By visiting them in random order.
+    #[default]
+    Shuffled,
+    /// By counting up and writing the bytes of the number in reverse order.
+    ReversedCounter,
+}
+
+/// In which order a published benchmark did what rows call mixed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OriginalMixed {
+    /// Interleaved.
+    #[default]
+    Interleaved,
+    /// All puts, then all gets.
+    PhaseAfterPhase,
 }
 
 /// What the command line says about all rows.
@@ -140,6 +185,17 @@ impl Suite {
         crate::result::Suite { suite, about, rows: self.rows.iter().map(row).collect() }
     }
 
+    /// The same with the keys, values and shapes of the benchmark that it reproduces; only rows
+    /// that figures were published for. `None` if it reproduces none, or it is not known how that
+    /// made its data.
+    #[must_use]
+    pub fn as_published(self) -> Option<Self> {
+        let original = self.original?;
+        let compared = self.rows.iter().filter(|row| !row.published.is_empty());
+        let rows = compared.flat_map(|row| original.rows(row)).collect();
+        Some(Self { rows, ..self })
+    }
+
     /// A row as it will run.
     #[must_use]
     pub fn choose(&self, row: &Row, overrides: &Overrides) -> Chosen {
@@ -152,9 +208,9 @@ impl Suite {
         }
         let work = Work {
             keys: scaled(u64::from(keys), overrides.scale) as u32,
-            key_style: KeyStyle::Sparse,
+            key_style: settings.key_style.unwrap_or_default(),
             key_bytes: settings.key_bytes.unwrap_or(16),
-            value_style: ValueStyle::Marked,
+            value_style: settings.value_style.unwrap_or_default(),
             value_bytes: overrides.value_bytes.or(settings.value_bytes).unwrap_or(100),
             compressible_percent: settings.compressible_percent.unwrap_or(50),
             threads: overrides.threads.or(settings.threads).unwrap_or(1),
@@ -181,6 +237,50 @@ impl Suite {
     }
 }
 
+impl Original {
+    /// A row as that benchmark did it: mixed ones may become two.
+    fn rows(self, row: &Row) -> Vec<Row> {
+        let mut row = row.clone();
+        let is_random = match row.seed.first() {
+            Some(seed) => seed.order == Order::Random,
+            None => row.run.order == Order::Random,
+        };
+        let is_reversed = is_random && self.random == OriginalRandom::ReversedCounter;
+        let orders = row.seed.iter_mut().map(|seed| &mut seed.order).chain([&mut row.run.order]);
+        for order in orders {
+            *order = match *order {
+                Order::Random if is_reversed => Order::Sequential,
+                Order::Zipfian => Order::ZipfianFirst,
+                other => other,
+            };
+        }
+        let style = if is_reversed { KeyStyle::ReversedCounter } else { KeyStyle::Counter };
+        row.settings.key_style = Some(style);
+        row.settings.key_bytes = Some(self.key_bytes);
+        row.settings.value_style = Some(self.values);
+        match (row.run.op, self.mixed) {
+            (Op::Mixed, OriginalMixed::PhaseAfterPhase) => phases(&row),
+            _ => vec![row],
+        }
+    }
+}
+
+/// A mixed row as two: all puts on an empty database, then all gets.
+fn phases(row: &Row) -> Vec<Row> {
+    let (mut puts, mut gets) = (row.clone(), row.clone());
+    let part = |part: &str| {
+        let is_part = |one: &&Published| one.part.is_empty() || one.part == part;
+        row.published.iter().filter(is_part).cloned().collect::<Vec<_>>()
+    };
+    let reads = row.run.ops * u64::from(row.run.reads_percent) / 100;
+    (puts.id, puts.published) = (format!("{}/puts", row.id), part("put"));
+    puts.run = Run { op: Op::Put, ops: row.run.ops - reads, ..row.run.clone() };
+    puts.seed = Vec::new();
+    (gets.id, gets.published) = (format!("{}/gets", row.id), part("get"));
+    gets.run = Run { op: Op::Get, ops: reads, ..row.run.clone() };
+    vec![puts, gets]
+}
+
 impl Settings {
     /// These, and where they say nothing, others.
     fn over(&self, other: &Self) -> Self {
@@ -190,6 +290,8 @@ impl Settings {
             key_bytes: self.key_bytes.or(other.key_bytes),
             value_bytes: self.value_bytes.or(other.value_bytes),
             compressible_percent: self.compressible_percent.or(other.compressible_percent),
+            key_style: self.key_style.or(other.key_style),
+            value_style: self.value_style.or(other.value_style),
             codec: self.codec.or(other.codec),
             durability: self.durability.or(other.durability),
             cache_mib: self.cache_mib.or(other.cache_mib),

@@ -4,7 +4,7 @@
 
 use crate::{
     engine::{Config, Engine, Failure, FailureKind, Result},
-    job::{Job, Op, Report, Run, Seed, SeedOp, State, Work},
+    job::{Extent, Job, Op, Report, Run, Seed, SeedOp, State, Work},
     keys::KeyStyle,
     measure::Watch,
     order::Order,
@@ -62,7 +62,7 @@ pub fn job(op: Op, dir: &Path) -> Job {
         run,
     };
     let (engine, dir, config) = ("test".to_owned(), dir.to_owned(), Config::default());
-    Job { engine, dir, config, work, cap_seconds: 60.0, store: None }
+    Job { engine, dir, config, work, cap_seconds: 60.0, store: None, extent: Extent::Full }
 }
 
 /// Runs a small row, changed as the test needs it, in a directory of its own.

@@ -109,7 +109,8 @@ impl ValueMaker {
     fn write_marked(&mut self, id: u32, version: u32) {
         let mark = mark(id, version);
         for (index, chunk) in self.bytes.chunks_mut(CHUNK_BYTES).enumerate() {
-            let number = if index == 0 { mark } else { splitmix64(mark.wrapping_add(index as u64)) };
+            let number =
+                if index == 0 { mark } else { splitmix64(mark.wrapping_add(index as u64)) };
             // As a share of the choices: a remainder would cost more than the bytes.
             let begin = ((number >> 32) * (POOL_BYTES - CHUNK_BYTES) as u64) >> 32;
             let pooled = &self.pool[begin as usize..][..chunk.len()];

@@ -3,7 +3,7 @@
 
 use assert_cmd::Command;
 use siltdb_bench::{
-    engine::{Class, Durability},
+    engine::{Arm, Class, Durability},
     result::{Results, Row, Status},
     runner::{child::WorkerBinary, classes::establish},
 };
@@ -71,7 +71,8 @@ fn what_a_commit_survives_is_tried_out() {
     let worker = WorkerBinary::ask(program, vec!["worker".to_owned()]).unwrap();
     let interrupted = AtomicBool::new(false);
     let established = |engine, durability| {
-        establish(&worker, engine, durability, dir.path(), &interrupted).unwrap()
+        let promise = (durability, Arm::Equal);
+        establish(&worker, engine, promise, dir.path(), &interrupted).unwrap()
     };
     let liar = established("liar-honest", Durability::Buffered);
     assert!(liar.class == Class::Memory && liar.how.contains("kill -9 took"), "{}", liar.how);
@@ -79,6 +80,57 @@ fn what_a_commit_survives_is_tried_out() {
     assert_eq!(ours.class, Class::Process, "{}", ours.how);
     let synced = established("siltdb", Durability::Synced);
     assert!(synced.class >= Class::Process, "{}", synced.how);
+}
+
+#[test]
+fn rows_share_seeded_databases_and_are_timed_call_by_call_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let json = dir.path().join("out.json");
+    let mut run = command();
+    run.args(["run", "--suite", "tidesdb-v7", "--rows", "random-get,get-miss,seek"]);
+    run.args(["--repeat", "2", "--scale", "0.001", "--engines", "siltdb"]);
+    run.args(["--skip", "limits,classes"]);
+    run.arg("--json").arg(&json).arg("--dir").arg(&data).assert().success();
+    let rows = results(&json).rows;
+    assert!(rows.len() > 3);
+    for row in &rows {
+        assert_eq!((row.status, row.extra.repeats), (Status::Ok, 2), "{row:?}");
+        assert!(row.latency_ns.is_some_and(|latency| latency.p50 > 0.0));
+        let verified = row.verified.unwrap();
+        assert!(verified.checked == verified.expected && verified.checked >= 10_000);
+    }
+    let seeded = |row: &Row| row.extra.seed_ops_per_s.unwrap();
+    let of = |id: &str| rows.iter().find(|row| row.row == id).unwrap();
+    let first = seeded(of("random-get"));
+    assert_eq!(first.min, first.max, "seeded once for both rounds");
+    assert_eq!(first, seeded(of("get-miss")), "and for both rows");
+    assert_ne!(first, seeded(of("random-get/compacted")), "but not for another state");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "data directories are removed");
+}
+
+#[test]
+fn a_run_goes_on_where_another_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let run = |rows: &str, scale: &str| {
+        let mut run = command();
+        run.args(["run", "--suite", "layerdb", "--rows", rows, "--scale", scale, "--resume"]);
+        run.args(["--repeat", "1", "--engines", "siltdb", "--skip", "limits,classes"]);
+        run.arg("--json").arg(&json).arg("--dir").arg(dir.path()).assert()
+    };
+    run("fill/5k", "0.1").success();
+    let first = results(&json);
+    run("fill/5k,readseq/5k", "0.1").success();
+    let both = results(&json);
+    let ids: Vec<&str> = both.rows.iter().map(|row| row.row.as_str()).collect();
+    assert_eq!(ids, ["fill/5k", "readseq/5k"]);
+    assert_eq!(both.rows[0], first.rows[0], "what was done is not done again");
+    assert!(both.engines.iter().any(|engine| engine.engine == "siltdb"));
+    let refused = run("readseq/5k", "0.2").code(2).get_output().clone();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("made with other options"), "{said}");
 }
 
 #[test]
@@ -106,6 +158,7 @@ fn what_is_unknown_is_answered_with_what_there_is() {
         (["--engines", "slitdb"], "did you mean `siltdb`?"),
         (["--dir", "nowhere/at/all"], "no directory"),
         (["--scale", "0"], "must be above 0"),
+        (["--repeat-within", "0.5"], "must be at least 1"),
     ] {
         let output = command().arg("run").args(arguments).assert().code(2).get_output().clone();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

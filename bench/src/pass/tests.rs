@@ -6,8 +6,11 @@ use crate::{
         siltdb::Siltdb,
     },
     engine::{Config, Engine, Failure, FailureKind, Result},
-    job::{Job, Op, Report, State},
+    job::{Extent, Job, Op, Report, Seed, SeedOp, State},
+    keys::KeyStyle,
+    order::Order,
     trial::{self, OPS},
+    values::ValueStyle,
 };
 use std::time::{Duration, Instant};
 
@@ -43,7 +46,7 @@ fn an_honest_engine_passes_every_operation() {
         let report = report.unwrap_or_else(|failure| panic!("{op:?}: {failure}"));
         assert_eq!(report.verified.expected, report.verified.checked, "{op:?}");
         assert!(report.verified.checked >= 1000 || op == Op::Queue, "{op:?}");
-        assert!(report.throughput.ops > 0 && report.latency.calls > 0, "{op:?}");
+        assert!(report.throughput.ops > 0 && report.latency.as_ref().unwrap().calls > 0, "{op:?}");
     }
 }
 
@@ -179,7 +182,7 @@ fn an_open_loop_charges_waiting_to_the_calls() {
         job.work.threads = 1;
         job.work.run.open_loop_percent = 50;
     });
-    let latency = report.unwrap().latency;
+    let latency = report.unwrap().latency.unwrap();
     assert!(latency.rate.is_some() && latency.calls == 2000);
 }
 
@@ -204,5 +207,47 @@ fn short_work_takes_as_long_as_it_takes() {
         })
         .unwrap();
         assert!(seconds >= least.as_secs_f64(), "{seconds}");
+    }
+}
+
+#[test]
+fn seeding_is_cut_off_like_any_phase() {
+    let failure = trial::run::<Siltdb>(Op::Get, |job| {
+        job.work.keys = 300_000;
+        job.cap_seconds = 0.001;
+    });
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Capped, "{failure}");
+    assert!(failure.message.contains("seeding was cut off after 0.001 s"), "{failure}");
+}
+
+#[test]
+fn repeats_are_verified_but_not_timed_call_by_call() {
+    for op in OPS {
+        let throughput = |job: &mut Job| job.extent = Extent::Throughput;
+        let report = run_with::<Liar<{ lie::HONEST }>>(op, throughput);
+        let report = report.unwrap_or_else(|failure| panic!("{op:?}: {failure}"));
+        assert!(report.latency.is_none() && report.db_bytes_compacted.is_none(), "{op:?}");
+        assert_eq!(report.verified.checked, report.verified.expected, "{op:?}");
+        assert!(report.throughput.ops > 0, "{op:?}");
+    }
+    let failure = trial::run::<Liar<{ lie::DROPS_WRITES }>>(Op::Put, |job| {
+        job.extent = Extent::Throughput;
+    });
+    assert_eq!(failure.unwrap_err().kind, FailureKind::Verification);
+}
+
+#[test]
+fn published_keys_and_values_are_verified() {
+    for key_style in [KeyStyle::Counter, KeyStyle::ReversedCounter] {
+        for op in [Op::Put, Op::Delete, Op::Get, Op::GetMiss, Op::Seek, Op::Range, Op::Scan] {
+            let report = trial::run::<Siltdb>(op, |job| {
+                job.work.key_style = key_style;
+                job.work.value_style = ValueStyle::Ramp;
+                let (op, order) = (SeedOp::Delete, Order::Uniform);
+                job.work.seed.push(Seed { op, order, percent: 20, batch: 10 });
+            });
+            report.unwrap_or_else(|failure| panic!("{key_style:?}, {op:?}: {failure}"));
+        }
     }
 }

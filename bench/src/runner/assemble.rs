@@ -4,7 +4,7 @@
 
 use crate::{
     engine::{Arm, Class},
-    job::{Latency, Report},
+    job::{Latency, Op, Report},
     result::{CurvePoint, Durability, Extra, Latency as LatencyRow, Row, Spread, Status, Verified},
     runner::bound::Bound,
     suite::Chosen,
@@ -41,6 +41,9 @@ pub fn row(
     let capped = reports.iter().any(|report| report.throughput.capped);
     let writes = chosen.work.run.op.writes();
     let said = middle.map(|report| report.facts.class);
+    let timed = reports.iter().find_map(|report| report.latency.as_ref());
+    let mut verified = crate::job::Verified::default();
+    reports.iter().for_each(|report| verified.add(report.verified));
     let (status, reason) = match failure {
         Some((status, reason)) => (status, Some(reason)),
         None if reports.is_empty() => (Status::NotRun, Some("it was not run".to_owned())),
@@ -58,17 +61,15 @@ pub fn row(
         ops: middle.map_or(0, |report| report.throughput.ops),
         ops_per_s: of(per_second),
         ops_per_s_settled: of(per_second_settled).filter(|_| writes),
-        latency_ns: middle.map(|report| latency(&report.latency)),
+        latency_ns: timed.map(latency),
         cpu_percent: median(|report| report.usage.cpu_percent),
         peak_vms_bytes: bytes(|report| report.usage.peak_vms_bytes as f64),
-        verified: middle.map(|report| Verified {
-            expected: report.verified.expected,
-            checked: report.verified.checked,
-        }),
+        verified: middle
+            .map(|_| Verified { expected: verified.expected, checked: verified.checked }),
         peak_rss_bytes: bytes(own_rss),
         bytes_written: bytes(|report| report.usage.bytes_written as f64),
         db_bytes: bytes(|report| report.db_bytes as f64),
-        db_bytes_compacted: bytes(|report| report.db_bytes_compacted as f64),
+        db_bytes_compacted: reports.iter().find_map(|report| report.db_bytes_compacted),
         write_amp: median(write_amp).filter(|_| writes),
         space_amp: median(space_amp),
         status,
@@ -87,6 +88,7 @@ fn extra(
 ) -> Extra {
     let work = &chosen.work;
     let seeds: Vec<f64> = reports.iter().filter_map(seed_per_second).collect();
+    let timed = reports.iter().find_map(|report| report.latency.as_ref());
     let point = |&(percentile, ns): &(f64, u64)| CurvePoint { percentile, ns: ns as f64 };
     Extra {
         repeats: reports.len() as u32,
@@ -98,7 +100,7 @@ fn extra(
         seed_ops_per_s: Spread::of(&seeds),
         context_switches: middle.map(|report| report.usage.context_switches),
         samples: middle.map(|report| report.throughput.samples.clone()).unwrap_or_default(),
-        curve: middle.map(|r| r.latency.curve.iter().map(point).collect()).unwrap_or_default(),
+        curve: timed.map(|timed| timed.curve.iter().map(point).collect()).unwrap_or_default(),
         harness_ns,
         ..Extra::default()
     }
@@ -117,6 +119,13 @@ fn durability(class: Class) -> Durability {
         Class::Process => Durability::Process,
         Class::Power => Durability::Power,
     }
+}
+
+/// What engines are compared by: operations a second, where they write until background work is
+/// done.
+#[must_use]
+pub fn figure(report: &Report, op: Op) -> f64 {
+    if op.writes() { per_second_settled(report) } else { per_second(report) }
 }
 
 fn per_second(report: &Report) -> f64 {

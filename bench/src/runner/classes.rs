@@ -8,7 +8,7 @@
 
 use super::child::{Child, Ended, Limits, WorkerBinary};
 use crate::{
-    engine::{Class, Config, Durability, Failure, Result},
+    engine::{Arm, Class, Config, Durability, Failure, Result},
     job::{CrashStep, CrashTest, Request, Survived},
     measure::device_flushes,
 };
@@ -48,7 +48,7 @@ struct Seen {
 pub fn establish(
     worker: &WorkerBinary,
     engine: &str,
-    durability: Durability,
+    (durability, arm): (Durability, Arm),
     dir: &Path,
     interrupted: &AtomicBool,
 ) -> Result<Established> {
@@ -56,25 +56,27 @@ pub fn establish(
     let test = |step| CrashTest {
         engine: engine.to_owned(),
         dir: dir.path().to_owned(),
-        config: Config { durability, entries_max: COMMITS_MAX.into(), ..Config::default() },
+        config: Config { durability, arm, entries_max: COMMITS_MAX.into(), ..Config::default() },
         step,
         commits: COMMITS_MAX,
     };
     let before = device_flushes(dir.path());
-    let acknowledged = Child::start(worker)?.commits_until_killed(
-        test(CrashStep::Commit),
-        COMMITS,
-        COMMIT_TIME,
-    )?;
+    let acknowledged =
+        Child::start(worker)?.commits_until_killed(test(CrashStep::Commit), COMMITS, COMMIT_TIME);
+    let acknowledged = acknowledged.map_err(|failure| when("before kill -9", failure))?;
     let flushes = flushes_since(before, dir.path());
     let request = Request::Crash(test(CrashStep::Count));
     let ended = Child::start(worker)?.work(&request, &Limits::default(), interrupted, |_| ());
     match ended {
         Ended::Survived(survived) => Ok(conclude(Seen { acknowledged, survived, flushes })),
-        Ended::Failed(failure) => Err(failure),
+        Ended::Failed(failure) => Err(when("after kill -9", failure)),
         Ended::Report(_) => Err(Failure::error("the worker measured instead")),
         Ended::Interrupted => Err(Failure::error("interrupted")),
     }
+}
+
+fn when(when: &str, failure: Failure) -> Failure {
+    Failure { message: format!("{when}: {}", failure.message), ..failure }
 }
 
 fn flushes_since(before: Option<u64>, dir: &Path) -> Option<u64> {

@@ -1,16 +1,20 @@
 //! Tests of results put together from rounds; of children, see `tests/command.rs`.
 
 use super::{
+    Entry, Options,
     assemble::{self, Known},
-    child::peer_programs,
+    child::{Limits, peer_programs},
+    classes::Established,
+    repeated,
 };
 use crate::{
     adapters::siltdb::Siltdb,
-    engine::{Arm, Class, Config, Engine},
+    engine::{self, Arm, Class, Config, Engine},
     job::{Latency, Report, Throughput, Usage, Verified},
     result::{Durability, Status},
     suite::{Chosen, Overrides, suites},
 };
+use std::{collections::HashMap, sync::atomic::AtomicBool};
 
 fn chosen(op: &str) -> Chosen {
     let arm = Arm::Equal;
@@ -31,11 +35,11 @@ fn report(seconds: f64, capped: bool) -> Report {
             samples: vec![seconds as u64],
             capped,
         },
-        latency: Latency { p50: seconds as u64, ..Latency::default() },
+        latency: Some(Latency { p50: seconds as u64, ..Latency::default() }),
         verified: Verified::all(1000),
         logical_bytes: 1000,
         db_bytes: 500,
-        db_bytes_compacted: 400,
+        db_bytes_compacted: Some(400),
         live_bytes: 1000,
         usage: Usage {
             harness_rss_bytes: 30,
@@ -54,7 +58,7 @@ fn a_row_is_the_median_of_its_rounds() {
     let per_second = row.ops_per_s.unwrap();
     assert_eq!((per_second.median, per_second.min, per_second.max), (500.0, 100.0, 1000.0));
     assert_eq!(row.ops_per_s_settled.unwrap().median, 250.0);
-    assert_eq!((row.latency_ns.unwrap().p50, row.extra.samples), (2.0, vec![2]));
+    assert_eq!((row.latency_ns.unwrap().p50, row.extra.samples), (10.0, vec![2]));
     assert_eq!((row.write_amp, row.space_amp), (Some(1.5), Some(0.5)));
     assert_eq!((row.peak_rss_bytes, row.extra.harness_ns), (Some(70), Some(7.0)));
     assert_eq!((row.status, row.extra.repeats), (Status::Ok, 3));
@@ -96,4 +100,44 @@ fn workers_of_peers_are_found_where_they_are_built() {
     let found = peer_programs(peers.path());
     let wanted = [peers.path().join("go/silt-bench-go"), release.join("silt-bench-rocksdb")];
     assert_eq!(found, wanted);
+}
+
+#[test]
+fn only_who_is_near_the_best_of_its_class_is_repeated() {
+    let interrupted = AtomicBool::new(false);
+    let promise = |engine: &str| (engine.to_owned(), engine::Durability::Buffered);
+    let memory = Established { class: Class::Memory, how: String::new() };
+    let mut options = Options {
+        absent: HashMap::new(),
+        machine: Vec::new(),
+        cores: 2,
+        classes: HashMap::from([(promise("careless"), memory)]),
+        repeat: 3,
+        repeat_within: Some(3.0),
+        always: |engine| engine == "ours",
+        dir: std::env::temp_dir(),
+        cap_seconds: 1.0,
+        limits: Limits::default(),
+        workers: Vec::new(),
+        interrupted: &interrupted,
+    };
+    let entry = |engine, seconds| {
+        let reports = vec![report(seconds, false)];
+        Entry { engine, reports, failure: None }
+    };
+    let failed = Entry { engine: "failed", reports: Vec::new(), failure: None };
+    let entries = [
+        entry("best", 1.0),
+        entry("near", 2.9),
+        entry("far", 3.1),
+        entry("ours", 9.0),
+        failed,
+        entry("careless", 0.1),
+    ];
+    let of = |row, options: &Options<'_>| repeated(&chosen(row), &entries, options);
+    assert_eq!(of("fill/5k", &options), [true, true, false, true, false, true]);
+    // Reads compare across classes.
+    assert_eq!(of("readseq/5k", &options), [false, false, false, true, false, true]);
+    options.repeat_within = None;
+    assert_eq!(of("fill/5k", &options), [true; 6]);
 }

@@ -4,7 +4,10 @@ use super::{Overrides, Suite, select, suites};
 use crate::{
     engine::Arm,
     job::{Op, Work},
+    keys::KeyStyle,
+    order::Order,
     pass::prepare,
+    values::ValueStyle,
 };
 
 const AS_PUBLISHED: Overrides =
@@ -56,9 +59,35 @@ fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     assert_eq!(fill.work.run.batch, 7);
     // Small rows stay what they are.
     let small = row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..AS_PUBLISHED });
-    assert_eq!(small.work.keys, 1000);
+    assert_eq!(small.work.keys, 5000);
     let large = row(&suites, "thunder", "large-value-durable/1m", &overrides);
     assert_eq!((large.work.keys, large.work.run.ops), (100, 100));
+}
+
+#[test]
+fn published_rows_have_the_keys_and_shapes_of_their_benchmarks() {
+    let published: Vec<Suite> = suites().into_iter().filter_map(Suite::as_published).collect();
+    let ids: Vec<&str> = published.iter().map(|suite| suite.suite.as_str()).collect();
+    assert_eq!(ids, ["layerdb", "tidesdb-v5", "tidesdb-v7"]);
+    assert!(published.iter().flat_map(|suite| &suite.rows).all(|row| !row.published.is_empty()));
+    let read = row(&published, "layerdb", "readrandom/5k", &AS_PUBLISHED).work;
+    assert_eq!((read.key_style, read.key_bytes), (KeyStyle::Counter, 17));
+    assert_eq!(read.run.order, Order::Random);
+    let write = row(&published, "tidesdb-v5", "random-write", &AS_PUBLISHED).work;
+    assert_eq!((write.key_style, write.run.order), (KeyStyle::ReversedCounter, Order::Sequential));
+    assert_eq!(write.value_style, ValueStyle::Ramp);
+    let zipfian = row(&published, "tidesdb-v5", "zipfian-write", &AS_PUBLISHED).work;
+    assert_eq!((zipfian.key_style, zipfian.run.order), (KeyStyle::Counter, Order::ZipfianFirst));
+    let puts = row(&published, "tidesdb-v5", "mixed/puts", &AS_PUBLISHED).work;
+    assert_eq!((puts.run.op, puts.run.ops, puts.seed.len()), (Op::Put, 2_500_000, 0));
+    let gets = row(&published, "tidesdb-v5", "mixed/gets", &AS_PUBLISHED).work;
+    assert_eq!((gets.run.op, gets.seed[0].order), (Op::Get, Order::Sequential));
+    for suite in &published {
+        for row in &suite.rows {
+            let small = suite.choose(row, &Overrides { scale: 1e-6, ..AS_PUBLISHED });
+            prepare::draw(&small.work).unwrap_or_else(|failure| panic!("{}: {failure}", row.id));
+        }
+    }
 }
 
 #[test]

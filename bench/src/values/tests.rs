@@ -44,15 +44,15 @@ fn values_compress_as_asked() {
 
 #[test]
 fn values_have_nothing_in_common() {
-    let mut maker = ValueMaker::new(shape(ValueStyle::Marked, 6_000, 50));
+    let mut maker = ValueMaker::new(shape(ValueStyle::Marked, 100, 50));
     let mut seen = std::collections::HashSet::new();
     let mut count = 0;
-    for id in 0..20 {
+    for id in 0..600 {
         // What is not a repeated byte, in pieces that a compressor would find again.
         for piece in maker.value(id, 1).windows(16).filter(|piece| repeats(piece) == 0) {
             seen.insert(piece.to_vec());
             count += 1;
         }
     }
-    assert!(count > 20_000 && seen.len() * 50 > count * 49, "{} of {count} differ", seen.len());
+    assert!(count > 5_000 && seen.len() * 100 > count * 99, "{} of {count} differ", seen.len());
 }

@@ -1,0 +1,109 @@
+//! Seeded databases that are kept: rows that need the same one, of the same engine, share it.
+//!
+//! One is kept as long as a row is still to come that needs it. What fills them is the worker's
+//! business.
+
+use crate::{
+    engine::{Failure, Result},
+    job::State,
+    suite::Chosen,
+};
+use std::{collections::HashMap, path::PathBuf};
+use tempfile::TempDir;
+
+/// What a seeded database that is kept needs beyond its bytes.
+const KEPT_FACTOR: u64 = 2;
+
+/// Everything that makes a seeded database what it is, as JSON.
+type Key = String;
+
+/// The databases of a run.
+#[derive(Debug)]
+pub struct Stores {
+    dir: PathBuf,
+    /// The rows that need one, by index.
+    uses: HashMap<Key, Use>,
+    kept: HashMap<(String, Key), TempDir>,
+    /// Those that cannot be had, and why.
+    refused: HashMap<(String, Key), Failure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    first: usize,
+    last: usize,
+    bytes: u64,
+}
+
+impl Stores {
+    /// For rows that will run in this order, below a directory.
+    #[must_use]
+    pub fn new(rows: &[Chosen], dir: PathBuf) -> Self {
+        let mut uses: HashMap<Key, Use> = HashMap::new();
+        for (index, row) in rows.iter().enumerate().filter(|(_, row)| is_kept(row)) {
+            let bytes = row.config.bytes_max * KEPT_FACTOR * row.engines.len() as u64;
+            let one = uses.entry(key(row)).or_insert(Use { first: index, last: index, bytes });
+            one.last = index;
+            one.bytes = one.bytes.max(bytes);
+        }
+        Self { dir, uses, kept: HashMap::new(), refused: HashMap::new() }
+    }
+
+    /// Bytes that are kept while a row runs.
+    #[must_use]
+    pub fn bytes_at(&self, index: usize) -> u64 {
+        let is_there = |one: &&Use| (one.first..=one.last).contains(&index);
+        self.uses.values().filter(is_there).map(|one| one.bytes).sum()
+    }
+
+    /// Where the database of an engine for a row is kept, or `None` if such rows seed their own.
+    ///
+    /// # Errors
+    /// Why it cannot be had, if that is known; the system's.
+    pub fn of(&mut self, engine: &str, row: &Chosen) -> Result<Option<PathBuf>> {
+        if !is_kept(row) {
+            return Ok(None);
+        }
+        let key = (engine.to_owned(), key(row));
+        if let Some(failure) = self.refused.get(&key) {
+            return Err(failure.clone());
+        }
+        if let Some(kept) = self.kept.get(&key) {
+            return Ok(Some(kept.path().to_owned()));
+        }
+        let made = tempfile::Builder::new().prefix("silt-bench-").tempdir_in(&self.dir)?;
+        let path = made.path().to_owned();
+        self.kept.insert(key, made);
+        Ok(Some(path))
+    }
+
+    /// The database of an engine for a row cannot be had.
+    pub fn refuse(&mut self, engine: &str, row: &Chosen, failure: Failure) {
+        let key = (engine.to_owned(), key(row));
+        self.kept.remove(&key);
+        self.refused.insert(key, failure);
+    }
+
+    /// A row is done: what no later row needs goes.
+    pub fn done(&mut self, index: usize) {
+        let uses = &self.uses;
+        self.kept.retain(|(_, key), _| uses.get(key).is_some_and(|one| one.last > index));
+    }
+}
+
+/// Whether a row's seeded database is kept and copied: one that is measured as its seed left it
+/// must be seeded each time.
+fn is_kept(row: &Chosen) -> bool {
+    row.work.state != State::AsIs && !row.work.seed.is_empty()
+}
+
+fn key(row: &Chosen) -> Key {
+    let work = &row.work;
+    let data = (work.keys, work.key_style, work.key_bytes);
+    let values = (work.value_style, work.value_bytes, work.compressible_percent);
+    let made = (data, values, work.threads, &work.seed, work.state, &row.config);
+    serde_json::to_string(&made).expect("workloads are plain data")
+}
+
+#[cfg(test)]
+mod tests;
