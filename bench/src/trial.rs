@@ -3,7 +3,7 @@
 //! Measures nothing that anybody should quote. Does not know which engines there are.
 
 use crate::{
-    engine::{Config, Engine, Failure, FailureKind, Result},
+    engine::{Codec, Config, Engine, Failure, FailureKind, Result},
     job::{Extent, Job, Op, Report, Run, Seed, SeedOp, State, Work},
     keys::KeyStyle,
     measure::Watch,
@@ -75,6 +75,36 @@ pub fn run<E: Engine>(op: Op, change: impl FnOnce(&mut Job)) -> Result<Report> {
     change(&mut job);
     let watch = Watch { tell: &|_| {}, cap: Duration::try_from_secs_f64(job.cap_seconds)? };
     pass::run::<E>(&job, &watch)
+}
+
+/// States of a database that has been written to.
+const STATES: [State; 4] = [State::AsIs, State::Compacted, State::Reopened, State::Cold];
+
+/// Runs a small row that reads and writes in batches in every state, uncompressed; and one over
+/// three families with a short level 0. `change` comes first.
+///
+/// # Errors
+/// The first that fails, with its state.
+pub fn every_state<E: Engine>(change: fn(&mut Job)) -> Result<()> {
+    for state in STATES {
+        let report = run::<E>(Op::Mixed, |job| {
+            change(job);
+            job.work.state = state;
+            job.work.run.batch = 30;
+            job.config.codec = Codec::None;
+        });
+        report.map_err(|failure| Failure {
+            message: format!("{}. state={state:?}", failure.message),
+            ..failure
+        })?;
+    }
+    let families = run::<E>(Op::Mixed, |job| {
+        change(job);
+        job.config.families = 3;
+        job.config.level0_runs = Some(2);
+        job.work.seed[0].batch = 1;
+    });
+    families.map(drop)
 }
 
 /// Runs a small row of every operation; those of `lacks` must be said to be unsupported, all others

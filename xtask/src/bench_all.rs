@@ -12,9 +12,10 @@ use std::{
 
 /// Up to this scale all engines take part in each row; the result is what larger runs choose from.
 const SMALL: f64 = 0.05;
-/// Seconds after which a measured phase is cut off, unless others are asked for: an engine that
-/// syncs each commit would take hours for some rows.
-const CAP: &str = "60";
+/// What is asked for unless something else is: phases are cut off after some seconds, and engines
+/// that are far behind are not repeated. Else a small run takes half a day, most of it spent on
+/// engines that are thirty times slower than the best.
+const UNLESS_ASKED: [(&str, &str); 2] = [("--cap", "3"), ("--repeat-within", "3")];
 /// Where results go.
 const RESULTS: &str = "target/bench";
 
@@ -54,8 +55,8 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     if !has(arguments, "--scale") {
         run.arg("--scale").arg(scale.to_string());
     }
-    if !has(arguments, "--cap") {
-        run.arg("--cap").arg(CAP);
+    for (name, value) in UNLESS_ASKED.into_iter().filter(|(name, _)| !has(arguments, name)) {
+        run.arg(name).arg(value);
     }
     for prepared in peers::prepare(&root) {
         if let Err(reason) = prepared.outcome {
@@ -82,7 +83,8 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     }
     say("everything");
     let code = run.arg("--json").arg(&json).status().map_err(|error| error.to_string())?;
-    let is_whole = !["--suite", "--rows", "--engines"].iter().any(|name| has(arguments, name));
+    let parts = ["--suite", "--rows", "--engines", "--published"];
+    let is_whole = !parts.iter().any(|name| has(arguments, name));
     if code.success() && is_whole && scale <= SMALL {
         fs::copy(&json, &small).map_err(|error| format!("{}: {error}", small.display()))?;
     }

@@ -6,7 +6,7 @@ use crate::{
         siltdb::Siltdb,
     },
     engine::{Config, Engine, Failure, FailureKind, Result},
-    job::{Extent, Job, Op, Report, Seed, SeedOp, State},
+    job::{Extent, Job, Op, Report, Seed, SeedOp},
     keys::KeyStyle,
     order::Order,
     trial::{self, OPS},
@@ -16,13 +16,6 @@ use std::time::{Duration, Instant};
 
 fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
     trial::run::<E>(op, change)
-}
-
-fn run_with_state<E: Engine>(op: Op, state: State, change: fn(&mut Job)) -> Result<Report> {
-    trial::run::<E>(op, |job| {
-        job.work.state = state;
-        change(job);
-    })
 }
 
 /// What a lie is caught with.
@@ -79,16 +72,7 @@ fn peers_pass_every_operation_that_they_have() {
 
 #[test]
 fn families_batches_and_states_hold_what_was_written() {
-    let states = [State::AsIs, State::Compacted, State::Reopened, State::Cold];
-    for state in states {
-        let report = run_with_state::<Siltdb>(Op::Mixed, state, |job| job.work.run.batch = 30);
-        report.unwrap_or_else(|failure| panic!("{state:?}: {failure}"));
-    }
-    let report = run_with::<Siltdb>(Op::Mixed, |job| {
-        job.config.families = 3;
-        job.work.seed[0].batch = 1;
-    });
-    report.unwrap();
+    trial::every_state::<Siltdb>(|job| job.config.write_buffer_bytes = 1 << 20).unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Tidesdb;
 use siltdb_bench::{
-    engine::{Arm, Class, Codec, Config, Durability, Engine, TableKind},
+    engine::{Arm, Class, Config, Durability, Engine, TableKind},
     job::{Job, Op, State},
     trial,
 };
@@ -25,21 +25,7 @@ fn its_own_defaults_are_verified() {
 
 #[test]
 fn families_batches_and_states_hold_what_was_written() {
-    for state in [State::AsIs, State::Compacted, State::Reopened, State::Cold] {
-        let report = trial::run::<Tidesdb>(Op::Mixed, |job| {
-            small(job);
-            job.work.state = state;
-            job.work.run.batch = 30;
-            job.config.codec = Codec::None;
-        });
-        report.unwrap_or_else(|failure| panic!("{state:?}: {failure}"));
-    }
-    let report = trial::run::<Tidesdb>(Op::Mixed, |job| {
-        job.config.families = 3;
-        job.config.level0_runs = Some(2);
-        job.work.seed[0].batch = 1;
-    });
-    report.unwrap();
+    trial::every_state::<Tidesdb>(small).unwrap();
 }
 
 /// An iterator of an earlier release did not seek backwards: one is reused here, over a memtable
