@@ -1,12 +1,18 @@
 // Package data makes keys and values, byte for byte as bench/src/keys.rs and values.rs do. It does
 // not know who holds which version of a value.
 //
-// A key; eight bytes are the first part alone, sixteen have no zeros:
+// A sparse key; eight bytes are the first part alone, sixteen have no zeros:
 //
 //	| id * 2^20 + splitmix64(id) mod 2^20, u64 be | zeros | splitmix64(id ^ 0x5157), u64 be |
+//
+// The others are those of published benchmarks: numbers in digits, with zeros before them.
 package data
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
 
 // KeyBytesMin is the length of the shortest key.
 const KeyBytesMin = 8
@@ -27,35 +33,101 @@ func Splitmix64(input uint64) uint64 {
 	return z ^ z>>31
 }
 
-// IsKeyLength says whether keys can have this length: eight bytes, or 16 to KeyBytesMax.
-func IsKeyLength(length uint32) bool {
-	return length == KeyBytesMin || length >= 2*KeyBytesMin && length <= KeyBytesMax
+// KeyStyle says how an id becomes a key.
+type KeyStyle uint8
+
+const (
+	// Sparse: numbers far apart, and a tail that does not compress.
+	Sparse KeyStyle = iota
+	// Counter: the id in decimal digits.
+	Counter
+	// ReversedCounter: the id with its bytes in reverse order, in hexadecimal digits: what counts
+	// up jumps about.
+	ReversedCounter
+)
+
+// UnmarshalText reads the name of a style.
+func (s *KeyStyle) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "sparse":
+		*s = Sparse
+	case "counter":
+		*s = Counter
+	case "reversed-counter":
+		*s = ReversedCounter
+	default:
+		return fmt.Errorf("no such style of keys: %s", text)
+	}
+	return nil
 }
 
-// KeyMaker makes keys of one length in one place.
+// Fits says whether keys can have this length: eight bytes if they are sparse, or 16 to
+// KeyBytesMax.
+func (s KeyStyle) Fits(length uint32) bool {
+	return length == KeyBytesMin && s == Sparse ||
+		length >= 2*KeyBytesMin && length <= KeyBytesMax
+}
+
+// Rank is what keys are ordered by: of two ids that with the lower number has the lower key.
+func (s KeyStyle) Rank(id uint32) uint32 {
+	if s == ReversedCounter {
+		return bits.ReverseBytes32(id)
+	}
+	return id
+}
+
+func (s KeyStyle) write(key []byte, id uint32) {
+	switch s {
+	case Sparse:
+		writeSparse(key, id)
+	case Counter:
+		writeDecimal(key, id)
+	case ReversedCounter:
+		writeHexadecimal(key, bits.ReverseBytes32(id))
+	}
+}
+
+// KeyMaker makes keys of one style and length in one place.
 type KeyMaker struct {
+	style   KeyStyle
 	key     []byte
 	missing []byte
 }
 
-// NewKeyMaker makes keys of a length that IsKeyLength accepts.
-func NewKeyMaker(length uint32) KeyMaker {
-	return KeyMaker{key: make([]byte, length), missing: make([]byte, length+1)}
+// NewKeyMaker makes keys of a length that fits their style.
+func NewKeyMaker(style KeyStyle, length uint32) KeyMaker {
+	return KeyMaker{style: style, key: make([]byte, length), missing: make([]byte, length+1)}
 }
 
 // Key is the key of an id, good until the next.
 func (m *KeyMaker) Key(id uint32) []byte {
-	writeKey(m.key, id)
+	m.style.write(m.key, id)
 	return m.key
 }
 
 // Missing is a key that no id has, between that of id and the next.
 func (m *KeyMaker) Missing(id uint32) []byte {
-	writeKey(m.missing[:len(m.key)], id)
+	m.style.write(m.missing[:len(m.key)], id)
 	return m.missing
 }
 
-func writeKey(key []byte, id uint32) {
+// writeDecimal writes digits at the end, zeros before them.
+func writeDecimal(key []byte, number uint32) {
+	for index := len(key) - 1; index >= 0; index-- {
+		key[index] = byte('0' + number%10)
+		number /= 10
+	}
+}
+
+// writeHexadecimal does the same with sixteen digits.
+func writeHexadecimal(key []byte, number uint32) {
+	for index := len(key) - 1; index >= 0; index-- {
+		key[index] = "0123456789abcdef"[number%16]
+		number /= 16
+	}
+}
+
+func writeSparse(key []byte, id uint32) {
 	wide := uint64(id)
 	gap := Splitmix64(wide) & (1<<gapBits - 1)
 	binary.BigEndian.PutUint64(key, wide<<gapBits+gap)

@@ -3,6 +3,8 @@
 // the specification. It does not know what the fields are used for.
 package job
 
+import "fmt"
+
 // Protocol is the version that is spoken.
 const Protocol = 1
 
@@ -75,6 +77,31 @@ type Job struct {
 	CapSeconds float64 `json:"cap_seconds"`
 	// Store is where the database is kept as the measured phase shall find it; empty if it is not.
 	Store string `json:"store"`
+	// Extent may be left out: then it is full.
+	Extent Extent `json:"extent"`
+}
+
+// Extent says how much of a row is done.
+type Extent uint8
+
+const (
+	// ExtentFull is all passes.
+	ExtentFull Extent = iota
+	// ExtentThroughput is the throughput pass and what verifies it.
+	ExtentThroughput
+)
+
+// UnmarshalText reads the name of an extent.
+func (e *Extent) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "full":
+		*e = ExtentFull
+	case "throughput":
+		*e = ExtentThroughput
+	default:
+		return fmt.Errorf("no such extent: %s", text)
+	}
+	return nil
 }
 
 // Codec says how blocks are compressed.

@@ -6,16 +6,17 @@ import "encoding/json"
 
 // Report is what a worker measured.
 type Report struct {
-	Facts            Facts      `json:"facts"`
-	Seed             []Phase    `json:"seed"`
-	Throughput       Throughput `json:"throughput"`
-	Latency          Latency    `json:"latency"`
-	Verified         Verified   `json:"verified"`
-	LogicalBytes     uint64     `json:"logical_bytes"`
-	DBBytes          uint64     `json:"db_bytes"`
-	DBBytesCompacted uint64     `json:"db_bytes_compacted"`
-	LiveBytes        uint64     `json:"live_bytes"`
-	Usage            Usage      `json:"usage"`
+	Facts      Facts      `json:"facts"`
+	Seed       []Phase    `json:"seed"`
+	Throughput Throughput `json:"throughput"`
+	// Latency and DBBytesCompacted are left out where only throughput was measured.
+	Latency          *Latency `json:"latency,omitempty"`
+	Verified         Verified `json:"verified"`
+	LogicalBytes     uint64   `json:"logical_bytes"`
+	DBBytes          uint64   `json:"db_bytes"`
+	DBBytesCompacted *uint64  `json:"db_bytes_compacted,omitempty"`
+	LiveBytes        uint64   `json:"live_bytes"`
+	Usage            Usage    `json:"usage"`
 }
 
 // Phase is a seed phase.

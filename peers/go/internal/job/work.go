@@ -2,21 +2,33 @@
 
 package job
 
+import "silt-bench-go/internal/data"
+
 // Work is a workload.
 type Work struct {
-	Keys                uint32 `json:"keys"`
-	KeyBytes            uint32 `json:"key_bytes"`
-	ValueBytes          uint32 `json:"value_bytes"`
-	CompressiblePercent uint32 `json:"compressible_percent"`
-	Threads             uint32 `json:"threads"`
-	Seed                []Seed `json:"seed"`
-	State               State  `json:"state"`
-	Run                 Run    `json:"run"`
+	Keys uint32 `json:"keys"`
+	// KeyStyle and ValueStyle may be left out: then they are the first of their kind.
+	KeyStyle            data.KeyStyle   `json:"key_style"`
+	KeyBytes            uint32          `json:"key_bytes"`
+	ValueStyle          data.ValueStyle `json:"value_style"`
+	ValueBytes          uint32          `json:"value_bytes"`
+	CompressiblePercent uint32          `json:"compressible_percent"`
+	Threads             uint32          `json:"threads"`
+	Seed                []Seed          `json:"seed"`
+	State               State           `json:"state"`
+	Run                 Run             `json:"run"`
 }
 
 // EntryBytes are the bytes of a key and its value.
 func (w *Work) EntryBytes() uint64 {
 	return uint64(w.KeyBytes) + uint64(w.ValueBytes)
+}
+
+// Values is what values have in common.
+func (w *Work) Values() data.Shape {
+	return data.Shape{
+		Style: w.ValueStyle, Bytes: w.ValueBytes, CompressiblePercent: w.CompressiblePercent,
+	}
 }
 
 // IDs says how many ids there may ever be: the seeded ones and those that the measured phase
@@ -68,7 +80,9 @@ const (
 	Random     Order = "random"
 	Uniform    Order = "uniform"
 	Zipfian    Order = "zipfian"
-	Timestamp  Order = "timestamp"
+	// ZipfianFirst is zipfian without scattering: the first keys get most of the visits.
+	ZipfianFirst Order = "zipfian-first"
+	Timestamp    Order = "timestamp"
 )
 
 // Run is what is measured.

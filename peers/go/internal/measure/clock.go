@@ -88,12 +88,12 @@ func Merged(clocks []*Clock) *hdrhistogram.Histogram {
 }
 
 // Latency is what a histogram says.
-func Latency(all *hdrhistogram.Histogram, opsPerCall uint64, rate *float64) job.Latency {
+func Latency(all *hdrhistogram.Histogram, opsPerCall uint64, rate *float64) *job.Latency {
 	if all.TotalCount() == 0 {
-		return job.Latency{OpsPerCall: opsPerCall, Rate: rate, Curve: []job.Point{}}
+		return &job.Latency{OpsPerCall: opsPerCall, Rate: rate, Curve: []job.Point{}}
 	}
 	at := func(quantile float64) uint64 { return atQuantile(all, quantile) }
-	return job.Latency{
+	return &job.Latency{
 		Calls:      uint64(all.TotalCount()),
 		OpsPerCall: opsPerCall,
 		Min:        uint64(all.Min()),

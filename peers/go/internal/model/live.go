@@ -1,30 +1,34 @@
-// The ids that exist, in order. It does not change: a model does.
+// The ids that exist, in the order of their keys. It does not change: a model does.
 
 package model
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"silt-bench-go/internal/data"
 )
 
-// Live holds the ids that exist at a moment, in order, with sums up to each.
+// Live holds the ids that exist at a moment, in the order of their keys, with sums up to each.
 type Live struct {
+	keys    data.KeyStyle
 	entries []Entry
 	sums    []uint64
 }
 
 // NewLive is what a model holds now.
 func NewLive(m *Model) *Live {
-	live := &Live{sums: []uint64{0}}
+	live := &Live{keys: m.keys, entries: m.Entries()}
+	if m.keys == data.ReversedCounter {
+		slices.SortFunc(live.entries, func(a, b Entry) int {
+			return cmp.Compare(m.keys.Rank(a.ID), m.keys.Rank(b.ID))
+		})
+	}
 	sum := uint64(0)
-	for id := range m.IDs() {
-		version := m.Version(id)
-		if version == 0 {
-			continue
-		}
-		sum += data.FoldOf(id, version)
-		live.entries = append(live.entries, Entry{id, version})
+	live.sums = append(make([]uint64, 0, len(live.entries)+1), sum)
+	for _, entry := range live.entries {
+		sum += m.values.FoldOf(entry.ID, entry.Version)
 		live.sums = append(live.sums, sum)
 	}
 	return live
@@ -40,19 +44,23 @@ func (l *Live) Entries() []Entry {
 	return l.entries
 }
 
-// From is up to count ids and versions from an id on.
+// From is up to count ids and versions from that of an id on.
 func (l *Live) From(id uint32, count uint64) []Entry {
-	start := l.start(id)
+	start := l.position(id)
 	return l.entries[start : start+int(min(count, uint64(len(l.entries)-start)))]
 }
 
-func (l *Live) start(id uint32) int {
-	return sort.Search(len(l.entries), func(index int) bool { return l.entries[index].ID >= id })
+// position is where the first entry stands whose key is not below that of an id.
+func (l *Live) position(id uint32) int {
+	rank := l.keys.Rank(id)
+	return sort.Search(len(l.entries), func(index int) bool {
+		return l.keys.Rank(l.entries[index].ID) >= rank
+	})
 }
 
 // tally is what reading up to count entries from an id on must give.
-func (l *Live) tally(id uint32, count, valueBytes uint64, tally *Tally) {
-	start := l.start(id)
+func (l *Live) tally(id uint32, count uint64, valueBytes uint32, tally *Tally) {
+	start := l.position(id)
 	found := len(l.From(id, count))
 	if found == 0 {
 		tally.Miss()
@@ -62,7 +70,8 @@ func (l *Live) tally(id uint32, count, valueBytes uint64, tally *Tally) {
 }
 
 // Between is what reading the entries between two positions must give.
-func (l *Live) Between(start, end int, valueBytes uint64) Tally {
+func (l *Live) Between(start, end int, valueBytes uint32) Tally {
 	found := uint64(end - start)
-	return Tally{Sum: l.sums[end] - l.sums[start], Found: found, ValueBytes: found * valueBytes}
+	bytes := found * uint64(valueBytes)
+	return Tally{Sum: l.sums[end] - l.sums[start], Found: found, ValueBytes: bytes}
 }

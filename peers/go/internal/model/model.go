@@ -5,6 +5,8 @@ package model
 import (
 	"slices"
 
+	"silt-bench-go/internal/data"
+	"silt-bench-go/internal/job"
 	"silt-bench-go/internal/plan"
 )
 
@@ -15,32 +17,36 @@ type Entry struct {
 
 // Model holds the versions of all ids; 0 for one that does not exist.
 type Model struct {
-	threads    uint32
-	versions   [][]uint32
-	valueBytes uint64
+	threads  uint32
+	keys     data.KeyStyle
+	values   data.Shape
+	versions [][]uint32
 }
 
-// New is an empty database of so many ids.
-func New(ids uint64, threads, valueBytes uint32) *Model {
-	versions := make([][]uint32, threads)
-	for _, thread := range plan.Threads(threads) {
-		versions[thread.Index] = make([]uint32, thread.Share(ids))
+// New is an empty database for a workload.
+func New(work *job.Work) *Model {
+	versions := make([][]uint32, work.Threads)
+	for _, thread := range plan.Threads(work.Threads) {
+		versions[thread.Index] = make([]uint32, thread.Share(work.IDs()))
 	}
-	return &Model{threads: threads, versions: versions, valueBytes: uint64(valueBytes)}
+	return &Model{
+		threads: work.Threads, keys: work.KeyStyle, values: work.Values(), versions: versions,
+	}
 }
 
 // Clone is a model of its own that says the same.
 func (m *Model) Clone() *Model {
-	versions := make([][]uint32, len(m.versions))
+	clone := *m
+	clone.versions = make([][]uint32, len(m.versions))
 	for index, own := range m.versions {
-		versions[index] = slices.Clone(own)
+		clone.versions[index] = slices.Clone(own)
 	}
-	return &Model{threads: m.threads, versions: versions, valueBytes: m.valueBytes}
+	return &clone
 }
 
 // Part is what one thread owns; threads do not meet in it.
 func (m *Model) Part(thread uint32) Own {
-	return Own{m.threads, m.versions[thread], m.valueBytes}
+	return Own{m.threads, m.values, m.versions[thread]}
 }
 
 // Version is the version of an id; 0 if it does not exist.
@@ -66,11 +72,27 @@ func (m *Model) IDs() uint32 {
 	return uint32(ids)
 }
 
+// Get adds what reading an id now must give.
+func (m *Model) Get(id uint32, tally *Tally) {
+	tally.Expect(m.values, id, m.Version(id))
+}
+
+// Entries are the ids that exist, and their versions, in the order of ids.
+func (m *Model) Entries() []Entry {
+	var entries []Entry
+	for id := range m.IDs() {
+		if version := m.Version(id); version != 0 {
+			entries = append(entries, Entry{id, version})
+		}
+	}
+	return entries
+}
+
 // Own is the part of a model that one thread owns.
 type Own struct {
-	threads    uint32
-	versions   []uint32
-	valueBytes uint64
+	threads  uint32
+	values   data.Shape
+	versions []uint32
 }
 
 // Replay does the first done steps of a plan and tells what its reads must give. live is what
@@ -85,15 +107,15 @@ func (o *Own) Replay(p *plan.Plan, done int, live *Live) Tally {
 		case plan.Delete:
 			pending = append(pending, Entry{id, 0})
 		case plan.Get:
-			o.get(id, &tally)
+			tally.Expect(o.values, id, o.Committed(id))
 		case plan.Miss:
 			tally.Miss()
 		case plan.Seek:
-			live.tally(id, 1, o.valueBytes, &tally)
+			live.tally(id, 1, o.values.Bytes, &tally)
 		case plan.Range:
-			live.tally(id, p.Range(index), o.valueBytes, &tally)
+			live.tally(id, p.Range(index), o.values.Bytes, &tally)
 		case plan.Modify:
-			o.get(id, &tally)
+			tally.Expect(o.values, id, o.Committed(id))
 			pending = append(pending, Entry{id, p.Version(index)})
 		}
 		if len(pending) >= int(p.Batch) {
@@ -102,15 +124,6 @@ func (o *Own) Replay(p *plan.Plan, done int, live *Live) Tally {
 	}
 	o.Apply(pending)
 	return tally
-}
-
-// get is what a get of an own id must give: what was committed last.
-func (o *Own) get(id uint32, tally *Tally) {
-	if version := o.Committed(id); version != 0 {
-		tally.AddVersion(id, version, o.valueBytes)
-	} else {
-		tally.Miss()
-	}
 }
 
 // Committed is the version of an own id.

@@ -26,11 +26,15 @@ func (t *Tally) AddEntry(_, value []byte) {
 	t.Add(value)
 }
 
-// AddVersion: a value was read that must be this version of an id's.
-func (t *Tally) AddVersion(id, version uint32, valueBytes uint64) {
-	t.Sum += data.FoldOf(id, version)
+// Expect adds what reading an id in a version, 0 for none, must give.
+func (t *Tally) Expect(values data.Shape, id, version uint32) {
+	if version == 0 {
+		t.Miss()
+		return
+	}
+	t.Sum += values.FoldOf(id, version)
 	t.Found++
-	t.ValueBytes += valueBytes
+	t.ValueBytes += uint64(values.Bytes)
 }
 
 // Miss: nothing was found.

@@ -45,6 +45,11 @@ func Draw(order job.Order, size uint32, count, seed uint64) []uint32 {
 			rank := zipf.Rank(Uniform(seed, i))
 			drawn[i] = uint32(data.Splitmix64(uint64(rank)) % wide)
 		}
+	case job.ZipfianFirst:
+		zipf := NewZipf(size)
+		for i := range count {
+			drawn[i] = zipf.Rank(Uniform(seed, i))
+		}
 	default:
 		panic("orders are checked before they are drawn: " + string(order))
 	}
@@ -54,7 +59,8 @@ func Draw(order job.Order, size uint32, count, seed uint64) []uint32 {
 // IsOrder says whether an order can be drawn.
 func IsOrder(order job.Order) bool {
 	switch order {
-	case job.Sequential, job.Timestamp, job.Reverse, job.Random, job.Uniform, job.Zipfian:
+	case job.Sequential, job.Timestamp, job.Reverse, job.Random, job.Uniform, job.Zipfian,
+		job.ZipfianFirst:
 		return true
 	}
 	return false

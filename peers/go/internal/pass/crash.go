@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	crashKeyBytes     = 16
-	crashValueBytes   = 100
-	crashCompressible = 50
+	crashKeyBytes = 16
 	// crashVersion is the only version of a value.
 	crashVersion = 1
 )
+
+var crashValues = data.Shape{Style: data.Marked, Bytes: 100, CompressiblePercent: 50}
 
 // Commit commits, telling of each commit that was acknowledged. The database stays open: closing
 // it would make durable what the commits did not.
@@ -31,8 +31,8 @@ func Commit(kind engine.Kind, test *job.CrashTest, tell func(*job.Progress)) err
 	if err != nil {
 		return err
 	}
-	keys := data.NewKeyMaker(crashKeyBytes)
-	values := data.NewValueMaker(crashValueBytes, crashCompressible)
+	keys := data.NewKeyMaker(data.Sparse, crashKeyBytes)
+	values := data.NewValueMaker(crashValues)
 	for id := range test.Commits {
 		if err := session.Put(keys.Key(id), values.Value(id, crashVersion)); err != nil {
 			return err
@@ -53,8 +53,8 @@ func Count(kind engine.Kind, test *job.CrashTest) (*job.Survived, error) {
 		return nil, err
 	}
 	survived := &job.Survived{Class: kind.Facts(&test.Config).Class}
-	keys := data.NewKeyMaker(crashKeyBytes)
-	values := data.NewValueMaker(crashValueBytes, crashCompressible)
+	keys := data.NewKeyMaker(data.Sparse, crashKeyBytes)
+	values := data.NewValueMaker(crashValues)
 	isWhole, isRight := true, false
 	seen := func(value []byte) {
 		isRight = bytes.Equal(value, values.Current())

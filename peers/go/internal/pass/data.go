@@ -20,17 +20,22 @@ type maker struct {
 func newMaker(work *job.Work, families uint32) *maker {
 	return &maker{
 		work:     work,
-		keys:     data.NewKeyMaker(work.KeyBytes),
-		values:   data.NewValueMaker(work.ValueBytes, work.CompressiblePercent),
+		keys:     newKeys(work),
+		values:   data.NewValueMaker(work.Values()),
 		families: families,
 	}
+}
+
+// newKeys makes keys of a workload in one place.
+func newKeys(work *job.Work) data.KeyMaker {
+	return data.NewKeyMaker(work.KeyStyle, work.KeyBytes)
 }
 
 // again makes the same in another place.
 func (m *maker) again() *maker {
 	return &maker{
 		work:     m.work,
-		keys:     data.NewKeyMaker(m.work.KeyBytes),
+		keys:     newKeys(m.work),
 		values:   m.values.Again(),
 		families: m.families,
 	}
@@ -38,7 +43,7 @@ func (m *maker) again() *maker {
 
 // batch is an empty batch.
 func (m *maker) batch() *engine.Batch {
-	return engine.NewBatch(data.NewKeyMaker(m.work.KeyBytes), m.values.Again())
+	return engine.NewBatch(newKeys(m.work), m.values.Again())
 }
 
 // choose lets a session use the family of an id.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"silt-bench-go/internal/data"
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/engines"
 	"silt-bench-go/internal/job"
@@ -181,6 +182,11 @@ func TestWorkloadsWithoutSenseAreRefused(t *testing.T) {
 	changes := []func(*job.Work){
 		func(work *job.Work) { work.Threads = 0 },
 		func(work *job.Work) { work.KeyBytes = 9 },
+		func(work *job.Work) { work.KeyStyle, work.KeyBytes = data.Counter, 8 },
+		func(work *job.Work) { work.KeyStyle, work.Run.Op = data.Counter, job.RangeDelete },
+		func(work *job.Work) {
+			work.KeyStyle, work.Run.Op, work.Threads = data.ReversedCounter, job.Queue, 1
+		},
 		func(work *job.Work) { work.ValueBytes = 15 },
 		func(work *job.Work) { work.Run.Batch = 0 },
 		func(work *job.Work) { work.Run.Order = "sideways" },

@@ -5,6 +5,7 @@ package pass
 
 import (
 	"math"
+	"strconv"
 
 	"silt-bench-go/internal/data"
 	"silt-bench-go/internal/engine"
@@ -30,12 +31,12 @@ func Draw(work *job.Work) (*Drawn, error) {
 	if err := check(work); err != nil {
 		return nil, err
 	}
-	drawn := &Drawn{Model: model.New(work.IDs(), work.Threads, work.ValueBytes)}
+	drawn := &Drawn{Model: model.New(work)}
 	versions := make([]uint32, work.Threads)
 	for index := range versions {
 		versions[index] = 1
 	}
-	none := model.NewLive(model.New(0, 1, 0))
+	none := &model.Live{}
 	for index := range work.Seed {
 		var plans []*plan.Plan
 		for _, thread := range plan.Threads(work.Threads) {
@@ -61,10 +62,13 @@ func check(work *job.Work) error {
 		why = "there are no threads, or more than keys"
 	case work.IDs() > math.MaxUint32/2 || work.Run.Ops > math.MaxUint32/2:
 		why = "more keys or operations than fit"
-	case !data.IsKeyLength(work.KeyBytes):
-		why = "keys are 8 or at least 16 bytes long"
+	case !work.KeyStyle.Fits(work.KeyBytes):
+		why = "keys are 8, if they are sparse, or at least 16 bytes long"
 	case work.ValueBytes < data.ValueBytesMin || work.ValueBytes > data.ValueBytesMax:
 		why = "values are 16 to 1,048,575 bytes long"
+	case work.KeyStyle != data.Sparse &&
+		(work.Run.Op == job.Queue || work.Run.Op == job.RangeDelete):
+		why = "a queue or a range of ids needs sparse keys"
 	case work.Run.Batch == 0 || work.Run.Range == 0:
 		why = "an empty batch or range"
 	case !order.IsOrder(work.Run.Order):
@@ -81,7 +85,8 @@ func check(work *job.Work) error {
 	return job.Refused("the workload makes no sense: " + why)
 }
 
-// seeded opens a database and does the seed phases.
+// seeded opens a database and does the seed phases; it fails as capped if one takes longer than
+// phases may.
 func (c *course) seeded(dir string) (engine.Engine, []job.Phase, error) {
 	db, err := c.kind.Open(dir, &c.job.Config)
 	if err != nil {
@@ -93,9 +98,11 @@ func (c *course) seeded(dir string) (engine.Engine, []job.Phase, error) {
 		for _, one := range plans {
 			ops += uint64(len(one.IDs))
 		}
-		what := measure.Watched{Phase: "seed", Total: ops, Threads: c.job.Work.Threads}
+		what := measure.Watched{
+			Phase: "seed", Total: ops, Threads: c.job.Work.Threads, Cap: c.watch.Cap,
+		}
 		var seconds float64
-		_, err := what.Run(c.watch, func(pace *measure.Pace) error {
+		paced, err := what.Run(c.watch, func(pace *measure.Pace) error {
 			drive := func(thread plan.Thread, session engine.Session) (outcome, error) {
 				return c.drive(session, thread, plans[thread.Index], pace, nil)
 			}
@@ -105,6 +112,10 @@ func (c *course) seeded(dir string) (engine.Engine, []job.Phase, error) {
 		})
 		if err != nil {
 			return nil, nil, err
+		}
+		if paced.Capped {
+			most := strconv.FormatFloat(c.watch.Cap.Seconds(), 'f', -1, 64)
+			return nil, nil, job.Capped("seeding was cut off after " + most + " s")
 		}
 		phases = append(phases, job.Phase{Ops: ops, Seconds: seconds})
 	}

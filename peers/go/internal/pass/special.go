@@ -55,7 +55,7 @@ func (c *course) bounds(thread plan.Thread) walk {
 		bounds.limit = math.MaxUint64
 	}
 	if thread.Index != first && begin < c.live.Len() {
-		keys := data.NewKeyMaker(c.job.Work.KeyBytes)
+		keys := newKeys(&c.job.Work)
 		bounds.from = slices.Clone(keys.Key(c.live.Entries()[begin].ID))
 	}
 	return bounds
@@ -89,7 +89,7 @@ func ExpectedScan(
 	work *job.Work, live *model.Live, thread plan.Thread, done uint64,
 ) model.Tally {
 	start, end := part(live, thread)
-	once := live.Between(start, end, uint64(work.ValueBytes))
+	once := live.Between(start, end, work.ValueBytes)
 	return model.Tally{
 		Sum: once.Sum * done, Found: once.Found * done, ValueBytes: once.ValueBytes * done,
 	}
@@ -159,7 +159,7 @@ func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally 
 	var tally model.Tally
 	for head := range uint32(done) {
 		holds.Set(work.Keys+head, queueVersion)
-		tally.AddVersion(head, holds.Version(head), uint64(work.ValueBytes))
+		holds.Get(head, &tally)
 		holds.Set(head, 0)
 	}
 	return tally
@@ -186,8 +186,7 @@ func rangeEnd(work *job.Work, start uint32) uint32 {
 func (c *course) rangeDelete(
 	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, error) {
-	from := data.NewKeyMaker(c.job.Work.KeyBytes)
-	to := data.NewKeyMaker(c.job.Work.KeyBytes)
+	from, to := newKeys(&c.job.Work), newKeys(&c.job.Work)
 	done := uint64(0)
 	own := rangeStarts(&c.job.Work, thread)
 	clock.Begin()
@@ -271,12 +270,7 @@ func openID(work *job.Work, index uint64) uint32 {
 func ExpectedOpen(work *job.Work, holds *model.Model, done uint64) model.Tally {
 	var tally model.Tally
 	for index := range done {
-		id := openID(work, index)
-		if version := holds.Version(id); version != 0 {
-			tally.AddVersion(id, version, uint64(work.ValueBytes))
-		} else {
-			tally.Miss()
-		}
+		holds.Get(openID(work, index), &tally)
 	}
 	return tally
 }

@@ -19,10 +19,12 @@ import (
 
 type vectors struct {
 	Keys []struct {
+		Style        data.KeyStyle
 		Bytes, ID    uint32
 		Key, Missing string
 	}
 	Values []struct {
+		Style               data.ValueStyle
 		Bytes               uint32
 		CompressiblePercent uint32 `json:"compressible_percent"`
 		ID, Version         uint32
@@ -67,42 +69,46 @@ func (d *digester) add(number uint64) {
 
 func TestKeysAreTheSame(t *testing.T) {
 	keys := told(t).Keys
-	if len(keys) < 10 {
+	if len(keys) < 30 {
 		t.Fatalf("only %d keys are told", len(keys))
 	}
 	for _, told := range keys {
-		maker := data.NewKeyMaker(told.Bytes)
+		maker := data.NewKeyMaker(told.Style, told.Bytes)
 		key, missing := hex.EncodeToString(maker.Key(told.ID)), maker.Missing(told.ID)
 		if key != told.Key || hex.EncodeToString(missing) != told.Missing {
-			t.Errorf("key of id %d with %d bytes: %s", told.ID, told.Bytes, key)
+			const other = "key of id %d in style %d with %d bytes: %s"
+			t.Errorf(other, told.ID, told.Style, told.Bytes, key)
 		}
 	}
 }
 
 func TestValuesAreTheSame(t *testing.T) {
 	values := told(t).Values
-	if len(values) < 10 {
+	if len(values) < 35 {
 		t.Fatalf("only %d values are told", len(values))
 	}
 	for _, told := range values {
-		maker := data.NewValueMaker(told.Bytes, told.CompressiblePercent)
+		shape := data.Shape{
+			Style: told.Style, Bytes: told.Bytes, CompressiblePercent: told.CompressiblePercent,
+		}
+		maker := data.NewValueMaker(shape)
 		value := maker.Value(told.ID, told.Version)
 		var digest digester
 		for _, byte := range value {
 			digest.add(uint64(byte))
 		}
 		if uint64(digest) != told.Digest {
-			t.Errorf("value of id %d with %d bytes differs", told.ID, told.Bytes)
+			t.Errorf("value of id %d in %+v differs", told.ID, shape)
 		}
-		if data.Fold(value) != told.Fold || data.FoldOf(told.ID, told.Version) != told.Fold {
-			t.Errorf("fold of id %d with %d bytes differs", told.ID, told.Bytes)
+		if data.Fold(value) != told.Fold || shape.FoldOf(told.ID, told.Version) != told.Fold {
+			t.Errorf("fold of id %d in %+v differs", told.ID, shape)
 		}
 	}
 }
 
 func TestOrdersAreTheSame(t *testing.T) {
 	orders := told(t).Orders
-	if len(orders) < 20 {
+	if len(orders) < 28 {
 		t.Fatalf("only %d orders are told", len(orders))
 	}
 	for _, told := range orders {
@@ -120,7 +126,7 @@ func TestOrdersAreTheSame(t *testing.T) {
 
 func TestPlansAndWhatTheyReadAreTheSame(t *testing.T) {
 	workloads := told(t).Workloads
-	if len(workloads) < 21 {
+	if len(workloads) < 38 {
 		t.Fatalf("only %d workloads are told", len(workloads))
 	}
 	for _, told := range workloads {
@@ -188,7 +194,7 @@ func digestsOfPlans(plans []*plan.Plan) []uint64 {
 
 func digestOfModel(holds *model.Model) uint64 {
 	var digest digester
-	for _, entry := range model.NewLive(holds).Entries() {
+	for _, entry := range holds.Entries() {
 		digest.add(uint64(entry.ID))
 		digest.add(uint64(entry.Version))
 	}
