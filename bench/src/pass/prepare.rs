@@ -70,8 +70,9 @@ pub fn check(work: &Work) -> Result<()> {
     if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&work.value_bytes) {
         return refuse("values are 16 to 1,048,575 bytes long");
     }
-    if work.key_style != KeyStyle::Sparse && matches!(work.run.op, Op::Queue | Op::RangeDelete) {
-        return refuse("a queue or a range of ids needs sparse keys");
+    let orders_ids = matches!(work.run.op, Op::Queue | Op::RangeDelete | Op::YcsbE);
+    if work.key_style != KeyStyle::Sparse && orders_ids {
+        return refuse("a queue, a range of ids and ranges beside inserts need sparse keys");
     }
     if work.run.batch == 0 || work.run.range == 0 || work.seed.iter().any(|s| s.batch == 0) {
         return refuse("an empty batch or range");

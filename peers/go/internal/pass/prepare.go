@@ -66,9 +66,8 @@ func check(work *job.Work) error {
 		why = "keys are 8, if they are sparse, or at least 16 bytes long"
 	case work.ValueBytes < data.ValueBytesMin || work.ValueBytes > data.ValueBytesMax:
 		why = "values are 16 to 1,048,575 bytes long"
-	case work.KeyStyle != data.Sparse &&
-		(work.Run.Op == job.Queue || work.Run.Op == job.RangeDelete):
-		why = "a queue or a range of ids needs sparse keys"
+	case work.KeyStyle != data.Sparse && ordersIDs(work.Run.Op):
+		why = "a queue, a range of ids and ranges beside inserts need sparse keys"
 	case work.Run.Batch == 0 || work.Run.Range == 0:
 		why = "an empty batch or range"
 	case !order.IsOrder(work.Run.Order):
@@ -83,6 +82,11 @@ func check(work *job.Work) error {
 		return nil
 	}
 	return job.Refused("the workload makes no sense: " + why)
+}
+
+// ordersIDs says whether an operation is made for keys in the order of ids.
+func ordersIDs(op job.Op) bool {
+	return op == job.Queue || op == job.RangeDelete || op == job.YcsbE
 }
 
 // seeded opens a database and does the seed phases; it fails as capped if one takes longer than
