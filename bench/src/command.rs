@@ -127,7 +127,8 @@ struct Run {
     /// what acknowledged commits survive (some seconds for each engine).
     #[arg(long, value_enum, value_delimiter = ',')]
     skip: Vec<Groundwork>,
-    /// Seconds after which a measured phase is cut off and reported as capped.
+    /// Seconds after which a measured phase is cut off and reported as capped; a phase that seeds
+    /// may take ten times as long.
     #[arg(long, default_value_t = 600.0)]
     cap: f64,
     /// Seconds after which an engine that has not answered fails its row.

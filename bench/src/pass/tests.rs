@@ -202,7 +202,7 @@ fn seeding_is_cut_off_like_any_phase() {
     });
     let failure = failure.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Capped, "{failure}");
-    assert!(failure.message.contains("seeding was cut off after 0.001 s"), "{failure}");
+    assert!(failure.message.contains("seeding was cut off after 0.01 s"), "{failure}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ func TestSeedingIsCutOff(t *testing.T) {
 	report, err := runRow(kind, row(t, job.Get, func(row *job.Job) {
 		row.Work.Keys = 300_000
 		row.Work.Seed[0].Batch = 1
-		row.CapSeconds = 0.05
+		row.CapSeconds = 0.005
 	}))
 	if err == nil {
 		t.Fatalf("went through: %+v", report.Seed)
