@@ -15,7 +15,7 @@ const SMALL: f64 = 0.05;
 /// What is asked for unless something else is: phases are cut off after some seconds, and engines
 /// that are far behind are not repeated. Else a small run takes half a day, most of it spent on
 /// engines that are thirty times slower than the best.
-const UNLESS_ASKED: [(&str, &str); 2] = [("--cap", "3"), ("--repeat-within", "3")];
+const UNLESS_ASKED: [(&str, &str); 2] = [("--cap", "2"), ("--repeat-within", "3")];
 /// Where results go.
 const RESULTS: &str = "target/bench";
 
