@@ -171,6 +171,22 @@ pub struct Config {
     pub bytes_max: u64,
 }
 
+impl Config {
+    /// For engines that have one kind of table, one family in this benchmark, and no level 0.
+    ///
+    /// # Errors
+    /// `Unsupported`, if the configuration asks for more.
+    pub fn must_be_plain(&self) -> Result<()> {
+        if self.families > 1 || self.table == TableKind::Btree {
+            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
+        }
+        match self.level0_runs {
+            Some(_) => Err(Failure::unsupported("no level 0")),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

@@ -134,7 +134,8 @@ impl Field {
         let best = self.earlier.as_ref().and_then(|earlier| best_others(earlier, row));
         let elsewhere = |engine: &String| {
             let is_allocator = ALLOCATORS.contains(&engine.as_str());
-            self.is_open && is_allocator && row.suite != ALLOCATOR_SUITE
+            let is_compared = row.compared.is_empty() || row.compared.contains(engine);
+            self.is_open && ((is_allocator && row.suite != ALLOCATOR_SUITE) || !is_compared)
         };
         let takes_part = |engine: &&String| match &best {
             _ if elsewhere(engine) => false,

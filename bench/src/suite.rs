@@ -46,6 +46,9 @@ pub struct Suite {
     /// What rows say unless they say otherwise.
     #[serde(default)]
     defaults: Settings,
+    /// Whom it compares, if not all: others do what it does in another suite.
+    #[serde(default)]
+    pub engines: Vec<String>,
     /// How the benchmark that it reproduces made its data, if that is known.
     #[serde(default)]
     original: Option<Original>,
@@ -168,6 +171,8 @@ pub struct Chosen {
     pub config: Config,
     /// What no engine here offers yet.
     pub needs: Vec<String>,
+    /// Whom its suite compares, if not all.
+    pub compared: Vec<String>,
     /// Who takes part, in the order of the report.
     pub engines: Vec<String>,
 }
@@ -233,7 +238,8 @@ impl Suite {
             ..Config::default()
         };
         let (suite, row, needs) = (self.suite.clone(), row.id.clone(), row.needs.clone());
-        Chosen { suite, row, work, config, needs, engines: Vec::new() }
+        let compared = self.engines.clone();
+        Chosen { suite, row, work, config, needs, compared, engines: Vec::new() }
     }
 }
 

@@ -12,9 +12,10 @@ use crate::{
 };
 use fjall::{
     CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode,
+    compaction::Leveled,
     config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry},
 };
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// An open database and its keyspaces.
 pub struct Fjall {
@@ -40,9 +41,17 @@ fn keyspace_options(config: &Config) -> KeyspaceCreateOptions {
         Arm::Defaults => options,
         Arm::Equal => {
             let bits = BloomConstructionPolicy::BitsPerKey(config.bloom_bits_per_key as f32);
-            options
+            let options = options
                 .max_memtable_size(config.write_buffer_bytes)
-                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bits)))
+                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bits)));
+            match config.level0_runs {
+                Some(runs) => {
+                    let runs = u8::try_from(runs).unwrap_or(u8::MAX);
+                    let leveled = Leveled::default().with_l0_threshold(runs);
+                    options.compaction_strategy(Arc::new(leveled))
+                }
+                None => options,
+            }
         }
     }
 }

@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::engine::{
-    Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
-    TableKind, Write,
+    Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session,
+    Write,
 };
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
 use std::{ops::Bound, path::Path};
@@ -56,9 +56,7 @@ impl Engine for Lmdb {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        if config.families > 1 || config.table == TableKind::Btree {
-            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
-        }
+        config.must_be_plain()?;
         let map = (config.bytes_max * MAP_FACTOR + MAP_MIN).next_multiple_of(PAGE_BYTES);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map as usize);

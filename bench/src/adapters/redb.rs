@@ -5,8 +5,8 @@
 //! writes.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
-    TableKind, Write,
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session,
+    Write,
 };
 use redb::{Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
 use std::{ops::Bound, path::Path};
@@ -59,9 +59,7 @@ impl Engine for Redb {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        if config.families > 1 || config.table == TableKind::Btree {
-            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
-        }
+        config.must_be_plain()?;
         let mut builder = Database::builder();
         if config.arm == Arm::Equal {
             // One cache for reading and for what is not written yet.

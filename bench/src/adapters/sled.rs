@@ -5,8 +5,8 @@
 //! acknowledges survives the process, not a power loss.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
-    TableKind, Write,
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session,
+    Write,
 };
 use sled::{Db, IVec, Mode};
 use std::path::Path;
@@ -47,9 +47,7 @@ impl Engine for Sled {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        if config.families > 1 || config.table == TableKind::Btree {
-            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
-        }
+        config.must_be_plain()?;
         let mut options = sled::Config::default().path(dir.join("data"));
         if config.arm == Arm::Equal {
             options = options.cache_capacity(config.cache_bytes).mode(Mode::HighThroughput);

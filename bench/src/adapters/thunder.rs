@@ -5,7 +5,7 @@
 //! because writing takes the database for itself. It cannot walk backwards.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, TableKind, Write,
+    Arm, Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, Write,
 };
 use std::{
     ops::Bound,
@@ -42,9 +42,7 @@ impl Engine for Thunder {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        if config.families > 1 || config.table == TableKind::Btree {
-            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
-        }
+        config.must_be_plain()?;
         let large = config.bytes_max / config.entries_max.max(1) >= LARGE_BYTES;
         let options = match config.arm {
             Arm::Equal if large => DatabaseOptions::large_value_optimized(),

@@ -83,3 +83,13 @@ fn other_allocators_take_part_in_their_suite_and_where_they_are_named() {
     let named = Field::new(&workers(&both), &owned(&both), &[]).unwrap();
     assert_eq!(named.of(&chosen()), owned(&both));
 }
+
+#[test]
+fn a_suite_may_say_whom_it_compares() {
+    let all = ["siltdb", "rocksdb", "sled"];
+    let of_two = Chosen { compared: owned(&["siltdb", "rocksdb"]), ..chosen() };
+    let field = Field::new(&workers(&all), &[], &[]).unwrap();
+    assert_eq!(field.of(&of_two), owned(&["siltdb", "rocksdb"]));
+    let named = Field::new(&workers(&all), &owned(&["sled"]), &[]).unwrap();
+    assert_eq!(named.of(&of_two), owned(&["sled"]), "who is named takes part");
+}

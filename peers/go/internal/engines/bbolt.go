@@ -44,6 +44,9 @@ func bboltFacts(config *job.Config) job.Facts {
 }
 
 func openBbolt(dir string, config *job.Config) (engine.Engine, error) {
+	if config.Level0Runs != nil {
+		return nil, job.Unsupported("no level 0")
+	}
 	options := *bolt.DefaultOptions
 	if config.Arm == job.ArmEqual {
 		// As etcd, its main user, has it.

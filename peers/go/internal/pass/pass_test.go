@@ -117,7 +117,12 @@ func TestStatesArmsAndBatchesHoldWhatWasWritten(t *testing.T) {
 	for _, kind := range []engine.Kind{engines.Bbolt, engines.Pebble, engines.Badger} {
 		for name, change := range changes {
 			t.Run(kind.ID+"/"+name, func(t *testing.T) {
-				if _, err := runRow(kind, row(t, job.Mixed, change)); err != nil {
+				_, err := runRow(kind, row(t, job.Mixed, change))
+				if lacks := kind.ID == "bbolt" && name == "level0-runs"; lacks {
+					if err == nil || job.FailureOf(err).Kind != job.KindUnsupported {
+						t.Fatal("it has no level 0, but says", err)
+					}
+				} else if err != nil {
 					t.Fatal(err)
 				}
 			})
