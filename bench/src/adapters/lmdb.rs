@@ -6,8 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::engine::{
-    Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session,
-    Write,
+    Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
 };
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
 use std::{ops::Bound, path::Path};

@@ -5,8 +5,7 @@
 //! writes.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session,
-    Write,
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
 };
 use redb::{Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
 use std::{ops::Bound, path::Path};

@@ -5,7 +5,7 @@ use crate::engine::{
     Session, TableKind, Write,
 };
 use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, WriteBatch};
-use std::path::Path;
+use std::{ops::ControlFlow, path::Path};
 
 /// How many memtables the engine may hold at once: what is left of its memory is cache.
 const MEMTABLES: u64 = 4;
@@ -193,15 +193,18 @@ impl Session for SiltdbSession<'_> {
             (Some(key), Direction::Forward) => cursor.seek(key)?,
             (Some(key), Direction::Reverse) => cursor.seek_for_prev(key)?,
         }
+        if direction == Direction::Forward {
+            return Ok(cursor.walk(limit, |key, value| {
+                seen(key, value);
+                ControlFlow::Continue(())
+            })?);
+        }
         let mut count = 0;
         while count < limit {
             let Some((key, value)) = cursor.entry() else { break };
             seen(key, value);
             count += 1;
-            match direction {
-                Direction::Forward => cursor.next()?,
-                Direction::Reverse => cursor.prev()?,
-            }
+            cursor.prev()?;
         }
         Ok(count)
     }

@@ -5,11 +5,19 @@
 //! acknowledges survives the process, not a power loss.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session,
-    Write,
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
 };
 use sled::{Db, IVec, Mode};
-use std::path::Path;
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a lock that should be free is waited for.
+const LOCK_TIME_MAX: Duration = Duration::from_secs(5);
+/// What sled says then.
+const LOCKED: &str = "could not acquire lock";
 
 /// An open database.
 #[derive(Debug)]
@@ -21,6 +29,21 @@ pub struct Sled {
 /// A thread on [`Sled`].
 #[derive(Debug)]
 pub struct SledSession<'a>(&'a Sled);
+
+/// A thread of sled's own may hold the lock a moment longer than the database that was closed.
+fn open_when_free(options: &sled::Config) -> Result<Db> {
+    let start = Instant::now();
+    loop {
+        match options.open() {
+            Err(sled::Error::Io(error))
+                if start.elapsed() < LOCK_TIME_MAX && error.to_string().contains(LOCKED) =>
+            {
+                thread::sleep(Duration::from_millis(2));
+            }
+            opened => return Ok(opened?),
+        }
+    }
+}
 
 impl Sled {
     fn committed(&self) -> Result<()> {
@@ -52,7 +75,7 @@ impl Engine for Sled {
         if config.arm == Arm::Equal {
             options = options.cache_capacity(config.cache_bytes).mode(Mode::HighThroughput);
         }
-        Ok(Self { db: options.open()?, durability: config.durability })
+        Ok(Self { db: open_when_free(&options)?, durability: config.durability })
     }
 
     fn session(&self) -> Result<SledSession<'_>> {

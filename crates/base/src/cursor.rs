@@ -4,6 +4,7 @@
 //! what a reader may see of them is decided above.
 
 use crate::{error::Result, id::SequenceNumber, key::Entry};
+use std::ops::ControlFlow;
 
 /// A position among the ordered entries of one source (see [`crate::key`] for the order).
 ///
@@ -49,6 +50,29 @@ pub trait Cursor {
     /// # Errors
     /// What reading the source fails with.
     fn prev(&mut self) -> Result<()>;
+
+    /// Goes forward over at most `steps` entries, which must lie in the span of the one under the
+    /// cursor, and shows each until `seen` says that it is enough. The cursor then stands on the
+    /// entry shown last. Returns how many were shown: perhaps fewer than there are.
+    ///
+    /// The same as `next` and `entry` in turns, for less.
+    ///
+    /// # Errors
+    /// What reading the source fails with.
+    fn walk(
+        &mut self,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        for made in 0..steps {
+            self.next()?;
+            let Some(entry) = self.entry() else { return Ok(made) };
+            if seen(entry).is_break() {
+                return Ok(made + 1);
+            }
+        }
+        Ok(steps)
+    }
 
     /// What is known without looking about the entries around the cursor; `None` where nothing is.
     fn span(&self) -> Option<Span<'_>> {

@@ -33,7 +33,12 @@
 //! That the entries are in order is not checked here: a block out of order gives wrong answers,
 //! and [`Block::check_order`] finds it.
 
+mod form;
+
+pub use form::Located;
+
 use bytes::Bytes;
+use form::{Form, KIND_BITS, KIND_MASK, PADDING_BYTES};
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX, put_varint, varint_len},
     error::{Error, Result},
@@ -45,15 +50,8 @@ use siltdb_base::{
 };
 use std::cmp::Ordering;
 
-/// Low bits of a trailer that hold the kind.
-const KIND_BITS: u32 = 3;
-const KIND_MASK: u8 = (1 << KIND_BITS) - 1;
-
 /// Most bytes in front of the prefix of a block.
 const BLOCK_HEADER_BYTES: usize = 3 * VARINT_BYTES_MAX + 1;
-
-/// Zeros after the entries, so that eight bytes can be read at once from everywhere.
-const PADDING_BYTES: usize = 8;
 
 const HEAD_BYTES: usize = size_of::<u64>();
 const OFFSET_BYTES: usize = size_of::<u32>();
@@ -64,9 +62,7 @@ const CACHE_LINE_BYTES: usize = 64;
 pub struct Block {
     /// See the file header.
     bytes: Bytes,
-    base_sequence: u64,
-    trailer_mask: u64,
-    trailer_bytes: u32,
+    form: Form,
     count: u32,
     prefix_start: u32,
     prefix_bytes: u32,
@@ -85,18 +81,6 @@ pub struct BlockEntry<'a> {
     pub value: &'a [u8],
 }
 
-/// Where the parts of an entry lie in the bytes of its block.
-#[derive(Clone, Copy, Debug)]
-pub struct Located {
-    /// Its place in the order of the database.
-    pub sequence: SequenceNumber,
-    /// What it does.
-    pub kind: EntryKind,
-    suffix_start: usize,
-    value_start: usize,
-    value_end: usize,
-}
-
 impl Block {
     /// Checks `raw` and takes a copy of it that can be searched.
     ///
@@ -111,9 +95,7 @@ impl Block {
         let base_sequence = reader.varint()?;
         let width = reader.u8()?;
         let prefix = reader.take(prefix_bytes as usize)?;
-        if !(1..=8).contains(&width) || base_sequence > SequenceNumber::MAX.0 {
-            return Err(Error::corruption("bad block header"));
-        }
+        let form = Form::new(base_sequence, width)?;
         let entry_bytes_min = 2 + u64::from(width);
         if count == 0 || count > reader.rest().len() as u64 / entry_bytes_min {
             return Err(Error::corruption("bad entry count of a block"));
@@ -127,60 +109,54 @@ impl Block {
         let header_bytes = raw.len() - reader.rest().len();
         let block = Self {
             bytes: Bytes::new(),
-            base_sequence,
-            trailer_mask: u64::MAX >> (64 - 8 * u32::from(width)),
-            trailer_bytes: u32::from(width),
+            form,
             count: u32::try_from(count).map_err(|_| Error::corruption("too many entries"))?,
             prefix_start: u32::try_from(arrays + header_bytes - prefix.len())
                 .map_err(|_| Error::corruption("block too large"))?,
             prefix_bytes,
         };
-        block.fill_arrays(&mut bytes, reader)?;
+        block.fill_arrays(&mut bytes, header_bytes)?;
         Ok(Self { bytes: bytes.into(), ..block })
     }
 
-    /// Checks every entry that `reader` stands before and writes its head and offset to the front
-    /// of `bytes`.
-    fn fill_arrays(&self, bytes: &mut [u8], mut reader: Reader<'_>) -> Result<()> {
-        let end = bytes.len() - PADDING_BYTES;
+    /// Checks every entry, the first of which follows `header_bytes` of the block, and writes its
+    /// head and offset to the front of `bytes`.
+    fn fill_arrays(&self, bytes: &mut [u8], header_bytes: usize) -> Result<()> {
         let count = self.count as usize;
         let (heads, rest) = bytes.split_at_mut(count * HEAD_BYTES);
         let (heads, _) = heads.as_chunks_mut::<HEAD_BYTES>();
-        let (offsets, _) = rest[..count * OFFSET_BYTES].as_chunks_mut::<OFFSET_BYTES>();
+        let (offsets, raw) = rest.split_at_mut(count * OFFSET_BYTES);
+        let (offsets, _) = offsets.as_chunks_mut::<OFFSET_BYTES>();
+        let arrays_bytes = count * (HEAD_BYTES + OFFSET_BYTES);
+        let Some(suffix_bytes_max) = KEY_BYTES_MAX.checked_sub(self.prefix_bytes as usize) else {
+            return Err(Error::corruption("the keys of a block are too long"));
+        };
+        if u32::try_from(arrays_bytes + raw.len()).is_err() {
+            return Err(Error::corruption("block too large"));
+        }
+        let mut at = header_bytes;
         for (head_bytes, offset_bytes) in heads.iter_mut().zip(offsets) {
-            let offset = u32::try_from(end - reader.rest().len())
-                .map_err(|_| Error::corruption("block too large"))?;
-            *offset_bytes = offset.to_ne_bytes();
-            let suffix_bytes = reader.varint_u32()? as usize;
-            let value_bytes = reader.varint()?;
-            let mut trailer = [0; 8];
-            let width = self.trailer_bytes as usize;
-            trailer[..width].copy_from_slice(reader.take(width)?);
-            let trailer = u64::from_le_bytes(trailer);
-            if suffix_bytes + self.prefix_bytes as usize > KEY_BYTES_MAX {
-                return Err(Error::corruption("key too long")
-                    .with_mismatch(KEY_BYTES_MAX, suffix_bytes + self.prefix_bytes as usize));
+            *offset_bytes = ((arrays_bytes + at) as u32).to_ne_bytes();
+            let entry = self.form.check(raw, at)?;
+            let suffix = &raw[entry.suffix_start..entry.value_start];
+            if suffix.len() > suffix_bytes_max {
+                return Err(
+                    Error::corruption("key too long").with_mismatch(suffix_bytes_max, suffix.len())
+                );
             }
-            let sequence = self.base_sequence + (trailer >> KIND_BITS);
-            if sequence > SequenceNumber::MAX.0 {
-                return Err(Error::corruption("bad sequence number"));
-            }
-            let kind = EntryKind::from_u8(trailer as u8 & KIND_MASK)?;
-            *head_bytes = head(reader.take(suffix_bytes)?).to_ne_bytes();
-            let value_bytes = usize::try_from(value_bytes)
-                .map_err(|_| Error::corruption("value exceeds memory"))?;
-            let value = reader.take(value_bytes)?;
-            match kind {
+            *head_bytes = head(suffix).to_ne_bytes();
+            match entry.kind {
                 EntryKind::RangeDelete => {
                     return Err(Error::corruption("range tombstone among the entries"));
                 }
                 EntryKind::PutExpiring => {
-                    split_expiring(value)?;
+                    split_expiring(&raw[entry.value_start..entry.value_end])?;
                 }
                 _ => {}
             }
+            at = entry.value_end;
         }
-        if !reader.is_empty() {
+        if at != raw.len() - PADDING_BYTES {
             return Err(Error::corruption("bytes after the last entry of a block"));
         }
         Ok(())
@@ -374,44 +350,17 @@ impl Block {
     pub fn locate(&self, index: usize) -> Located {
         let start = self.count() * HEAD_BYTES + index * OFFSET_BYTES;
         let offset = self.bytes[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
-        let mut at = u32::from_ne_bytes(*offset) as usize;
-        let lengths = self.word(at);
-        let (suffix_bytes, value_bytes);
-        if lengths & 0x8080 == 0 {
-            // Both are one byte long.
-            suffix_bytes = lengths & 0x7f;
-            value_bytes = lengths >> 8 & 0x7f;
-            at += 2;
-        } else if lengths & 0x80_0080 == 0 {
-            // One byte and two.
-            suffix_bytes = lengths & 0x7f;
-            value_bytes = lengths >> 8 & 0x7f | (lengths >> 16 & 0x7f) << 7;
-            at += 3;
-        } else {
-            let mut reader = Reader::new(&self.bytes[at..]);
-            let before = reader.rest().len();
-            suffix_bytes = reader.varint().expect("checked when parsed, by (1)");
-            value_bytes = reader.varint().expect("checked when parsed, by (1)");
-            at += before - reader.rest().len();
-        }
-        let trailer = self.word(at) & self.trailer_mask;
-        let suffix_start = at + self.trailer_bytes as usize;
-        let value_start = suffix_start + suffix_bytes as usize;
-        Located {
-            sequence: SequenceNumber(self.base_sequence + (trailer >> KIND_BITS)),
-            kind: EntryKind::from_u8(trailer as u8 & KIND_MASK)
-                .expect("checked when parsed, by (2)"),
-            suffix_start,
-            value_start,
-            value_end: value_start + value_bytes as usize,
-        }
+        self.form.locate(&self.bytes, u32::from_ne_bytes(*offset) as usize)
     }
 
-    /// Eight bytes at `at`, which is at most the offset of the padding.
+    /// Finds the parts of the entry that follows `located`, an entry of this block.
+    ///
+    /// # Panics
+    /// Perhaps, if there is none.
     #[inline]
-    fn word(&self, at: usize) -> u64 {
-        let bytes = self.bytes[at..].first_chunk::<8>().expect("eight bytes follow every entry");
-        u64::from_le_bytes(*bytes)
+    #[must_use]
+    pub fn locate_next(&self, located: &Located) -> Located {
+        self.form.locate(&self.bytes, located.value_end)
     }
 }
 

@@ -46,6 +46,15 @@ pub enum CacheFill {
     Pass,
 }
 
+/// Which room a value may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// That of others: they are evicted for it.
+    Made,
+    /// Only what is free.
+    Spare,
+}
+
 /// Slots that share one stripe of the occupied bits.
 const SLOTS_PER_WORD: usize = 64;
 
@@ -210,8 +219,8 @@ impl Cache {
         STRIPE.with(|&stripe| self.hits[stripe].0.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Takes `bytes` of the capacity, evicting for them; `false` if there is no room to be had.
-    fn reserve(&self, bytes: usize) -> bool {
+    /// Takes `bytes` of the capacity; `false` if there is no such room to be had.
+    fn reserve(&self, bytes: usize, room: Room) -> bool {
         loop {
             let capacity = self.capacity.load(Ordering::Relaxed);
             let used = self.used.load(Ordering::Relaxed);
@@ -220,7 +229,7 @@ impl Cache {
                 return false;
             }
             if wanted > capacity {
-                if self.evict(wanted - capacity) == 0 {
+                if room == Room::Spare || self.evict(wanted - capacity) == 0 {
                     return false;
                 }
                 continue;
@@ -303,15 +312,19 @@ pub struct Slots<T: Send + Sync + 'static> {
 struct Array<T> {
     slots: Box<[ArcSwapOption<Held<T>>]>,
     occupied: Box<[AtomicU64]>,
+    /// Which slots were offered a value.
+    offered: Box<[AtomicU64]>,
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
     /// `count` empty slots.
     #[must_use]
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
+        let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
         let array = Arc::new(Array {
             slots: (0..count).map(|_| ArcSwapOption::empty()).collect(),
-            occupied: (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect(),
+            occupied: bits(),
+            offered: bits(),
         });
         let sweep = Arc::clone(&array) as Arc<dyn Sweep>;
         Self { cache: Arc::clone(cache), id: cache.register(sweep), array }
@@ -320,7 +333,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// Bytes of memory that `count` empty slots take.
     #[must_use]
     pub fn bytes(count: usize) -> usize {
-        count * size_of::<usize>() + count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
+        count * size_of::<usize>() + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
     }
 
     /// Calls `look` with the value in slot `index`, if there is one, without taking hold of it.
@@ -383,8 +396,29 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     pub fn insert(&self, index: usize, held: &Arc<Held<T>>) {
+        self.insert_into(Room::Made, index, held);
+    }
+
+    /// What long walks do instead: puts `held` into slot `index` if it was offered before and the
+    /// cache has room to spare. What is walked over once does not pay for memory to stay in, and
+    /// displaces nobody.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn offer(&self, index: usize, held: &Arc<Held<T>>) {
+        let bit = 1 << (index % SLOTS_PER_WORD);
+        // Relaxed: a hint.
+        let offered = &self.array.offered[index / SLOTS_PER_WORD];
+        if offered.load(Ordering::Relaxed) & bit == 0 {
+            offered.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.insert_into(Room::Spare, index, held);
+        }
+    }
+
+    fn insert_into(&self, room: Room, index: usize, held: &Arc<Held<T>>) {
         let slot = &self.array.slots[index];
-        if slot.load().is_some() || !self.cache.reserve(held.bytes) {
+        if slot.load().is_some() || !self.cache.reserve(held.bytes, room) {
             return;
         }
         // By (1) the bytes were counted first; by (3) only an empty slot is filled.

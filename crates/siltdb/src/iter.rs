@@ -4,7 +4,7 @@
 
 use siltdb_base::{error::Result, slice::Slice};
 use siltdb_engine::read::ReadCursor;
-use std::{fmt, iter::FusedIterator};
+use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// A key and its value, borrowed from a [`Cursor`].
 pub type Pair<'a> = (&'a [u8], &'a [u8]);
@@ -42,21 +42,21 @@ impl Cursor {
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<Pair<'_>> {
-        Some((self.inner.key()?, self.inner.value()?))
+        self.inner.entry()
     }
 
     /// The key under the cursor.
     #[inline]
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
-        self.entry().map(|(key, _)| key)
+        self.inner.key()
     }
 
     /// The value under the cursor.
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
-        self.entry().map(|(_, value)| value)
+        self.inner.value()
     }
 
     /// Goes to the first key.
@@ -99,6 +99,44 @@ impl Cursor {
     #[allow(clippy::should_implement_trait, reason = "a lending walk, as every engine names it")]
     pub fn next(&mut self) -> Result<()> {
         self.inner.next()
+    }
+
+    /// Shows the key under the cursor and those after it, with their values, until `limit` were shown
+    /// or `seen` breaks; the cursor then stands on the first that was not shown. Returns how many
+    /// were shown.
+    ///
+    /// The same as [`entry`](Self::entry) and [`next`](Self::next) in turns, at half the cost or
+    /// less.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek_to_first`]; what was shown before was right.
+    ///
+    /// ```
+    /// use siltdb::{Db, Read};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let db = Db::open(dir.path())?;
+    /// for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+    ///     db.put(key, value)?;
+    /// }
+    /// let mut cursor = db.cursor()?;
+    /// cursor.seek_to_first()?;
+    /// let mut bytes = 0;
+    /// let shown = cursor.walk(2, |key, value| {
+    ///     bytes += key.len() + value.len();
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!((shown, bytes, cursor.key()), (2, 4, Some(&b"c"[..])));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn walk(
+        &mut self,
+        limit: u64,
+        seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.inner.walk(limit, seen)
     }
 
     /// Goes to the previous key; stays nowhere if it stands nowhere.

@@ -29,6 +29,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::{Entry, compare, head},
 };
+use std::ops::ControlFlow;
 
 /// Steps before a winner that knows of no span is asked for one again.
 const SPANLESS_STEPS: usize = 64;
@@ -348,6 +349,25 @@ impl<C: Cursor> Cursor for Merge<C> {
             Course::Backward => self.turn(Course::Forward),
             Course::Nowhere => Ok(()),
         }
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        if self.course != Course::Forward {
+            return Ok(0);
+        }
+        // By (4) the winner stays the winner.
+        let steps = steps.min(self.free);
+        let walked = self.sources[self.winner.source].cursor.walk(steps, seen);
+        match &walked {
+            Ok(made) => self.free -= made,
+            Err(_) => self.course = Course::Nowhere,
+        }
+        walked
     }
 
     #[inline]

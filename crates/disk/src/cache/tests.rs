@@ -45,6 +45,22 @@ fn the_first_value_in_a_slot_stays() {
 }
 
 #[test]
+fn what_is_offered_twice_enters_spare_room_only() {
+    let (_, cache) = cache(2_500);
+    let slots = Slots::new(&cache, 70);
+    slots.insert(0, &held(0));
+    slots.offer(65, &held(1));
+    assert_eq!(slots.get(65, CacheFill::Keep).map(|held| **held), None, "it came by once");
+    slots.offer(65, &held(1));
+    assert_eq!(slots.get(65, CacheFill::Keep).map(|held| **held), Some(1));
+    // There is no room for a third.
+    slots.offer(3, &held(2));
+    slots.offer(3, &held(2));
+    assert!(slots.get(3, CacheFill::Keep).is_none() && slots.get(0, CacheFill::Keep).is_some());
+    assert_eq!(cache.stats().evictions, 0);
+}
+
+#[test]
 fn the_hand_spares_values_that_were_used() {
     let (_, cache) = cache(10_000);
     let (left, right) = (Slots::new(&cache, 100), Slots::new(&cache, 70));

@@ -13,9 +13,15 @@ use siltdb_base::{
     id::SequenceNumber,
     key::Entry,
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
+
+/// Blocks that a walk leads into before those it goes on to no longer displace others in the cache.
+const WALK_BLOCKS: u32 = 8;
 
 /// A position among the point entries of a table. Holds the table and one block.
+///
+/// Who keeps what was read (`CacheFill::Keep`) has it kept as long as he jumps or takes short
+/// walks. A long walk is read ahead in larger pieces, and only offered to the cache.
 ///
 /// # Invariants
 /// 1. `located` is an entry of `block`, at `entry_index`, and `key` its key.
@@ -29,7 +35,9 @@ pub struct TableCursor {
     entry_index: usize,
     located: Option<Located>,
     key: Vec<u8>,
-    /// For [`CacheFill::Pass`].
+    /// Blocks that were entered one after the other, forward.
+    walked: u32,
+    /// For [`CacheFill::Pass`], and for long walks.
     ahead: Ahead,
 }
 
@@ -45,6 +53,7 @@ impl Table {
             entry_index: 0,
             located: None,
             key: Vec::new(),
+            walked: 0,
             ahead: Ahead::default(),
         }
     }
@@ -69,13 +78,19 @@ impl TableCursor {
         if self.block.is_some() && self.block_index == index {
             return Ok(());
         }
+        let continues = self.block.is_some() && self.block_index + 1 == index;
+        self.walked = if continues { self.walked.saturating_add(1) } else { 0 };
         self.block = None;
         let block = match self.table.cached(index, self.fill) {
             Some(block) => block,
             None => match self.fill {
-                CacheFill::Keep => self.table.load(index)?,
-                CacheFill::Pass => {
-                    self.table.decode(index, self.ahead.frame(&self.table, index)?)?
+                CacheFill::Keep if self.walked < WALK_BLOCKS => self.table.load(index)?,
+                fill => {
+                    let block = self.table.decode(index, self.ahead.frame(&self.table, index)?)?;
+                    if fill == CacheFill::Keep {
+                        self.table.offer(index, &block);
+                    }
+                    block
                 }
             },
         };
@@ -103,11 +118,34 @@ impl TableCursor {
             return;
         };
         let located = block.locate(index);
-        self.key.truncate(block.prefix().len());
-        self.key.extend_from_slice(block.suffix_at(&located));
+        set_suffix(&mut self.key, block.prefix().len(), block.suffix_at(&located));
         self.entry_index = index;
         self.located = Some(located);
     }
+}
+
+/// Makes `suffix` what follows the first `prefix_bytes` of `key`.
+///
+/// Most are between 8 and 16 bytes long, and most follow one of the same length: two moves then,
+/// where a copy of any length would be a call.
+#[inline]
+fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
+    let key_bytes = prefix_bytes + suffix.len();
+    if suffix.len() <= 16
+        && key.len() == key_bytes
+        && let (Some(first), Some(last)) = (suffix.first_chunk::<8>(), suffix.last_chunk::<8>())
+    {
+        let place = &mut key[prefix_bytes..];
+        if let Some(place) = place.first_chunk_mut::<8>() {
+            *place = *first;
+        }
+        if let Some(place) = place.last_chunk_mut::<8>() {
+            *place = *last;
+        }
+        return;
+    }
+    key.truncate(prefix_bytes);
+    key.extend_from_slice(suffix);
 }
 
 impl Cursor for TableCursor {
@@ -179,6 +217,30 @@ impl Cursor for TableCursor {
             self.table.prefetch(self.block_index + 1);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        let (Some(located), Some(block)) = (&mut self.located, &self.block) else { return Ok(0) };
+        let steps = steps.min(block.count() - 1 - self.entry_index);
+        let prefix_bytes = block.prefix().len();
+        let mut made = 0;
+        while made < steps {
+            made += 1;
+            *located = block.locate_next(located);
+            set_suffix(&mut self.key, prefix_bytes, block.suffix_at(located));
+            let (sequence, kind) = (located.sequence, located.kind);
+            let entry = Entry { key: &self.key, sequence, kind, value: block.value_at(located) };
+            if seen(entry).is_break() {
+                break;
+            }
+        }
+        self.entry_index += made;
+        Ok(made)
     }
 
     #[inline]

@@ -402,6 +402,11 @@ impl Table {
         Ok(held)
     }
 
+    /// Offers the data block at `index`, which a long walk has read, to the cache.
+    pub(super) fn offer(&self, index: usize, block: &Arc<Held<Block>>) {
+        self.slots.offer(index, block);
+    }
+
     /// Verifies and decodes the data block at `index`, whose `frame` was read.
     pub(super) fn decode(&self, index: usize, frame: &[u8]) -> Result<Arc<Held<Block>>> {
         let info = self.contents.index.info(index);

@@ -22,7 +22,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use std::{path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 type Owned = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
@@ -135,6 +135,41 @@ fn scan(table: &Arc<Table>) -> Result<Vec<Owned>> {
         cursor.next()?;
     }
     Ok(found)
+}
+
+#[test]
+fn a_long_walk_displaces_nothing_and_is_kept_when_it_comes_again() -> Result<()> {
+    let entries = many(8_000);
+    let cache = new_cache(64 << 20);
+    let mut file = Bytes::default();
+    let summary = write(&mut file, &options(Compression::Lz4), 7, &entries, &[]);
+    let table = open(&file.0, Some(&summary), &cache)?;
+    let blocks = table.block_count() as u64;
+    assert!(blocks > 40);
+    let walk = |seen: &mut Vec<Owned>| -> Result<()> {
+        let mut cursor = table.cursor(CacheFill::Keep);
+        cursor.seek_to_first()?;
+        while let Some(entry) = cursor.entry() {
+            seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
+            let enough = seen.len() + 30;
+            cursor.walk(cursor.span().map_or(0, |span| span.after), &mut |entry| {
+                seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
+                match seen.len() < enough {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })?;
+            cursor.next()?;
+        }
+        Ok(())
+    };
+    for kept in [8, blocks, blocks] {
+        let mut seen = Vec::new();
+        walk(&mut seen)?;
+        assert!(seen == entries, "every entry once, in order");
+        assert_eq!(cache.stats().insertions, kept, "of {blocks} blocks");
+    }
+    Ok(())
 }
 
 /// What `get` must answer.

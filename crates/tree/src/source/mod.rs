@@ -13,6 +13,7 @@ use siltdb_base::{
     key::Entry,
 };
 use siltdb_memtable::cursor::MemtableCursor;
+use std::ops::ControlFlow;
 
 /// One input of a merge.
 ///
@@ -80,6 +81,19 @@ impl Cursor for SourceCursor {
             Self::Memtable(cursor) => cursor.next(),
             Self::Table(cursor) => cursor.next(),
             Self::Run(cursor) => cursor.next(),
+        }
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        match self {
+            Self::Memtable(cursor) => cursor.walk(steps, seen),
+            Self::Table(cursor) => cursor.walk(steps, seen),
+            Self::Run(cursor) => cursor.walk(steps, seen),
         }
     }
 

@@ -15,7 +15,7 @@ use siltdb_disk::{
     summary::{KeyRange, RangeEnd},
     table::TableCursor,
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// A cursor over what is seen of one table; it keeps the table's file in use.
 #[derive(Debug)]
@@ -226,6 +226,19 @@ impl Cursor for ReferenceCursor {
         match &mut self.way {
             Way::Whole(cursor) => cursor.next(),
             Way::Narrow(narrow) => narrow.step(Course::Forward),
+        }
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.walk(steps, seen),
+            // It has no spans.
+            Way::Narrow(_) => Ok(0),
         }
     }
 

@@ -10,7 +10,10 @@ use siltdb_base::{
     key::Entry,
 };
 use siltdb_disk::cache::CacheFill;
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 /// A cursor over neighbouring tables of a run; it keeps their files in use.
 ///
@@ -149,6 +152,18 @@ impl Cursor for RunCursor {
         }
         let result = result.and_then(|()| self.settle_forward());
         self.or_nowhere(result)
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        match &mut self.current {
+            Some(current) => current.walk(steps, seen),
+            None => Ok(0),
+        }
     }
 
     #[inline]

@@ -31,7 +31,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Entries walked over one by one before a seek is tried in their place.
 const WALKED_MAX: u32 = 64;
@@ -163,6 +163,18 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
+    /// The key and the value; `None` if the iterator stands nowhere.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match (self.key_place, self.value_place) {
+            (KeyPlace::Cursor, ValuePlace::Cursor(start)) => {
+                self.merge.entry().map(|entry| (entry.key, &entry.value[start..]))
+            }
+            _ => Some((self.key()?, self.value()?)),
+        }
+    }
+
     /// Goes to the first key.
     ///
     /// # Errors
@@ -232,6 +244,42 @@ impl<C: Cursor> Visible<C> {
         self.next_checked()
     }
 
+    /// Shows the key under the iterator and at most `limit` in all from there on, with their values,
+    /// until `seen` says that it is enough; then stands on the first that was not shown. Returns
+    /// how many were shown.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[inline]
+    pub fn walk(
+        &mut self,
+        limit: u64,
+        mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut shown = 0;
+        while shown < limit {
+            let Some((key, value)) = self.entry() else { break };
+            shown += 1;
+            let mut flow = seen(key, value);
+            if flow.is_continue() && self.plain > 0 && self.course == Course::Forward {
+                let steps = self.plain.min(usize::try_from(limit - shown).unwrap_or(usize::MAX));
+                // By (3) the steps lead to plain entries, and a plain one shows what it holds.
+                let walked = self.merge.walk(steps, &mut |entry| {
+                    flow = seen(entry.key, entry.value);
+                    flow
+                });
+                let walked = self.noted(walked)?;
+                self.plain -= walked;
+                shown += walked as u64;
+            }
+            self.next()?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(shown)
+    }
+
     /// Goes to the previous key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
@@ -298,7 +346,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Stands nowhere if the cursor does.
     #[inline]
-    fn noted(&mut self, moved: Result<()>) -> Result<()> {
+    fn noted<T>(&mut self, moved: Result<T>) -> Result<T> {
         if moved.is_err() {
             self.key_place = KeyPlace::Nowhere;
         }

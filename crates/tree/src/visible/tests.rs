@@ -20,6 +20,7 @@ use siltdb_base::{
     key::EntryKind,
     slice::Slice,
 };
+use std::ops::ControlFlow;
 
 fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
     open_with(histories, block, reader(snapshot), Bounds::default())
@@ -71,6 +72,8 @@ enum Move {
     SeekForPrev(u8),
     Next(u8),
     Prev(u8),
+    /// At most so many, until so many.
+    Walk(u8, u8),
 }
 
 fn a_move() -> impl Strategy<Value = Move> {
@@ -81,13 +84,41 @@ fn a_move() -> impl Strategy<Value = Move> {
         2 => (0..=KEYS).prop_map(Move::SeekForPrev),
         4 => (1_u8..12).prop_map(Move::Next),
         4 => (1_u8..12).prop_map(Move::Prev),
+        4 => (0_u8..20, 1_u8..40).prop_map(|(limit, enough)| Move::Walk(limit, enough)),
     ]
+}
+
+/// Walks, and says how far.
+fn walk(
+    iter: &mut Visible<VecCursor>,
+    pairs: &[Pair],
+    fetch: Fetch,
+    (limit, enough): (u8, u8),
+) -> usize {
+    let with_values = fetch == Fetch::Values;
+    let mut seen = Vec::new();
+    let walked = iter.walk(u64::from(limit), |key, value| {
+        seen.push((key.to_vec(), if with_values { value.to_vec() } else { Vec::new() }));
+        match seen.len() < usize::from(enough) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    let wanted = pairs.iter().take(usize::from(limit.min(enough))).cloned();
+    let wanted: Vec<Pair> = match with_values {
+        true => wanted.collect(),
+        false => wanted.map(|(key, _)| (key, Vec::new())).collect(),
+    };
+    assert_eq!(seen, wanted, "limit {limit}, enough {enough}");
+    assert_eq!(walked.unwrap(), wanted.len() as u64);
+    wanted.len()
 }
 
 /// Makes one step of `step`; the answer is where that leads among `pairs`.
 fn go(
     iter: &mut Visible<VecCursor>,
     pairs: &[Pair],
+    fetch: Fetch,
     at: Option<usize>,
     step: &Move,
 ) -> Option<usize> {
@@ -115,6 +146,9 @@ fn go(
         Move::Prev(_) => {
             iter.prev().unwrap();
             at.and_then(|at| at.checked_sub(1))
+        }
+        Move::Walk(limit, enough) => {
+            at.map(|at| at + walk(iter, &pairs[at..], fetch, (limit, enough)))
         }
     }
     .filter(|&at| at < pairs.len())
@@ -173,9 +207,9 @@ proptest! {
                 _ => 1,
             };
             for _ in 0..times {
-                at = go(&mut iter, &pairs, at, step);
+                at = go(&mut iter, &pairs, Fetch::Values, at, step);
                 prop_assert_eq!(shown(&iter), at.map(|at| pairs[at].clone()), "{:?}", step);
-                key_at = go(&mut keys_only, &pairs, key_at, step);
+                key_at = go(&mut keys_only, &pairs, Fetch::KeysOnly, key_at, step);
                 prop_assert_eq!(keys_only.key(), key_at.map(|at| pairs[at].0.as_slice()));
             }
         }

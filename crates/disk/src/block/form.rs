@@ -1,0 +1,147 @@
+//! How the entries of a block are laid out, and where the parts of one lie.
+//!
+//! It knows no block: only bytes, the header's numbers, and where an entry begins.
+
+use siltdb_base::{
+    codec::Reader,
+    error::{Error, Result},
+    id::SequenceNumber,
+    key::EntryKind,
+};
+
+/// Low bits of a trailer that hold the kind.
+pub(super) const KIND_BITS: u32 = 3;
+/// The same as a mask.
+pub(super) const KIND_MASK: u8 = (1 << KIND_BITS) - 1;
+
+/// Zeros after the entries, so that eight bytes can be read at once from everywhere.
+pub(super) const PADDING_BYTES: usize = 8;
+
+/// The high bits of the first two bytes of an entry: set where a length goes on.
+const FIRST_TWO_GO_ON: u64 = 0x8080;
+/// Those of the first and the third.
+const FIRST_AND_THIRD_GO_ON: u64 = 0x80_0080;
+
+/// Where the parts of an entry lie in the bytes of its block.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    /// Its place in the order of the database.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    pub(super) suffix_start: usize,
+    pub(super) value_start: usize,
+    pub(super) value_end: usize,
+}
+
+/// What the header of a block says about all its entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    base_sequence: u64,
+    trailer_mask: u64,
+    trailer_bytes: u32,
+}
+
+impl Form {
+    /// Entries with trailers of `width` bytes, relative to `base_sequence`.
+    ///
+    /// # Errors
+    /// Corruption, if there are no such entries.
+    pub(super) fn new(base_sequence: u64, width: u8) -> Result<Self> {
+        if !(1..=8).contains(&width) || base_sequence > SequenceNumber::MAX.0 {
+            return Err(Error::corruption("bad block header"));
+        }
+        let trailer_bytes = u32::from(width);
+        Ok(Self {
+            base_sequence,
+            trailer_mask: u64::MAX >> (64 - 8 * trailer_bytes),
+            trailer_bytes,
+        })
+    }
+
+    /// Finds the parts of the entry at `at` in `bytes`, which end with the padding, and checks that
+    /// they lie before it.
+    ///
+    /// # Errors
+    /// Corruption, if they do not, or if they say what no entry says.
+    #[inline]
+    pub(super) fn check(&self, bytes: &[u8], at: usize) -> Result<Located> {
+        let end = bytes.len() - PADDING_BYTES;
+        if at >= end {
+            return Err(Error::corruption("fewer entries than a block should have"));
+        }
+        let (suffix_bytes, value_bytes, at) = match short_lengths(word(bytes, at), at) {
+            Some(lengths) => lengths,
+            None => long_lengths(&bytes[..end], at)?,
+        };
+        let suffix_start = at + self.trailer_bytes as usize;
+        let value_start = suffix_start.saturating_add(suffix_bytes);
+        if value_start > end || value_bytes > end - value_start {
+            return Err(Error::corruption("an entry does not end within its block"));
+        }
+        let trailer = word(bytes, at) & self.trailer_mask;
+        let sequence = self.base_sequence + (trailer >> KIND_BITS);
+        if sequence > SequenceNumber::MAX.0 {
+            return Err(Error::corruption("bad sequence number"));
+        }
+        Ok(Located {
+            sequence: SequenceNumber(sequence),
+            kind: EntryKind::from_u8(trailer as u8 & KIND_MASK)?,
+            suffix_start,
+            value_start,
+            value_end: value_start + value_bytes,
+        })
+    }
+
+    /// The same for an entry that was checked.
+    ///
+    /// # Panics
+    /// If it was not.
+    #[inline]
+    pub(super) fn locate(&self, bytes: &[u8], at: usize) -> Located {
+        let (suffix_bytes, value_bytes, at) = match short_lengths(word(bytes, at), at) {
+            Some(lengths) => lengths,
+            None => long_lengths(bytes, at).expect("it was checked"),
+        };
+        let trailer = word(bytes, at) & self.trailer_mask;
+        let suffix_start = at + self.trailer_bytes as usize;
+        let value_start = suffix_start + suffix_bytes;
+        Located {
+            sequence: SequenceNumber(self.base_sequence + (trailer >> KIND_BITS)),
+            kind: EntryKind::from_u8(trailer as u8 & KIND_MASK).expect("it was checked"),
+            suffix_start,
+            value_start,
+            value_end: value_start + value_bytes,
+        }
+    }
+}
+
+/// The lengths of suffix and value at the front of `word`, which lies at `at`, and where they end:
+/// if the first is one byte long, and the second one or two.
+#[inline]
+fn short_lengths(word: u64, at: usize) -> Option<(usize, usize, usize)> {
+    let suffix_bytes = (word & 0x7f) as usize;
+    let value_bytes = (word >> 8 & 0x7f) as usize;
+    if word & FIRST_TWO_GO_ON == 0 {
+        return Some((suffix_bytes, value_bytes, at + 2));
+    }
+    let value_bytes = value_bytes + (word >> 16 & 0x7f) as usize * 128;
+    (word & FIRST_AND_THIRD_GO_ON == 0).then_some((suffix_bytes, value_bytes, at + 3))
+}
+
+/// The same for lengths of any size.
+#[cold]
+fn long_lengths(bytes: &[u8], at: usize) -> Result<(usize, usize, usize)> {
+    let mut reader = Reader::new(&bytes[at..]);
+    let suffix_bytes = reader.varint_u32()? as usize;
+    let value_bytes =
+        usize::try_from(reader.varint()?).map_err(|_| Error::corruption("value exceeds memory"))?;
+    Ok((suffix_bytes, value_bytes, bytes.len() - reader.rest().len()))
+}
+
+/// Eight bytes at `at`, which is at most the offset of the padding.
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes[at..].first_chunk::<8>().expect("eight bytes follow every entry");
+    u64::from_le_bytes(*bytes)
+}
