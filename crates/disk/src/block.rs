@@ -279,12 +279,25 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Option<Located> {
+        self.prefetch_arrays();
+        let suffix = key.strip_prefix(self.prefix())?;
+        let heads = self.heads();
+        let sought = head(suffix);
+        let first = heads.partition_point(|head| u64::from_ne_bytes(*head) < sought);
+        let is_sought = |index: usize| heads.get(index) == Some(&sought.to_ne_bytes());
+        if !is_sought(first) {
+            return None;
+        }
+        if !is_sought(first + 1) {
+            let located = self.locate(first);
+            let is_it = located.sequence <= visible && self.suffix_at(&located) == suffix;
+            return is_it.then_some(located);
+        }
+        // Several: versions of a key, or keys that agree in their heads.
         let index = self.lower_bound(key, visible);
         if index == self.count() {
             return None;
         }
-        // A key that has not the prefix lies before the first entry, and is not here.
-        let suffix = key.strip_prefix(self.prefix())?;
         let located = self.locate(index);
         (self.suffix_at(&located) == suffix).then_some(located)
     }

@@ -15,7 +15,7 @@ use siltdb_tree::{
         reader::{Fetch, Reader as TreeReader},
     },
 };
-use std::{ops::Bound, sync::Arc};
+use std::{cell::OnceCell, ops::Bound, sync::Arc};
 
 /// A range of keys, as callers give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl PinnedReader {
     /// # Errors
     /// `Corruption`; `Unsupported`, for operands without an operator; the system's.
     pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.view.get(key, self.reader.snapshot, &self.reader.resolver())
+        self.view.get(key, self.reader.snapshot, || self.reader.resolver())
     }
 
     /// A cursor over a range; it stands nowhere yet.
@@ -121,13 +121,12 @@ pub fn get(
     sequence: Option<SequenceNumber>,
 ) -> Result<Option<Slice>> {
     let (view, snapshot) = pin(database, family, sequence);
-    let options = family.tree.peek_options();
-    let resolver = Resolver {
+    let options = OnceCell::new();
+    view.get(key, snapshot, || Resolver {
         now_ms: database.options.clock.wall_ms(),
-        operator: options.merge_operator.as_deref(),
+        operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
         blobs: None,
-    };
-    view.get(key, snapshot, &resolver)
+    })
 }
 
 #[inline]

@@ -103,7 +103,7 @@ impl Bench {
             for index in 0..count {
                 let key = self.key(index * 7 + round);
                 let (view, present) = self.tree.pin(|| self.present());
-                black_box(view.get(&key, present, &resolver).expect("memory can be read"));
+                black_box(view.get(&key, present, || resolver).expect("memory can be read"));
             }
         });
         let reader = Reader {

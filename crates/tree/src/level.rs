@@ -137,6 +137,10 @@ impl Level {
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<&Arc<OpenReference>> {
+        // Most levels of most databases are empty.
+        if self.tables.is_empty() {
+            return None;
+        }
         let table = self.tables.get(self.index_reaching(key))?;
         (!table.range().is_after(key)).then_some(table)
     }

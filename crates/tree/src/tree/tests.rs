@@ -196,7 +196,7 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
             loop {
                 let (view, present) =
                     tree.pin(|| SequenceNumber(published.load(Ordering::Acquire)));
-                let found = view.get(b"key", present, &resolver).unwrap();
+                let found = view.get(b"key", present, || resolver).unwrap();
                 let number = found
                     .map_or(0, |value| u64::from_be_bytes(value.as_bytes().try_into().unwrap()));
                 if number != present.0 {
@@ -282,5 +282,5 @@ fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
     });
     let resolver = crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
     assert_eq!((present, calls.get()), (old.next(), 2));
-    assert_eq!(view.get(b"key", present, &resolver).unwrap().unwrap(), b"new");
+    assert_eq!(view.get(b"key", present, || resolver).unwrap().unwrap(), b"new");
 }

@@ -44,13 +44,14 @@ impl View {
     /// ever more than one in all; copies the value if it lies in a memtable.
     ///
     /// # Errors
-    /// What reading a table fails with; corruption; `Unsupported` where `resolver` lacks what is
-    /// needed.
-    pub fn get(
+    /// What reading a table fails with; corruption; `Unsupported` where the `resolver`, which is
+    /// asked for only if it is needed, lacks something.
+    #[inline]
+    pub fn get<'a>(
         &self,
         key: &[u8],
         snapshot: SequenceNumber,
-        resolver: &Resolver<'_>,
+        resolver: impl Fn() -> Resolver<'a>,
     ) -> Result<Option<Slice>> {
         let mut search = Search::new(&self.memory, &self.version, key, snapshot);
         resolve_point(key, resolver, || search.next_older())

@@ -71,6 +71,13 @@ pub fn judge(
     })
 }
 
+/// Whether [`judge`] looks at the time for a version of this kind.
+#[inline]
+#[must_use]
+pub fn depends_on_time(kind: EntryKind) -> bool {
+    matches!(kind, EntryKind::PutExpiring | EntryKind::BlobPointer)
+}
+
 #[cfg(not(seeded_fault = "resurrect_expired"))]
 fn is_expired(expiry_ms: u64, now_ms: u64) -> bool {
     expiry_ms <= now_ms

@@ -232,7 +232,7 @@ proptest! {
             versions.sort_by_key(|entry| std::cmp::Reverse(entry.sequence));
             let covering = fragments.covering(&key, snapshot_number);
             let mut asked = 0;
-            let found = resolve_point(&key, &reader.resolver(), || {
+            let found = resolve_point(&key, || reader.resolver(), || {
                 asked += 1;
                 Ok(versions.get(asked - 1).map(|entry| Version {
                     sequence: entry.sequence,
@@ -372,7 +372,7 @@ fn missing_means_are_reported_as_unsupported() {
             assert_eq!(iter.key(), None);
         }
         let entry = &histories[0].entries[0];
-        let found = resolve_point(&entry.key, &without.resolver(), once(entry));
+        let found = resolve_point(&entry.key, || without.resolver(), once(entry));
         assert_eq!(found.unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(forward(&mut open(&histories, 2, 9)).len(), 1);
     }
@@ -396,7 +396,8 @@ fn damaged_payload_is_corruption() {
         (EntryKind::RangeDelete, b"z"),
     ] {
         let entry = Owned::new(b"a", 1, kind, payload);
-        let found = resolve_point(b"a", &reader(9).resolver(), once(&entry));
+        let reader = reader(9);
+        let found = resolve_point(b"a", || reader.resolver(), once(&entry));
         assert_eq!(found.unwrap_err().kind(), ErrorKind::Corruption);
         let history = History { entries: vec![entry], tombstones: Vec::new() };
         let mut iter = open(&[history], 1, 9);
