@@ -101,9 +101,9 @@ impl Cursor {
         self.inner.next()
     }
 
-    /// Shows the key under the cursor and those after it, with their values, until `limit` were shown
-    /// or `seen` breaks; the cursor then stands on the first that was not shown. Returns how many
-    /// were shown.
+    /// Shows the key under the cursor and those after it, with their values, until `limit` were
+    /// shown or `seen` breaks; the cursor then stands on the first that was not shown. Returns how
+    /// many were shown.
     ///
     /// The same as [`entry`](Self::entry) and [`next`](Self::next) in turns, at half the cost or
     /// less.

@@ -31,7 +31,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// Entries walked over one by one before a seek is tried in their place.
 const WALKED_MAX: u32 = 64;
@@ -40,20 +40,20 @@ const WALKED_MAX: u32 = 64;
 const HIDDEN_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+pub(super) enum Course {
     Forward,
     Backward,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeyPlace {
+pub(super) enum KeyPlace {
     Nowhere,
     Cursor,
     Buffer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ValuePlace {
+pub(super) enum ValuePlace {
     /// In the cursor's payload, from this offset on.
     Cursor(usize),
     Buffer,
@@ -62,7 +62,7 @@ enum ValuePlace {
 
 /// What a forward search has to pass over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+pub(super) enum From {
     /// Nothing: the cursor stands where the search begins.
     Here,
     /// All further versions of the key in the buffer.
@@ -91,19 +91,19 @@ struct HiddenRun {
 /// nothing.
 #[derive(Debug)]
 pub struct Visible<C> {
-    merge: Merge<C>,
-    coverage: Coverage,
-    reader: Reader,
-    bounds: Bounds,
-    course: Course,
-    key_place: KeyPlace,
-    value_place: ValuePlace,
-    key: Vec<u8>,
+    pub(super) merge: Merge<C>,
+    pub(super) coverage: Coverage,
+    pub(super) reader: Reader,
+    pub(super) bounds: Bounds,
+    pub(super) course: Course,
+    pub(super) key_place: KeyPlace,
+    pub(super) value_place: ValuePlace,
+    pub(super) key: Vec<u8>,
     value: Vec<u8>,
     pinned: Slice,
     /// Operands of the key at hand, in the order of the course.
     operands: Vec<Vec<u8>>,
-    plain: usize,
+    pub(super) plain: usize,
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
     hidden: HiddenRun,
@@ -244,42 +244,6 @@ impl<C: Cursor> Visible<C> {
         self.next_checked()
     }
 
-    /// Shows the key under the iterator and at most `limit` in all from there on, with their values,
-    /// until `seen` says that it is enough; then stands on the first that was not shown. Returns
-    /// how many were shown.
-    ///
-    /// # Errors
-    /// As [`Visible::seek_to_first`].
-    #[inline]
-    pub fn walk(
-        &mut self,
-        limit: u64,
-        mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        let mut shown = 0;
-        while shown < limit {
-            let Some((key, value)) = self.entry() else { break };
-            shown += 1;
-            let mut flow = seen(key, value);
-            if flow.is_continue() && self.plain > 0 && self.course == Course::Forward {
-                let steps = self.plain.min(usize::try_from(limit - shown).unwrap_or(usize::MAX));
-                // By (3) the steps lead to plain entries, and a plain one shows what it holds.
-                let walked = self.merge.walk(steps, &mut |entry| {
-                    flow = seen(entry.key, entry.value);
-                    flow
-                });
-                let walked = self.noted(walked)?;
-                self.plain -= walked;
-                shown += walked as u64;
-            }
-            self.next()?;
-            if flow.is_break() {
-                break;
-            }
-        }
-        Ok(shown)
-    }
-
     /// Goes to the previous key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
@@ -346,7 +310,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Stands nowhere if the cursor does.
     #[inline]
-    fn noted<T>(&mut self, moved: Result<T>) -> Result<T> {
+    pub(super) fn noted<T>(&mut self, moved: Result<T>) -> Result<T> {
         if moved.is_err() {
             self.key_place = KeyPlace::Nowhere;
         }
@@ -354,7 +318,7 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// Goes on from the cursor's entry to the next visible one.
-    fn find_forward(&mut self, mut from: From) -> Result<()> {
+    pub(super) fn find_forward(&mut self, mut from: From) -> Result<()> {
         // Until something is found; also if an error comes first.
         self.key_place = KeyPlace::Nowhere;
         let mut walked = 0;
@@ -611,7 +575,7 @@ fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, now_ms: u64) -> Result<V
 }
 
 #[inline]
-fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
     into.clear();
     into.extend_from_slice(bytes);
 }

@@ -8,6 +8,7 @@ pub mod judge;
 pub mod point;
 pub mod reader;
 pub mod iter;
+mod walk;
 
 #[cfg(test)]
 pub(crate) mod model;

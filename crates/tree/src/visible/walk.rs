@@ -1,0 +1,137 @@
+//! Walking over many keys in one go, for less than a step at a time.
+//!
+//! Where it leads and what it shows is the same; the checks of a step are made once for a stretch
+//! of entries, or left out, or made without setting the iterator down on each key.
+
+use crate::visible::{
+    iter::{Course, From, KeyPlace, ValuePlace, Visible, copy},
+    judge::{Verdict, depends_on_time, judge},
+};
+use siltdb_base::{cursor::Cursor, error::Result};
+use std::ops::ControlFlow;
+
+/// Where a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    /// On an entry that was shown, which said this.
+    Shown(ControlFlow<()>),
+    /// It ended on an entry that is not seen, and the next key was found.
+    Hidden,
+    /// The same for one that takes more than a look.
+    Unknown,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// Shows the key under the iterator and at most `limit` in all from there on, with their
+    /// values, until `seen` says that it is enough; then stands on the first that was not shown.
+    /// Returns how many were shown.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[inline]
+    pub fn walk(
+        &mut self,
+        limit: u64,
+        mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut shown = 0;
+        let mut show = |key: &[u8], value: &[u8]| {
+            shown += 1;
+            let flow = seen(key, value);
+            if shown < limit { flow } else { ControlFlow::Break(()) }
+        };
+        while limit > 0
+            && let Some((key, value)) = self.entry()
+        {
+            let mut walked = Stand::Shown(show(key, value));
+            if walked == Stand::Shown(ControlFlow::Continue(())) {
+                walked = match self.course {
+                    Course::Forward if self.plain > 0 => self.walk_plain(&mut show)?,
+                    Course::Forward => self.walk_span(&mut show)?,
+                    Course::Backward => walked,
+                };
+            }
+            if let Stand::Shown(flow) = walked {
+                self.next()?;
+                if flow.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Shows plain entries, which show what they hold.
+    #[inline]
+    fn walk_plain(
+        &mut self,
+        show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<Stand> {
+        let mut flow = ControlFlow::Continue(());
+        let walked = self.merge.walk(self.plain, &mut |entry| {
+            flow = show(entry.key, entry.value);
+            flow
+        });
+        self.plain -= self.noted(walked)?;
+        Ok(Stand::Shown(flow))
+    }
+
+    /// Walks over the rest of the span at hand, if no bound and no range tombstone meets it, and
+    /// shows what speaks for itself.
+    fn walk_span(
+        &mut self,
+        show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<Stand> {
+        let mut stands = Stand::Shown(ControlFlow::Continue(()));
+        let (Some(entry), Some(span)) = (self.merge.entry(), self.merge.span()) else {
+            return Ok(stands);
+        };
+        if self.key_place != KeyPlace::Cursor
+            || self.bounds.is_after(span.last_key)
+            || !self.coverage.is_clear(entry.key, span.last_key)
+        {
+            return Ok(stands);
+        }
+        let steps = span.after;
+        copy(&mut self.key, entry.key);
+        let (key, snapshot) = (&mut self.key, self.reader.snapshot);
+        let walked = self.merge.walk(steps, &mut |entry| {
+            stands = Stand::Hidden;
+            if entry.sequence > snapshot || entry.key == *key {
+                return ControlFlow::Continue(());
+            }
+            let verdict = match depends_on_time(entry.kind) {
+                true => None,
+                false => judge(entry.kind, entry.value, entry.sequence, None, 0).ok(),
+            };
+            match verdict {
+                Some(Verdict::Value(value)) => {
+                    copy(key, entry.key);
+                    let flow = show(entry.key, value);
+                    stands = Stand::Shown(flow);
+                    flow
+                }
+                Some(Verdict::Absent) => {
+                    copy(key, entry.key);
+                    ControlFlow::Continue(())
+                }
+                // What takes more, or is damaged, is looked at again with all means.
+                _ => {
+                    stands = Stand::Unknown;
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        if self.noted(walked)? > 0 {
+            self.value_place = ValuePlace::Cursor(0);
+            if stands == Stand::Hidden {
+                self.key_place = KeyPlace::Nowhere;
+                self.merge.next()?;
+            }
+            if !matches!(stands, Stand::Shown(_)) {
+                self.find_forward(From::NextKey)?;
+            }
+        }
+        Ok(stands)
+    }
+}
