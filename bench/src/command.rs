@@ -101,7 +101,7 @@ struct Run {
     #[arg(long)]
     published: bool,
     /// Goes on where an earlier run with the same options ended: rows that the file of --json
-    /// already holds are kept.
+    /// already holds are kept, but for those in which an engine failed.
     #[arg(long, requires = "json")]
     resume: bool,
     /// Threads of all rows.
@@ -409,8 +409,8 @@ impl Course {
         }
     }
 
-    /// The results that an earlier run has; what it did is not among the rows that are still to
-    /// run.
+    /// The results that an earlier run has; what it did, without a failure, is not among the rows
+    /// that are still to run.
     fn done_before(&self, earlier: &Results, rows: &mut Vec<Chosen>) -> Result<Vec<Row>, String> {
         let (asked, were) = (self.asked(), &earlier.options);
         if (RunOptions { command: were.command.clone(), ..asked }) != *were {
@@ -419,6 +419,7 @@ impl Course {
         let is_done = |row: &Chosen| {
             let of = |one: &Row, engine: &String| {
                 (&one.suite, &one.row, &one.engine) == (&row.suite, &row.row, engine)
+                    && one.status != Status::Failed
             };
             row.engines.iter().all(|engine| earlier.rows.iter().any(|one| of(one, engine)))
         };

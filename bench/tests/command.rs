@@ -128,6 +128,15 @@ fn a_run_goes_on_where_another_ended() {
     assert_eq!(ids, ["fill/5k", "readseq/5k"]);
     assert_eq!(both.rows[0], first.rows[0], "what was done is not done again");
     assert!(both.engines.iter().any(|engine| engine.engine == "siltdb"));
+    // What failed is tried again.
+    let failed = fs::read_to_string(&json).unwrap().replacen("\"ok\"", "\"failed\"", 1);
+    fs::write(&json, failed).unwrap();
+    run("fill/5k,readseq/5k", "0.1").success();
+    let again = results(&json);
+    assert_eq!(again.rows.len(), 2);
+    let statuses = again.rows.iter().map(|row| (row.status, row.row.as_str()));
+    let wanted = [(Status::Ok, "readseq/5k"), (Status::Ok, "fill/5k")];
+    assert!(statuses.eq(wanted), "the one that had failed comes last now");
     let refused = run("readseq/5k", "0.2").code(2).get_output().clone();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("made with other options"), "{said}");
