@@ -41,7 +41,8 @@ pub enum Verdict {
     Behind,
 }
 
-/// The best of SiltDB's engines against the best of the others.
+/// SiltDB as it is built, or where that has no figure the best of its variants, against the best of
+/// the others.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// Ours.
@@ -54,9 +55,12 @@ pub struct Standing<'a> {
     pub verdict: Verdict,
 }
 
-/// Whether `engine` is one of SiltDB's.
+/// SiltDB as it is built.
+const OURS: &str = "siltdb";
+
+/// Whether `engine` is SiltDB, or a variant of it.
 pub fn is_ours(engine: &str) -> bool {
-    engine == "siltdb" || engine.starts_with("siltdb-")
+    engine == OURS || engine.starts_with("siltdb-")
 }
 
 /// The rows of `results`, in the order of their definitions, then of their appearance.
@@ -154,15 +158,21 @@ impl<'a> Contest<'a> {
         (figure.median > 0.0).then(|| (second, self.ranked[0].1.median / figure.median))
     }
 
+    /// SiltDB as it is built, or where that has no figure the best of its variants.
+    pub fn ours(&self) -> Option<(&'a Row, Spread)> {
+        let built = self.ranked.iter().find(|(row, _)| row.engine == OURS);
+        built.or_else(|| self.ranked.iter().find(|(row, _)| is_ours(&row.engine))).copied()
+    }
+
     /// How SiltDB stands; None if it, or everybody else, has no figure.
     pub fn standing(&self) -> Option<Standing<'a>> {
-        let (ours, own) = self.ranked.iter().find(|(row, _)| is_ours(&row.engine))?;
+        let (ours, own) = self.ours()?;
         let (other, theirs) = self.ranked.iter().find(|(row, _)| !is_ours(&row.engine))?;
         (theirs.median > 0.0).then(|| Standing {
             ours,
             other,
             ratio: own.median / theirs.median,
-            verdict: verdict(*own, *theirs),
+            verdict: verdict(own, *theirs),
         })
     }
 }

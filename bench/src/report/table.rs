@@ -29,9 +29,9 @@ pub fn render_group(group: &Group<'_>, width: u16) -> String {
     let mut table = plain(width, &HEADER);
     let contests = group.contests();
     for contest in &contests {
-        let ours = contest.ranked.iter().find(|(row, _)| is_ours(&row.engine));
+        let ours = contest.ours();
         for (row, figure) in &contest.ranked {
-            table.add_row(cells(row, *figure, ours.map(|(_, own)| *own)));
+            table.add_row(cells(row, *figure, ours.map(|(_, own)| own)));
         }
     }
     for column in 2..HEADER.len() {

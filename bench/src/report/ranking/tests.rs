@@ -26,6 +26,24 @@ fn engines_compete_within_their_durability_class() {
 }
 
 #[test]
+fn a_variant_does_not_stand_for_what_is_built() {
+    let mut results = Results::from_json(RUN).unwrap();
+    let is_scan = |row: &&Row| row.row == "full-scan" && row.engine == "siltdb";
+    let scan = results.rows.iter().find(is_scan).unwrap();
+    let engine = "siltdb-mimalloc".to_owned();
+    let faster = scan.ops_per_s.map(|own| Spread { median: own.max * 2.0, ..own });
+    results.rows.push(Row { engine, ops_per_s: faster, ..scan.clone() });
+    let ours = |results: &Results| {
+        let groups = groups(results);
+        let group = groups.iter().find(|group| group.row == "full-scan").unwrap();
+        group.contests()[0].standing().map(|standing| standing.ours.engine.clone())
+    };
+    assert_eq!(ours(&results).as_deref(), Some("siltdb"));
+    results.rows.retain(|row| row.engine != "siltdb");
+    assert_eq!(ours(&results).as_deref(), Some("siltdb-mimalloc"), "if there is nothing else");
+}
+
+#[test]
 fn durability_makes_no_read_faster() {
     let results = Results::from_json(RUN).unwrap();
     let lmdb = "lmdb".to_owned();
