@@ -12,7 +12,7 @@ use siltdb_bench::{
     report::{ranking::is_ours, table},
     result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
     runner::{
-        self, Options,
+        self, Options, assemble,
         child::{Limits, WorkerBinary, peer_programs},
         classes::{Established, establish},
     },
@@ -383,9 +383,10 @@ impl Course {
             options.classes = classes(&rows, self.overrides.arm, &options);
         }
         let mut results = self.results(&options);
-        results.rows.clone_from(&kept);
-        let mut unwritten = None;
         let known = earlier.map_or_else(Vec::new, |earlier| earlier.engines);
+        results.rows.clone_from(&kept);
+        results.engines.clone_from(&known);
+        let mut unwritten = None;
         let mut terminal = Terminal::new(rows.len(), |done, reports| {
             results.rows = [&kept, done].concat();
             let engines = reports.iter().map(|(id, report)| engine(id, report, &options));
@@ -436,6 +437,8 @@ impl Course {
             command: words.fold("silt-bench".to_owned(), |all, one| format!("{all} {one}")),
             scale: self.overrides.scale,
             repeat: self.repeat,
+            repeat_within: self.repeat_within,
+            arm: assemble::arm(self.overrides.arm),
             threads: self.overrides.threads,
             batch: self.overrides.batch,
             value_bytes: self.overrides.value_bytes,

@@ -69,6 +69,11 @@ pub struct Options {
     pub scale: f64,
     /// Runs of each engine in each row.
     pub repeat: u32,
+    /// How many times slower than the best of its class an engine could be and was still repeated;
+    /// without, all were.
+    pub repeat_within: Option<f64>,
+    /// Which configuration engines had.
+    pub arm: Arm,
     /// Overrides the threads of all rows.
     pub threads: Option<u32>,
     /// Overrides the batch of all rows.
@@ -79,6 +84,19 @@ pub struct Options {
     pub row_seconds_max: Option<u64>,
     /// Whether the original generators and shapes were used.
     pub published: bool,
+}
+
+impl Options {
+    /// Who was run only once although others were repeated, in words; empty if nobody was.
+    #[must_use]
+    pub fn run_once(&self) -> String {
+        match self.repeat_within {
+            Some(within) if self.repeat > 1 => {
+                format!(" (one of engines more than {within} times behind the best)")
+            }
+            _ => String::new(),
+        }
+    }
 }
 
 /// An engine that took part.

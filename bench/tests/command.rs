@@ -114,15 +114,16 @@ fn rows_share_seeded_databases_and_are_timed_call_by_call_once() {
 fn a_run_goes_on_where_another_ended() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
-    let run = |rows: &str, scale: &str| {
+    let run = |rows: &str, scale: &str, arm: &str| {
         let mut run = command();
-        run.args(["run", "--suite", "layerdb", "--rows", rows, "--scale", scale, "--resume"]);
+        run.args(["run", "--arm", arm]);
+        run.args(["--suite", "layerdb", "--rows", rows, "--scale", scale, "--resume"]);
         run.args(["--repeat", "1", "--engines", "siltdb", "--skip", "limits,classes"]);
         run.arg("--json").arg(&json).arg("--dir").arg(dir.path()).assert()
     };
-    run("fill/5k", "0.1").success();
+    run("fill/5k", "0.1", "equal").success();
     let first = results(&json);
-    run("fill/5k,readseq/5k", "0.1").success();
+    run("fill/5k,readseq/5k", "0.1", "equal").success();
     let both = results(&json);
     let ids: Vec<&str> = both.rows.iter().map(|row| row.row.as_str()).collect();
     assert_eq!(ids, ["fill/5k", "readseq/5k"]);
@@ -131,15 +132,17 @@ fn a_run_goes_on_where_another_ended() {
     // What failed is tried again.
     let failed = fs::read_to_string(&json).unwrap().replacen("\"ok\"", "\"failed\"", 1);
     fs::write(&json, failed).unwrap();
-    run("fill/5k,readseq/5k", "0.1").success();
+    run("fill/5k,readseq/5k", "0.1", "equal").success();
     let again = results(&json);
     assert_eq!(again.rows.len(), 2);
     let statuses = again.rows.iter().map(|row| (row.status, row.row.as_str()));
     let wanted = [(Status::Ok, "readseq/5k"), (Status::Ok, "fill/5k")];
     assert!(statuses.eq(wanted), "the one that had failed comes last now");
-    let refused = run("readseq/5k", "0.2").code(2).get_output().clone();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("made with other options"), "{said}");
+    for (scale, arm) in [("0.2", "equal"), ("0.1", "defaults")] {
+        let refused = run("readseq/5k", scale, arm).code(2).get_output().clone();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("made with other options"), "{said}");
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn render(results: &Results) -> String {
 fn machine(results: &Results) -> String {
     let (machine, options) = (&results.machine, &results.options);
     format!(
-        "{}, {} cores, {} of memory, {}, {} on {}. Scale {}, {} runs of each; median, with the \
+        "{}, {} cores, {} of memory, {}, {} on {}. Scale {}, {} runs of each{}; median, with the \
          smallest and the largest in brackets. Rows that write count the time until background \
          work has settled. Every figure is of a run whose answers were all checked and right.\n",
         machine.cpu,
@@ -40,6 +40,7 @@ fn machine(results: &Results) -> String {
         machine.device,
         options.scale,
         options.repeat,
+        options.run_once(),
     )
 }
 

@@ -106,7 +106,9 @@ fn extra(
     }
 }
 
-fn arm(arm: Arm) -> crate::result::Arm {
+/// The same in results.
+#[must_use]
+pub fn arm(arm: Arm) -> crate::result::Arm {
     match arm {
         Arm::Equal => crate::result::Arm::Equal,
         Arm::Defaults => crate::result::Arm::Defaults,

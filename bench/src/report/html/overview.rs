@@ -34,7 +34,7 @@ pub fn head(results: &Results, groups: &[Group<'_>]) -> String {
     let runs = if options.repeat == 1 {
         "one run".to_owned()
     } else {
-        format!("median of {} runs", options.repeat)
+        format!("median of {} runs{}", options.repeat, options.run_once())
     };
     format!(
         "<header class=top><p class=over>silt-bench</p><h1>{}</h1><p class=meta>{} · {} · {} \

@@ -167,6 +167,19 @@ fn blocks_that_break_an_invariant_are_refused() {
     assert!(Block::parse(&beyond).is_err());
 }
 
+/// A length that leads beyond the end, or around to an earlier entry.
+#[test]
+fn lengths_that_lead_out_of_the_block_are_refused() {
+    for value_bytes in [1, 2, 128, u64::MAX, u64::MAX - 4, u64::MAX / 2] {
+        // One entry, no prefix, sequence numbers from 0, one byte of trailer.
+        let mut raw = vec![1, 0, 0, 1];
+        put_varint(&mut raw, 1);
+        put_varint(&mut raw, value_bytes);
+        raw.extend([EntryKind::Put as u8, b'k', b'v']);
+        assert_eq!(Block::parse(&raw).is_ok(), value_bytes == 1, "{value_bytes} bytes");
+    }
+}
+
 #[test]
 fn too_long_keys_are_refused() {
     let longest = raw(&[put(&vec![1; KEY_BYTES_MAX], 1, b"")]);
