@@ -432,9 +432,8 @@ impl Course {
 
     /// What was asked for.
     fn asked(&self) -> RunOptions {
-        let words = env::args().skip(1);
         RunOptions {
-            command: words.fold("silt-bench".to_owned(), |all, one| format!("{all} {one}")),
+            command: command(env::args().skip(1)),
             scale: self.overrides.scale,
             repeat: self.repeat,
             repeat_within: self.repeat_within,
@@ -496,6 +495,16 @@ fn classes(rows: &[Chosen], arm: Arm, options: &Options<'_>) -> HashMap<Promise,
     classes
 }
 
+/// The command line with these words, as results keep it: of paths from the root, which say
+/// where somebody keeps their files, only the last component.
+fn command(words: impl Iterator<Item = String>) -> String {
+    words.fold("silt-bench".to_owned(), |all, word| {
+        let path = Path::new(&word);
+        let name = path.file_name().filter(|_| path.is_absolute());
+        format!("{all} {}", name.map_or(word.as_str().into(), |name| name.to_string_lossy()))
+    })
+}
+
 /// siltdb, and what it is measured against.
 fn is_always_repeated(engine: &str) -> bool {
     is_ours(engine) || engine == YARDSTICK
@@ -529,5 +538,17 @@ fn code(rows: &[Row], classes: &HashMap<Promise, Established>) -> ExitCode {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn results_keep_no_path_from_the_root() {
+        let words = ["run", "--dir", "/home/somebody/data", "--json", "out/a.json", "--scale", "2"];
+        let kept = command(words.into_iter().map(str::to_owned));
+        assert_eq!(kept, "silt-bench run --dir data --json out/a.json --scale 2");
     }
 }
