@@ -161,11 +161,7 @@ impl Session for SiltdbSession<'_> {
 
     #[inline]
     fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
-        let found = self.family.get(key)?;
-        if let Some(value) = &found {
-            seen(value);
-        }
-        Ok(found.is_some())
+        Ok(self.family.get_with(key, seen)?.is_some())
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! A pinned, cheaply cloned view of bytes: what `get` returns.
+//! A pinned, cheaply cloned view of bytes: what `get` returns; and bytes that could become one.
 //!
 //! It does not say where the bytes lie; holding one keeps their block in memory.
 
@@ -34,6 +34,68 @@ impl Slice {
     #[must_use]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         Self(self.0.slice(range))
+    }
+}
+
+/// Bytes that are looked at where they lie, and that can be made to stay.
+///
+/// Looking costs nothing; a [`Slice`] of a block in the cache costs two atomic operations on memory
+/// that nobody else looks at, and thus the time of a cache miss.
+#[derive(Clone, Copy, Debug)]
+pub struct Pinnable<'a> {
+    bytes: &'a [u8],
+    /// What keeps them in memory; without one they must be copied to stay.
+    home: Option<&'a Bytes>,
+}
+
+impl<'a> Pinnable<'a> {
+    /// Bytes that lie in `home`.
+    #[inline]
+    #[must_use]
+    pub fn within(home: &'a Bytes, bytes: &'a [u8]) -> Self {
+        Self { bytes, home: Some(home) }
+    }
+
+    /// The bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The same with other bytes of the same memory.
+    #[inline]
+    #[must_use]
+    pub fn with(self, bytes: &'a [u8]) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// The bytes to stay: shared with their home, if they have one, else copied.
+    ///
+    /// # Panics
+    /// If the bytes are not within their home.
+    #[inline]
+    #[must_use]
+    pub fn pin(&self) -> Slice {
+        match self.home {
+            Some(home) => Slice(home.slice_ref(self.bytes)),
+            None => Slice::copy_from(self.bytes),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Pinnable<'a> {
+    /// Bytes that will be copied to stay.
+    #[inline]
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, home: None }
+    }
+}
+
+impl<'a> From<&'a Slice> for Pinnable<'a> {
+    #[inline]
+    fn from(slice: &'a Slice) -> Self {
+        Self::within(&slice.0, slice)
     }
 }
 

@@ -46,7 +46,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
     limits::KEY_BYTES_MAX,
-    slice::Slice,
+    slice::Pinnable,
 };
 use std::cmp::Ordering;
 
@@ -219,17 +219,14 @@ impl Block {
         &self.bytes[located.value_start..located.value_end]
     }
 
-    /// The payload of an entry of this block, sharing its memory.
+    /// The payload of an entry of this block, which can be made to stay with its block.
     ///
     /// # Panics
     /// Perhaps, if the entry is another block's.
     #[inline]
     #[must_use]
-    pub fn share_value(&self, located: &Located) -> Slice {
-        if located.value_start == located.value_end {
-            return Slice::default();
-        }
-        Slice::from(self.bytes.slice(located.value_start..located.value_end))
+    pub fn pinnable_value_at(&self, located: &Located) -> Pinnable<'_> {
+        Pinnable::within(&self.bytes, self.value_at(located))
     }
 
     /// The key of the entry at `index`, put together in `key`.

@@ -336,22 +336,23 @@ impl<T: Send + Sync + 'static> Slots<T> {
         count * size_of::<usize>() + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
     }
 
-    /// Calls `look` with the value in slot `index`, if there is one, without taking hold of it.
+    /// Calls `look` with the value in slot `index`, without taking hold of it; gives `look` back if
+    /// there is none.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn with<R>(&self, index: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
+    pub fn with<R, F: FnOnce(&T) -> R>(&self, index: usize, look: F) -> Result<R, F> {
         let guard = self.array.slots[index].load();
         match &*guard {
             Some(held) => {
                 held.mark();
                 self.cache.count_hit();
-                Some(look(held))
+                Ok(look(held))
             }
             None => {
                 self.cache.misses.fetch_add(1, Ordering::Relaxed);
-                None
+                Err(look)
             }
         }
     }

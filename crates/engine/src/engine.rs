@@ -15,7 +15,13 @@ use crate::{
     stats::{self, Stats},
     workers::Workers,
 };
-use siltdb_base::{error::Result, fs::FileLock, id::SequenceNumber, slice::Slice, sync::lock};
+use siltdb_base::{
+    error::Result,
+    fs::FileLock,
+    id::SequenceNumber,
+    slice::{Pinnable, Slice},
+    sync::lock,
+};
 use siltdb_tree::options::TreeOptions;
 use std::{
     path::Path,
@@ -74,18 +80,19 @@ impl Engine {
         PinnedReader::new(self.database(), family, sequence)
     }
 
-    /// The value of a key.
+    /// Calls `look` with the value of a key, if it has one.
     ///
     /// # Errors
     /// As [`PinnedReader::get`].
     #[inline]
-    pub fn get(
+    pub fn get<R>(
         &self,
         family: &Family,
         key: &[u8],
         sequence: Option<SequenceNumber>,
-    ) -> Result<Option<Slice>> {
-        read::get(self.database(), family, key, sequence)
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
+        read::get(self.database(), family, key, sequence, look)
     }
 
     /// The values of many keys at one moment, in the order of `keys`.

@@ -100,8 +100,7 @@ pub fn put_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>, v
 
 /// The value of a key now.
 pub fn get(engine: &Engine, family: &str, key: &[u8]) -> Option<Vec<u8>> {
-    let value = engine.get(&engine.family(family).unwrap(), key, None).unwrap();
-    value.map(|value| value.to_vec())
+    engine.get(&engine.family(family).unwrap(), key, None, |value| value.bytes().to_vec()).unwrap()
 }
 
 /// All that a cursor shows.

@@ -5,7 +5,11 @@
 
 use crate::{database::Database, family::Family};
 use arc_swap::Guard;
-use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
+use siltdb_base::{
+    error::Result,
+    id::SequenceNumber,
+    slice::{Pinnable, Slice},
+};
 use siltdb_disk::cache::CacheFill;
 use siltdb_tree::{
     view::{View, ViewIter},
@@ -97,7 +101,8 @@ impl PinnedReader {
     /// # Errors
     /// `Corruption`; `Unsupported`, for operands without an operator; the system's.
     pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.view.get(key, self.reader.snapshot, || self.reader.resolver())
+        let resolver = || self.reader.resolver();
+        self.view.get(key, self.reader.snapshot, resolver, |value| value.pin())
     }
 
     /// A cursor over a range; it stands nowhere yet.
@@ -109,24 +114,27 @@ impl PinnedReader {
     }
 }
 
-/// The value of a key now, or at `sequence`, which a live snapshot must hold.
+/// Calls `look` with the value of a key now, or at `sequence`, which a live snapshot must hold, if
+/// there is one.
 ///
 /// # Errors
 /// As [`PinnedReader::get`].
 #[inline]
-pub fn get(
+pub fn get<R>(
     database: &Database,
     family: &Family,
     key: &[u8],
     sequence: Option<SequenceNumber>,
-) -> Result<Option<Slice>> {
+    look: impl FnOnce(Pinnable<'_>) -> R,
+) -> Result<Option<R>> {
     let (view, snapshot) = pin(database, family, sequence);
     let options = OnceCell::new();
-    view.get(key, snapshot, || Resolver {
+    let resolver = || Resolver {
         now_ms: database.options.clock.wall_ms(),
         operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
         blobs: None,
-    })
+    };
+    view.get(key, snapshot, resolver, look)
 }
 
 #[inline]

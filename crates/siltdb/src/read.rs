@@ -3,14 +3,16 @@
 //! Whoever implements it names a family and a moment; the rest follows.
 
 use crate::iter::{Cursor, Iter};
-use siltdb_base::{error::Result, slice::Slice};
+use siltdb_base::{
+    error::Result,
+    id::SequenceNumber,
+    slice::{Pinnable, Slice},
+};
 use siltdb_engine::{engine::Engine, family::Family as EngineFamily, read::ReadRange};
 use std::{
     ops::{Bound, RangeBounds},
     sync::Arc,
 };
-
-use siltdb_base::id::SequenceNumber;
 
 /// A family at a moment: what a reader reads.
 #[derive(Clone, Debug)]
@@ -53,7 +55,36 @@ pub trait Read {
     /// `Corruption` with file and offset; the system's.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let source = self.source();
-        source.engine.get(&source.family, key.as_ref(), source.sequence)
+        source.engine.get(&source.family, key.as_ref(), source.sequence, |value| value.pin())
+    }
+
+    /// Looks at the value of a key where it lies, and returns what `look` made of it; `None` if the
+    /// key has no value.
+    ///
+    /// Costs less than [`Read::get`]: nothing is copied, and nothing pinned but for the time of
+    /// `look`. That may use the database, but what it reads then may be newer.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put(b"visits", &7_u64.to_le_bytes())?;
+    /// let visits = db.get_with(b"visits", |value| value.try_into().map(u64::from_le_bytes))?;
+    /// assert_eq!(visits, Some(Ok(7)));
+    /// assert_eq!(db.get_with(b"sales", |value| value.len())?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_with<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let source = self.source();
+        let look = |value: Pinnable<'_>| look(value.bytes());
+        source.engine.get(&source.family, key.as_ref(), source.sequence, look)
     }
 
     /// The values of many keys, all at one moment, in the order of `keys`.
@@ -70,7 +101,7 @@ pub trait Read {
     /// # Errors
     /// As [`Read::get`].
     fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        Ok(self.get_with(key, |_| ())?.is_some())
     }
 
     /// A cursor over all keys; it stands nowhere yet.

@@ -293,23 +293,28 @@ impl OpenReference {
         Fragments::new(&cut)
     }
 
-    /// The newest entry of `key` up to `visible` that is seen through a reference that narrows its
-    /// table.
+    /// Calls `look` with the newest entry of `key` up to `visible` that is seen through a reference
+    /// that narrows its table, if there is one.
     ///
     /// # Errors
     /// What reading the table fails with.
-    pub fn get_narrow(&self, key: &[u8], visible: SequenceNumber) -> Result<Option<Found>> {
+    pub fn get_narrow<R>(
+        &self,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
         let reference = &self.reference;
         let visible = reference.visible_to.map_or(visible, |limit| limit.min(visible));
         if reference.key_slice.as_ref().is_some_and(|slice| !slice.contains(key)) {
             return Ok(None);
         }
         match reference.global_sequence {
-            None => self.table()?.get(key, visible),
+            None => self.table()?.get(key, visible, look),
             Some(sequence) if sequence > visible => Ok(None),
             Some(sequence) => {
-                let found = self.table()?.get(key, SequenceNumber::MAX)?;
-                Ok(found.map(|found| Found { sequence, ..found }))
+                let look = |found: Found<'_>| look(Found { sequence, ..found });
+                self.table()?.get(key, SequenceNumber::MAX, look)
             }
         }
     }

@@ -59,7 +59,7 @@ fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
         assert_eq!(found.map(|located| located.sequence.0), expected.map(|entry| entry.1));
         if let (Some(located), Some(expected)) = (found, expected) {
             assert_eq!(block.value_at(&located), expected.3);
-            assert_eq!(block.share_value(&located), expected.3[..]);
+            assert_eq!(block.pinnable_value_at(&located).pin(), expected.3[..]);
         }
     }
 }

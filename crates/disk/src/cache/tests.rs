@@ -15,9 +15,9 @@ fn held(value: u64) -> Arc<Held<u64>> {
 fn a_value_is_found_until_its_table_is_dropped() {
     let (budget, cache) = cache(10_000);
     let slots = Slots::new(&cache, 3);
-    assert_eq!(slots.with(1, |value| *value), None);
+    assert!(slots.with(1, |value| *value).is_err());
     slots.insert(1, &held(7));
-    assert_eq!(slots.with(1, |value| *value), Some(7));
+    assert_eq!(slots.with(1, |value| *value).ok(), Some(7));
     assert_eq!(slots.get(1, CacheFill::Keep).map(|held| **held), Some(7));
     assert_eq!(slots.get(0, CacheFill::Keep).map(|held| **held), None);
     assert_eq!(budget.used(Part::Blocks), 1000);
@@ -40,7 +40,7 @@ fn the_first_value_in_a_slot_stays() {
     let slots = Slots::new(&cache, 1);
     slots.insert(0, &held(1));
     slots.insert(0, &held(2));
-    assert_eq!(slots.with(0, |value| *value), Some(1));
+    assert_eq!(slots.with(0, |value| *value).ok(), Some(1));
     assert_eq!(budget.used(Part::Blocks), 1000);
 }
 
@@ -141,8 +141,8 @@ fn the_cache_stays_within_its_capacity_under_concurrent_readers() {
                     let slots = &tables[table as usize];
                     let expected = table * 1000 + index;
                     match slots.with(index as usize, |value| *value) {
-                        Some(found) => assert_eq!(found, expected),
-                        None => slots.insert(index as usize, &held(expected)),
+                        Ok(found) => assert_eq!(found, expected),
+                        Err(_) => slots.insert(index as usize, &held(expected)),
                     }
                     assert!(budget.used(Part::Blocks) <= 20_000);
                 }

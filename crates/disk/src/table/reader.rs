@@ -23,7 +23,7 @@ use siltdb_base::{
     fs::File,
     id::{SequenceNumber, TableUid},
     key::EntryKind,
-    slice::Slice,
+    slice::{Pinnable, Slice},
     tombstone::Fragments,
 };
 use std::{
@@ -35,15 +35,15 @@ use std::{
 /// Working memory that a thread keeps between reads, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// A point entry that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+/// A point entry that was found, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
     /// Its place in the order of the database.
     pub sequence: SequenceNumber,
     /// What it does.
     pub kind: EntryKind,
-    /// Its payload, sharing the memory of its block.
-    pub value: Slice,
+    /// Its payload.
+    pub value: Pinnable<'a>,
 }
 
 /// An open table.
@@ -275,28 +275,32 @@ impl Table {
         Ok(Arc::new(Self { source, contents, slots, cache, charged }))
     }
 
-    /// The newest point entry of `key` that is not newer than `visible`.
+    /// Calls `look` with the newest point entry of `key` that is not newer than `visible`, if
+    /// there is one.
     ///
     /// Asks the filter first; reads at most one block.
     ///
     /// # Errors
     /// Corruption, if the block is damaged; what reading fails with. Nothing is cached then.
-    pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Result<Option<Found>> {
+    #[inline]
+    pub fn get<R>(
+        &self,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
         if let Some(filter) = &self.contents.filter
             && !filter.may_contain(xxh3(key))
         {
             return Ok(None);
         }
         let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
-        let look = |block: &Block| {
+        let look_into = |block: &Block| {
             let located = block.get(key, visible)?;
-            let value = block.share_value(&located);
-            Some(Found { sequence: located.sequence, kind: located.kind, value })
+            let value = block.pinnable_value_at(&located);
+            Some(look(Found { sequence: located.sequence, kind: located.kind, value }))
         };
-        if let Some(found) = self.slots.with(index, look) {
-            return Ok(found);
-        }
-        Ok(look(&*self.load(index)?))
+        self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
     }
 
     /// The range tombstones.

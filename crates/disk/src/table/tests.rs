@@ -178,8 +178,10 @@ fn get_expected<'a>(entries: &'a [Owned], key: &[u8], visible: u64) -> Option<&'
 }
 
 fn check_get(table: &Table, entries: &[Owned], key: &[u8], visible: u64) -> Result<()> {
-    let found = table.get(key, SequenceNumber(visible))?;
-    let found = found.map(|found| (found.sequence.0, found.kind, found.value.to_vec()));
+    let found = table.get(key, SequenceNumber(visible), |found| {
+        assert_eq!(found.value.pin(), *found.value.bytes());
+        (found.sequence.0, found.kind, found.value.bytes().to_vec())
+    })?;
     let expected =
         get_expected(entries, key, visible).map(|entry| (entry.1, entry.2, entry.3.clone()));
     assert_eq!(found, expected, "{key:?} at {visible}");

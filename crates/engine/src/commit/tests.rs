@@ -13,9 +13,12 @@ use crate::{
     options::FROZEN_MAX,
     read, recovery,
 };
-use siltdb_base::fs::{
-    Fs,
-    mem::{CallKind, Crash, FaultError, MemFs},
+use siltdb_base::{
+    fs::{
+        Fs,
+        mem::{CallKind, Crash, FaultError, MemFs},
+    },
+    slice::Pinnable,
 };
 use siltdb_disk::{
     batch::operations,
@@ -131,8 +134,8 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
         for operation in operations(payload, header.count) {
             let Operation { key, payload, .. } = operation.unwrap();
             sequence = sequence.next();
-            let seen = engine.get(&family, key, Some(sequence)).unwrap();
-            assert_eq!(seen.as_deref(), Some(payload));
+            let is_it = |value: Pinnable<'_>| value.bytes() == payload;
+            assert_eq!(engine.get(&family, key, Some(sequence), is_it).unwrap(), Some(true));
             if key == b"last" {
                 let name = std::str::from_utf8(payload).unwrap();
                 let (writer, number) = name.split_once(' ').unwrap();

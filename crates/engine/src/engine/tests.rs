@@ -62,8 +62,9 @@ fn write(engine: &Engine, families: [FamilyId; 2], writer: u64, progress: &Progr
 fn read(engine: &Engine, families: &[Arc<Family>; 2], writer: u64, progress: &Progress) {
     let acknowledged = progress.acknowledged.load(Ordering::Acquire);
     if acknowledged > 0 {
-        let now = engine.get(&families[0], &key(writer, acknowledged % KEYS), None).unwrap();
-        assert!(write_of(&now.expect("an acknowledged key")) >= acknowledged);
+        let key = key(writer, acknowledged % KEYS);
+        let now = engine.get(&families[0], &key, None, |value| write_of(value.bytes())).unwrap();
+        assert!(now.expect("an acknowledged key") >= acknowledged);
     }
     let snapshot = engine.snapshot();
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();

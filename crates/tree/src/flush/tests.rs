@@ -68,8 +68,9 @@ fn small_memtables_of_many_families_share_one_file() {
         assert_eq!((family.0 as usize, table.summary.entries), (number, 1));
         ends.push((table.offset, table.offset + table.length));
         let open = world.files.reference(table.clone()).unwrap();
-        let found = open.table().unwrap().get(b"k", SequenceNumber::MAX).unwrap().unwrap();
-        assert_eq!(found.sequence.0, 100 + number as u64);
+        let table = open.table().unwrap();
+        let found = table.get(b"k", SequenceNumber::MAX, |found| found.sequence.0).unwrap();
+        assert_eq!(found, Some(100 + number as u64));
     }
     assert!(ends.windows(2).all(|pair| pair[0].1 == pair[1].0), "tables touch");
 }

@@ -8,7 +8,7 @@ use crate::{
     },
     plan::Way,
 };
-use siltdb_base::{clock::Clock, key::EntryKind};
+use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
 
 /// Keys of different lengths with long common parts, so that borders fall everywhere.
@@ -196,9 +196,11 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
             loop {
                 let (view, present) =
                     tree.pin(|| SequenceNumber(published.load(Ordering::Acquire)));
-                let found = view.get(b"key", present, || resolver).unwrap();
-                let number = found
-                    .map_or(0, |value| u64::from_be_bytes(value.as_bytes().try_into().unwrap()));
+                let number = |value: Pinnable<'_>| {
+                    u64::from_be_bytes(value.bytes().try_into().expect("8 bytes"))
+                };
+                let found = view.get(b"key", present, || resolver, number).unwrap();
+                let number = found.unwrap_or(0);
                 if number != present.0 {
                     return Some((number, present.0));
                 }
@@ -282,5 +284,6 @@ fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
     });
     let resolver = crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
     assert_eq!((present, calls.get()), (old.next(), 2));
-    assert_eq!(view.get(b"key", present, || resolver).unwrap().unwrap(), b"new");
+    let found = view.get(b"key", present, || resolver, |value| value.pin()).unwrap();
+    assert_eq!(found.unwrap(), b"new");
 }

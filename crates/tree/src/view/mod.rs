@@ -12,13 +12,11 @@ use crate::{
     source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     version::Version,
     view::search::Search,
-    visible::{
-        bounds::Bounds, iter::Visible, judge::Resolver, point::resolve_point, reader::Reader,
-    },
+    visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
 };
-use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice, tombstone::Fragments};
+use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments};
 use siltdb_disk::cache::CacheFill;
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// An iterator over what a reader sees of a view.
 pub type ViewIter = Visible<SourceCursor>;
@@ -38,23 +36,26 @@ pub struct View {
 }
 
 impl View {
-    /// The value of `key` that a reader at `snapshot` sees.
+    /// Calls `look` with the value of `key` that a reader at `snapshot` sees, if there is one.
     ///
     /// Cost: at most one block of each run of level 0 and of each level, and with a filter hardly
-    /// ever more than one in all; copies the value if it lies in a memtable.
+    /// ever more than one in all.
     ///
     /// # Errors
     /// What reading a table fails with; corruption; `Unsupported` where the `resolver`, which is
     /// asked for only if it is needed, lacks something.
     #[inline]
-    pub fn get<'a>(
+    pub fn get<'a, R>(
         &self,
         key: &[u8],
         snapshot: SequenceNumber,
         resolver: impl Fn() -> Resolver<'a>,
-    ) -> Result<Option<Slice>> {
-        let mut search = Search::new(&self.memory, &self.version, key, snapshot);
-        resolve_point(key, resolver, || search.next_older())
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut point = Point::new(resolver, look);
+        let mut search = Search::new(key, snapshot);
+        search.each(&self.memory, &self.version, |version| point.add(version))?;
+        point.finish(key)
     }
 
     /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
@@ -67,9 +68,13 @@ impl View {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Result<Option<SequenceNumber>> {
-        let mut search = Search::new(&self.memory, &self.version, key, snapshot);
-        let version = search.next_older()?;
-        Ok(version.map(|version| version.sequence).max(search.covering()))
+        let mut search = Search::new(key, snapshot);
+        let mut newest = None;
+        search.each(&self.memory, &self.version, |version| {
+            newest = Some(version.sequence);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(newest.max(search.covering()))
     }
 
     /// An iterator within `bounds`; it keeps what it reads in memory and on disk, not the view.

@@ -1,45 +1,30 @@
-//! The versions of one key, from the newest source to the oldest, one at a time.
+//! The versions of one key, from the newest source to the oldest, where they lie.
 //!
 //! It judges none of them; it stops where no older version can matter.
 
 use crate::{
     memory::Memory, open_files::OpenReference, version::Version as Tables, visible::point::Version,
 };
-use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
-
-/// Where a search looks: the memtables, the tables of level 0, then one table of each level.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Memtable(usize),
-    Level0(usize),
-    Level(usize),
-    End,
-}
+use siltdb_base::{error::Result, id::SequenceNumber};
+use siltdb_disk::table::Found;
+use siltdb_memtable::memtable::Memtable;
+use std::ops::ControlFlow;
 
 /// A search for the versions of one key that a reader sees.
 #[derive(Debug)]
-pub struct Search<'v> {
-    memory: &'v Memory,
-    tables: &'v Tables,
-    key: &'v [u8],
+pub struct Search<'k> {
+    key: &'k [u8],
     snapshot: SequenceNumber,
-    place: Place,
     /// Versions up to this one have not been shown.
     upto: SequenceNumber,
     covering: Option<SequenceNumber>,
 }
 
-impl<'v> Search<'v> {
+impl<'k> Search<'k> {
     /// A search that has not looked anywhere yet.
     #[inline]
-    pub fn new(
-        memory: &'v Memory,
-        tables: &'v Tables,
-        key: &'v [u8],
-        snapshot: SequenceNumber,
-    ) -> Self {
-        let place = Place::Memtable(0);
-        Self { memory, tables, key, snapshot, place, upto: snapshot, covering: None }
+    pub fn new(key: &'k [u8], snapshot: SequenceNumber) -> Self {
+        Self { key, snapshot, upto: snapshot, covering: None }
     }
 
     /// The newest range tombstone over the key in the sources searched so far.
@@ -47,90 +32,105 @@ impl<'v> Search<'v> {
         self.covering
     }
 
-    /// The next older version of the key.
+    /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough: from
+    /// the memtables, the tables of level 0, and one table of each further level.
+    ///
+    /// No older source is worth it once a range tombstone covers the key, for that hides everything
+    /// in it.
     ///
     /// # Errors
-    /// What reading a table fails with.
+    /// What reading a table fails with; that of `seen`.
     #[inline]
-    pub fn next_older(&mut self) -> Result<Option<Version>> {
-        loop {
-            let found = match self.place {
-                Place::Memtable(index) => match self.memory.tables().get(index) {
-                    Some(table) => {
-                        self.cover(table.memtable.covering(self.key, self.snapshot));
-                        table.memtable.get(self.key, self.upto).map(|entry| Version {
-                            sequence: entry.sequence,
-                            kind: entry.kind,
-                            value: Slice::copy_from(entry.value),
-                            covering: self.covering,
-                        })
-                    }
-                    None => {
-                        self.place = Place::Level0(0);
-                        continue;
-                    }
-                },
-                Place::Level0(index) => match self.tables.levels()[0].tables().get(index) {
-                    Some(table) if table.range().contains(self.key) => self.look_into(table)?,
-                    Some(_) => None,
-                    None => {
-                        self.place = Place::Level(1);
-                        continue;
-                    }
-                },
-                Place::Level(number) => match self.tables.levels().get(number) {
-                    Some(level) => match level.find(self.key) {
-                        Some(table) => self.look_into(table)?,
-                        None => None,
-                    },
-                    None => return Ok(None),
-                },
-                Place::End => return Ok(None),
-            };
-            if let Some(version) = found {
-                // Should another be wanted, it may be in the same source.
-                match version.sequence.0.checked_sub(1) {
-                    Some(below) => self.upto = SequenceNumber(below),
-                    None => self.place = Place::End,
-                }
-                return Ok(Some(version));
+    pub fn each(
+        &mut self,
+        memory: &Memory,
+        tables: &Tables,
+        mut seen: impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        for table in memory.tables() {
+            if self.look_into_memory(&table.memtable, &mut seen)?.is_break() {
+                return Ok(());
             }
-            self.leave();
         }
+        let (stack, runs) = tables.levels().split_first().expect("there are levels");
+        for table in stack.tables() {
+            if table.range().contains(self.key) && self.look_into(table, &mut seen)?.is_break() {
+                return Ok(());
+            }
+        }
+        for run in runs {
+            if let Some(table) = run.find(self.key)
+                && self.look_into(table, &mut seen)?.is_break()
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
-    /// Goes on to the next source; none is worth it once a tombstone covers the key, for it hides
-    /// everything in older sources.
     #[inline]
-    fn leave(&mut self) {
-        self.place = match self.place {
-            _ if self.covering.is_some() => Place::End,
-            Place::Memtable(index) => Place::Memtable(index + 1),
-            Place::Level0(index) => Place::Level0(index + 1),
-            Place::Level(number) => Place::Level(number + 1),
-            Place::End => Place::End,
-        };
+    fn look_into_memory(
+        &mut self,
+        memtable: &Memtable,
+        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        self.covering = self.covering.max(memtable.covering(self.key, self.snapshot));
+        while let Some(entry) = memtable.get(self.key, self.upto) {
+            let (sequence, kind) = (entry.sequence, entry.kind);
+            let value = entry.value.into();
+            let goes_on = seen(Version { sequence, kind, value, covering: self.covering })?;
+            if goes_on.is_break() || self.pass(sequence).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(self.leave())
     }
 
-    #[inline]
-    fn cover(&mut self, tombstone: Option<SequenceNumber>) {
-        self.covering = self.covering.max(tombstone);
-    }
-
-    fn look_into(&mut self, table: &OpenReference) -> Result<Option<Version>> {
+    fn look_into(
+        &mut self,
+        table: &OpenReference,
+        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
         if table.has_range_tombstones() {
-            self.cover(table.tombstones()?.covering(self.key, self.snapshot));
+            let tombstone = table.tombstones()?.covering(self.key, self.snapshot);
+            self.covering = self.covering.max(tombstone);
         }
-        let found = if table.is_whole() {
-            table.table()?.get(self.key, self.upto)?
-        } else {
-            table.get_narrow(self.key, self.upto)?
-        };
-        Ok(found.map(|found| Version {
-            sequence: found.sequence,
-            kind: found.kind,
-            value: found.value,
-            covering: self.covering,
-        }))
+        loop {
+            let covering = self.covering;
+            let look = |found: Found<'_>| {
+                let Found { sequence, kind, value } = found;
+                Ok((seen(Version { sequence, kind, value, covering })?, sequence))
+            };
+            let shown = if table.is_whole() {
+                table.table()?.get(self.key, self.upto, look)?
+            } else {
+                table.get_narrow(self.key, self.upto, look)?
+            };
+            let Some((goes_on, sequence)) = shown.transpose()? else { return Ok(self.leave()) };
+            if goes_on.is_break() || self.pass(sequence).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+
+    /// Goes on below a version that was shown: another may be in the same source.
+    #[inline]
+    fn pass(&mut self, sequence: SequenceNumber) -> ControlFlow<()> {
+        match sequence.0.checked_sub(1) {
+            Some(below) => {
+                self.upto = SequenceNumber(below);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        }
+    }
+
+    /// Goes on to the next source, if that is worth it.
+    #[inline]
+    fn leave(&self) -> ControlFlow<()> {
+        match self.covering {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     }
 }

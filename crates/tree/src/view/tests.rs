@@ -88,7 +88,7 @@ fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
     world.tree.apply(&changes, None).unwrap();
     assert_eq!(world.get(b"key45", world.sequence), None);
     let resolver = super::Resolver { now_ms: 0, operator: Some(&Append), blobs: None };
-    assert!(world.tree.view().get(b"key55", world.sequence, || resolver).is_err());
+    assert!(world.tree.view().get(b"key55", world.sequence, || resolver, |_| ()).is_err());
     assert_eq!(
         world.tree.view().newest_sequence(b"key45", world.sequence).unwrap().unwrap().0,
         301

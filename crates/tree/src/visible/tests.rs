@@ -9,7 +9,7 @@ use crate::{
         bounds::Bounds,
         iter::Visible,
         model::{History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
-        point::{Version, resolve_point},
+        point::{Point, Version},
         reader::{Fetch, Reader},
     },
 };
@@ -18,7 +18,7 @@ use siltdb_base::{
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::EntryKind,
-    slice::Slice,
+    slice::Pinnable,
 };
 use std::ops::ControlFlow;
 
@@ -232,17 +232,10 @@ proptest! {
             versions.sort_by_key(|entry| std::cmp::Reverse(entry.sequence));
             let covering = fragments.covering(&key, snapshot_number);
             let mut asked = 0;
-            let found = resolve_point(&key, || reader.resolver(), || {
-                asked += 1;
-                Ok(versions.get(asked - 1).map(|entry| Version {
-                    sequence: entry.sequence,
-                    kind: entry.kind,
-                    value: Slice::copy_from(&entry.value),
-                    covering,
-                }))
-            });
+            let shown = versions.iter().inspect(|_| asked += 1);
+            let found = resolve(&key, &reader, shown.map(|entry| version(entry, covering)));
             let expected = histories[0].get(&key, snapshot);
-            prop_assert_eq!(found.unwrap().map(|value| value.to_vec()), expected);
+            prop_assert_eq!(found.unwrap(), expected);
             let operands =
                 versions.iter().take_while(|entry| entry.kind == EntryKind::Merge).count();
             prop_assert!(asked <= operands + 1);
@@ -372,20 +365,30 @@ fn missing_means_are_reported_as_unsupported() {
             assert_eq!(iter.key(), None);
         }
         let entry = &histories[0].entries[0];
-        let found = resolve_point(&entry.key, || without.resolver(), once(entry));
+        let found = resolve(&entry.key, &without, [version(entry, None)]);
         assert_eq!(found.unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(forward(&mut open(&histories, 2, 9)).len(), 1);
     }
 }
 
-fn once(entry: &Owned) -> impl FnMut() -> Result<Option<Version>> {
-    let mut version = Some(Version {
-        sequence: entry.sequence,
-        kind: entry.kind,
-        value: Slice::copy_from(&entry.value),
-        covering: None,
-    });
-    move || Ok(version.take())
+fn version(entry: &Owned, covering: Option<SequenceNumber>) -> Version<'_> {
+    let value = Pinnable::from(entry.value.as_slice());
+    Version { sequence: entry.sequence, kind: entry.kind, value, covering }
+}
+
+/// The value of a key from its versions, no more of which are shown than are wanted.
+fn resolve<'v>(
+    key: &[u8],
+    reader: &Reader,
+    versions: impl IntoIterator<Item = Version<'v>>,
+) -> Result<Option<Vec<u8>>> {
+    let mut point = Point::new(|| reader.resolver(), |value| value.bytes().to_vec());
+    for version in versions {
+        if point.add(version)?.is_break() {
+            break;
+        }
+    }
+    point.finish(key)
 }
 
 #[test]
@@ -397,7 +400,7 @@ fn damaged_payload_is_corruption() {
     ] {
         let entry = Owned::new(b"a", 1, kind, payload);
         let reader = reader(9);
-        let found = resolve_point(b"a", || reader.resolver(), once(&entry));
+        let found = resolve(b"a", &reader, [version(&entry, None)]);
         assert_eq!(found.unwrap_err().kind(), ErrorKind::Corruption);
         let history = History { entries: vec![entry], tombstones: Vec::new() };
         let mut iter = open(&[history], 1, 9);
