@@ -6,6 +6,8 @@
 pub mod sync;
 #[allow(unsafe_code)]
 pub mod hint;
+#[allow(unsafe_code)]
+pub mod memory;
 pub mod error;
 pub mod limits;
 pub mod id;

@@ -46,6 +46,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
     limits::KEY_BYTES_MAX,
+    memory::region::Buffer,
     slice::Pinnable,
 };
 use std::cmp::Ordering;
@@ -89,6 +90,14 @@ impl Block {
     /// # Errors
     /// Corruption, if the invariants do not hold.
     pub fn parse(raw: &[u8]) -> Result<Self> {
+        Self::parse_into(raw, Buffer::on_heap)
+    }
+
+    /// The same in a buffer that is taken from elsewhere, of at most that length.
+    ///
+    /// # Errors
+    /// As [`Block::parse`].
+    pub fn parse_into(raw: &[u8], take: impl FnOnce(usize) -> Buffer) -> Result<Self> {
         let mut reader = Reader::new(raw);
         let count = reader.varint()?;
         let prefix_bytes = reader.varint_u32()?;
@@ -102,10 +111,11 @@ impl Block {
         }
         let count = count as usize;
         let arrays = count * (HEAD_BYTES + OFFSET_BYTES);
-        let mut bytes = Vec::with_capacity(arrays + raw.len() + PADDING_BYTES);
-        bytes.resize(arrays, 0);
-        bytes.extend_from_slice(raw);
-        bytes.resize(arrays + raw.len() + PADDING_BYTES, 0);
+        // Its contents are arbitrary: the arrays are written last, by `fill_arrays`.
+        let mut bytes = take(arrays + raw.len() + PADDING_BYTES);
+        let (copy, padding) = bytes[arrays..].split_at_mut(raw.len());
+        copy.copy_from_slice(raw);
+        padding.fill(0);
         let header_bytes = raw.len() - reader.rest().len();
         let block = Self {
             bytes: Bytes::new(),
@@ -116,7 +126,7 @@ impl Block {
             prefix_bytes,
         };
         block.fill_arrays(&mut bytes, header_bytes)?;
-        Ok(Self { bytes: bytes.into(), ..block })
+        Ok(Self { bytes: bytes.freeze(), ..block })
     }
 
     /// Checks every entry, the first of which follows `header_bytes` of the block, and writes its

@@ -26,6 +26,7 @@
 use arc_swap::ArcSwapOption;
 use siltdb_base::{
     budget::{Budget, Part},
+    memory::region::Region,
     sync::lock,
 };
 use std::{
@@ -70,6 +71,9 @@ const PATIENCE: usize = 4096;
 
 /// What a cached value costs beyond its own bytes: reference counts and the allocator's header.
 const HELD_OVERHEAD_BYTES: usize = 48;
+
+/// The region has one part in so many more than the capacity.
+const REGION_SLACK: usize = 8;
 
 /// A value in the cache, or one that was or could have been.
 #[derive(Debug)]
@@ -125,6 +129,7 @@ pub struct CacheStats {
 /// The byte budget of the cached values of all tables, and the hand that enforces it.
 pub struct Cache {
     budget: Arc<Budget>,
+    region: Arc<Region>,
     capacity: AtomicUsize,
     used: AtomicUsize,
     hand: Mutex<Hand>,
@@ -169,6 +174,7 @@ impl Cache {
     pub fn new(budget: Arc<Budget>, capacity_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             budget,
+            region: Region::new(capacity_bytes + capacity_bytes / REGION_SLACK),
             capacity: AtomicUsize::new(capacity_bytes),
             used: AtomicUsize::new(0),
             hand: Mutex::default(),
@@ -184,6 +190,13 @@ impl Cache {
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// Where values that may enter shall lie. It has the size that the capacity was at first, and a
+    /// little more, for the gaps between values of different sizes.
+    #[must_use]
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
     }
 
     /// Changes the bytes it may hold, and evicts what is too much.

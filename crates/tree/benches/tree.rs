@@ -103,7 +103,8 @@ impl Bench {
             for index in 0..count {
                 let key = self.key(index * 7 + round);
                 let (view, present) = self.tree.pin(|| self.present());
-                black_box(view.get(&key, present, || resolver).expect("memory can be read"));
+                let found = view.get(&key, present, || resolver, |value| value.pin());
+                black_box(found.expect("memory can be read"));
             }
         });
         let reader = Reader {

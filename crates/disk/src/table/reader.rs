@@ -399,9 +399,9 @@ impl Table {
     #[cold]
     pub(super) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
         let info = self.contents.index.info(index);
-        let held = self
-            .source
-            .read_frame(FrameKind::Data, info.offset, info.bytes, |raw| hold(raw, &info))?;
+        let held = self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
+            hold(Block::parse_into(raw, |bytes| self.cache.region().take(bytes))?, &info)
+        })?;
         self.slots.insert(index, &held);
         Ok(held)
     }
@@ -417,7 +417,7 @@ impl Table {
         let place = Place { table: self.source.uid, offset: info.offset };
         with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
-                .and_then(|frame| hold(frame.decode(&mut scratch.raw)?, &info))
+                .and_then(|frame| hold(Block::parse(frame.decode(&mut scratch.raw)?)?, &info))
                 .map_err(|error| self.source.locate(error, info.offset))
         })
     }
@@ -434,9 +434,8 @@ impl Drop for Table {
     }
 }
 
-/// Parses a block and compares it with its index.
-fn hold(raw: &[u8], info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
-    let block = Block::parse(raw)?;
+/// Compares a block with its index.
+fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
     check_block(&block, info)?;
     let bytes = block.bytes();
     Ok(Arc::new(Held::new(block, bytes)))

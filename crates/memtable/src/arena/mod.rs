@@ -14,13 +14,11 @@
 //! 3. A chunk comes with whatever bytes its last use left: who gets a piece writes all that it
 //!    will ever read.
 
-mod chunk;
 mod pool;
 
-pub use chunk::Pages;
 pub use pool::{ArenaOptions, ArenaPool};
 
-use chunk::{ALIGN_MAX, Chunk};
+use siltdb_base::memory::chunk::{ALIGN_MAX, Chunk, round_up};
 use std::{
     fmt,
     ptr::NonNull,
@@ -97,7 +95,7 @@ impl Arena {
         let chunk_bytes = self.next_chunk_bytes();
         if bytes > chunk_bytes / 2 {
             // A large piece gets a chunk of its own; the free part stays for small ones.
-            let chunk = self.pool.take(chunk::round_up(bytes));
+            let chunk = self.pool.take(round_up(bytes));
             self.held.fetch_add(chunk.bytes(), Ordering::Relaxed);
             let piece = chunk.start();
             state.chunks.push(chunk);

@@ -2,8 +2,10 @@
 //!
 //! It keeps a bounded amount of idle memory, and does not clear it.
 
-use super::chunk::{Chunk, Pages};
-use siltdb_base::budget::{Budget, Part};
+use siltdb_base::{
+    budget::{Budget, Part},
+    memory::chunk::{Chunk, Pages},
+};
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,7 +1,10 @@
 //! Pieces do not overlap, sizes grow, and chunks are charged, released and used again.
 
 use super::*;
-use siltdb_base::budget::{Budget, Part};
+use siltdb_base::{
+    budget::{Budget, Part},
+    memory::chunk::Pages,
+};
 
 fn pool(options: ArenaOptions) -> (Arc<Budget>, Arc<ArenaPool>) {
     let budget = Arc::new(Budget::new(1 << 30));
@@ -48,9 +51,9 @@ fn a_piece_larger_than_a_chunk_gets_its_own() {
     let arena = Arena::new(&pool);
     arena.carve(8, 8);
     arena.carve(100_000, 64);
-    assert_eq!(arena.held(), (4 << 10) + chunk::round_up(100_000));
+    assert_eq!(arena.held(), (4 << 10) + round_up(100_000));
     arena.carve(8, 8);
-    assert_eq!(arena.held(), (4 << 10) + chunk::round_up(100_000));
+    assert_eq!(arena.held(), (4 << 10) + round_up(100_000));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! One contiguous stretch of memory: from the allocator, or mapped on huge pages when it is large.
 //!
-//! It does not know who uses it, and never clears it.
+//! It does not know who uses it. A new one is all zeros; nobody clears it after that.
 
 use std::{
-    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
+    fmt,
     ptr::NonNull,
 };
 
@@ -25,7 +26,7 @@ pub enum Pages {
     Small,
 }
 
-/// Memory owned by whoever holds the chunk; its contents are arbitrary.
+/// Memory owned by whoever holds the chunk. Every byte of it is initialised.
 pub struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
@@ -42,23 +43,29 @@ enum Origin {
 unsafe impl Send for Chunk {}
 
 /// The size of a chunk that holds at least `bytes`.
+#[must_use]
 pub fn round_up(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(PAGE_BYTES)
 }
 
 impl Chunk {
     /// A new chunk of exactly `bytes`, a result of [`round_up`]. Aborts if there is no memory.
+    ///
+    /// Memory of a large one is taken from the system when it is first touched.
+    #[must_use]
     pub fn new(bytes: usize, pages: Pages) -> Self {
         debug_assert_eq!(bytes, round_up(bytes));
         Self::map(bytes, pages).unwrap_or_else(|| Self::allocate(bytes))
     }
 
     /// Where it begins, aligned to at least [`ALIGN_MAX`].
+    #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
     /// Its size.
+    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -70,7 +77,7 @@ impl Chunk {
     fn allocate(bytes: usize) -> Self {
         let layout = Self::layout(bytes);
         // SAFETY: the size is not zero, as `round_up` gives at least one page.
-        let start = unsafe { alloc(layout) };
+        let start = unsafe { alloc_zeroed(layout) };
         match NonNull::new(start) {
             Some(start) => Self { start, bytes, origin: Origin::Allocator },
             None => handle_alloc_error(layout),
@@ -117,12 +124,18 @@ impl Chunk {
     }
 }
 
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Chunk {
     fn drop(&mut self) {
         match self.origin {
             Origin::Allocator => {
                 let layout = Self::layout(self.bytes);
-                // SAFETY: it came from `alloc` with the same layout, and has no other owner.
+                // SAFETY: it came from `alloc_zeroed` with the same layout, and has no other owner.
                 unsafe { dealloc(self.start.as_ptr(), layout) };
             }
             #[cfg(all(target_os = "linux", not(miri), not(loom)))]

@@ -1,0 +1,193 @@
+//! Memory in pieces of any size that come back one by one, from chunks on huge pages.
+//!
+//! It grows by chunks up to its limit, joins neighbours that came back, and keeps its chunks until
+//! it is dropped. What does not fit comes from the allocator instead; whoever asks need not know.
+//!
+//! # Thread safety
+//! Any thread may take buffers and drop them; both take a short mutex.
+//!
+//! # Invariants
+//! 1. Pieces come from `State::pieces` alone, which hands out disjoint parts of `State::chunks`, and
+//!    go back to it once, with the layout they were taken with.
+//! 2. A piece keeps its region alive, and a region keeps its chunks; so the memory of a piece is
+//!    there for as long as the piece.
+//! 3. Every byte of a chunk is initialised, so every byte of a piece is, whatever it holds.
+
+use super::chunk::{Chunk, Pages};
+use crate::sync::lock;
+use bytes::Bytes;
+use std::{
+    alloc::Layout,
+    fmt,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    sync::{Arc, Mutex},
+};
+use talc::{DefaultBinning, base::Talc, source::Manual};
+
+/// Bytes that a region grows by: two huge pages.
+const CHUNK_BYTES: usize = 4 << 20;
+/// Larger buffers come from the allocator: few fit a chunk.
+const PIECE_BYTES_MAX: usize = CHUNK_BYTES / 16;
+/// Alignment of a piece.
+const ALIGN: usize = 16;
+
+/// Memory that buffers are taken from.
+pub struct Region {
+    chunks_max: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    pieces: Talc<Manual, DefaultBinning>,
+    /// Never touched but through `pieces` and the pieces (1).
+    chunks: Vec<Chunk>,
+}
+
+impl Region {
+    /// A region of at most about `bytes_max`; less than a chunk of 4 MiB makes one without memory.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            chunks_max: bytes_max / CHUNK_BYTES,
+            state: Mutex::new(State { pieces: Talc::new(Manual), chunks: Vec::new() }),
+        })
+    }
+
+    /// A buffer of `bytes` whose contents are arbitrary: in the region if it has room, else from
+    /// the allocator, as those of more than 256 KiB.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, bytes: usize) -> Buffer {
+        match self.carve(bytes) {
+            Some(start) => {
+                let region = Arc::clone(self);
+                Buffer(Memory::Piece(Piece { start, bytes, region }))
+            }
+            None => Buffer::on_heap(bytes),
+        }
+    }
+
+    fn carve(&self, bytes: usize) -> Option<NonNull<u8>> {
+        if !(1..=PIECE_BYTES_MAX).contains(&bytes) {
+            return None;
+        }
+        let layout = layout(bytes);
+        let mut state = lock(&self.state);
+        // SAFETY: the layout is not empty.
+        if let Some(start) = unsafe { state.pieces.allocate(layout) } {
+            return Some(start);
+        }
+        if state.chunks.len() == self.chunks_max {
+            return None;
+        }
+        let chunk = Chunk::new(CHUNK_BYTES, Pages::Huge);
+        // SAFETY: the chunk is ours alone, lives as long as the region (2), and nobody touches it
+        // but through its pieces (1).
+        let claimed = unsafe { state.pieces.claim(chunk.start().as_ptr(), chunk.bytes()) };
+        claimed.expect("a chunk is larger than what the allocator keeps for itself");
+        state.chunks.push(chunk);
+        // SAFETY: the layout is not empty.
+        unsafe { state.pieces.allocate(layout) }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("chunks", &lock(&self.state).chunks.len())
+            .field("chunks_max", &self.chunks_max)
+            .finish_non_exhaustive()
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, ALIGN).expect("a piece is smaller than isize::MAX")
+}
+
+/// Bytes of a fixed number, to be written and then shared.
+#[derive(Debug)]
+pub struct Buffer(Memory);
+
+#[derive(Debug)]
+enum Memory {
+    Heap(Vec<u8>),
+    Piece(Piece),
+}
+
+/// A part of a region.
+struct Piece {
+    start: NonNull<u8>,
+    bytes: usize,
+    region: Arc<Region>,
+}
+
+// SAFETY: a piece is plain memory with one owner (1).
+unsafe impl Send for Piece {}
+// SAFETY: behind a shared reference it is only read.
+unsafe impl Sync for Piece {}
+
+impl Buffer {
+    /// A buffer of `bytes` from the allocator.
+    #[must_use]
+    pub fn on_heap(bytes: usize) -> Self {
+        Self(Memory::Heap(vec![0; bytes]))
+    }
+
+    /// The bytes to be shared. Costs an allocation for those of a region.
+    #[must_use]
+    pub fn freeze(self) -> Bytes {
+        match self.0 {
+            Memory::Heap(bytes) => bytes.into(),
+            Memory::Piece(piece) => Bytes::from_owner(piece),
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Memory::Heap(bytes) => bytes,
+            Memory::Piece(piece) => piece.as_ref(),
+        }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Memory::Heap(bytes) => bytes,
+            Memory::Piece(Piece { start, bytes, .. }) => {
+                // SAFETY: the piece is there (2), initialised (3) and ours alone (1), and borrowed
+                // for as long as the slice.
+                unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), *bytes) }
+            }
+        }
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the piece is there (2), initialised (3), and while it is borrowed nobody writes
+        // to it (1).
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Piece").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut state = lock(&self.region.state);
+        // SAFETY: it was taken with this layout and has not gone back (1).
+        unsafe { state.pieces.deallocate(self.start.as_ptr(), layout(self.bytes)) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

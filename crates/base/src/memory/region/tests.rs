@@ -1,0 +1,118 @@
+//! Buffers do not overlap, come back, and outlive the handle of their region.
+
+use super::*;
+use crate::checksum::xxh3;
+use std::{collections::VecDeque, thread};
+
+const ROUNDS: usize = if cfg!(miri) { 200 } else { 20_000 };
+
+/// Writes to all of a buffer what only `number` writes.
+fn fill(buffer: &mut Buffer, number: u64) {
+    for (index, byte) in buffer.iter_mut().enumerate() {
+        *byte = (number as usize + index) as u8;
+    }
+}
+
+fn holds(bytes: &[u8], number: u64) -> bool {
+    bytes.iter().enumerate().all(|(index, byte)| *byte == (number as usize + index) as u8)
+}
+
+/// A length from a few bytes to more than a piece may have, most of them around 4 KiB.
+fn length(random: u64) -> usize {
+    match random % 16 {
+        0 => 1 + (random >> 8) as usize % 64,
+        1 => (random >> 8) as usize % (2 * PIECE_BYTES_MAX),
+        _ => 3_500 + (random >> 8) as usize % 1_500,
+    }
+}
+
+/// Takes and drops buffers in random order, each of which must keep what was written to it.
+fn churn(region: &Arc<Region>, thread: u64, bytes_max: usize) {
+    let mut held: VecDeque<(Bytes, u64)> = VecDeque::new();
+    let mut bytes = 0;
+    for round in 0..ROUNDS as u64 {
+        let number = thread << 32 | round;
+        let random = xxh3(&number.to_le_bytes());
+        let mut buffer = region.take(length(random));
+        bytes += buffer.len();
+        fill(&mut buffer, number);
+        held.push_back((buffer.freeze(), number));
+        while bytes > bytes_max {
+            // Now the oldest, now one from the middle, so that gaps arise.
+            let index = if random & 1 << 40 == 0 { 0 } else { held.len() / 2 };
+            let (buffer, number) = held.remove(index).unwrap();
+            assert!(holds(&buffer, number), "buffer {number} was overwritten");
+            bytes -= buffer.len();
+        }
+    }
+    assert!(held.iter().all(|(buffer, number)| holds(buffer, *number)));
+}
+
+fn chunks(region: &Region) -> usize {
+    lock(&region.state).chunks.len()
+}
+
+fn is_in_region(buffer: &Buffer) -> bool {
+    matches!(buffer.0, Memory::Piece(_))
+}
+
+#[test]
+fn buffers_keep_what_was_written_to_them() {
+    let region = Region::new(12 << 20);
+    thread::scope(|scope| {
+        for thread in 0..3 {
+            let region = &region;
+            scope.spawn(move || churn(region, thread, 3 << 20));
+        }
+    });
+    assert!((1..=3).contains(&chunks(&region)), "{} chunks", chunks(&region));
+}
+
+#[test]
+fn memory_that_came_back_is_used_again() {
+    let region = Region::new(64 << 20);
+    churn(&region, 1, 3 << 20);
+    let before = chunks(&region);
+    assert!(before <= 2, "{before} chunks for 3 MiB");
+    churn(&region, 2, 3 << 20);
+    assert_eq!(chunks(&region), before);
+    // Neighbours were joined: the largest piece still fits what is there.
+    let all: Vec<_> = (0..before * 12).map(|_| region.take(PIECE_BYTES_MAX)).collect();
+    assert!(all.iter().all(is_in_region));
+    assert_eq!(chunks(&region), before);
+}
+
+#[test]
+fn what_does_not_fit_comes_from_the_allocator() {
+    let none = Region::new(CHUNK_BYTES - 1);
+    assert!(!is_in_region(&none.take(100)));
+    let region = Region::new(CHUNK_BYTES);
+    assert!(!is_in_region(&region.take(0)));
+    assert!(!is_in_region(&region.take(PIECE_BYTES_MAX + 1)));
+    let mut held = Vec::new();
+    loop {
+        let buffer = region.take(PIECE_BYTES_MAX);
+        assert_eq!(buffer.len(), PIECE_BYTES_MAX);
+        let is_last = !is_in_region(&buffer);
+        held.push(buffer);
+        if is_last {
+            break;
+        }
+    }
+    assert!((12..=17).contains(&held.len()), "{} pieces of a chunk", held.len());
+    held.remove(3);
+    assert!(is_in_region(&region.take(PIECE_BYTES_MAX)));
+}
+
+#[test]
+fn a_buffer_outlives_the_handle_of_its_region() {
+    let region = Region::new(CHUNK_BYTES);
+    let mut buffer = region.take(1000);
+    assert!(is_in_region(&buffer));
+    drop(region);
+    fill(&mut buffer, 7);
+    let bytes = buffer.freeze();
+    let part = bytes.slice(10..20);
+    drop(bytes);
+    assert!(holds(&part, 17));
+}
