@@ -46,7 +46,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
     limits::KEY_BYTES_MAX,
-    memory::region::Buffer,
+    memory::region::{Buffer, Margins},
     slice::Pinnable,
 };
 use std::cmp::Ordering;
@@ -90,14 +90,14 @@ impl Block {
     /// # Errors
     /// Corruption, if the invariants do not hold.
     pub fn parse(raw: &[u8]) -> Result<Self> {
-        Self::parse_into(raw, Buffer::on_heap)
+        Self::parse_into(raw, Buffer::copy_on_heap)
     }
 
-    /// The same in a buffer that is taken from elsewhere, of at most that length.
+    /// The same, where `copy` chooses the memory.
     ///
     /// # Errors
     /// As [`Block::parse`].
-    pub fn parse_into(raw: &[u8], take: impl FnOnce(usize) -> Buffer) -> Result<Self> {
+    pub fn parse_into(raw: &[u8], copy: impl FnOnce(&[u8], Margins) -> Buffer) -> Result<Self> {
         let mut reader = Reader::new(raw);
         let count = reader.varint()?;
         let prefix_bytes = reader.varint_u32()?;
@@ -111,11 +111,8 @@ impl Block {
         }
         let count = count as usize;
         let arrays = count * (HEAD_BYTES + OFFSET_BYTES);
-        // Its contents are arbitrary: the arrays are written last, by `fill_arrays`.
-        let mut bytes = take(arrays + raw.len() + PADDING_BYTES);
-        let (copy, padding) = bytes[arrays..].split_at_mut(raw.len());
-        copy.copy_from_slice(raw);
-        padding.fill(0);
+        // The arrays are written last, by `fill_arrays`.
+        let mut bytes = copy(raw, Margins { front: arrays, back: PADDING_BYTES });
         let header_bytes = raw.len() - reader.rest().len();
         let block = Self {
             bytes: Bytes::new(),

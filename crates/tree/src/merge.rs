@@ -9,7 +9,7 @@
 //!
 //! 1. A player carries the first 8 bytes of its key as a number; keys are compared only if those
 //!    are equal.
-//! 2. While one source wins again and again, it is compared with the *runner-up* alone.
+//! 2. Once a source has won some times in a row, it is compared with the *runner-up* alone.
 //! 3. While the rest of the winner's block lies strictly before the runner-up's user key, the
 //!    block is walked without any comparison.
 //!
@@ -33,6 +33,10 @@ use std::ops::ControlFlow;
 
 /// Steps before a winner that knows of no span is asked for one again.
 const SPANLESS_STEPS: usize = 64;
+
+/// Wins in a row after which the runner-up is looked for: where sources are shuffled like cards it
+/// would be another at every step.
+const STREAK: u32 = 3;
 
 /// The head of a source that has no more entries; the tie with real heads is settled in full.
 const EXHAUSTED: u64 = u64::MAX;
@@ -75,6 +79,8 @@ pub struct Merge<C> {
     winner: Player,
     losers: Vec<Player>,
     runner_up: Option<Player>,
+    /// How often the winner has won in a row, while there is no runner-up.
+    streak: u32,
     free: usize,
     /// Steps until the winner's span is worth a look.
     span_wait: usize,
@@ -96,6 +102,7 @@ impl<C: Cursor> Merge<C> {
             course: Course::Nowhere,
             winner: nobody,
             runner_up: None,
+            streak: 0,
             free: 0,
             span_wait: 0,
             turning_key: Vec::new(),
@@ -147,6 +154,7 @@ impl<C: Cursor> Merge<C> {
         let count = self.sources.len();
         self.course = if count == 0 { Course::Nowhere } else { course };
         self.runner_up = None;
+        self.streak = 0;
         self.span_wait = 0;
         // A single source has no rival, ever.
         self.free = if count == 1 { usize::MAX } else { 0 };
@@ -223,7 +231,31 @@ impl<C: Cursor> Merge<C> {
         Ok(())
     }
 
+    /// Goes forward entry by entry and shows each, until `seen` says that it is enough, a stretch
+    /// begins that can be walked without comparing, or the entries end. Stands on the entry shown
+    /// last, or nowhere if they ended. Returns how many were shown.
+    ///
+    /// # Errors
+    /// What reading a source fails with.
+    #[inline]
+    pub fn walk_shuffled(
+        &mut self,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        let mut shown = 0;
+        while self.course == Course::Forward && self.free == 0 {
+            self.step()?;
+            let Some(entry) = self.entry() else { break };
+            shown += 1;
+            if seen(entry).is_break() {
+                break;
+            }
+        }
+        Ok(shown)
+    }
+
     /// Finds the winner after the former one has moved.
+    #[inline]
     fn play(&mut self) {
         let former = self.winner.source;
         self.winner.head = self.head_of(former);
@@ -232,10 +264,12 @@ impl<C: Cursor> Merge<C> {
             Some(_) => {
                 self.replay();
                 self.runner_up = None;
+                self.streak = 0;
             }
             None => {
                 self.replay();
-                if self.winner.source == former {
+                self.streak = if self.winner.source == former { self.streak + 1 } else { 0 };
+                if self.streak == STREAK {
                     self.runner_up = Some(self.second());
                     self.span_wait = 0;
                     self.look_ahead();

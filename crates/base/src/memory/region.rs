@@ -4,7 +4,7 @@
 //! it is dropped. What does not fit comes from the allocator instead; whoever asks need not know.
 //!
 //! # Thread safety
-//! Any thread may take buffers and drop them; both take a short mutex.
+//! Any thread may make buffers and drop them; both take a short mutex.
 //!
 //! # Invariants
 //! 1. Pieces come from `State::pieces` alone, which hands out disjoint parts of `State::chunks`, and
@@ -54,17 +54,17 @@ impl Region {
         })
     }
 
-    /// A buffer of `bytes` whose contents are arbitrary: in the region if it has room, else from
-    /// the allocator, as those of more than 256 KiB.
+    /// A copy of `body` with `margins` around it: in the region if it has room, else from the
+    /// allocator, as those of more than 256 KiB.
     #[must_use]
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Buffer {
-        match self.carve(bytes) {
-            Some(start) => {
-                let region = Arc::clone(self);
-                Buffer(Memory::Piece(Piece { start, bytes, region }))
-            }
-            None => Buffer::on_heap(bytes),
-        }
+    pub fn copy(self: &Arc<Self>, body: &[u8], margins: Margins) -> Buffer {
+        let bytes = margins.bytes_around(body);
+        let Some(start) = self.carve(bytes) else { return Buffer::copy_on_heap(body, margins) };
+        let mut buffer = Buffer(Memory::Piece(Piece { start, bytes, region: Arc::clone(self) }));
+        let (copy, back) = buffer[margins.front..].split_at_mut(body.len());
+        copy.copy_from_slice(body);
+        back.fill(0);
+        buffer
     }
 
     fn carve(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -104,6 +104,21 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, ALIGN).expect("a piece is smaller than isize::MAX")
 }
 
+/// Room around a copy, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Margins {
+    /// Before it, to be written: their contents are arbitrary.
+    pub front: usize,
+    /// Zeros behind it.
+    pub back: usize,
+}
+
+impl Margins {
+    fn bytes_around(&self, body: &[u8]) -> usize {
+        self.front + body.len() + self.back
+    }
+}
+
 /// Bytes of a fixed number, to be written and then shared.
 #[derive(Debug)]
 pub struct Buffer(Memory);
@@ -127,10 +142,15 @@ unsafe impl Send for Piece {}
 unsafe impl Sync for Piece {}
 
 impl Buffer {
-    /// A buffer of `bytes` from the allocator.
+    /// A copy of `body` with `margins` around it, from the allocator.
     #[must_use]
-    pub fn on_heap(bytes: usize) -> Self {
-        Self(Memory::Heap(vec![0; bytes]))
+    pub fn copy_on_heap(body: &[u8], margins: Margins) -> Self {
+        let bytes = margins.bytes_around(body);
+        let mut buffer = Vec::with_capacity(bytes);
+        buffer.resize(margins.front, 0);
+        buffer.extend_from_slice(body);
+        buffer.resize(bytes, 0);
+        Self(Memory::Heap(buffer))
     }
 
     /// The bytes to be shared. Costs an allocation for those of a region.

@@ -400,7 +400,8 @@ impl Table {
     pub(super) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
         let info = self.contents.index.info(index);
         let held = self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
-            hold(Block::parse_into(raw, |bytes| self.cache.region().take(bytes))?, &info)
+            let region = self.cache.region();
+            hold(Block::parse_into(raw, |raw, margins| region.copy(raw, margins))?, &info)
         })?;
         self.slots.insert(index, &held);
         Ok(held)

@@ -41,6 +41,13 @@ impl Coverage {
         Self { lists, snapshot }
     }
 
+    /// Whether there is no tombstone at all.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
     /// The newest visible tombstone over `key`.
     ///
     /// Cost: per source with tombstones two comparisons along a scan, else a binary search.

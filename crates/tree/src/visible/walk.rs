@@ -7,7 +7,7 @@ use crate::visible::{
     iter::{Course, From, KeyPlace, ValuePlace, Visible, copy},
     judge::{Verdict, depends_on_time, judge},
 };
-use siltdb_base::{cursor::Cursor, error::Result};
+use siltdb_base::{cursor::Cursor, error::Result, key::Entry};
 use std::ops::ControlFlow;
 
 /// Where a walk ended.
@@ -47,7 +47,7 @@ impl<C: Cursor> Visible<C> {
             if walked == Stand::Shown(ControlFlow::Continue(())) {
                 walked = match self.course {
                     Course::Forward if self.plain > 0 => self.walk_plain(&mut show)?,
-                    Course::Forward => self.walk_span(&mut show)?,
+                    Course::Forward => self.walk_judging(&mut show)?,
                     Course::Backward => walked,
                 };
             }
@@ -76,31 +76,35 @@ impl<C: Cursor> Visible<C> {
         Ok(Stand::Shown(flow))
     }
 
-    /// Walks over the rest of the span at hand, if no bound and no range tombstone meets it, and
-    /// shows what speaks for itself.
-    fn walk_span(
+    /// Shows what speaks for itself: in the rest of the span at hand, or, if there is none, entry by
+    /// entry, up to the bound. Only where no range tombstone is.
+    fn walk_judging(
         &mut self,
         show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<Stand> {
         let mut stands = Stand::Shown(ControlFlow::Continue(()));
-        let (Some(entry), Some(span)) = (self.merge.entry(), self.merge.span()) else {
+        let (KeyPlace::Cursor, Some(entry)) = (self.key_place, self.merge.entry()) else {
             return Ok(stands);
         };
-        if self.key_place != KeyPlace::Cursor
-            || self.bounds.is_after(span.last_key)
-            || !self.coverage.is_clear(entry.key, span.last_key)
-        {
-            return Ok(stands);
-        }
-        let steps = span.after;
+        let span = self.merge.span();
+        let steps = match &span {
+            None if self.coverage.is_empty() => None,
+            Some(span)
+                if !self.bounds.is_after(span.last_key)
+                    && self.coverage.is_clear(entry.key, span.last_key) =>
+            {
+                Some(span.after)
+            }
+            _ => return Ok(stands),
+        };
         copy(&mut self.key, entry.key);
-        let (key, snapshot) = (&mut self.key, self.reader.snapshot);
-        let walked = self.merge.walk(steps, &mut |entry| {
+        let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
+        let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
             if entry.sequence > snapshot || entry.key == *key {
                 return ControlFlow::Continue(());
             }
-            let verdict = match depends_on_time(entry.kind) {
+            let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {
                 true => None,
                 false => judge(entry.kind, entry.value, entry.sequence, None, 0).ok(),
             };
@@ -115,13 +119,18 @@ impl<C: Cursor> Visible<C> {
                     copy(key, entry.key);
                     ControlFlow::Continue(())
                 }
-                // What takes more, or is damaged, is looked at again with all means.
+                // What takes more, is damaged, or lies behind the bound is looked at again with all
+                // means.
                 _ => {
                     stands = Stand::Unknown;
                     ControlFlow::Break(())
                 }
             }
-        });
+        };
+        let walked = match steps {
+            Some(steps) => self.merge.walk(steps, &mut judged),
+            None => self.merge.walk_shuffled(&mut judged),
+        };
         if self.noted(walked)? > 0 {
             self.value_place = ValuePlace::Cursor(0);
             if stands == Stand::Hidden {

@@ -26,6 +26,11 @@ fn length(random: u64) -> usize {
     }
 }
 
+/// A buffer of so many bytes, in whatever memory it gets.
+fn take(region: &Arc<Region>, bytes: usize) -> Buffer {
+    region.copy(&[], Margins { front: bytes, back: 0 })
+}
+
 /// Takes and drops buffers in random order, each of which must keep what was written to it.
 fn churn(region: &Arc<Region>, thread: u64, bytes_max: usize) {
     let mut held: VecDeque<(Bytes, u64)> = VecDeque::new();
@@ -33,7 +38,7 @@ fn churn(region: &Arc<Region>, thread: u64, bytes_max: usize) {
     for round in 0..ROUNDS as u64 {
         let number = thread << 32 | round;
         let random = xxh3(&number.to_le_bytes());
-        let mut buffer = region.take(length(random));
+        let mut buffer = take(region, length(random));
         bytes += buffer.len();
         fill(&mut buffer, number);
         held.push_back((buffer.freeze(), number));
@@ -77,7 +82,7 @@ fn memory_that_came_back_is_used_again() {
     churn(&region, 2, 3 << 20);
     assert_eq!(chunks(&region), before);
     // Neighbours were joined: the largest piece still fits what is there.
-    let all: Vec<_> = (0..before * 12).map(|_| region.take(PIECE_BYTES_MAX)).collect();
+    let all: Vec<_> = (0..before * 12).map(|_| take(&region, PIECE_BYTES_MAX)).collect();
     assert!(all.iter().all(is_in_region));
     assert_eq!(chunks(&region), before);
 }
@@ -85,13 +90,13 @@ fn memory_that_came_back_is_used_again() {
 #[test]
 fn what_does_not_fit_comes_from_the_allocator() {
     let none = Region::new(CHUNK_BYTES - 1);
-    assert!(!is_in_region(&none.take(100)));
-    let region = Region::new(CHUNK_BYTES);
-    assert!(!is_in_region(&region.take(0)));
-    assert!(!is_in_region(&region.take(PIECE_BYTES_MAX + 1)));
+    assert!(!is_in_region(&take(&none, 100)));
+    let region = &Region::new(CHUNK_BYTES);
+    assert!(!is_in_region(&take(region, 0)));
+    assert!(!is_in_region(&take(region, PIECE_BYTES_MAX + 1)));
     let mut held = Vec::new();
     loop {
-        let buffer = region.take(PIECE_BYTES_MAX);
+        let buffer = take(region, PIECE_BYTES_MAX);
         assert_eq!(buffer.len(), PIECE_BYTES_MAX);
         let is_last = !is_in_region(&buffer);
         held.push(buffer);
@@ -101,13 +106,13 @@ fn what_does_not_fit_comes_from_the_allocator() {
     }
     assert!((12..=17).contains(&held.len()), "{} pieces of a chunk", held.len());
     held.remove(3);
-    assert!(is_in_region(&region.take(PIECE_BYTES_MAX)));
+    assert!(is_in_region(&take(region, PIECE_BYTES_MAX)));
 }
 
 #[test]
 fn a_buffer_outlives_the_handle_of_its_region() {
     let region = Region::new(CHUNK_BYTES);
-    let mut buffer = region.take(1000);
+    let mut buffer = take(&region, 1000);
     assert!(is_in_region(&buffer));
     drop(region);
     fill(&mut buffer, 7);
@@ -115,4 +120,19 @@ fn a_buffer_outlives_the_handle_of_its_region() {
     let part = bytes.slice(10..20);
     drop(bytes);
     assert!(holds(&part, 17));
+}
+
+#[test]
+fn a_copy_has_its_margins() {
+    let region = Region::new(CHUNK_BYTES);
+    // Twice, so that the second lies where the first one was.
+    for _ in 0..2 {
+        let mut buffer = region.copy(b"body", Margins { front: 3, back: 5 });
+        assert!(is_in_region(&buffer));
+        buffer[..3].copy_from_slice(b"abc");
+        assert_eq!(*buffer, *b"abcbody\0\0\0\0\0");
+        buffer.fill(0xff);
+    }
+    let buffer = Buffer::copy_on_heap(b"body", Margins { front: 2, back: 1 });
+    assert_eq!(*buffer, *b"\0\0body\0");
 }
