@@ -137,12 +137,15 @@ impl Level {
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<&Arc<OpenReference>> {
-        // Most levels of most databases are empty.
-        if self.tables.is_empty() {
-            return None;
+        debug_assert_eq!(self.order, Order::Run);
+        match self.finder.find(key) {
+            Seek::Within(index) => Some(&self.tables[index]),
+            Seek::Nowhere => None,
+            Seek::Unclear => {
+                let table = self.tables.get(self.index_reaching(key))?;
+                (!table.range().is_after(key)).then_some(table)
+            }
         }
-        let table = self.tables.get(self.index_reaching(key))?;
-        (!table.range().is_after(key)).then_some(table)
     }
 
     /// The indexes of the tables that overlap `range`; in a stack also those that overlap one of
@@ -220,13 +223,26 @@ impl Level {
     }
 }
 
-/// The last keys of the tables of a run as integers, so that finding a table touches one array.
+/// Which table of a run holds a key, as far as heads of keys tell.
+#[derive(Clone, Copy, Debug)]
+enum Seek {
+    /// The one of this index.
+    Within(usize),
+    /// None.
+    Nowhere,
+    /// The key has the head of a border: keys must be compared whole.
+    Unclear,
+}
+
+/// The first and last keys of the tables of a run as integers, so that finding a table touches two
+/// arrays and no table.
 ///
 /// Heads are taken after the prefix that all keys of the level share: without that, keys such as
 /// `user:0000123` would all have one head.
 #[derive(Debug, Default)]
 struct Finder {
     prefix: Vec<u8>,
+    firsts: Vec<u64>,
     lasts: Vec<u64>,
 }
 
@@ -239,8 +255,22 @@ impl Finder {
         let prefix = first.range().first[..shared].to_vec();
         // Between the first and the last key of the level all keys have the prefix.
         let head_after = |key: &Slice| head(&key[shared..]);
+        let firsts = tables.iter().map(|table| head_after(&table.range().first)).collect();
         let lasts = tables.iter().map(|table| head_after(&table.range().last)).collect();
-        Self { prefix, lasts }
+        Self { prefix, firsts, lasts }
+    }
+
+    /// The table whose range holds `key`.
+    #[inline]
+    fn find(&self, key: &[u8]) -> Seek {
+        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else { return Seek::Nowhere };
+        let wanted = head(rest);
+        let index = self.lasts.partition_point(|&last| last < wanted);
+        match (self.firsts.get(index), self.lasts.get(index)) {
+            (Some(&first), Some(&last)) if first < wanted && wanted < last => Seek::Within(index),
+            (Some(&first), Some(&last)) if first == wanted || wanted == last => Seek::Unclear,
+            _ => Seek::Nowhere,
+        }
     }
 
     /// The indexes among which the first table lies that reaches `key`: those before do not reach

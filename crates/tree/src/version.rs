@@ -25,13 +25,21 @@ use std::{array, collections::HashSet, sync::Arc};
 #[derive(Debug)]
 pub struct Version {
     levels: [Arc<Level>; LEVELS],
+    /// The runs that have tables, newest first: most levels of most databases have none.
+    runs: Vec<Arc<Level>>,
 }
 
 impl Version {
     /// No tables.
     #[must_use]
     pub fn empty() -> Self {
-        Self { levels: array::from_fn(|number| Arc::new(Level::empty(order_of(number)))) }
+        Self::of(array::from_fn(|number| Arc::new(Level::empty(order_of(number)))))
+    }
+
+    fn of(levels: [Arc<Level>; LEVELS]) -> Self {
+        let occupied = |level: &&Arc<Level>| level.order() == Order::Run && !level.is_empty();
+        let runs = levels.iter().filter(occupied).cloned().collect();
+        Self { levels, runs }
     }
 
     /// This version with the table changes of `family` among `changes` made, in their order; other
@@ -62,12 +70,13 @@ impl Version {
                 _ => {}
             }
         }
-        let mut version = Self { levels: self.levels.clone() };
+        let mut all = self.levels.clone();
         for (number, tables) in levels.into_iter().enumerate() {
             if let Some(tables) = tables {
-                version.levels[number] = Arc::new(Level::new(order_of(number), tables)?);
+                all[number] = Arc::new(Level::new(order_of(number), tables)?);
             }
         }
+        let version = Self::of(all);
         version.check_unique()?;
         Ok(version)
     }
@@ -108,6 +117,20 @@ impl Version {
     #[must_use]
     pub fn levels(&self) -> &[Arc<Level>; LEVELS] {
         &self.levels
+    }
+
+    /// Level 0.
+    #[inline]
+    #[must_use]
+    pub fn stack(&self) -> &Level {
+        &self.levels[0]
+    }
+
+    /// The levels from 1 on that have tables, in their order.
+    #[inline]
+    #[must_use]
+    pub fn runs(&self) -> &[Arc<Level>] {
+        &self.runs
     }
 
     /// All tables with their levels' numbers.

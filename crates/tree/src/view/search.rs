@@ -52,13 +52,12 @@ impl<'k> Search<'k> {
                 return Ok(());
             }
         }
-        let (stack, runs) = tables.levels().split_first().expect("there are levels");
-        for table in stack.tables() {
+        for table in tables.stack().tables() {
             if table.range().contains(self.key) && self.look_into(table, &mut seen)?.is_break() {
                 return Ok(());
             }
         }
-        for run in runs {
+        for run in tables.runs() {
             if let Some(table) = run.find(self.key)
                 && self.look_into(table, &mut seen)?.is_break()
             {
