@@ -1,9 +1,11 @@
-//! Reads frames one after the other in larger pieces, for those who walk a whole table.
+//! Reads frames one after the other in larger pieces, for those who walk a whole table, in either
+//! direction.
 //!
 //! It neither verifies nor caches. A walk that jumps reads single frames.
 
 use super::reader::Table;
 use siltdb_base::error::Result;
+use std::ops::Range;
 
 /// The first piece that holds more than one frame, and the largest, in bytes.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 16 << 10..=256 << 10;
@@ -16,37 +18,52 @@ pub(super) struct Ahead {
     start: u64,
     /// What to read at the next miss, if it continues the walk.
     window: u64,
-    /// The block that would continue the walk.
-    next: usize,
+    /// The block asked for last.
+    last: Option<usize>,
 }
 
 impl Ahead {
     /// The frame of the data block at `index`.
     ///
     /// # Errors
-    /// What reading that frame fails with; frames behind it do not matter.
+    /// What reading that frame fails with; frames ahead of it do not matter.
     pub(super) fn frame(&mut self, table: &Table, index: usize) -> Result<&[u8]> {
         let info = table.block_info(index);
-        let end = info.offset + info.bytes;
-        if info.offset < self.start || end > self.start + self.bytes.len() as u64 {
-            self.window = match index == self.next && index > 0 {
-                true => (self.window * 2).clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end()),
-                false => 0,
-            };
-            let data_bytes = table.contents.index.data_bytes();
-            let wanted = self.window.min(data_bytes - info.offset).max(info.bytes);
-            self.start = info.offset;
-            let mut read = table.source.read(info.offset, wanted, &mut self.bytes);
-            if read.is_err() && wanted > info.bytes {
-                read = table.source.read(info.offset, info.bytes, &mut self.bytes);
-            }
-            if read.is_err() {
-                self.bytes.clear();
+        let own = info.offset..info.offset + info.bytes;
+        if own.start < self.start || own.end > self.start + self.bytes.len() as u64 {
+            let piece = self.piece(&own, table.contents.index.data_bytes(), index);
+            let mut read = self.read(table, piece.clone());
+            if read.is_err() && piece != own {
+                read = self.read(table, own.clone());
             }
             read?;
         }
-        self.next = index + 1;
-        let start = (info.offset - self.start) as usize;
+        self.last = Some(index);
+        let start = (own.start - self.start) as usize;
         Ok(&self.bytes[start..start + info.bytes as usize])
+    }
+
+    /// What to read for the frame at `own`: if the walk goes on, also what lies ahead of it.
+    fn piece(&mut self, own: &Range<u64>, data_bytes: u64, index: usize) -> Range<u64> {
+        let goes_on = self.last.and_then(|last| last.checked_add(1)) == Some(index);
+        let goes_back = self.last.is_some() && self.last == index.checked_add(1);
+        self.window = match goes_on || goes_back {
+            true => (self.window * 2).clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end()),
+            false => 0,
+        };
+        if goes_back {
+            own.start.min(own.end.saturating_sub(self.window))..own.end
+        } else {
+            own.start..own.end.max(data_bytes.min(own.start + self.window))
+        }
+    }
+
+    fn read(&mut self, table: &Table, piece: Range<u64>) -> Result<()> {
+        self.start = piece.start;
+        let read = table.source.read(piece.start, piece.end - piece.start, &mut self.bytes);
+        if read.is_err() {
+            self.bytes.clear();
+        }
+        read
     }
 }

@@ -35,7 +35,9 @@ pub struct TableCursor {
     entry_index: usize,
     located: Option<Located>,
     key: Vec<u8>,
-    /// Blocks that were entered one after the other, forward.
+    /// How the block was entered; `None` for a jump.
+    course: Option<Course>,
+    /// Blocks that were entered one after the other on this course.
     walked: u32,
     /// For [`CacheFill::Pass`], and for long walks.
     ahead: Ahead,
@@ -53,10 +55,18 @@ impl Table {
             entry_index: 0,
             located: None,
             key: Vec::new(),
+            course: None,
             walked: 0,
             ahead: Ahead::default(),
         }
     }
+}
+
+/// From one block to its neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Forward,
+    Backward,
 }
 
 /// An end of a block.
@@ -78,8 +88,14 @@ impl TableCursor {
         if self.block.is_some() && self.block_index == index {
             return Ok(());
         }
-        let continues = self.block.is_some() && self.block_index + 1 == index;
-        self.walked = if continues { self.walked.saturating_add(1) } else { 0 };
+        let course = match self.block {
+            Some(_) if self.block_index + 1 == index => Some(Course::Forward),
+            Some(_) if index + 1 == self.block_index => Some(Course::Backward),
+            _ => None,
+        };
+        let goes_on = course.is_some() && (self.walked == 0 || course == self.course);
+        self.walked = if goes_on { self.walked.saturating_add(1) } else { 0 };
+        self.course = course;
         self.block = None;
         let block = match self.table.cached(index, self.fill) {
             Some(block) => block,

@@ -35,9 +35,12 @@ fn sick(bad: Option<u64>) -> (Arc<Sick>, TableSummary, Vec<Owned>) {
 }
 
 fn open_sick(file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
+    open_sick_in(&new_cache(1 << 20), file, summary)
+}
+
+fn open_sick_in(cache: &Arc<Cache>, file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
     let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
-    let cache = new_cache(1 << 20);
-    Table::open(file, Path::new("sick"), 0, length, Some(summary), &cache).unwrap()
+    Table::open(file, Path::new("sick"), 0, length, Some(summary), cache).unwrap()
 }
 
 #[test]
@@ -51,6 +54,27 @@ fn a_walk_that_passes_reads_large_pieces() {
 }
 
 #[test]
+fn a_walk_backward_reads_large_pieces_too() {
+    for fill in [CacheFill::Pass, CacheFill::Keep] {
+        let (file, summary, entries) = sick(None);
+        let cache = new_cache(1 << 20);
+        let table = open_sick_in(&cache, &file, &summary);
+        let before = file.reads.load(Ordering::Relaxed);
+        let mut cursor = table.cursor(fill);
+        cursor.seek_to_last().unwrap();
+        for expected in entries.iter().rev() {
+            assert_eq!(cursor.entry().unwrap(), entry(expected));
+            cursor.prev().unwrap();
+        }
+        assert_eq!(cursor.entry(), None);
+        let reads = file.reads.load(Ordering::Relaxed) - before;
+        assert!(table.block_count() > 40 && reads < 20, "{reads} reads of {fill:?}");
+        // Only the first blocks of a walk enter the cache.
+        assert!(cache.stats().insertions <= 10, "{fill:?}");
+    }
+}
+
+#[test]
 fn jumps_while_passing_find_their_frames() {
     let (file, summary, entries) = sick(None);
     let table = open_sick(&file, &summary);
@@ -60,10 +84,15 @@ fn jumps_while_passing_find_their_frames() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let index = (state >> 33) as usize % entries.len();
         cursor.seek(&entries[index].0, SequenceNumber(entries[index].1)).unwrap();
-        let forward = entries[index..].iter().take((state >> 20) as usize % 90);
-        for expected in forward {
+        let steps = (state >> 20) as usize % 90;
+        for expected in entries[index..].iter().take(steps) {
             assert_eq!(cursor.entry().unwrap(), entry(expected));
             cursor.next().unwrap();
+        }
+        cursor.seek(&entries[index].0, SequenceNumber(entries[index].1)).unwrap();
+        for expected in entries[..=index].iter().rev().take(2 * steps) {
+            assert_eq!(cursor.entry().unwrap(), entry(expected));
+            cursor.prev().unwrap();
         }
     }
 }
