@@ -189,20 +189,14 @@ impl Session for SiltdbSession<'_> {
             (Some(key), Direction::Forward) => cursor.seek(key)?,
             (Some(key), Direction::Reverse) => cursor.seek_for_prev(key)?,
         }
-        if direction == Direction::Forward {
-            return Ok(cursor.walk(limit, |key, value| {
-                seen(key, value);
-                ControlFlow::Continue(())
-            })?);
-        }
-        let mut count = 0;
-        while count < limit {
-            let Some((key, value)) = cursor.entry() else { break };
+        let seen = |key: &[u8], value: &[u8]| {
             seen(key, value);
-            count += 1;
-            cursor.prev()?;
-        }
-        Ok(count)
+            ControlFlow::Continue(())
+        };
+        Ok(match direction {
+            Direction::Forward => cursor.walk(limit, seen)?,
+            Direction::Reverse => cursor.walk_back(limit, seen)?,
+        })
     }
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {

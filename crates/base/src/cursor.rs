@@ -6,6 +6,15 @@
 use crate::{error::Result, id::SequenceNumber, key::Entry};
 use std::ops::ControlFlow;
 
+/// The direction of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// To later entries.
+    Forward,
+    /// To earlier entries.
+    Backward,
+}
+
 /// A position among the ordered entries of one source (see [`crate::key`] for the order).
 ///
 /// A new cursor stands nowhere. A cursor that returned an error stands nowhere, and keeps returning
@@ -51,21 +60,25 @@ pub trait Cursor {
     /// What reading the source fails with.
     fn prev(&mut self) -> Result<()>;
 
-    /// Goes forward over at most `steps` entries, which must lie in the span of the one under the
-    /// cursor, and shows each until `seen` says that it is enough. The cursor then stands on the
-    /// entry shown last. Returns how many were shown: perhaps fewer than there are.
+    /// Goes over at most `steps` entries, which must lie in the span of the one under the cursor,
+    /// and shows each until `seen` says that it is enough. The cursor then stands on the entry
+    /// shown last. Returns how many were shown: perhaps fewer than there are.
     ///
-    /// The same as `next` and `entry` in turns, for less.
+    /// The same as `next` or `prev` and `entry` in turns, for less.
     ///
     /// # Errors
     /// What reading the source fails with.
     fn walk(
         &mut self,
+        course: Course,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         for made in 0..steps {
-            self.next()?;
+            match course {
+                Course::Forward => self.next()?,
+                Course::Backward => self.prev()?,
+            }
             let Some(entry) = self.entry() else { return Ok(made) };
             if seen(entry).is_break() {
                 return Ok(made + 1);

@@ -2,7 +2,7 @@
 //!
 //! What is visible was decided below; here is only the shape that callers like.
 
-use siltdb_base::{error::Result, slice::Slice};
+use siltdb_base::{cursor::Course, error::Result, slice::Slice};
 use siltdb_engine::read::ReadCursor;
 use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 
@@ -136,7 +136,42 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.inner.walk(limit, seen)
+        self.inner.walk(Course::Forward, limit, seen)
+    }
+
+    /// As [`Cursor::walk`], but to earlier keys: the same as [`entry`](Self::entry) and
+    /// [`prev`](Self::prev) in turns.
+    ///
+    /// # Errors
+    /// As [`Cursor::walk`].
+    ///
+    /// ```
+    /// use siltdb::{Db, Read};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let db = Db::open(dir.path())?;
+    /// for key in ["a", "b", "c", "d"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut cursor = db.cursor()?;
+    /// cursor.seek_for_prev("c")?;
+    /// let mut last_two = Vec::new();
+    /// cursor.walk_back(2, |key, _| {
+    ///     last_two.push(key.to_vec());
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(last_two, [b"c", b"b"]);
+    /// assert_eq!(cursor.key(), Some(&b"a"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn walk_back(
+        &mut self,
+        limit: u64,
+        seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.inner.walk(Course::Backward, limit, seen)
     }
 
     /// Goes to the previous key; stays nowhere if it stands nowhere.

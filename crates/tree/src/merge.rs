@@ -24,7 +24,7 @@
 //!    key that is single in its source is single in the merge.
 
 use siltdb_base::{
-    cursor::{Cursor, Span},
+    cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, compare, head},
@@ -50,14 +50,6 @@ pub struct Source<C> {
     pub sequence_max: SequenceNumber,
 }
 
-/// Where the merge is going.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    Nowhere,
-    Forward,
-    Backward,
-}
-
 /// A source in the tournament: the smallest wins.
 #[derive(Clone, Copy, Debug)]
 struct Player {
@@ -75,7 +67,8 @@ struct Player {
 #[derive(Debug)]
 pub struct Merge<C> {
     sources: Vec<Source<C>>,
-    course: Course,
+    /// Where it is going; `None` if it stands nowhere.
+    course: Option<Course>,
     winner: Player,
     losers: Vec<Player>,
     runner_up: Option<Player>,
@@ -99,7 +92,7 @@ impl<C: Cursor> Merge<C> {
             losers: vec![nobody; sources.len()],
             bracket: vec![nobody; 2 * sources.len()],
             sources,
-            course: Course::Nowhere,
+            course: None,
             winner: nobody,
             runner_up: None,
             streak: 0,
@@ -118,14 +111,14 @@ impl<C: Cursor> Merge<C> {
     /// # Errors
     /// What reading a source fails with.
     pub fn skip_hidden(&mut self, border: &[u8], tombstone: SequenceNumber) -> Result<()> {
-        let course = std::mem::replace(&mut self.course, Course::Nowhere);
+        let course = self.course.take();
         for source in self.sources.iter_mut().filter(|source| source.sequence_max < tombstone) {
             let Some(entry) = source.cursor.entry() else { continue };
             match course {
-                Course::Forward if entry.key < border => {
+                Some(Course::Forward) if entry.key < border => {
                     source.cursor.seek(border, SequenceNumber::MAX)?;
                 }
-                Course::Backward if entry.key >= border => {
+                Some(Course::Backward) if entry.key >= border => {
                     source.cursor.seek_before(border, SequenceNumber::MAX)?;
                 }
                 _ => {}
@@ -141,24 +134,24 @@ impl<C: Cursor> Merge<C> {
         course: Course,
         mut position: impl FnMut(&mut C) -> Result<()>,
     ) -> Result<()> {
-        self.course = Course::Nowhere;
+        self.course = None;
         for source in &mut self.sources {
             position(&mut source.cursor)?;
         }
-        self.set_out(course);
+        self.set_out(Some(course));
         Ok(())
     }
 
     /// Starts on `course` from where the sources stand: plays the whole tournament.
-    fn set_out(&mut self, course: Course) {
+    fn set_out(&mut self, course: Option<Course>) {
         let count = self.sources.len();
-        self.course = if count == 0 { Course::Nowhere } else { course };
+        self.course = course.filter(|_| count > 0);
         self.runner_up = None;
         self.streak = 0;
         self.span_wait = 0;
         // A single source has no rival, ever.
         self.free = if count == 1 { usize::MAX } else { 0 };
-        if self.course == Course::Nowhere {
+        if self.course.is_none() {
             return;
         }
         for source in 0..count {
@@ -179,7 +172,7 @@ impl<C: Cursor> Merge<C> {
     fn head_of(&self, source: usize) -> u64 {
         match self.sources[source].cursor.entry() {
             None => EXHAUSTED,
-            Some(entry) if self.course == Course::Backward => !head(entry.key),
+            Some(entry) if self.course == Some(Course::Backward) => !head(entry.key),
             Some(entry) => head(entry.key),
         }
     }
@@ -194,7 +187,7 @@ impl<C: Cursor> Merge<C> {
             (Some(x), Some(y)) => {
                 let order = compare((x.key, x.sequence), (y.key, y.sequence));
                 let order = match self.course {
-                    Course::Backward => order.reverse(),
+                    Some(Course::Backward) => order.reverse(),
                     _ => order,
                 };
                 order.then(a.cmp(&b)).is_lt()
@@ -210,11 +203,11 @@ impl<C: Cursor> Merge<C> {
     fn move_winner(&mut self) -> Result<()> {
         let cursor = &mut self.sources[self.winner.source].cursor;
         let moved = match self.course {
-            Course::Backward => cursor.prev(),
+            Some(Course::Backward) => cursor.prev(),
             _ => cursor.next(),
         };
         if moved.is_err() {
-            self.course = Course::Nowhere;
+            self.course = None;
         }
         moved
     }
@@ -243,7 +236,7 @@ impl<C: Cursor> Merge<C> {
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         let mut shown = 0;
-        while self.course == Course::Forward && self.free == 0 {
+        while self.course == Some(Course::Forward) && self.free == 0 {
             self.step()?;
             let Some(entry) = self.entry() else { break };
             shown += 1;
@@ -317,7 +310,9 @@ impl<C: Cursor> Merge<C> {
         };
         let rival = self.runner_up.and_then(|player| self.sources[player.source].cursor.entry());
         let (steps, clear) = match self.course {
-            Course::Backward => (span.before, rival.is_none_or(|rival| rival.key < span.first_key)),
+            Some(Course::Backward) => {
+                (span.before, rival.is_none_or(|rival| rival.key < span.first_key))
+            }
             _ => (span.after, rival.is_none_or(|rival| span.last_key < rival.key)),
         };
         if clear {
@@ -336,7 +331,7 @@ impl<C: Cursor> Merge<C> {
         self.turning_key.clear();
         self.turning_key.extend_from_slice(entry.key);
         let sequence = entry.sequence;
-        self.course = Course::Nowhere;
+        self.course = None;
         for (index, source) in self.sources.iter_mut().enumerate() {
             let cursor = &mut source.cursor;
             match course {
@@ -346,7 +341,7 @@ impl<C: Cursor> Merge<C> {
                 _ => cursor.seek(&self.turning_key, sequence)?,
             }
         }
-        self.set_out(course);
+        self.set_out(Some(course));
         Ok(())
     }
 }
@@ -354,10 +349,7 @@ impl<C: Cursor> Merge<C> {
 impl<C: Cursor> Cursor for Merge<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        match self.course {
-            Course::Nowhere => None,
-            _ => self.sources[self.winner.source].cursor.entry(),
-        }
+        self.course.and_then(|_| self.sources[self.winner.source].cursor.entry())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -379,27 +371,28 @@ impl<C: Cursor> Cursor for Merge<C> {
     #[inline]
     fn next(&mut self) -> Result<()> {
         match self.course {
-            Course::Forward => self.step(),
-            Course::Backward => self.turn(Course::Forward),
-            Course::Nowhere => Ok(()),
+            Some(Course::Forward) => self.step(),
+            Some(Course::Backward) => self.turn(Course::Forward),
+            None => Ok(()),
         }
     }
 
     #[inline]
     fn walk(
         &mut self,
+        course: Course,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
-        if self.course != Course::Forward {
+        if self.course != Some(course) {
             return Ok(0);
         }
         // By (4) the winner stays the winner.
         let steps = steps.min(self.free);
-        let walked = self.sources[self.winner.source].cursor.walk(steps, seen);
+        let walked = self.sources[self.winner.source].cursor.walk(course, steps, seen);
         match &walked {
             Ok(made) => self.free -= made,
-            Err(_) => self.course = Course::Nowhere,
+            Err(_) => self.course = None,
         }
         walked
     }
@@ -407,16 +400,16 @@ impl<C: Cursor> Cursor for Merge<C> {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         match self.course {
-            Course::Backward => self.step(),
-            Course::Forward => self.turn(Course::Backward),
-            Course::Nowhere => Ok(()),
+            Some(Course::Backward) => self.step(),
+            Some(Course::Forward) => self.turn(Course::Backward),
+            None => Ok(()),
         }
     }
 
     /// The rest of a stretch that is walked without comparing; it begins (forward) or ends
     /// (backward) with the entry under the cursor.
     fn span(&self) -> Option<Span<'_>> {
-        if self.course == Course::Nowhere || self.free == 0 {
+        if self.course.is_none() || self.free == 0 {
             return None;
         }
         let cursor = &self.sources[self.winner.source].cursor;
@@ -426,7 +419,7 @@ impl<C: Cursor> Cursor for Merge<C> {
         }
         let key = cursor.entry()?.key;
         Some(match self.course {
-            Course::Backward => Span { last_key: key, after: 0, ..span },
+            Some(Course::Backward) => Span { last_key: key, after: 0, ..span },
             _ => Span { first_key: key, before: 0, ..span },
         })
     }

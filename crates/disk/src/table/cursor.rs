@@ -8,7 +8,7 @@ use crate::{
     cache::{CacheFill, Held},
 };
 use siltdb_base::{
-    cursor::{Cursor, Span, SpanContent},
+    cursor::{Course, Cursor, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -60,13 +60,6 @@ impl Table {
             ahead: Ahead::default(),
         }
     }
-}
-
-/// From one block to its neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    Forward,
-    Backward,
 }
 
 /// An end of a block.
@@ -238,16 +231,24 @@ impl Cursor for TableCursor {
     #[inline]
     fn walk(
         &mut self,
+        course: Course,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         let (Some(located), Some(block)) = (&mut self.located, &self.block) else { return Ok(0) };
-        let steps = steps.min(block.count() - 1 - self.entry_index);
+        let ahead = match course {
+            Course::Forward => block.count() - 1 - self.entry_index,
+            Course::Backward => self.entry_index,
+        };
+        let steps = steps.min(ahead);
         let prefix_bytes = block.prefix().len();
         let mut made = 0;
         while made < steps {
             made += 1;
-            *located = block.locate_next(located);
+            *located = match course {
+                Course::Forward => block.locate_next(located),
+                Course::Backward => block.locate(self.entry_index - made),
+            };
             set_suffix(&mut self.key, prefix_bytes, block.suffix_at(located));
             let (sequence, kind) = (located.sequence, located.kind);
             let entry = Entry { key: &self.key, sequence, kind, value: block.value_at(located) };
@@ -255,7 +256,10 @@ impl Cursor for TableCursor {
                 break;
             }
         }
-        self.entry_index += made;
+        match course {
+            Course::Forward => self.entry_index += made,
+            Course::Backward => self.entry_index -= made,
+        }
         Ok(made)
     }
 

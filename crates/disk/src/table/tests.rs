@@ -14,7 +14,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::Cursor,
+    cursor::{Course, Cursor},
     error::{Error, Result},
     fs::{File, WriteFile},
     id::{SequenceNumber, TableUid},
@@ -152,13 +152,22 @@ fn a_long_walk_displaces_nothing_and_is_kept_when_it_comes_again() -> Result<()>
         while let Some(entry) = cursor.entry() {
             seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
             let enough = seen.len() + 30;
-            cursor.walk(cursor.span().map_or(0, |span| span.after), &mut |entry| {
-                seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
-                match seen.len() < enough {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
-            })?;
+            cursor.walk(
+                Course::Forward,
+                cursor.span().map_or(0, |span| span.after),
+                &mut |entry| {
+                    seen.push((
+                        entry.key.to_vec(),
+                        entry.sequence.0,
+                        entry.kind,
+                        entry.value.to_vec(),
+                    ));
+                    match seen.len() < enough {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    }
+                },
+            )?;
             cursor.next()?;
         }
         Ok(())

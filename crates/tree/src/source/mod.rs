@@ -7,7 +7,7 @@ pub mod run_cursor;
 
 use crate::source::{reference_cursor::ReferenceCursor, run_cursor::RunCursor};
 use siltdb_base::{
-    cursor::{Cursor, Span},
+    cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -87,13 +87,14 @@ impl Cursor for SourceCursor {
     #[inline]
     fn walk(
         &mut self,
+        course: Course,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         match self {
-            Self::Memtable(cursor) => cursor.walk(steps, seen),
-            Self::Table(cursor) => cursor.walk(steps, seen),
-            Self::Run(cursor) => cursor.walk(steps, seen),
+            Self::Memtable(cursor) => cursor.walk(course, steps, seen),
+            Self::Table(cursor) => cursor.walk(course, steps, seen),
+            Self::Run(cursor) => cursor.walk(course, steps, seen),
         }
     }
 

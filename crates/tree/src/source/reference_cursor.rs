@@ -5,7 +5,7 @@
 
 use crate::open_files::OpenReference;
 use siltdb_base::{
-    cursor::{Cursor, Span},
+    cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -75,12 +75,6 @@ struct Narrow {
 enum Standing {
     Somewhere,
     Nowhere,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    Forward,
-    Backward,
 }
 
 impl Narrow {
@@ -232,11 +226,12 @@ impl Cursor for ReferenceCursor {
     #[inline]
     fn walk(
         &mut self,
+        course: Course,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         match &mut self.way {
-            Way::Whole(cursor) => cursor.walk(steps, seen),
+            Way::Whole(cursor) => cursor.walk(course, steps, seen),
             // It has no spans.
             Way::Narrow(_) => Ok(0),
         }

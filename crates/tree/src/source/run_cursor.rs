@@ -4,7 +4,7 @@
 
 use crate::{level::Level, source::reference_cursor::ReferenceCursor};
 use siltdb_base::{
-    cursor::{Cursor, Span},
+    cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -157,11 +157,12 @@ impl Cursor for RunCursor {
     #[inline]
     fn walk(
         &mut self,
+        course: Course,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         match &mut self.current {
-            Some(current) => current.walk(steps, seen),
+            Some(current) => current.walk(course, steps, seen),
             None => Ok(0),
         }
     }

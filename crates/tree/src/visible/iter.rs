@@ -24,7 +24,7 @@ use crate::{
     },
 };
 use siltdb_base::{
-    cursor::{Cursor, Span, SpanContent},
+    cursor::{Course, Cursor, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -38,12 +38,6 @@ const WALKED_MAX: u32 = 64;
 
 /// Entries hidden by one range tombstone that are walked over before its rest is skipped.
 const HIDDEN_MAX: u32 = 8;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Course {
-    Forward,
-    Backward,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyPlace {

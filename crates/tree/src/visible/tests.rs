@@ -15,6 +15,7 @@ use crate::{
 };
 use proptest::prelude::*;
 use siltdb_base::{
+    cursor::Course,
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::EntryKind,
@@ -74,6 +75,7 @@ enum Move {
     Prev(u8),
     /// At most so many, until so many.
     Walk(u8, u8),
+    WalkBack(u8, u8),
 }
 
 fn a_move() -> impl Strategy<Value = Move> {
@@ -85,6 +87,7 @@ fn a_move() -> impl Strategy<Value = Move> {
         4 => (1_u8..12).prop_map(Move::Next),
         4 => (1_u8..12).prop_map(Move::Prev),
         4 => (0_u8..20, 1_u8..40).prop_map(|(limit, enough)| Move::Walk(limit, enough)),
+        4 => (0_u8..20, 1_u8..40).prop_map(|(limit, enough)| Move::WalkBack(limit, enough)),
     ]
 }
 
@@ -93,18 +96,23 @@ fn walk(
     iter: &mut Visible<VecCursor>,
     pairs: &[Pair],
     fetch: Fetch,
+    course: Course,
     (limit, enough): (u8, u8),
 ) -> usize {
     let with_values = fetch == Fetch::Values;
     let mut seen = Vec::new();
-    let walked = iter.walk(u64::from(limit), |key, value| {
+    let walked = iter.walk(course, u64::from(limit), |key, value| {
         seen.push((key.to_vec(), if with_values { value.to_vec() } else { Vec::new() }));
         match seen.len() < usize::from(enough) {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
     });
-    let wanted = pairs.iter().take(usize::from(limit.min(enough))).cloned();
+    let pairs: Vec<&Pair> = match course {
+        Course::Forward => pairs.iter().collect(),
+        Course::Backward => pairs.iter().rev().collect(),
+    };
+    let wanted = pairs.into_iter().take(usize::from(limit.min(enough))).cloned();
     let wanted: Vec<Pair> = match with_values {
         true => wanted.collect(),
         false => wanted.map(|(key, _)| (key, Vec::new())).collect(),
@@ -148,8 +156,13 @@ fn go(
             at.and_then(|at| at.checked_sub(1))
         }
         Move::Walk(limit, enough) => {
-            at.map(|at| at + walk(iter, &pairs[at..], fetch, (limit, enough)))
+            at.map(|at| at + walk(iter, &pairs[at..], fetch, Course::Forward, (limit, enough)))
         }
+        Move::WalkBack(limit, enough) => at.and_then(|at| {
+            (at + 1).checked_sub(
+                1 + walk(iter, &pairs[..=at], fetch, Course::Backward, (limit, enough)),
+            )
+        }),
     }
     .filter(|&at| at < pairs.len())
 }

@@ -4,10 +4,14 @@
 //! of entries, or left out, or made without setting the iterator down on each key.
 
 use crate::visible::{
-    iter::{Course, From, KeyPlace, ValuePlace, Visible, copy},
+    iter::{From, KeyPlace, ValuePlace, Visible, copy},
     judge::{Verdict, depends_on_time, judge},
 };
-use siltdb_base::{cursor::Cursor, error::Result, key::Entry};
+use siltdb_base::{
+    cursor::{Course, Cursor},
+    error::Result,
+    key::Entry,
+};
 use std::ops::ControlFlow;
 
 /// Where a walk ended.
@@ -22,15 +26,16 @@ enum Stand {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// Shows the key under the iterator and at most `limit` in all from there on, with their
-    /// values, until `seen` says that it is enough; then stands on the first that was not shown.
-    /// Returns how many were shown.
+    /// Shows the key under the iterator and at most `limit` in all from there on in the direction of
+    /// `course`, with their values, until `seen` says that it is enough; then stands on the first
+    /// that was not shown. Returns how many were shown.
     ///
     /// # Errors
     /// As [`Visible::seek_to_first`].
     #[inline]
     pub fn walk(
         &mut self,
+        course: Course,
         limit: u64,
         mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
@@ -44,15 +49,18 @@ impl<C: Cursor> Visible<C> {
             && let Some((key, value)) = self.entry()
         {
             let mut walked = Stand::Shown(show(key, value));
-            if walked == Stand::Shown(ControlFlow::Continue(())) {
-                walked = match self.course {
-                    Course::Forward if self.plain > 0 => self.walk_plain(&mut show)?,
+            if walked == Stand::Shown(ControlFlow::Continue(())) && self.course == course {
+                walked = match course {
+                    _ if self.plain > 0 => self.walk_plain(&mut show)?,
                     Course::Forward => self.walk_judging(&mut show)?,
                     Course::Backward => walked,
                 };
             }
             if let Stand::Shown(flow) = walked {
-                self.next()?;
+                match course {
+                    Course::Forward => self.next()?,
+                    Course::Backward => self.prev()?,
+                }
                 if flow.is_break() {
                     break;
                 }
@@ -68,7 +76,7 @@ impl<C: Cursor> Visible<C> {
         show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<Stand> {
         let mut flow = ControlFlow::Continue(());
-        let walked = self.merge.walk(self.plain, &mut |entry| {
+        let walked = self.merge.walk(self.course, self.plain, &mut |entry| {
             flow = show(entry.key, entry.value);
             flow
         });
@@ -128,7 +136,7 @@ impl<C: Cursor> Visible<C> {
             }
         };
         let walked = match steps {
-            Some(steps) => self.merge.walk(steps, &mut judged),
+            Some(steps) => self.merge.walk(Course::Forward, steps, &mut judged),
             None => self.merge.walk_shuffled(&mut judged),
         };
         if self.noted(walked)? > 0 {
