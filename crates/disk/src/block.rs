@@ -374,7 +374,7 @@ impl Block {
     ///
     /// # Panics
     /// Perhaps, if there is none.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn locate_next(&self, located: &Located) -> Located {
         self.form.locate(&self.bytes, located.value_end)
