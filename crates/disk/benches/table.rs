@@ -18,7 +18,7 @@ use siltdb_disk::{
     cache::{Cache, CacheFill},
     options::TableOptions,
     summary::TableSummary,
-    table::{Found, Table, TableWriter},
+    table::{Found, LookupKey, Table, TableWriter},
 };
 use std::{
     collections::BTreeMap, hint::black_box, ops::Bound, path::Path, sync::Arc, time::Instant,
@@ -149,7 +149,7 @@ impl Tables {
 
     fn get(&self, key: &[u8]) -> Option<usize> {
         let look = |found: Found<'_>| usize::from(found.value.bytes()[50]);
-        self.table_of(key)?.get(key, SequenceNumber::MAX, look).expect("sound")
+        self.table_of(key)?.get(LookupKey::new(key), SequenceNumber::MAX, look).expect("sound")
     }
 
     /// Walks everything through spans, as a merge with nothing else in the way would.

@@ -15,7 +15,7 @@ use siltdb_disk::{
     edit::TableReference,
     file_name::FileName,
     summary::{KeyRange, RangeEnd, TableSummary},
-    table::{Found, Table},
+    table::{Found, LookupKey, Table},
 };
 use std::{
     collections::HashMap,
@@ -260,6 +260,14 @@ impl OpenReference {
         }
     }
 
+    /// Asks for the memory that a lookup will look at first, if the table is open.
+    #[inline]
+    pub fn prefetch(&self, key: LookupKey<'_>) {
+        if let Some(table) = self.table.get() {
+            table.prefetch_filter(key);
+        }
+    }
+
     /// Whether range tombstones may be seen through this reference.
     #[inline]
     #[must_use]
@@ -300,13 +308,13 @@ impl OpenReference {
     /// What reading the table fails with.
     pub fn get_narrow<R>(
         &self,
-        key: &[u8],
+        key: LookupKey<'_>,
         visible: SequenceNumber,
         look: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         let reference = &self.reference;
         let visible = reference.visible_to.map_or(visible, |limit| limit.min(visible));
-        if reference.key_slice.as_ref().is_some_and(|slice| !slice.contains(key)) {
+        if reference.key_slice.as_ref().is_some_and(|slice| !slice.contains(key.key())) {
             return Ok(None);
         }
         match reference.global_sequence {

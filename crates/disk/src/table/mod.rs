@@ -29,7 +29,7 @@ pub use facts::Contents;
 pub use footer::{FOOTER_BYTES, Footer};
 pub use index::BlockInfo;
 pub use properties::Properties;
-pub use reader::{Found, Table};
+pub use reader::{Found, LookupKey, Table};
 pub use sealed::SealedBlock;
 pub use writer::TableWriter;
 

@@ -35,6 +35,29 @@ use std::{
 /// Working memory that a thread keeps between reads, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
+/// A key to be looked up in several tables: it is hashed once.
+#[derive(Clone, Copy, Debug)]
+pub struct LookupKey<'k> {
+    key: &'k [u8],
+    hash: u64,
+}
+
+impl<'k> LookupKey<'k> {
+    /// `key`, hashed as the filters of tables have it.
+    #[inline]
+    #[must_use]
+    pub fn new(key: &'k [u8]) -> Self {
+        Self { key, hash: xxh3(key) }
+    }
+
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &'k [u8] {
+        self.key
+    }
+}
+
 /// A point entry that was found, where it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
@@ -285,12 +308,13 @@ impl Table {
     #[inline]
     pub fn get<R>(
         &self,
-        key: &[u8],
+        key: LookupKey<'_>,
         visible: SequenceNumber,
         look: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
+        let LookupKey { key, hash } = key;
         if let Some(filter) = &self.contents.filter
-            && !filter.may_contain(xxh3(key))
+            && !filter.may_contain(hash)
         {
             return Ok(None);
         }
@@ -301,6 +325,14 @@ impl Table {
             Some(look(Found { sequence: located.sequence, kind: located.kind, value }))
         };
         self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
+    }
+
+    /// Asks for the memory that [`Table::get`] will look at first.
+    #[inline]
+    pub fn prefetch_filter(&self, key: LookupKey<'_>) {
+        if let Some(filter) = &self.contents.filter {
+            filter.prefetch(key.hash);
+        }
     }
 
     /// The range tombstones.

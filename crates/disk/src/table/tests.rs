@@ -187,7 +187,7 @@ fn get_expected<'a>(entries: &'a [Owned], key: &[u8], visible: u64) -> Option<&'
 }
 
 fn check_get(table: &Table, entries: &[Owned], key: &[u8], visible: u64) -> Result<()> {
-    let found = table.get(key, SequenceNumber(visible), |found| {
+    let found = table.get(LookupKey::new(key), SequenceNumber(visible), |found| {
         assert_eq!(found.value.pin(), *found.value.bytes());
         (found.sequence.0, found.kind, found.value.bytes().to_vec())
     })?;

@@ -17,7 +17,7 @@ use siltdb_base::{
     key::EntryKind,
     tombstone::RangeTombstone,
 };
-use siltdb_disk::{cache::CacheFill, edit::Change};
+use siltdb_disk::{cache::CacheFill, edit::Change, table::LookupKey};
 use siltdb_memtable::memtable::Memtable;
 
 fn tables(world: &World) -> Vec<Arc<OpenReference>> {
@@ -69,7 +69,8 @@ fn small_memtables_of_many_families_share_one_file() {
         ends.push((table.offset, table.offset + table.length));
         let open = world.files.reference(table.clone()).unwrap();
         let table = open.table().unwrap();
-        let found = table.get(b"k", SequenceNumber::MAX, |found| found.sequence.0).unwrap();
+        let found =
+            table.get(LookupKey::new(b"k"), SequenceNumber::MAX, |found| found.sequence.0).unwrap();
         assert_eq!(found, Some(100 + number as u64));
     }
     assert!(ends.windows(2).all(|pair| pair[0].1 == pair[1].0), "tables touch");

@@ -20,7 +20,7 @@ use siltdb_disk::{
     edit::TableReference,
     options::TableOptions,
     summary::{KeyRange, RangeEnd},
-    table::TableWriter,
+    table::{LookupKey, TableWriter},
 };
 use std::{
     path::Path,
@@ -169,7 +169,8 @@ fn a_reference_shows_what_it_lets_through_in_both_directions() {
         for _ in 0..200 {
             let key = format!("key{:03}", random.below(105)).into_bytes();
             let visible = SequenceNumber(random.below(90));
-            let found = open.get_narrow(&key, visible, |found| found.sequence.0).unwrap();
+            let found =
+                open.get_narrow(LookupKey::new(&key), visible, |found| found.sequence.0).unwrap();
             let wanted = expected.iter().find(|(k, sequence)| *k == key && *sequence <= visible.0);
             assert_eq!(found, wanted.map(|(_, sequence)| *sequence));
         }

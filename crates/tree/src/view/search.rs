@@ -5,8 +5,8 @@
 use crate::{
     memory::Memory, open_files::OpenReference, version::Version as Tables, visible::point::Version,
 };
-use siltdb_base::{error::Result, id::SequenceNumber};
-use siltdb_disk::table::Found;
+use siltdb_base::{error::Result, id::SequenceNumber, limits::LEVELS};
+use siltdb_disk::table::{Found, LookupKey};
 use siltdb_memtable::memtable::Memtable;
 use std::ops::ControlFlow;
 
@@ -52,15 +52,31 @@ impl<'k> Search<'k> {
                 return Ok(());
             }
         }
+        self.each_in_tables(tables, &mut seen)
+    }
+
+    fn each_in_tables(
+        &mut self,
+        tables: &Tables,
+        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let key = LookupKey::new(self.key);
+        let mut candidates = [None; LEVELS];
+        // What the filters of all sources need is asked for before the first one is: one after the
+        // other each would cost the time of a cache miss.
         for table in tables.stack().tables() {
-            if table.range().contains(self.key) && self.look_into(table, &mut seen)?.is_break() {
+            table.prefetch(key);
+        }
+        for (candidate, run) in candidates.iter_mut().zip(tables.runs()) {
+            *candidate = run.find(self.key).inspect(|table| table.prefetch(key));
+        }
+        for table in tables.stack().tables() {
+            if table.range().contains(self.key) && self.look_into(table, key, seen)?.is_break() {
                 return Ok(());
             }
         }
-        for run in tables.runs() {
-            if let Some(table) = run.find(self.key)
-                && self.look_into(table, &mut seen)?.is_break()
-            {
+        for table in candidates.into_iter().flatten() {
+            if self.look_into(table, key, seen)?.is_break() {
                 return Ok(());
             }
         }
@@ -88,6 +104,7 @@ impl<'k> Search<'k> {
     fn look_into(
         &mut self,
         table: &OpenReference,
+        key: LookupKey<'_>,
         seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         if table.has_range_tombstones() {
@@ -101,9 +118,9 @@ impl<'k> Search<'k> {
                 Ok((seen(Version { sequence, kind, value, covering })?, sequence))
             };
             let shown = if table.is_whole() {
-                table.table()?.get(self.key, self.upto, look)?
+                table.table()?.get(key, self.upto, look)?
             } else {
-                table.get_narrow(self.key, self.upto, look)?
+                table.get_narrow(key, self.upto, look)?
             };
             let Some((goes_on, sequence)) = shown.transpose()? else { return Ok(self.leave()) };
             if goes_on.is_break() || self.pass(sequence).is_break() {

@@ -120,7 +120,8 @@ fn memory_is_accounted_and_given_back() {
         cursor.next().unwrap();
     }
     assert_eq!(budget.used(Part::Blocks), 0);
-    let held = table.get(b"key-00300", SequenceNumber::MAX, |found| found.value.pin());
+    let key = LookupKey::new(b"key-00300");
+    let held = table.get(key, SequenceNumber::MAX, |found| found.value.pin());
     assert!(budget.used(Part::Blocks) > 1000);
     drop((cursor, table));
     assert_eq!(budget.total(), 0);
@@ -147,9 +148,10 @@ fn concurrent_readers_stay_within_the_capacity_and_right() {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let index = (state >> 33) as usize % entries.len();
                     let owned = &entries[index];
-                    let is_right = table.get(&owned.0, SequenceNumber(owned.1), |found| {
-                        found.value.bytes() == owned.3
-                    });
+                    let is_right =
+                        table.get(LookupKey::new(&owned.0), SequenceNumber(owned.1), |found| {
+                            found.value.bytes() == owned.3
+                        });
                     assert_eq!(is_right.unwrap(), Some(true));
                     cursor.seek(&owned.0, SequenceNumber(owned.1)).unwrap();
                     for expected in entries[index..].iter().take(5) {

@@ -148,7 +148,7 @@ fn a_read_error_is_passed_on_and_nothing_is_cached() {
     bytes[20] ^= 1;
     let table = open(&bytes, Some(&summary), &cache).unwrap();
     for _ in 0..2 {
-        assert!(table.get(&entries[0].0, SequenceNumber::MAX, |_| ()).is_err());
+        assert!(table.get(LookupKey::new(&entries[0].0), SequenceNumber::MAX, |_| ()).is_err());
     }
     let mut cursor = table.cursor(CacheFill::Keep);
     assert!(cursor.seek_to_first().is_err());

@@ -232,7 +232,7 @@ fn blob_pointers_expire_too() {
 #[test]
 fn a_table_of_range_tombstones_alone_has_no_entries() {
     let table = table_of(&options(Compression::Lz4), &[], &[tombstone("b", "d", 8)]);
-    assert!(table.get(b"c", SequenceNumber::MAX, |_| ()).unwrap().is_none());
+    assert!(table.get(LookupKey::new(b"c"), SequenceNumber::MAX, |_| ()).unwrap().is_none());
     walk(&table, &[], &[Step::First, Step::Last, Step::Seek(b"b".to_vec(), 9), Step::Next]);
     walk(&table, &[], &[Step::SeekBefore(b"b".to_vec(), 9), Step::Prev]);
     assert_eq!(table.summary().sequence_max.0, 8);
