@@ -104,3 +104,29 @@ fn four_threads_write_and_read_their_own() {
     });
     assert_eq!(db.iter().unwrap().count(), 20_000);
 }
+
+#[test]
+fn who_looks_at_a_value_may_write_meanwhile_what_makes_others_wait() {
+    for workers in [0, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = small().workers(workers).open(dir.path()).unwrap();
+        // One value lies in a memtable, the other in a table.
+        db.put(b"table", b"old").unwrap();
+        db.compact().unwrap();
+        db.put(b"memory", b"old").unwrap();
+        for looked_at in ["table", "memory"] {
+            let seen = db.get_with(looked_at, |value| {
+                // Many generations: more than the memory budget, all of them flushed.
+                for number in 0..20_000 {
+                    db.put(key(number), [7; 600]).unwrap();
+                }
+                db.put(looked_at, b"new").unwrap();
+                db.compact().unwrap();
+                value.to_vec()
+            });
+            assert_eq!(seen.unwrap().as_deref(), Some(&b"old"[..]));
+            assert!(db.get_with(looked_at, |value| value == b"new").unwrap().unwrap());
+        }
+        assert_eq!(db.get_with(b"absent", |_| ()).unwrap(), None);
+    }
+}
