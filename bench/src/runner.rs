@@ -11,7 +11,7 @@ pub mod stores;
 
 use crate::{
     engine::{Class, Durability, Failure, FailureKind},
-    job::{Extent, Job, Progress, Report, Request, State},
+    job::{Extent, Job, Left, Progress, Report, Request, State},
     machine,
     pass::{killed::MAY_LOSE, store},
     result::{Limit, Row, Status},
@@ -293,6 +293,9 @@ fn leave(
     let dir = directory(options)?;
     let job = Job { store: Some(store.to_owned()), ..job(row, engine, &dir, options) };
     match serve(engine, &Request::Leave(Box::new(job)), options, listener)? {
+        Ended::Left(Left { acknowledged: 0 }) => {
+            Err(Failure::error("nothing was acknowledged before the kill"))
+        }
         Ended::Left(_) => Ok(()),
         other => Err(unasked(other)),
     }
