@@ -3,7 +3,8 @@
 //! 1. The worker writes [`Line::Hello`].
 //! 2. The runner writes a [`Request`].
 //! 3. The worker writes [`Line::Progress`], at least once a second, ends with [`Line::Report`],
-//!    [`Line::Survived`] or [`Line::Failed`], and exits.
+//!    [`Line::Survived`] or [`Line::Failed`], and exits; or with [`Line::Left`], and waits to be
+//!    killed.
 
 use crate::{
     engine::{Class, Config, Facts, Failure},
@@ -60,6 +61,8 @@ pub enum Line {
     Report(Box<Report>),
     /// What it found of the commits of another.
     Survived(Survived),
+    /// What it left behind, now that it can be killed.
+    Left(Left),
     /// Why it did not.
     Failed(Failure),
 }
@@ -72,6 +75,10 @@ pub enum Request {
     Job(Box<Job>),
     /// A part of a crash test.
     Crash(CrashTest),
+    /// The database of a row in [`State::Killed`]: the worker seeds it into the store of the job,
+    /// where it must be the first, settles and closes nothing, writes a [`Line::Left`], and waits
+    /// to be killed. An engine that by its own word may lose commits then is unsupported.
+    Leave(Box<Job>),
 }
 
 /// What an acknowledged commit survives, tried out: one worker commits until it is killed, another
@@ -113,6 +120,13 @@ pub struct Survived {
     pub beyond: u64,
 }
 
+/// A database that is there to be left by a kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Operations that were acknowledged.
+    pub acknowledged: u64,
+}
+
 /// One row on one engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -127,7 +141,8 @@ pub struct Job {
     /// Seconds after which a measured phase is cut off and reported as capped.
     pub cap_seconds: f64,
     /// Where the database is kept as the measured phase shall find it, to be copied: filled by the
-    /// first pass that finds nothing there. Without, each pass seeds its own.
+    /// first pass that finds nothing there. Without, each pass seeds its own. In [`State::Killed`]
+    /// it has been filled by a worker that was told to leave it.
     #[serde(default)]
     pub store: Option<PathBuf>,
     /// How much of the row.
@@ -250,6 +265,8 @@ pub enum State {
     Reopened,
     /// Closed, dropped from the page cache, and opened again.
     Cold,
+    /// Left by a process that was killed: each opening finds a fresh copy.
+    Killed,
 }
 
 /// What is measured.

@@ -10,9 +10,9 @@ use hdrhistogram::Histogram;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Condvar, Mutex, PoisonError,
+        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -37,17 +37,51 @@ pub struct Watch<'a> {
 #[derive(Debug, Default)]
 struct Count(AtomicU64);
 
+/// What was done beside a phase, and since when something is.
+#[derive(Debug, Default)]
+struct Aside {
+    counted: Counted,
+    since: Option<Instant>,
+}
+
 /// How far the threads of a phase are, and whether they shall stop.
 #[derive(Debug)]
 pub struct Pace {
     counts: Vec<Count>,
     stop: AtomicBool,
+    aside: Mutex<Aside>,
 }
 
 impl Pace {
     fn new(threads: u32) -> Self {
         let counts = (0..threads).map(|_| Count::default()).collect();
-        Self { counts, stop: AtomicBool::new(false) }
+        Self { counts, stop: AtomicBool::new(false), aside: Mutex::default() }
+    }
+
+    /// Does something that is no part of the phase, such as to copy into a directory: it takes
+    /// nothing of the time after which the phase is cut off, and what it uses is told apart. One
+    /// thread at a time.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn aside<T>(&self, dir: &Path, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        let begun = Moment::now(dir);
+        self.lock_aside().since = Some(begun.at);
+        let outcome = body();
+        let mut aside = self.lock_aside();
+        aside.since = None;
+        aside.counted.add(begun.counted_since());
+        outcome
+    }
+
+    /// How long it did something else so far.
+    fn time_aside(&self) -> Duration {
+        let aside = self.lock_aside();
+        aside.counted.time + aside.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn lock_aside(&self) -> MutexGuard<'_, Aside> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A thread has done so many; whether it may go on.
@@ -83,6 +117,8 @@ pub struct Seconds {
     pub samples: Vec<u64>,
     /// It was cut off.
     pub capped: bool,
+    /// What it did beside its work.
+    pub aside: Counted,
 }
 
 /// Runs a phase while another thread counts its seconds, tells of them, and cuts it off.
@@ -102,7 +138,7 @@ pub fn watched<T>(
         *over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         over.1.notify_all();
         let seconds = sampler.join().map_err(|_| Failure::error("the sampler panicked"))?;
-        Ok((outcome?, seconds))
+        Ok((outcome?, Seconds { aside: pace.lock_aside().counted, ..seconds }))
     })
 }
 
@@ -119,13 +155,15 @@ fn sample(
     loop {
         let next = Duration::from_secs(seconds.samples.len() as u64 + 1);
         let cap = what.cap.filter(|_| !seconds.capped).unwrap_or(Duration::MAX);
-        let wait = next.min(cap).saturating_sub(start.elapsed());
+        // It moves on while the phase does something else.
+        let end = || cap.saturating_add(pace.time_aside());
+        let wait = next.min(end()).saturating_sub(start.elapsed());
         let waited = over.1.wait_timeout_while(ended, wait, |ended| !*ended);
         ended = waited.unwrap_or_else(PoisonError::into_inner).0;
         if *ended {
             return seconds;
         }
-        if start.elapsed() >= cap {
+        if start.elapsed() >= end() {
             seconds.capped = true;
             pace.stop.store(true, Ordering::Relaxed);
         }
@@ -179,22 +217,32 @@ fn curve(at: &impl Fn(f64) -> u64) -> Vec<(f64, u64)> {
     (0..CURVE_POINTS).map(point).collect()
 }
 
-/// What the kernel has counted so far.
-#[derive(Clone, Debug)]
-pub struct Meter {
-    harness_rss_bytes: u64,
+/// What the kernel counted in some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    time: Duration,
     cpu_ticks: u64,
     context_switches: u64,
     process_written: u64,
-    device: Option<Device>,
-    started: Instant,
+    /// By all processes, to the block device under a directory; none if it is not counted.
+    device_written: Option<u64>,
 }
 
-/// A block device and the bytes written to it.
+/// A moment, and all that the kernel had counted by then.
 #[derive(Clone, Debug)]
-struct Device {
-    stat: std::path::PathBuf,
-    written: u64,
+struct Moment {
+    at: Instant,
+    /// Where what is written to the device is counted.
+    stat: Option<PathBuf>,
+    counted: Counted,
+}
+
+/// Measures what is used.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    harness_rss_bytes: u64,
+    count_at: CountAt,
+    started: Moment,
 }
 
 /// Clock ticks of `/proc` in a second, on every Linux.
@@ -211,6 +259,56 @@ pub enum CountAt {
     Device,
 }
 
+impl Counted {
+    /// All but time.
+    fn so_far(stat: Option<&Path>) -> Self {
+        Self {
+            time: Duration::ZERO,
+            cpu_ticks: cpu_ticks(),
+            context_switches: context_switches(),
+            process_written: process_written(),
+            device_written: stat.and_then(sectors_written),
+        }
+    }
+
+    /// Takes in what was counted at another time.
+    fn add(&mut self, other: Self) {
+        self.time += other.time;
+        self.cpu_ticks += other.cpu_ticks;
+        self.context_switches += other.context_switches;
+        self.process_written += other.process_written;
+        self.device_written = match (self.device_written, other.device_written) {
+            (Some(own), Some(other)) => Some(own + other),
+            (own, other) => own.or(other),
+        };
+    }
+
+    /// Without what was counted in a part of the time.
+    fn without(&self, part: &Self) -> Self {
+        let written = |all: u64| all.saturating_sub(part.device_written.unwrap_or(0));
+        Self {
+            time: self.time.saturating_sub(part.time),
+            cpu_ticks: self.cpu_ticks.saturating_sub(part.cpu_ticks),
+            context_switches: self.context_switches.saturating_sub(part.context_switches),
+            process_written: self.process_written.saturating_sub(part.process_written),
+            device_written: self.device_written.map(written),
+        }
+    }
+}
+
+impl Moment {
+    fn now(dir: &Path) -> Self {
+        let stat = stat_of_device(dir).filter(|stat| sectors_written(stat).is_some());
+        let counted = Counted::so_far(stat.as_deref());
+        Self { at: Instant::now(), stat, counted }
+    }
+
+    fn counted_since(&self) -> Counted {
+        let time = self.at.elapsed();
+        Counted { time, ..Counted::so_far(self.stat.as_deref()) }.without(&self.counted)
+    }
+}
+
 impl Meter {
     /// Begins to count; forgets the peak of memory so far. `harness_rss_bytes` is what the
     /// benchmark itself holds.
@@ -218,35 +316,24 @@ impl Meter {
     pub fn start(dir: &Path, count_at: CountAt, harness_rss_bytes: u64) -> Self {
         // Refused by some kernels: then the peak is that of the whole process.
         let _ = fs::write("/proc/self/clear_refs", "5");
-        let device = (count_at == CountAt::Device).then(|| device_of(dir)).flatten();
-        Self {
-            harness_rss_bytes,
-            cpu_ticks: cpu_ticks(),
-            context_switches: context_switches(),
-            process_written: process_written(),
-            device,
-            started: Instant::now(),
-        }
+        Self { harness_rss_bytes, count_at, started: Moment::now(dir) }
     }
 
-    /// What was used since, with the context switches of threads that are gone.
+    /// What was used since, with the context switches of threads that are gone, without what was
+    /// used `aside`.
     #[must_use]
-    pub fn stop(&self, switches_of_gone: u64) -> Usage {
+    pub fn stop(&self, switches_of_gone: u64, aside: &Counted) -> Usage {
         let status = read("/proc/self/status");
-        let seconds = self.started.elapsed().as_secs_f64().max(1e-9);
-        let cpu = cpu_ticks().saturating_sub(self.cpu_ticks) as f64 / TICKS_PER_SECOND;
-        let device = self.device.as_ref();
-        let device_written =
-            device.and_then(|d| Some(sectors_written(&d.stat)?.saturating_sub(d.written)));
-        let process = process_written().saturating_sub(self.process_written);
+        let used = self.started.counted_since().without(aside);
+        let cpu_seconds = used.cpu_ticks as f64 / TICKS_PER_SECOND;
+        let device_written = used.device_written.filter(|_| self.count_at == CountAt::Device);
         Usage {
             harness_rss_bytes: self.harness_rss_bytes,
             peak_rss_bytes: kib(&status, "VmHWM:"),
             peak_vms_bytes: kib(&status, "VmPeak:"),
-            cpu_percent: 100.0 * cpu / seconds,
-            context_switches: context_switches().saturating_sub(self.context_switches)
-                + switches_of_gone,
-            bytes_written: device_written.unwrap_or(process),
+            cpu_percent: 100.0 * cpu_seconds / used.time.as_secs_f64().max(1e-9),
+            context_switches: used.context_switches + switches_of_gone,
+            bytes_written: device_written.unwrap_or(used.process_written),
             counted_at_device: device_written.is_some(),
         }
     }
@@ -303,17 +390,11 @@ fn switches(status: &str) -> u64 {
         + number_after(status, "nonvoluntary_ctxt_switches:")
 }
 
-fn device_of(dir: &Path) -> Option<Device> {
-    let stat = stat_of_device(dir)?;
-    let written = sectors_written(&stat)?;
-    Some(Device { stat, written })
-}
-
 /// Where the kernel counts what the block device under a directory does.
-fn stat_of_device(dir: &Path) -> Option<std::path::PathBuf> {
+fn stat_of_device(dir: &Path) -> Option<PathBuf> {
     let number = fs::metadata(dir).ok()?.dev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    Some(std::path::PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))
+    Some(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))
 }
 
 /// How often the block device under a directory was told to make durable what it holds, by all

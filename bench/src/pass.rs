@@ -15,10 +15,11 @@
 pub mod data;
 pub mod steps;
 pub mod verify;
+pub mod store;
 pub mod special;
 pub mod prepare;
 pub mod crash;
-pub mod store;
+pub mod killed;
 
 use crate::{
     engine::{Durability, Engine, Failure, Result, Session},
@@ -30,6 +31,7 @@ use crate::{
 use data::Data;
 use hdrhistogram::Histogram;
 use prepare::{Drawn, seeded, to_state};
+use special::Door;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -62,66 +64,13 @@ struct Place<E> {
 /// The engine's; `Unsupported`; `Verification`, if anything was not as it must be.
 pub fn run<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
     let Drawn { seeds, plans, model } = prepare::draw(&job.work)?;
+    killed::check(job)?;
     let data = Data::new(&job.work, job.config.families);
     let live = Live::new(&model);
     let mut course = Course { job, data, seeds, plans, model, live, watch };
-    let harness_rss_bytes = measure::resident_bytes();
-    let (place, seed) = course.prepared::<E>("throughput")?;
-    let meter = Meter::start(&place.dir, course.count_at(), harness_rss_bytes);
-    let clock = Instant::now();
-    let (place, ran, _) = course.measured(place, "throughput", || Unclocked)?;
-    let running = clock.elapsed().as_secs_f64();
-    course.unwatched("settle", || place.engine.settle())?;
-    let settling = clock.elapsed().as_secs_f64() - running;
-    let usage = meter.stop(ran.context_switches());
-    course.plans.iter_mut().zip(&ran.outcomes).for_each(|(plan, outcome)| {
-        plan.truncate(outcome.done as usize);
-    });
-    let (after, mut verified) = course.sums_hold(&ran)?;
-    let throughput = Throughput {
-        ops: course.ops(&ran),
-        seconds: ran.seconds,
-        settled_seconds: ran.seconds + settling,
-        samples: ran.paced.samples.clone(),
-        capped: ran.paced.capped,
-    };
-    let dir = place.dir.clone();
-    let is_full = job.extent == Extent::Full;
-    let mut latency = None;
-    if job.work.run.op.writes() {
-        verified.add(course.unwatched("verify", || {
-            place.engine.close()?;
-            let engine = E::open(&dir, &job.config)?;
-            let live = Live::new(&after);
-            let verified = verify::holds(&engine, &course.data, &live, after.ids())?;
-            engine.close().map(|()| verified)
-        })?);
-    } else if is_full {
-        let (place, found, after) = course.clocked(place, &throughput)?;
-        latency = Some(found);
-        verified.add(course.compared(&place.engine, &after)?);
-        place.engine.close()?;
-    } else {
-        place.engine.close()?;
-    }
-    let db_bytes = measure::disk_bytes(&dir)?;
-    let compacted = || course.compacted_bytes::<E>(&dir);
-    let db_bytes_compacted = is_full.then(compacted).transpose()?;
-    fs::remove_dir_all(&dir)?;
-    if is_full && latency.is_none() {
-        latency = Some(course.second_database::<E>(&throughput, &mut verified)?);
-    }
-    Ok(Report {
-        facts: E::facts(&job.config),
-        seed,
-        latency,
-        verified,
-        logical_bytes: course.logical_bytes(&ran),
-        throughput,
-        db_bytes,
-        db_bytes_compacted,
-        live_bytes: Live::new(&after).len() as u64 * job.work.entry_bytes(),
-        usage,
+    course.report::<E>().map_err(|failure| match course.fresh() {
+        Some(store) => killed::told::<E>(failure, (job, store), &course.data, &course.live, watch),
+        None => failure,
     })
 }
 
@@ -155,11 +104,78 @@ pub fn harness<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
         db_bytes: 0,
         db_bytes_compacted: None,
         live_bytes: 0,
-        usage: meter.stop(ran.context_switches()),
+        usage: meter.stop(ran.context_switches(), &ran.paced.aside),
     })
 }
 
 impl Course<'_> {
+    /// All passes.
+    fn report<E: Engine>(&mut self) -> Result<Report> {
+        let job = self.job;
+        let harness_rss_bytes = measure::resident_bytes();
+        let (place, seed) = self.prepared::<E>("throughput")?;
+        let meter = Meter::start(&place.dir, self.count_at(), harness_rss_bytes);
+        let clock = Instant::now();
+        let (place, ran, _) = self.measured(place, "throughput", || Unclocked)?;
+        let running = clock.elapsed().as_secs_f64();
+        self.unwatched("settle", || place.engine.settle())?;
+        let settling = clock.elapsed().as_secs_f64() - running;
+        let usage = meter.stop(ran.context_switches(), &ran.paced.aside);
+        self.plans.iter_mut().zip(&ran.outcomes).for_each(|(plan, outcome)| {
+            plan.truncate(outcome.done as usize);
+        });
+        let (after, mut verified) = self.sums_hold(&ran)?;
+        let throughput = Throughput {
+            ops: self.ops(&ran),
+            seconds: ran.seconds,
+            settled_seconds: ran.seconds + settling,
+            samples: ran.paced.samples.clone(),
+            capped: ran.paced.capped,
+        };
+        let dir = place.dir.clone();
+        let is_full = job.extent == Extent::Full;
+        let mut latency = None;
+        if job.work.run.op.writes() {
+            verified.add(self.reopened(place, &after)?);
+        } else if is_full {
+            let (place, found, after) = self.clocked(place, &throughput)?;
+            latency = Some(found);
+            verified.add(self.compared(&place.engine, &after)?);
+            place.engine.close()?;
+        } else {
+            place.engine.close()?;
+        }
+        let db_bytes = measure::disk_bytes(&dir)?;
+        let compacted = || self.compacted_bytes::<E>(&dir);
+        let db_bytes_compacted = is_full.then(compacted).transpose()?;
+        fs::remove_dir_all(&dir)?;
+        if is_full && latency.is_none() {
+            latency = Some(self.second_database::<E>(&throughput, &mut verified)?);
+        }
+        Ok(Report {
+            facts: E::facts(&job.config),
+            seed,
+            latency,
+            verified,
+            logical_bytes: self.logical_bytes(&ran),
+            throughput,
+            db_bytes,
+            db_bytes_compacted,
+            live_bytes: Live::new(&after).len() as u64 * job.work.entry_bytes(),
+            usage,
+        })
+    }
+
+    /// Closes a database, and compares all that it holds once it is open again.
+    fn reopened<E: Engine>(&self, place: Place<E>, after: &Model) -> Result<Verified> {
+        self.unwatched("verify", || {
+            place.engine.close()?;
+            let engine = E::open(&place.dir, &self.job.config)?;
+            let verified = verify::holds(&engine, &self.data, &Live::new(after), after.ids())?;
+            engine.close().map(|()| verified)
+        })
+    }
+
     fn count_at(&self) -> CountAt {
         match self.job.config.durability {
             Durability::Buffered => CountAt::Process,
@@ -184,6 +200,11 @@ impl Course<'_> {
             measure::drop_from_page_cache(&dir)?;
         }
         Ok((Place { engine: E::open(&dir, &self.job.config)?, dir }, phases))
+    }
+
+    /// The store of which each opening finds a fresh copy.
+    fn fresh(&self) -> Option<&Path> {
+        self.job.store.as_deref().filter(|_| self.job.work.state == State::Killed)
     }
 
     /// Seeds a database in a folder and brings it to the state of the row.
@@ -222,9 +243,10 @@ impl Course<'_> {
                 Op::Queue => special::queue(&engine, work, data, pace, probes)?,
                 Op::RangeDelete => special::range_delete(&engine, work, data, pace, probes)?,
                 Op::Open => {
-                    let place = (dir.as_path(), &self.job.config);
+                    let (config, fresh) = (&self.job.config, self.fresh());
+                    let door = Door { dir: &dir, config, fresh };
                     let (engine, outcome, probe, seconds) =
-                        special::open(engine, place, work, data, pace, probe())?;
+                        special::open(engine, door, work, data, pace, probe())?;
                     return Ok((engine, vec![(outcome, probe)], seconds));
                 }
                 Op::Compact if !E::COMPACTS => {

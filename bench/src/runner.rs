@@ -11,8 +11,9 @@ pub mod stores;
 
 use crate::{
     engine::{Class, Durability, Failure, FailureKind},
-    job::{Extent, Job, Progress, Report, Request},
+    job::{Extent, Job, Left, Progress, Report, Request, State},
     machine,
+    pass::{killed::MAY_LOSE, store},
     result::{Limit, Row, Status},
     suite::Chosen,
     worker::is_trial,
@@ -23,7 +24,7 @@ use child::{Child, Ended, Limits, WorkerBinary};
 use classes::Established;
 use std::{
     collections::HashMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -193,6 +194,7 @@ impl<'a> Entry<'a> {
     fn new(engine: &'a str, row: &Chosen, options: &Options<'_>) -> Self {
         let absent = options.absent.get(engine);
         let failure = absent.map(|reason| (Status::NotRun, reason.clone())).or_else(|| lacks(row));
+        let failure = failure.or_else(|| may_lose(engine, row, options));
         Self { engine, reports: Vec::new(), failure }
     }
 
@@ -204,7 +206,18 @@ impl<'a> Entry<'a> {
         options: &Options<'_>,
         listener: &mut impl Listener,
     ) -> Result<Report, Failure> {
-        let store = if is_trial(self.engine) { None } else { stores.of(self.engine, row)? };
+        let is_killed = row.work.state == State::Killed;
+        // Those that the benchmark is tried with keep nothing on disk that could be copied; what
+        // a kill leaves of that they have to show.
+        let has_store = is_killed || !is_trial(self.engine);
+        let store = if has_store { stores.of(self.engine, row)? } else { None };
+        let unfilled = store.as_deref().filter(|store| is_killed && !store::is_filled(store));
+        if let Some(store) = unfilled
+            && let Err(failure) = leave(row, self.engine, store, options, listener)
+        {
+            stores.refuse(self.engine, row, failure.clone());
+            return Err(failure);
+        }
         let outcome = run_once(row, self.engine, extent, store, options, listener);
         if let Err(failure) = &outcome
             && failure.kind == FailureKind::Capped
@@ -251,12 +264,40 @@ fn lacks(row: &Chosen) -> Option<(Status, String)> {
     (!row.needs.is_empty()).then(|| (Status::Unsupported, needs()))
 }
 
+/// An engine that need not keep what it acknowledged would open less than the others after a kill,
+/// and be the faster for it.
+fn may_lose(engine: &str, row: &Chosen, options: &Options<'_>) -> Option<(Status, String)> {
+    let promise = (engine.to_owned(), row.config.durability);
+    let established = options.classes.get(&promise).filter(|_| row.work.state == State::Killed)?;
+    let reason = || format!("{MAY_LOSE}; {}", established.how);
+    (established.class == Class::Memory).then(|| (Status::Unsupported, reason()))
+}
+
 fn status_of(failure: Failure) -> (Status, String) {
     match failure.kind {
         FailureKind::Error => (Status::Failed, failure.message),
         FailureKind::Verification => (Status::Failed, format!("verification: {}", failure.message)),
         FailureKind::Unsupported => (Status::Unsupported, failure.message),
         FailureKind::Capped => (Status::Capped, failure.message),
+    }
+}
+
+/// Lets a worker seed the database of a row into a store, and kills it.
+fn leave(
+    row: &Chosen,
+    engine: &str,
+    store: &Path,
+    options: &Options<'_>,
+    listener: &mut impl Listener,
+) -> Result<(), Failure> {
+    let dir = directory(options)?;
+    let job = Job { store: Some(store.to_owned()), ..job(row, engine, &dir, options) };
+    match serve(engine, &Request::Leave(Box::new(job)), options, listener)? {
+        Ended::Left(Left { acknowledged: 0 }) => {
+            Err(Failure::error("nothing was acknowledged before the kill"))
+        }
+        Ended::Left(_) => Ok(()),
+        other => Err(unasked(other)),
     }
 }
 
@@ -269,26 +310,48 @@ fn run_once(
     options: &Options<'_>,
     listener: &mut impl Listener,
 ) -> Result<Report, Failure> {
-    let missing = || Failure::error(format!("no worker drives {engine}"));
-    let worker = options.workers.iter().find(|worker| worker.drives(engine)).ok_or_else(missing)?;
     let dir = directory(options)?;
-    let job = Job {
+    let job = Job { extent, store, ..job(row, engine, &dir, options) };
+    match serve(engine, &Request::Job(Box::new(job)), options, listener)? {
+        Ended::Report(report) => Ok(*report),
+        other => Err(unasked(other)),
+    }
+}
+
+/// All of a row.
+fn job(row: &Chosen, engine: &str, dir: &TempDir, options: &Options<'_>) -> Job {
+    Job {
         engine: engine.to_owned(),
         dir: dir.path().to_owned(),
         config: row.config.clone(),
         work: row.work.clone(),
         cap_seconds: options.cap_seconds,
-        store,
-        extent,
-    };
-    let mut child = Child::start(worker)?;
+        store: None,
+        extent: Extent::Full,
+    }
+}
+
+/// Has a worker do what is requested.
+fn serve(
+    engine: &str,
+    request: &Request,
+    options: &Options<'_>,
+    listener: &mut impl Listener,
+) -> Result<Ended, Failure> {
+    let missing = || Failure::error(format!("no worker drives {engine}"));
+    let worker = options.workers.iter().find(|worker| worker.drives(engine)).ok_or_else(missing)?;
     let tell = |progress: &Progress| listener.progresses(progress);
-    let request = Request::Job(Box::new(job));
-    match child.work(&request, &options.limits, options.interrupted, tell) {
-        Ended::Report(report) => Ok(*report),
-        Ended::Survived(_) => Err(Failure::error("the worker counted instead")),
-        Ended::Failed(failure) => Err(failure),
-        Ended::Interrupted => Err(Failure::error("interrupted")),
+    Ok(Child::start(worker)?.work(request, &options.limits, options.interrupted, tell))
+}
+
+/// Why a worker that ended so did not do what it was asked for.
+fn unasked(ended: Ended) -> Failure {
+    match ended {
+        Ended::Failed(failure) => failure,
+        Ended::Interrupted => Failure::error("interrupted"),
+        Ended::Report(_) => Failure::error("the worker measured instead"),
+        Ended::Survived(_) => Failure::error("the worker counted instead"),
+        Ended::Left(_) => Failure::error("the worker left a database instead"),
     }
 }
 

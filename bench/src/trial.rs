@@ -77,7 +77,8 @@ pub fn run<E: Engine>(op: Op, change: impl FnOnce(&mut Job)) -> Result<Report> {
     pass::run::<E>(&job, &watch)
 }
 
-/// States of a database that has been written to.
+/// States of a database that has been written to, but for what takes a process of its own that is
+/// killed.
 const STATES: [State; 4] = [State::AsIs, State::Compacted, State::Reopened, State::Cold];
 
 /// Runs a small row that reads and writes in batches in every state, uncompressed; and one over

@@ -10,11 +10,11 @@ use crate::{
     },
     engine::{Config, Engine, Failure, Result, TableKind},
     job::{
-        CrashStep, CrashTest, EngineInfo, Hello, Job, Line, PROTOCOL, Progress, Report, Request,
-        Survived,
+        CrashStep, CrashTest, EngineInfo, Hello, Job, Left, Line, PROTOCOL, Progress, Report,
+        Request, Survived,
     },
     measure::Watch,
-    pass::{self, crash},
+    pass::{self, crash, killed},
 };
 use std::{
     io::{self, BufRead, Write},
@@ -24,6 +24,9 @@ use std::{
 
 /// Commits for a crash test, telling of each commit.
 type Commit = fn(&CrashTest, &dyn Fn(&Progress)) -> Result<()>;
+
+/// Seeds a database, tells, and waits to be killed.
+type Leave = fn(&Job, &Watch<'_>, &dyn Fn(Left)) -> Result<()>;
 
 /// An engine that a worker can drive.
 #[derive(Clone, Copy)]
@@ -40,6 +43,8 @@ pub struct Entry {
     pub commit: Commit,
     /// Counts what is left of such commits.
     pub count: fn(&CrashTest) -> Result<Survived>,
+    /// Leaves the database of a row behind when it is killed.
+    pub leave: Leave,
 }
 
 impl Entry {
@@ -53,8 +58,9 @@ impl Entry {
     #[must_use]
     pub fn named<E: Engine>(id: &'static str) -> Self {
         let version = || E::facts(&Config::default()).version;
-        let (run, commit, count) = (pass::run::<E>, crash::commit::<E>, crash::count::<E>);
-        Self { id, table: TableKind::Block, version, run, commit, count }
+        let (commit, count) = (crash::commit::<E>, crash::count::<E>);
+        let (run, leave) = (pass::run::<E>, killed::leave::<E>);
+        Self { id, table: TableKind::Block, version, run, commit, count, leave }
     }
 
     /// The same with B+tree tables.
@@ -128,15 +134,25 @@ fn answer(entries: &[Entry], request: &str) -> Result<Line> {
             let report = (entry.run)(&job, &Watch { tell: &tell, cap })?;
             Ok(Line::Report(Box::new(report)))
         }
+        Request::Leave(mut job) => {
+            let entry = entry(entries, &job.engine, &mut job.config)?;
+            let cap = Duration::try_from_secs_f64(job.cap_seconds)?;
+            (entry.leave)(&job, &Watch { tell: &tell, cap }, &|left| say(&Line::Left(left)))?;
+            Err(nobody_killed())
+        }
         Request::Crash(mut test) => {
             let entry = entry(entries, &test.engine, &mut test.config)?;
             if test.step == CrashStep::Commit {
                 (entry.commit)(&test, &tell)?;
-                return Err(Failure::error("nobody killed the worker"));
+                return Err(nobody_killed());
             }
             Ok(Line::Survived((entry.count)(&test)?))
         }
     }
+}
+
+fn nobody_killed() -> Failure {
+    Failure::error("nobody killed the worker")
 }
 
 /// The entry of an engine, and the kind of tables that its id stands for.

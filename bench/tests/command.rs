@@ -83,6 +83,41 @@ fn what_a_commit_survives_is_tried_out() {
 }
 
 #[test]
+fn rows_are_measured_on_what_a_killed_process_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let json = dir.path().join("out.json");
+    let mut run = command();
+    run.args(["run", "--suite", "open-time", "--rows", "large-log/killed,1gb/killed"]);
+    run.args(["--repeat", "2", "--scale", "0.02", "--skip", "limits,classes"]);
+    run.args(["--engines", "siltdb,siltdb-btree,null,liar-honest,liar-crashes"]);
+    run.arg("--json").arg(&json).arg("--dir").arg(&data).assert().success();
+    let rows = results(&json).rows;
+    assert_eq!(rows.len(), 3 * 5);
+    for ours in rows.iter().filter(|row| row.engine == "siltdb") {
+        assert_eq!((ours.status, ours.extra.repeats), (Status::Ok, 2), "{ours:?}");
+        assert_eq!((ours.ops, ours.extra.state.as_deref()), (5, Some("killed")));
+        let (keys, verified) = (ours.extra.keys.unwrap(), ours.verified.unwrap());
+        assert!(verified.checked == verified.expected && verified.checked > keys, "{ours:?}");
+        assert!(ours.latency_ns.is_some() && ours.extra.harness_ns.is_some());
+        let seeded = ours.extra.seed_ops_per_s.unwrap();
+        assert_eq!(seeded.min, seeded.max, "killed once for both rounds");
+    }
+    for (engine, status, wanted) in [
+        ("siltdb-btree", Status::Unsupported, "B+tree"),
+        ("null", Status::Unsupported, "may lose acknowledged commits"),
+        ("liar-honest", Status::Failed, "kill -9 took 8000 of 8000 acknowledged entries"),
+        ("liar-crashes", Status::Failed, "signal 6"),
+    ] {
+        let row = rows.iter().find(|row| row.engine == engine).expect("it has a row");
+        let why = row.reason.as_deref().unwrap_or("");
+        assert!(row.status == status && why.contains(wanted), "{engine}: {row:?}");
+    }
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "data directories are removed");
+}
+
+#[test]
 fn rows_share_seeded_databases_and_are_timed_call_by_call_once() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ func answer(text []byte) (*job.Line, error) {
 		return row(request.Job)
 	case request.Crash != nil:
 		return crash(request.Crash)
+	case request.Leave != nil:
+		return nil, leave(request.Leave)
 	}
 	return nil, job.Refused("the request asks for nothing that is known")
 }
@@ -57,12 +60,37 @@ func row(row *job.Job) (*job.Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	watch := &measure.Watch{
-		Tell: tell,
-		Cap:  time.Duration(row.CapSeconds * float64(time.Second)),
-	}
-	report, err := pass.Run(kind, row, watch)
+	report, err := pass.Run(kind, row, watch(row))
 	return &job.Line{Report: report}, err
+}
+
+func watch(row *job.Job) *measure.Watch {
+	cap := time.Duration(row.CapSeconds * float64(time.Second))
+	return &measure.Watch{Tell: tell, Cap: cap}
+}
+
+// leave returns only if it went wrong.
+func leave(row *job.Job) error {
+	kind, err := named(row.Engine)
+	if err != nil {
+		return err
+	}
+	db, left, err := pass.Leave(kind, row, watch(row))
+	if err != nil {
+		return err
+	}
+	say(&job.Line{Left: left})
+	err = waitInVain()
+	// Only a kill may take it away before.
+	runtime.KeepAlive(db)
+	return err
+}
+
+// waitInVain waits to be killed.
+func waitInVain() error {
+	// The runner keeps the input open until it kills.
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	return job.Refused("nobody killed the worker")
 }
 
 func crash(test *job.CrashTest) (*job.Line, error) {
@@ -77,9 +105,7 @@ func crash(test *job.CrashTest) (*job.Line, error) {
 	if err := pass.Commit(kind, test, tell); err != nil {
 		return nil, err
 	}
-	// The runner keeps the input open until it kills.
-	_, _ = os.Stdin.Read(make([]byte, 1))
-	return nil, job.Refused("nobody killed the worker")
+	return nil, waitInVain()
 }
 
 func named(id string) (engine.Kind, error) {

@@ -1,6 +1,6 @@
 //! Tests of what is measured with.
 
-use super::{CountAt, Meter, Watch, Watched, disk_bytes, histogram, latency, watched};
+use super::{CountAt, Counted, Meter, Watch, Watched, disk_bytes, histogram, latency, watched};
 use std::{
     sync::Mutex,
     time::{Duration, Instant},
@@ -49,6 +49,40 @@ fn a_phase_that_ends_in_time_is_not_capped() {
 }
 
 #[test]
+fn what_a_phase_does_beside_its_work_is_neither_its_time_nor_its_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let watch = Watch { tell: &|_| {}, cap: Duration::from_millis(400) };
+    let what = Watched { phase: "test", total: 0, threads: 1, cap: Some(watch.cap) };
+    let meter = Meter::start(dir.path(), CountAt::Process, 0);
+    let busy = |most: Duration| {
+        let start = Instant::now();
+        while start.elapsed() < most {
+            std::hint::black_box(());
+        }
+    };
+    let copy = || {
+        busy(watch.cap * 2);
+        Ok(std::fs::write(dir.path().join("copy"), vec![1; 8 << 20])?)
+    };
+    let phase = watched(what, &watch, |pace| pace.aside(dir.path(), copy));
+    let ((), seconds) = phase.unwrap();
+    assert!(!seconds.capped && seconds.aside.time >= watch.cap * 2, "{seconds:?}");
+    let (all, own) = (meter.stop(0, &Counted::default()), meter.stop(0, &seconds.aside));
+    let is_counted = all.bytes_written > 0;
+    assert!(all.bytes_written >= own.bytes_written + (1 << 20) || !is_counted, "{all:?}, {own:?}");
+    // Once that is over, there is as much time left as there was before.
+    let phase = watched(what, &watch, |pace| {
+        busy(watch.cap / 2);
+        pace.aside(dir.path(), copy)?;
+        let start = Instant::now();
+        while pace.goes_on(0, 0) {}
+        Ok(start.elapsed())
+    });
+    let (rest, seconds) = phase.unwrap();
+    assert!(seconds.capped && rest >= watch.cap / 8, "{rest:?}, {seconds:?}");
+}
+
+#[test]
 fn the_kernel_tells_what_was_used() {
     let dir = tempfile::tempdir().unwrap();
     let meter = Meter::start(dir.path(), CountAt::Process, super::resident_bytes());
@@ -59,7 +93,7 @@ fn the_kernel_tells_what_was_used() {
     while start.elapsed() < Duration::from_millis(50) {
         std::hint::black_box(&memory);
     }
-    let usage = meter.stop(0);
+    let usage = meter.stop(0, &Counted::default());
     assert!(usage.peak_rss_bytes >= usage.harness_rss_bytes + (60 << 20), "{usage:?}");
     assert!(usage.peak_vms_bytes > usage.peak_rss_bytes && usage.cpu_percent > 10.0, "{usage:?}");
     assert!(disk_bytes(dir.path()).unwrap() >= 1 << 20 || usage.bytes_written == 0);

@@ -138,5 +138,6 @@ pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, state: St
             measure::drop_from_page_cache(dir)?;
             E::open(dir, config)
         }
+        State::Killed => Err(Failure::error("a process cannot go on once it is killed")),
     }
 }

@@ -5,6 +5,7 @@
 use super::{
     data::Data,
     steps::{Outcome, Probe, on_threads},
+    store,
     verify::{self, Walk},
 };
 use crate::{
@@ -235,13 +236,24 @@ pub fn expected_range_delete(work: &Work, model: &mut Model, thread: Thread, don
     }
 }
 
+/// What is opened again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'a> {
+    /// Where it lies.
+    pub dir: &'a Path,
+    /// How it is opened.
+    pub config: &'a Config,
+    /// The store of which each opening finds a fresh copy; without, it finds what the last left.
+    pub fresh: Option<&'a Path>,
+}
+
 /// Closes, opens and reads a key.
 ///
 /// # Errors
 /// The engine's.
 pub fn open<E: Engine, P: Probe>(
     engine: E,
-    place: (&Path, &Config),
+    door: Door<'_>,
     work: &Work,
     data: &Data,
     pace: &Pace,
@@ -257,10 +269,13 @@ pub fn open<E: Engine, P: Probe>(
         if let Some(engine) = engine.take() {
             engine.close()?;
         }
+        if let Some(store) = door.fresh {
+            pace.aside(door.dir, || store::copy_anew(door.dir, store))?;
+        }
         let key = data.keys.key(open_id(work, done));
         let clock = Instant::now();
         let opened = probe.call(|| {
-            let opened = E::open(place.0, place.1)?;
+            let opened = E::open(door.dir, door.config)?;
             let found = opened.session()?.get(key, |value| tally.add(value))?;
             if !found {
                 tally.miss();
@@ -272,8 +287,8 @@ pub fn open<E: Engine, P: Probe>(
         done += 1;
     }
     let engine = engine.ok_or_else(|| Failure::error("nothing was opened"))?;
-    let context_switches = measure::own_context_switches();
-    Ok((engine, Outcome { tally, done, context_switches }, probe, seconds))
+    // Its thread lives on, and is counted with all that do.
+    Ok((engine, Outcome { tally, done, context_switches: 0 }, probe, seconds))
 }
 
 /// The id that is read after an opening.

@@ -1,10 +1,16 @@
 //! Seeded databases, kept to be copied: a row is seeded once for all its passes and repeats.
 //!
-//! What is kept has been brought to the state of the row and closed. It does not know engines.
+//! What is kept has been brought to the state of the row and closed, or is as a process that was
+//! killed left it. It does not know engines.
 
 use crate::{engine::Result, job::Phase};
+use rustix::{
+    fs::{SeekFrom, seek},
+    io::Errno,
+};
 use std::{
     fs::{self, File},
+    io::{self, Read},
     path::Path,
 };
 
@@ -12,6 +18,28 @@ use std::{
 const DATABASE: &str = "database";
 /// How its seed phases went; written last, so that a store without it holds nothing.
 const PHASES: &str = "phases.json";
+
+/// Whether a store holds a database.
+#[must_use]
+pub fn is_filled(store: &Path) -> bool {
+    store.join(PHASES).exists()
+}
+
+/// Fills a store with what `make` makes in a folder, and says how its seed phases went.
+///
+/// # Errors
+/// Those of `make`; the system's.
+pub fn fill<T>(store: &Path, make: impl FnOnce(&Path) -> Result<(T, Vec<Phase>)>) -> Result<T> {
+    let database = store.join(DATABASE);
+    if database.exists() {
+        // Of an attempt that failed.
+        fs::remove_dir_all(&database)?;
+    }
+    fs::create_dir_all(&database)?;
+    let (made, phases) = make(&database)?;
+    fs::write(store.join(PHASES), serde_json::to_vec(&phases)?)?;
+    Ok(made)
+}
 
 /// Copies the database of a store to `dir`, and says how its seed phases went. `make` fills the
 /// store if it holds nothing.
@@ -23,18 +51,22 @@ pub fn copy_to(
     store: &Path,
     make: impl FnOnce(&Path) -> Result<Vec<Phase>>,
 ) -> Result<Vec<Phase>> {
-    let (database, phases) = (store.join(DATABASE), store.join(PHASES));
-    if !phases.exists() {
-        if database.exists() {
-            // Of an attempt that failed.
-            fs::remove_dir_all(&database)?;
-        }
-        fs::create_dir_all(&database)?;
-        let made = make(&database)?;
-        fs::write(&phases, serde_json::to_vec(&made)?)?;
+    if !is_filled(store) {
+        fill(store, |database| Ok(((), make(database)?)))?;
     }
-    copy(&database, dir)?;
-    Ok(serde_json::from_slice(&fs::read(&phases)?)?)
+    copy(&store.join(DATABASE), dir)?;
+    Ok(serde_json::from_slice(&fs::read(store.join(PHASES))?)?)
+}
+
+/// Replaces what is in `dir`, if it is there, by a fresh copy of the database of a store.
+///
+/// # Errors
+/// The system's.
+pub fn copy_anew(dir: &Path, store: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    copy(&store.join(DATABASE), dir)
 }
 
 /// Copies a folder. The copy is synced: nothing of it is written while something is measured.
@@ -46,11 +78,33 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &target)?;
         } else {
-            fs::copy(entry.path(), &target)?;
-            File::open(&target)?.sync_data()?;
+            copy_file(&entry.path(), &target)?;
         }
     }
     Ok(())
+}
+
+/// Copies a file, and leaves out its holes: engines that are killed leave gigabytes that they set
+/// aside and never wrote.
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let (source, target) = (File::open(from)?, File::create(to)?);
+    let metadata = source.metadata()?;
+    target.set_permissions(metadata.permissions())?;
+    target.set_len(metadata.len())?;
+    let mut end = 0;
+    while end < metadata.len() {
+        let start = match seek(&source, SeekFrom::Data(end)) {
+            Ok(start) => start,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        end = seek(&source, SeekFrom::Hole(start))?;
+        seek(&source, SeekFrom::Start(start))?;
+        seek(&target, SeekFrom::Start(start))?;
+        io::copy(&mut (&source).take(end - start), &mut &target)?;
+    }
+    Ok(target.sync_data()?)
 }
 
 #[cfg(test)]

@@ -8,11 +8,20 @@ use crate::{
     engine::{Config, Engine, Failure, FailureKind, Result},
     job::{Extent, Job, Op, Report, Seed, SeedOp},
     keys::KeyStyle,
+    measure::{Watch, Watched, watched},
     order::Order,
+    pass::{
+        data::Data,
+        special::{self, Door},
+        steps::Unclocked,
+    },
     trial::{self, OPS},
     values::ValueStyle,
 };
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
     trial::run::<E>(op, change)
@@ -192,6 +201,25 @@ fn short_work_takes_as_long_as_it_takes() {
         .unwrap();
         assert!(seconds >= least.as_secs_f64(), "{seconds}");
     }
+}
+
+#[test]
+fn the_thread_that_opens_is_not_counted_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = trial::job(Op::Open, dir.path());
+    let config = &job.config;
+    let engine = Liar::<{ lie::HONEST }>::open(dir.path(), config).unwrap();
+    let data = Data::new(&job.work, 1);
+    let watch = Watch { tell: &|_| {}, cap: Duration::from_secs(60) };
+    let what = Watched { phase: "test", total: 0, threads: 1, cap: None };
+    let opened = watched(what, &watch, |pace| {
+        // It has waited before: that is counted for the process.
+        thread::sleep(Duration::from_millis(1));
+        let door = Door { dir: dir.path(), config, fresh: None };
+        special::open(engine, door, &job.work, &data, pace, Unclocked)
+    });
+    let ((_, outcome, ..), _) = opened.unwrap();
+    assert_eq!((outcome.done, outcome.context_switches), (3, 0));
 }
 
 #[test]

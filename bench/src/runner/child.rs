@@ -5,7 +5,9 @@
 
 use crate::{
     engine::{Failure, Result},
-    job::{CrashTest, EngineInfo, Hello, Line, PROTOCOL, Progress, Report, Request, Survived},
+    job::{
+        CrashTest, EngineInfo, Hello, Left, Line, PROTOCOL, Progress, Report, Request, Survived,
+    },
 };
 use std::{
     env, fs,
@@ -27,6 +29,8 @@ const TICK: Duration = Duration::from_millis(50);
 const HELLO_MAX: Duration = Duration::from_secs(20);
 /// How long a worker may take to end once it has answered.
 const EXIT_MAX: Duration = Duration::from_secs(20);
+/// The signal that nobody can catch: `kill -9`.
+const KILL: i32 = 9;
 /// How much of what a worker complains about is kept.
 const COMPLAINT_BYTES_MAX: u64 = 4096;
 
@@ -104,6 +108,8 @@ pub enum Ended {
     Report(Box<Report>),
     /// With a count.
     Survived(Survived),
+    /// Killed, once it had told what it leaves.
+    Left(Left),
     /// Without.
     Failed(Failure),
     /// The run was interrupted.
@@ -223,7 +229,8 @@ impl Child {
         Ok(told)
     }
 
-    /// Gives a worker its job and waits for the answer, and for its end.
+    /// Gives a worker its job and waits for the answer, and for its end; kills it if that is what
+    /// it waits for.
     pub fn work(
         &mut self,
         request: &Request,
@@ -231,14 +238,24 @@ impl Child {
         interrupted: &AtomicBool,
         tell: impl FnMut(&Progress),
     ) -> Ended {
-        if let Err(failure) = self.tell(request) {
-            return Ended::Failed(failure);
-        }
+        // Kept open: its end is what a worker hears that waits to be killed in vain.
+        let input = match self.tell(request) {
+            Ok(input) => input,
+            Err(failure) => return Ended::Failed(failure),
+        };
         let ended = self.listen(limits, interrupted, tell);
-        if matches!(ended, Ended::Interrupted) {
-            self.kill();
-        } else {
-            self.wait(EXIT_MAX);
+        match ended {
+            Ended::Interrupted => drop(self.kill()),
+            Ended::Left(_) => {
+                let killed = |status: &ExitStatus| status.signal() == Some(KILL);
+                if !self.kill().is_some_and(|status| killed(&status)) {
+                    return Ended::Failed(Failure::error("the worker ended before it was killed"));
+                }
+            }
+            _ => {
+                drop(input);
+                self.wait(EXIT_MAX);
+            }
         }
         ended
     }
@@ -280,6 +297,7 @@ impl Child {
                 }
                 Ok(Line::Report(report)) => return Ended::Report(report),
                 Ok(Line::Survived(survived)) => return Ended::Survived(survived),
+                Ok(Line::Left(left)) => return Ended::Left(left),
                 Ok(Line::Failed(failure)) => return Ended::Failed(failure),
                 Ok(Line::Hello(_)) | Err(_) => {
                     return self.give_up(format!("the worker said what is no answer: {line}"));
@@ -320,10 +338,11 @@ impl Child {
         None
     }
 
-    fn kill(&mut self) {
+    /// How it ended.
+    fn kill(&mut self) -> Option<ExitStatus> {
         // It may be gone already: then there is nothing to kill.
         let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.wait().ok()
     }
 }
 

@@ -71,6 +71,7 @@ pub fn establish(
         Ended::Survived(survived) => Ok(conclude(Seen { acknowledged, survived, flushes })),
         Ended::Failed(failure) => Err(when("after kill -9", failure)),
         Ended::Report(_) => Err(Failure::error("the worker measured instead")),
+        Ended::Left(_) => Err(Failure::error("the worker left a database instead")),
         Ended::Interrupted => Err(Failure::error("interrupted")),
     }
 }

@@ -1,7 +1,7 @@
 //! Seeded databases that are kept: rows that need the same one, of the same engine, share it.
 //!
 //! One is kept as long as a row is still to come that needs it. What fills them is the worker's
-//! business.
+//! business; that it is killed then, if the row says so, the runner's.
 
 use crate::{
     engine::{Failure, Result},

@@ -17,11 +17,32 @@ use crate::{
 use std::{collections::HashMap, sync::atomic::AtomicBool};
 
 fn chosen(op: &str) -> Chosen {
+    chosen_of("layerdb", op)
+}
+
+fn chosen_of(suite: &str, id: &str) -> Chosen {
     let arm = Arm::Equal;
     let overrides = Overrides { scale: 0.001, threads: None, batch: None, value_bytes: None, arm };
     let suites = suites();
-    let suite = suites.iter().find(|suite| suite.suite == "layerdb").unwrap();
-    suite.choose(suite.rows.iter().find(|row| row.id == op).unwrap(), &overrides)
+    let suite = suites.iter().find(|one| one.suite == suite).unwrap();
+    suite.choose(suite.rows.iter().find(|row| row.id == id).unwrap(), &overrides)
+}
+
+fn options(interrupted: &AtomicBool) -> Options<'_> {
+    Options {
+        absent: HashMap::new(),
+        machine: Vec::new(),
+        cores: 2,
+        classes: HashMap::new(),
+        repeat: 3,
+        repeat_within: None,
+        always: |engine| engine == "ours",
+        dir: std::env::temp_dir(),
+        cap_seconds: 1.0,
+        limits: Limits::default(),
+        workers: Vec::new(),
+        interrupted,
+    }
 }
 
 fn report(seconds: f64, capped: bool) -> Report {
@@ -108,18 +129,9 @@ fn only_who_is_near_the_best_of_its_class_is_repeated() {
     let promise = |engine: &str| (engine.to_owned(), engine::Durability::Buffered);
     let memory = Established { class: Class::Memory, how: String::new() };
     let mut options = Options {
-        absent: HashMap::new(),
-        machine: Vec::new(),
-        cores: 2,
         classes: HashMap::from([(promise("careless"), memory)]),
-        repeat: 3,
         repeat_within: Some(3.0),
-        always: |engine| engine == "ours",
-        dir: std::env::temp_dir(),
-        cap_seconds: 1.0,
-        limits: Limits::default(),
-        workers: Vec::new(),
-        interrupted: &interrupted,
+        ..options(&interrupted)
     };
     let entry = |engine, seconds| {
         let reports = vec![report(seconds, false)];
@@ -140,4 +152,24 @@ fn only_who_is_near_the_best_of_its_class_is_repeated() {
     assert_eq!(of("readseq/5k", &options), [false, false, false, true, false, true]);
     options.repeat_within = None;
     assert_eq!(of("fill/5k", &options), [true; 6]);
+}
+
+#[test]
+fn who_may_lose_commits_by_a_kill_has_no_figure_after_one() {
+    let interrupted = AtomicBool::new(false);
+    let promise = |durability| ("careless".to_owned(), durability);
+    let established = |class| Established { class, how: "as was seen".to_owned() };
+    let classes = HashMap::from([
+        (promise(engine::Durability::Buffered), established(Class::Memory)),
+        (promise(engine::Durability::Synced), established(Class::Process)),
+    ]);
+    let options = Options { classes, ..options(&interrupted) };
+    let failure = |engine, row| Entry::new(engine, &chosen_of("open-time", row), &options).failure;
+    let (status, reason) = failure("careless", "1gb/killed").unwrap();
+    assert_eq!(status, Status::Unsupported);
+    assert_eq!(reason, "may lose acknowledged commits when it is killed; as was seen");
+    for row in ["1gb", "1gb/killed/synced"] {
+        assert_eq!(failure("careless", row), None, "{row}");
+    }
+    assert_eq!(failure("another", "1gb/killed"), None);
 }

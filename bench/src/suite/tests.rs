@@ -3,7 +3,7 @@
 use super::{Overrides, Suite, select, suites};
 use crate::{
     engine::Arm,
-    job::{Op, Work},
+    job::{Op, State, Work},
     keys::KeyStyle,
     order::Order,
     pass::prepare,
@@ -36,6 +36,8 @@ fn every_row_of_every_file_can_be_drawn() {
             let Work { run, seed, .. } = &full.work;
             // Whatever is read, deleted or compacted has to be there.
             assert!(run.op == Op::Put || !seed.is_empty(), "{name}");
+            // Each opening copies it.
+            assert!(full.work.state != State::Killed || run.ops <= 5, "{name}");
             // A batch over many families would have to be several.
             let batches = seed.iter().map(|seed| seed.batch).chain([run.batch]);
             assert!(full.config.families == 1 || batches.max() == Some(1), "{name}");

@@ -14,6 +14,7 @@ type Line struct {
 	Progress *Progress `json:"progress,omitempty"`
 	Report   *Report   `json:"report,omitempty"`
 	Survived *Survived `json:"survived,omitempty"`
+	Left     *Left     `json:"left,omitempty"`
 	Failed   *Failure  `json:"failed,omitempty"`
 }
 
@@ -41,6 +42,9 @@ type Progress struct {
 type Request struct {
 	Job   *Job       `json:"job,omitempty"`
 	Crash *CrashTest `json:"crash,omitempty"`
+	// Leave is the database of a row in the state Killed: it is seeded into the store of the job,
+	// and the worker waits to be killed.
+	Leave *Job `json:"leave,omitempty"`
 }
 
 // CrashStep is a part of a crash test.
@@ -68,6 +72,12 @@ type Survived struct {
 	Beyond uint64 `json:"beyond"`
 }
 
+// Left is a database that is there to be left by a kill.
+type Left struct {
+	// Acknowledged are operations.
+	Acknowledged uint64 `json:"acknowledged"`
+}
+
 // Job is one row on one engine.
 type Job struct {
 	Engine     string  `json:"engine"`
@@ -76,6 +86,7 @@ type Job struct {
 	Work       Work    `json:"work"`
 	CapSeconds float64 `json:"cap_seconds"`
 	// Store is where the database is kept as the measured phase shall find it; empty if it is not.
+	// In the state Killed it has been filled by a worker that was told to leave it.
 	Store string `json:"store"`
 	// Extent may be left out: then it is full.
 	Extent Extent `json:"extent"`

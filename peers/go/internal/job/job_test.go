@@ -49,3 +49,19 @@ func TestNamesThatAreNotKnownAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAKillIsAskedForAndAnsweredByName(t *testing.T) {
+	const text = `{"leave": {"engine": "bbolt", "store": "kept", "work": {"state": "killed"}}}`
+	var request job.Request
+	if err := json.Unmarshal([]byte(text), &request); err != nil {
+		t.Fatal(err)
+	}
+	asked := request.Leave
+	if asked == nil || asked.Store != "kept" || asked.Work.State != job.Killed {
+		t.Errorf("%+v", request)
+	}
+	line, err := json.Marshal(&job.Line{Left: &job.Left{Acknowledged: 7}})
+	if err != nil || string(line) != `{"left":{"acknowledged":7}}` {
+		t.Error(string(line), err)
+	}
+}

@@ -68,6 +68,8 @@ const (
 	Compacted State = "compacted"
 	Reopened  State = "reopened"
 	Cold      State = "cold"
+	// Killed is left by a process that was killed: each opening finds a fresh copy.
+	Killed State = "killed"
 )
 
 // Order is an order of keys.

@@ -33,15 +33,72 @@ const (
 	AtDevice
 )
 
-// Meter holds what the kernel has counted so far.
-type Meter struct {
-	harnessRSSBytes uint64
+// Counted is what the kernel counted in some time.
+type Counted struct {
+	time            time.Duration
 	cpuTicks        uint64
 	contextSwitches uint64
 	processWritten  uint64
-	deviceStat      string
-	deviceWritten   uint64
-	started         time.Time
+	// deviceWritten is written by all processes to the block device under a directory.
+	deviceWritten uint64
+}
+
+// add takes in what was counted at another time.
+func (c *Counted) add(other Counted) {
+	c.time += other.time
+	c.cpuTicks += other.cpuTicks
+	c.contextSwitches += other.contextSwitches
+	c.processWritten += other.processWritten
+	c.deviceWritten += other.deviceWritten
+}
+
+// without is what is left without what was counted in a part of the time.
+func (c Counted) without(part Counted) Counted {
+	return Counted{
+		time:            c.time - min(part.time, c.time),
+		cpuTicks:        since(part.cpuTicks, c.cpuTicks),
+		contextSwitches: since(part.contextSwitches, c.contextSwitches),
+		processWritten:  since(part.processWritten, c.processWritten),
+		deviceWritten:   since(part.deviceWritten, c.deviceWritten),
+	}
+}
+
+// moment is one, and all that the kernel had counted by then.
+type moment struct {
+	at time.Time
+	// deviceStat is where what is written to the device is counted; empty if it is not.
+	deviceStat string
+	counted    Counted
+}
+
+func now(dir string) moment {
+	stat := deviceStat(dir)
+	return moment{deviceStat: stat, counted: countedSoFar(stat), at: time.Now()}
+}
+
+func (m *moment) countedSince() Counted {
+	took := time.Since(m.at)
+	counted := countedSoFar(m.deviceStat).without(m.counted)
+	counted.time = took
+	return counted
+}
+
+// countedSoFar is all but time.
+func countedSoFar(deviceStat string) Counted {
+	written, _ := sectorsWritten(deviceStat)
+	return Counted{
+		cpuTicks:        cpuTicks(),
+		contextSwitches: contextSwitches(),
+		processWritten:  processWritten(),
+		deviceWritten:   written,
+	}
+}
+
+// Meter measures what is used.
+type Meter struct {
+	harnessRSSBytes uint64
+	at              CountAt
+	started         moment
 }
 
 // StartMeter begins to count; it forgets the peak of memory so far. harnessRSSBytes is what the
@@ -49,51 +106,41 @@ type Meter struct {
 func StartMeter(dir string, at CountAt, harnessRSSBytes uint64) *Meter {
 	// Refused by some kernels: then the peak is that of the whole process.
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
-	meter := &Meter{
-		harnessRSSBytes: harnessRSSBytes,
-		cpuTicks:        cpuTicks(),
-		contextSwitches: contextSwitches(),
-		processWritten:  processWritten(),
-	}
-	if at == AtDevice {
-		meter.watchDevice(dir)
-	}
-	meter.started = time.Now()
-	return meter
+	return &Meter{harnessRSSBytes: harnessRSSBytes, at: at, started: now(dir)}
 }
 
-// watchDevice looks for the counters of the device under a directory; where there are none, bytes
-// are those of the process, and the report says so.
-func (m *Meter) watchDevice(dir string) {
+// deviceStat is where the kernel counts what the device under a directory does; where it does not,
+// bytes are those of the process, and the report says so.
+func deviceStat(dir string) string {
 	var stat unix.Stat_t
 	if unix.Stat(dir, &stat) != nil {
-		return
+		return ""
 	}
 	major, minor := unix.Major(stat.Dev), unix.Minor(stat.Dev)
 	path := fmt.Sprintf("/sys/dev/block/%d:%d/stat", major, minor)
-	if written, ok := sectorsWritten(path); ok {
-		m.deviceStat, m.deviceWritten = path, written
+	if _, ok := sectorsWritten(path); !ok {
+		return ""
 	}
+	return path
 }
 
-// Stop says what was used since. Threads of Go do not end, so their context switches are all there.
-func (m *Meter) Stop() job.Usage {
+// Stop says what was used since, without what was used aside. Threads of Go do not end, so their
+// context switches are all there.
+func (m *Meter) Stop(aside Counted) job.Usage {
 	status := read("/proc/self/status")
-	seconds := max(time.Since(m.started).Seconds(), 1e-9)
-	cpu := float64(since(m.cpuTicks, cpuTicks())) / ticksPerSecond
+	used := m.started.countedSince().without(aside)
+	cpuSeconds := float64(used.cpuTicks) / ticksPerSecond
 	usage := job.Usage{
 		HarnessRSSBytes: m.harnessRSSBytes,
 		PeakRSSBytes:    kib(status, "VmHWM:"),
 		PeakVMSBytes:    kib(status, "VmPeak:"),
-		CPUPercent:      100 * cpu / seconds,
-		ContextSwitches: since(m.contextSwitches, contextSwitches()),
-		BytesWritten:    since(m.processWritten, processWritten()),
+		CPUPercent:      100 * cpuSeconds / max(used.time.Seconds(), 1e-9),
+		ContextSwitches: used.contextSwitches,
+		BytesWritten:    used.processWritten,
 	}
-	if m.deviceStat != "" {
-		if written, ok := sectorsWritten(m.deviceStat); ok {
-			usage.BytesWritten = since(m.deviceWritten, written)
-			usage.CountedAtDevice = true
-		}
+	if m.at == AtDevice && m.started.deviceStat != "" {
+		usage.BytesWritten = used.deviceWritten
+		usage.CountedAtDevice = true
 	}
 	return usage
 }

@@ -4,6 +4,7 @@ package measure
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,40 @@ type count struct {
 type Pace struct {
 	counts []count
 	stop   atomic.Bool
+	aside  aside
+}
+
+// aside is what was done beside a phase, and since when something is.
+type aside struct {
+	sync.Mutex
+	counted Counted
+	since   time.Time
+}
+
+// Aside does something that is no part of the phase, such as to copy into a directory: it takes
+// nothing of the time after which the phase is cut off, and what it uses is told apart. One thread
+// at a time.
+func (p *Pace) Aside(dir string, body func() error) error {
+	begun := now(dir)
+	p.aside.Lock()
+	p.aside.since = begun.at
+	p.aside.Unlock()
+	err := body()
+	p.aside.Lock()
+	defer p.aside.Unlock()
+	p.aside.since = time.Time{}
+	p.aside.counted.add(begun.countedSince())
+	return err
+}
+
+// timeAside is how long it did something else so far.
+func (p *Pace) timeAside() time.Duration {
+	p.aside.Lock()
+	defer p.aside.Unlock()
+	if p.aside.since.IsZero() {
+		return p.aside.counted.time
+	}
+	return p.aside.counted.time + time.Since(p.aside.since)
 }
 
 // GoesOn: a thread has done so many; whether it may go on.
@@ -60,6 +95,8 @@ type Seconds struct {
 	Samples []uint64
 	// Capped: it was cut off.
 	Capped bool
+	// Aside is what it did beside its work.
+	Aside Counted
 }
 
 // Run does a phase while another goroutine counts its seconds, tells of them, and cuts it off.
@@ -69,7 +106,9 @@ func (what Watched) Run(watch *Watch, body func(*Pace) error) (Seconds, error) {
 	go func() { sampled <- what.sample(watch, pace, over) }()
 	err := body(pace)
 	close(over)
-	return <-sampled, err
+	seconds := <-sampled
+	seconds.Aside = pace.aside.counted
+	return seconds, err
 }
 
 func (what Watched) sample(watch *Watch, pace *Pace, over <-chan struct{}) Seconds {
@@ -78,18 +117,21 @@ func (what Watched) sample(watch *Watch, pace *Pace, over <-chan struct{}) Secon
 	before := uint64(0)
 	for {
 		next := time.Duration(len(seconds.Samples)+1) * time.Second
-		limit := time.Duration(math.MaxInt64)
-		if what.Cap > 0 && !seconds.Capped {
-			limit = what.Cap
+		// It moves on while the phase does something else.
+		limit := func() time.Duration {
+			if what.Cap > 0 && !seconds.Capped {
+				return what.Cap + pace.timeAside()
+			}
+			return math.MaxInt64
 		}
-		timer := time.NewTimer(min(next, limit) - time.Since(start))
+		timer := time.NewTimer(min(next, limit()) - time.Since(start))
 		select {
 		case <-over:
 			timer.Stop()
 			return seconds
 		case <-timer.C:
 		}
-		if time.Since(start) >= limit {
+		if time.Since(start) >= limit() {
 			seconds.Capped = true
 			pace.stop.Store(true)
 		}

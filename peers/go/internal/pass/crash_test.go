@@ -1,8 +1,10 @@
-// What is committed is counted, and a store is filled once.
+// What is committed is counted; a store is filled once, and its copies are whole.
 
 package pass
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/engines"
 	"silt-bench-go/internal/job"
+	"silt-bench-go/internal/measure"
 )
 
 func TestAllCommitsOfADatabaseThatWasClosedAreCounted(t *testing.T) {
@@ -65,5 +68,41 @@ func TestAStoreIsFilledOnceAndEachCopyIsWhole(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name, "inner", "table"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestHolesStayHoles(t *testing.T) {
+	const length, middle = 1 << 30, 300 << 20
+	from, to := t.TempDir(), t.TempDir()
+	file, err := os.Create(filepath.Join(from, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_, first := file.WriteAt([]byte("at the front"), 0)
+	_, second := file.WriteAt([]byte("in the middle"), middle)
+	err = errors.Join(first, second, file.Truncate(length), copyFolder(from, to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := os.Open(filepath.Join(to, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	found := make([]byte, 20)
+	pieces := map[int64]string{0: "at the front", middle: "in the middle", 1 << 20: ""}
+	for at, wanted := range pieces {
+		_, err := copied.ReadAt(found, at)
+		if err != nil || string(bytes.TrimRight(found, "\x00")) != wanted {
+			t.Error(string(found), err)
+		}
+	}
+	info, err := copied.Stat()
+	if err != nil || info.Size() != length {
+		t.Error(info, err)
+	}
+	if taken, err := measure.DiskBytes(to); err != nil || taken > 1<<20 {
+		t.Error(taken, err)
 	}
 }

@@ -65,7 +65,14 @@ func Run(kind engine.Kind, row *job.Job, watch *measure.Watch) (*job.Report, err
 	if kind.MeasuresHarness {
 		return c.harness()
 	}
-	return c.report()
+	if err := checkLeft(row); err != nil {
+		return nil, err
+	}
+	report, err := c.report()
+	if err != nil && c.fresh() != "" {
+		return nil, c.told(job.FailureOf(err))
+	}
+	return report, err
 }
 
 // harness is what the loops of a row cost by themselves, on an engine that does nothing. Nothing
@@ -85,7 +92,7 @@ func (c *course) harness() (*job.Report, error) {
 		Seed:         []job.Phase{},
 		Throughput:   c.throughput(ran, 0),
 		LogicalBytes: c.logicalBytes(ran),
-		Usage:        meter.Stop(),
+		Usage:        meter.Stop(ran.paced.Aside),
 	}, nil
 }
 
@@ -105,7 +112,8 @@ func (c *course) report() (*job.Report, error) {
 		return nil, err
 	}
 	settling := time.Since(clock).Seconds()
-	report := &job.Report{Facts: c.kind.Facts(&c.job.Config), Seed: seed, Usage: meter.Stop()}
+	usage := meter.Stop(ran.paced.Aside)
+	report := &job.Report{Facts: c.kind.Facts(&c.job.Config), Seed: seed, Usage: usage}
 	for index, one := range c.plans {
 		if index < len(ran.outcomes) {
 			one.Truncate(int(ran.outcomes[index].done))
@@ -237,6 +245,15 @@ func (c *course) prepared(name string) (*place, []job.Phase, error) {
 	}
 	db, err := c.kind.Open(dir, &c.job.Config)
 	return &place{db, dir}, phases, err
+}
+
+// fresh is the store of which each opening finds a fresh copy; empty if it finds what the last one
+// left.
+func (c *course) fresh() string {
+	if c.job.Work.State == job.Killed {
+		return c.job.Store
+	}
+	return ""
 }
 
 // seededIn seeds a database in a folder and brings it to the state of the row.

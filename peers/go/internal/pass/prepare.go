@@ -148,6 +148,8 @@ func (c *course) toState(db engine.Engine, dir string) (engine.Engine, error) {
 	case job.Cold:
 		drop := func() error { return measure.DropFromPageCache(dir) }
 		steps = append(steps, db.Settle, db.Close, drop)
+	case job.Killed:
+		return nil, job.Refused("a process cannot go on once it is killed")
 	default:
 		return nil, job.Refused("no such state: " + string(c.job.Work.State))
 	}

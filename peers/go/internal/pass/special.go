@@ -216,7 +216,8 @@ func ExpectRangeDelete(work *job.Work, holds *model.Model, thread plan.Thread, d
 	}
 }
 
-// open closes, opens and reads a key, and leaves another database open.
+// open closes, opens and reads a key, and leaves another database open. What was left by a kill is
+// copied anew before each opening.
 func (c *course) open(
 	place *place, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, float64, error) {
@@ -227,6 +228,12 @@ func (c *course) open(
 	for done < c.job.Work.Run.Ops && pace.GoesOn(0, done) {
 		if err := place.db.Close(); err != nil {
 			return outcome{}, 0, err
+		}
+		if store := c.fresh(); store != "" {
+			again := func() error { return copyAnew(place.dir, store) }
+			if err := pace.Aside(place.dir, again); err != nil {
+				return outcome{}, 0, err
+			}
 		}
 		key := maker.keys.Key(openID(&c.job.Work, done))
 		begun := time.Now()

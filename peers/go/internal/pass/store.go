@@ -1,14 +1,18 @@
 // Seeded databases, kept to be copied: a row is seeded once for all its passes and repeats. What is
-// kept has been brought to the state of the row and closed.
+// kept has been brought to the state of the row and closed, or is as a process that was killed left
+// it.
 
 package pass
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"silt-bench-go/internal/job"
 )
@@ -21,39 +25,59 @@ const (
 	storePhases = "phases.json"
 )
 
+// isFilled says whether a store holds a database.
+func isFilled(store string) bool {
+	_, err := os.Stat(filepath.Join(store, storePhases))
+	return err == nil
+}
+
+// fill fills a store with what make makes in a folder, and says how its seed phases went.
+func fill(store string, make func(dir string) ([]job.Phase, error)) error {
+	database := filepath.Join(store, storeDatabase)
+	// It may hold something of an attempt that failed.
+	if err := os.RemoveAll(database); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(database, 0o755); err != nil {
+		return err
+	}
+	made, err := make(database)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(made)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(store, storePhases), text, 0o644)
+}
+
 // copyTo copies the database of a store to a directory and says how its seed phases went. make
 // fills the store if it holds nothing.
 func copyTo(dir, store string, make func(dir string) ([]job.Phase, error)) ([]job.Phase, error) {
-	database, phases := filepath.Join(store, storeDatabase), filepath.Join(store, storePhases)
-	if _, err := os.Stat(phases); os.IsNotExist(err) {
-		// It may hold something of an attempt that failed.
-		if err := os.RemoveAll(database); err != nil {
-			return nil, err
-		}
-		if err := os.MkdirAll(database, 0o755); err != nil {
-			return nil, err
-		}
-		made, err := make(database)
-		if err != nil {
-			return nil, err
-		}
-		text, err := json.Marshal(made)
-		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(phases, text, 0o644); err != nil {
+	if !isFilled(store) {
+		if err := fill(store, make); err != nil {
 			return nil, err
 		}
 	}
-	if err := copyFolder(database, dir); err != nil {
+	if err := copyFolder(filepath.Join(store, storeDatabase), dir); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(phases)
+	text, err := os.ReadFile(filepath.Join(store, storePhases))
 	if err != nil {
 		return nil, err
 	}
 	var made []job.Phase
 	return made, json.Unmarshal(text, &made)
+}
+
+// copyAnew replaces what is in a directory, if it is there, by a fresh copy of the database of a
+// store.
+func copyAnew(dir, store string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return copyFolder(filepath.Join(store, storeDatabase), dir)
 }
 
 // copyFolder copies a folder. The copy is synced: nothing of it is written while something is
@@ -75,19 +99,56 @@ func copyFolder(from, to string) error {
 	})
 }
 
+// copyFile copies a file, and leaves out its holes: engines that are killed leave gigabytes that
+// they set aside and never wrote.
 func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	target, err := os.Create(to)
+	info, err := source.Stat()
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(target, source); err != nil {
+	target, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	err = target.Truncate(info.Size())
+	if err == nil {
+		err = copyData(source, target, info.Size())
+	}
+	if err != nil {
 		target.Close()
 		return err
 	}
 	return inTurn(target.Sync, target.Close)
+}
+
+// copyData copies what is not a hole.
+func copyData(source, target *os.File, size int64) error {
+	for end := int64(0); end < size; {
+		start, err := source.Seek(end, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			// Nothing but a hole is left.
+			return nil
+		}
+		if err == nil {
+			end, err = source.Seek(start, unix.SEEK_HOLE)
+		}
+		if err == nil {
+			_, err = source.Seek(start, io.SeekStart)
+		}
+		if err == nil {
+			_, err = target.Seek(start, io.SeekStart)
+		}
+		if err == nil {
+			_, err = io.CopyN(target, source, end-start)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
