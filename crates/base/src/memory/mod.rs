@@ -4,4 +4,5 @@
 //! it lies on small pages, and the time of a page fault for each of them when it is first touched.
 
 pub mod chunk;
+pub mod extents;
 pub mod region;

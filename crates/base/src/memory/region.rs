@@ -7,30 +7,32 @@
 //! Any thread may make buffers and drop them; both take a short mutex.
 //!
 //! # Invariants
-//! 1. Pieces come from `State::pieces` alone, which hands out disjoint parts of `State::chunks`, and
-//!    go back to it once, with the layout they were taken with.
+//! 1. A piece is an extent of units that is out, as `State::extents` has it, which hands out no unit
+//!    twice before it came back; unit `n` lies in chunk `n / CHUNK_UNITS`. A piece goes back once.
 //! 2. A piece keeps its region alive, and a region keeps its chunks; so the memory of a piece is
 //!    there for as long as the piece.
 //! 3. Every byte of a chunk is initialised, so every byte of a piece is, whatever it holds.
 
-use super::chunk::{Chunk, Pages};
+use super::{
+    chunk::{Chunk, Pages},
+    extents::Extents,
+};
 use crate::sync::lock;
 use bytes::Bytes;
 use std::{
-    alloc::Layout,
     fmt,
     ops::{Deref, DerefMut},
     ptr::NonNull,
     sync::{Arc, Mutex},
 };
-use talc::{DefaultBinning, base::Talc, source::Manual};
 
 /// Bytes that a region grows by: two huge pages.
 const CHUNK_BYTES: usize = 4 << 20;
 /// Larger buffers come from the allocator: few fit a chunk.
 const PIECE_BYTES_MAX: usize = CHUNK_BYTES / 16;
-/// Alignment of a piece.
-const ALIGN: usize = 16;
+/// Pieces are multiples of this.
+const UNIT_BYTES: usize = 256;
+const CHUNK_UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
 
 /// Memory that buffers are taken from.
 pub struct Region {
@@ -39,8 +41,8 @@ pub struct Region {
 }
 
 struct State {
-    pieces: Talc<Manual, DefaultBinning>,
-    /// Never touched but through `pieces` and the pieces (1).
+    extents: Extents,
+    /// Never touched but through the pieces (1).
     chunks: Vec<Chunk>,
 }
 
@@ -50,7 +52,10 @@ impl Region {
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             chunks_max: bytes_max / CHUNK_BYTES,
-            state: Mutex::new(State { pieces: Talc::new(Manual), chunks: Vec::new() }),
+            state: Mutex::new(State {
+                extents: Extents::new(CHUNK_UNITS as u32),
+                chunks: Vec::new(),
+            }),
         })
     }
 
@@ -59,35 +64,38 @@ impl Region {
     #[must_use]
     pub fn copy(self: &Arc<Self>, body: &[u8], margins: Margins) -> Buffer {
         let bytes = margins.bytes_around(body);
-        let Some(start) = self.carve(bytes) else { return Buffer::copy_on_heap(body, margins) };
-        let mut buffer = Buffer(Memory::Piece(Piece { start, bytes, region: Arc::clone(self) }));
+        let Some((unit, start)) = self.carve(bytes) else {
+            return Buffer::copy_on_heap(body, margins);
+        };
+        let region = Arc::clone(self);
+        let mut buffer = Buffer(Memory::Piece(Piece { start, bytes, unit, region }));
         let (copy, back) = buffer[margins.front..].split_at_mut(body.len());
         copy.copy_from_slice(body);
         back.fill(0);
         buffer
     }
 
-    fn carve(&self, bytes: usize) -> Option<NonNull<u8>> {
+    /// The first unit of an extent that is now out, and where it lies.
+    fn carve(&self, bytes: usize) -> Option<(u32, NonNull<u8>)> {
         if !(1..=PIECE_BYTES_MAX).contains(&bytes) {
             return None;
         }
-        let layout = layout(bytes);
+        let units = bytes.div_ceil(UNIT_BYTES) as u32;
         let mut state = lock(&self.state);
-        // SAFETY: the layout is not empty.
-        if let Some(start) = unsafe { state.pieces.allocate(layout) } {
-            return Some(start);
-        }
-        if state.chunks.len() == self.chunks_max {
-            return None;
-        }
-        let chunk = Chunk::new(CHUNK_BYTES, Pages::Huge);
-        // SAFETY: the chunk is ours alone, lives as long as the region (2), and nobody touches it
-        // but through its pieces (1).
-        let claimed = unsafe { state.pieces.claim(chunk.start().as_ptr(), chunk.bytes()) };
-        claimed.expect("a chunk is larger than what the allocator keeps for itself");
-        state.chunks.push(chunk);
-        // SAFETY: the layout is not empty.
-        unsafe { state.pieces.allocate(layout) }
+        let state = &mut *state;
+        let unit = match state.extents.take(units) {
+            Some(unit) => unit,
+            None if state.chunks.len() < self.chunks_max => {
+                state.chunks.push(Chunk::new(CHUNK_BYTES, Pages::Huge));
+                state.extents.grow();
+                state.extents.take(units)?
+            }
+            None => return None,
+        };
+        let chunk = &state.chunks[unit as usize / CHUNK_UNITS];
+        let offset = unit as usize % CHUNK_UNITS * UNIT_BYTES;
+        // SAFETY: by (1) the extent lies in the chunk, from `offset` on.
+        Some((unit, unsafe { chunk.start().add(offset) }))
     }
 }
 
@@ -98,10 +106,6 @@ impl fmt::Debug for Region {
             .field("chunks_max", &self.chunks_max)
             .finish_non_exhaustive()
     }
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, ALIGN).expect("a piece is smaller than isize::MAX")
 }
 
 /// Room around a copy, in bytes.
@@ -133,6 +137,7 @@ enum Memory {
 struct Piece {
     start: NonNull<u8>,
     bytes: usize,
+    unit: u32,
     region: Arc<Region>,
 }
 
@@ -203,9 +208,7 @@ impl fmt::Debug for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        let mut state = lock(&self.region.state);
-        // SAFETY: it was taken with this layout and has not gone back (1).
-        unsafe { state.pieces.deallocate(self.start.as_ptr(), layout(self.bytes)) };
+        lock(&self.region.state).extents.give(self.unit);
     }
 }
 

@@ -26,8 +26,8 @@ enum Stand {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// Shows the key under the iterator and at most `limit` in all from there on in the direction of
-    /// `course`, with their values, until `seen` says that it is enough; then stands on the first
+    /// Shows the key under the iterator and at most `limit` in all from there on along `course`,
+    /// with their values, until `seen` says that it is enough; then stands on the first
     /// that was not shown. Returns how many were shown.
     ///
     /// # Errors
@@ -84,8 +84,8 @@ impl<C: Cursor> Visible<C> {
         Ok(Stand::Shown(flow))
     }
 
-    /// Shows what speaks for itself: in the rest of the span at hand, or, if there is none, entry by
-    /// entry, up to the bound. Only where no range tombstone is.
+    /// Shows what speaks for itself: in the rest of the span at hand, or, if there is none, entry
+    /// by entry, up to the bound. Only where no range tombstone is.
     fn walk_judging(
         &mut self,
         show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,

@@ -1,0 +1,142 @@
+//! Extents against a list of units, and that what comes back is joined.
+
+use super::*;
+use crate::checksum::xxh3;
+
+const CHUNK: u32 = 1024;
+
+/// Who has each unit; 0 for nobody.
+struct Model {
+    extents: Extents,
+    owners: Vec<u64>,
+    out: Vec<(u32, u32, u64)>,
+}
+
+impl Model {
+    fn take(&mut self, length: u32, owner: u64) {
+        let is_there = self.longest_gap() >= 2 * length;
+        match self.extents.take(length) {
+            Some(first) => {
+                let units = &mut self.owners[first as usize..(first + length) as usize];
+                assert!(units.iter().all(|&owner| owner == 0), "{first} for {length} is taken");
+                units.fill(owner);
+                assert_eq!(first / CHUNK, (first + length - 1) / CHUNK);
+                self.out.push((first, length, owner));
+            }
+            None => assert!(!is_there, "{length} units were free"),
+        }
+    }
+
+    fn give(&mut self, index: usize) {
+        let (first, length, owner) = self.out.swap_remove(index);
+        let units = &mut self.owners[first as usize..(first + length) as usize];
+        assert!(units.iter().all(|&other| other == owner));
+        units.fill(0);
+        self.extents.give(first);
+    }
+
+    fn longest_gap(&self) -> u32 {
+        let chunks = self.owners.chunks(CHUNK as usize);
+        let gaps = chunks.flat_map(|chunk| chunk.split(|&owner| owner != 0));
+        gaps.map(|gap| gap.len() as u32).max().unwrap_or(0)
+    }
+
+    /// Compares bins and tags with what is free (1), (2), (3).
+    fn check(&self) {
+        let binned: u32 = self.extents.bins.iter().map(|gaps| gaps.len() as u32).sum();
+        let mut gaps = 0;
+        let mut unit = 0;
+        while unit < self.owners.len() {
+            let tag = self.extents.tags[unit];
+            let owner = self.owners[unit];
+            assert_eq!(tag.is_free, owner == 0, "unit {unit}");
+            let end = unit + tag.length as usize;
+            assert!(self.owners[unit..end].iter().all(|&other| other == owner));
+            if tag.is_free {
+                gaps += 1;
+                let bin = bin_of(tag.length);
+                assert_eq!(self.extents.bins[bin as usize][tag.index as usize], unit as u32);
+                assert_ne!(self.extents.filled & 1 << bin, 0);
+                assert_eq!(self.extents.tags[end - 1].length, tag.length);
+                let touches = end % CHUNK as usize != 0 && self.owners[end] == 0;
+                assert!(!touches, "two gaps meet at {end}");
+            }
+            unit = end;
+        }
+        assert_eq!(gaps, binned);
+        let filled = self.extents.bins.iter().filter(|gaps| !gaps.is_empty()).count();
+        assert_eq!(self.extents.filled.count_ones() as usize, filled);
+    }
+}
+
+#[test]
+fn extents_are_disjoint_and_what_comes_back_is_joined() {
+    let mut model = Model { extents: Extents::new(CHUNK), owners: Vec::new(), out: Vec::new() };
+    for round in 1..=if cfg!(miri) { 300 } else { 20_000_u64 } {
+        let random = xxh3(&round.to_le_bytes());
+        if round % 5_000 == 1 {
+            model.extents.grow();
+            model.owners.resize(model.owners.len() + CHUNK as usize, 0);
+        }
+        let length = match random % 8 {
+            0 => 1 + (random >> 8) as u32 % CHUNK,
+            _ => 1 + (random >> 8) as u32 % 40,
+        };
+        match random >> 60 {
+            0..=8 => model.take(length, round),
+            _ if model.out.is_empty() => {}
+            _ => model.give((random >> 20) as usize % model.out.len()),
+        }
+        if round % 100 == 0 {
+            model.check();
+        }
+    }
+    while !model.out.is_empty() {
+        model.give(model.out.len() / 2);
+    }
+    model.check();
+    // Each chunk is one gap again.
+    for _ in 0..model.owners.len() as u32 / CHUNK {
+        model.take(CHUNK, 1);
+    }
+    assert!(model.owners.iter().all(|&owner| owner == 1));
+    assert_eq!(model.extents.take(1), None);
+}
+
+#[test]
+fn every_gap_of_a_fitting_bin_fits() {
+    for length in 1..=20_000_u32 {
+        let bin = fitting_bin(length);
+        assert!(bin >= bin_of(length) && bin <= bin_of(length) + 1, "{length}");
+        assert!(bin_of(length) <= bin_of(length + 1));
+        // The shortest length of the bin.
+        if length > 1 && bin_of(length - 1) < bin_of(length) {
+            assert_eq!(bin, bin_of(length), "{length} begins a bin");
+        }
+        if length > 1 && bin_of(length - 1) == bin_of(length) {
+            assert_eq!(bin, bin_of(length) + 1, "{length} is within a bin");
+        }
+    }
+}
+
+#[test]
+fn nothing_comes_of_nothing() {
+    let mut extents = Extents::new(8);
+    assert_eq!(extents.take(1), None);
+    extents.grow();
+    assert_eq!((extents.take(0), extents.take(9), extents.take(u32::MAX >> 1)), (None, None, None));
+    let first = extents.take(8).unwrap();
+    assert_eq!(extents.take(1), None);
+    extents.give(first);
+    assert_eq!(extents.take(8), Some(first));
+}
+
+#[test]
+#[should_panic(expected = "begins no extent")]
+fn what_is_not_out_does_not_come_back() {
+    let mut extents = Extents::new(8);
+    extents.grow();
+    let first = extents.take(3).unwrap();
+    extents.give(first);
+    extents.give(first);
+}
