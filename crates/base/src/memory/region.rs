@@ -7,8 +7,9 @@
 //! Any thread may make buffers and drop them; both take a short mutex.
 //!
 //! # Invariants
-//! 1. A piece is an extent of units that is out, as `State::extents` has it, which hands out no unit
-//!    twice before it came back; unit `n` lies in chunk `n / CHUNK_UNITS`. A piece goes back once.
+//! 1. A piece is an extent of units that is out, as `State::extents` has it, which hands out no
+//!    unit twice before it came back; unit `n` lies in chunk `n / CHUNK_UNITS`. A piece goes back
+//!    once.
 //! 2. A piece keeps its region alive, and a region keeps its chunks; so the memory of a piece is
 //!    there for as long as the piece.
 //! 3. Every byte of a chunk is initialised, so every byte of a piece is, whatever it holds.
