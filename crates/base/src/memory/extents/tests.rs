@@ -58,7 +58,7 @@ impl Model {
                 assert_eq!(self.extents.bins[bin as usize][tag.index as usize], unit as u32);
                 assert_ne!(self.extents.filled & 1 << bin, 0);
                 assert_eq!(self.extents.tags[end - 1].length, tag.length);
-                let touches = end % CHUNK as usize != 0 && self.owners[end] == 0;
+                let touches = !end.is_multiple_of(CHUNK as usize) && self.owners[end] == 0;
                 assert!(!touches, "two gaps meet at {end}");
             }
             unit = end;
