@@ -251,7 +251,7 @@ fn a_failed_fill_poisons_before_it_is_published_and_fails_all_behind_it() {
                 assert_poisoned(commit.join().unwrap());
             }
         });
-        assert_eq!(read::get(&database, &family, b"failing", None).unwrap(), None);
+        assert_eq!(read::get(&database, &family, b"failing", None, |_| ()).unwrap(), None);
         assert_eq!(recovered(&fs), with_keys(&["early"]), "{durability:?}");
     }
 }
