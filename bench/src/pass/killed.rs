@@ -36,7 +36,8 @@ struct Gone {
 /// Seeds a database into the store of a job, tells, and waits until nobody listens.
 ///
 /// # Errors
-/// Those of [`seeded`].
+/// If there is nothing to seed, or nowhere; the engine's; `Unsupported`, if by its own word it may
+/// lose commits by a kill; `Capped`, if it takes too long.
 pub fn leave<E: Engine>(job: &Job, watch: &Watch<'_>, tell: &dyn Fn(Left)) -> Result<()> {
     let (_engine, left) = seeded::<E>(job, watch)?;
     tell(left);
