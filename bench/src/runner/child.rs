@@ -371,3 +371,6 @@ fn last_of(mut errors: impl Read) -> String {
     }
     String::from_utf8_lossy(&kept).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

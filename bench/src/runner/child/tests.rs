@@ -1,0 +1,56 @@
+//! Workers that leave a database to be killed, played by a shell.
+
+use super::*;
+use crate::{
+    job::{Job, Op},
+    trial,
+};
+
+/// How a worker ends that says who it is, hears its request, and goes on with a script.
+fn ended(script: &str) -> Ended {
+    let hello = r#"{"hello": {"protocol": 1, "engines": []}}"#;
+    let script = format!("echo '{hello}'; read request; {script}");
+    let arguments = vec!["-c".to_owned(), script];
+    let worker = WorkerBinary { program: "sh".into(), arguments, engines: Vec::new() };
+    let job: Job = trial::job(Op::Open, Path::new("nowhere"));
+    let request = Request::Leave(Box::new(job));
+    let interrupted = AtomicBool::new(false);
+    Child::start(&worker).unwrap().work(&request, &Limits::default(), &interrupted, |_| ())
+}
+
+fn failure(ended: Ended) -> Failure {
+    match ended {
+        Ended::Failed(failure) => failure,
+        _ => panic!("it went through"),
+    }
+}
+
+#[test]
+fn a_worker_that_leaves_a_database_is_killed() {
+    // The end of its input would be the end of its wait.
+    let waits = r#"
+        if timeout 0.3 cat; then
+            echo '{"failed": {"kind": "error", "message": "its input ended"}}'
+        else
+            echo '{"left": {"acknowledged": 7}}'; read end
+        fi
+    "#;
+    let left = match ended(waits) {
+        Ended::Left(left) => left,
+        other => panic!("{}", failure(other)),
+    };
+    assert_eq!(left, Left { acknowledged: 7 });
+}
+
+#[test]
+fn a_worker_that_ended_by_itself_was_not_killed() {
+    // What it said comes late, from a child of its own.
+    let ends = r#"(sleep 0.3; echo '{"left": {"acknowledged": 7}}') & exit 0"#;
+    assert_eq!(failure(ended(ends)), Failure::error("the worker ended before it was killed"));
+}
+
+#[test]
+fn a_worker_that_crashes_before_it_leaves_anything_says_how() {
+    let message = failure(ended("kill -6 $$")).message;
+    assert!(message.contains("was ended by signal 6"), "{message}");
+}
