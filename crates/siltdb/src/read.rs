@@ -69,8 +69,8 @@ pub trait Read {
     /// # let db = siltdb::Db::open(dir.path())?;
     /// use siltdb::Read;
     /// db.put(b"visits", &7_u64.to_le_bytes())?;
-    /// let visits = db.get_with(b"visits", |value| value.try_into().map(u64::from_le_bytes))?;
-    /// assert_eq!(visits, Some(Ok(7)));
+    /// let visits = db.get_with(b"visits", |value| u64::from(value[0]))?;
+    /// assert_eq!(visits, Some(7));
     /// assert_eq!(db.get_with(b"sales", |value| value.len())?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
