@@ -31,6 +31,7 @@ use siltdb_base::{
 };
 use std::{
     fmt,
+    mem::ManuallyDrop,
     ops::Deref,
     sync::{
         Arc, Mutex,
@@ -323,7 +324,10 @@ pub struct Slots<T: Send + Sync + 'static> {
 }
 
 struct Array<T> {
-    slots: Box<[ArcSwapOption<Held<T>>]>,
+    /// Nothing is done to drop one: an `ArcSwap` looks at what all threads read even if it is
+    /// empty, which for all slots of a table takes longer than to read it. Who drops the array
+    /// empties them.
+    slots: Box<[ManuallyDrop<ArcSwapOption<Held<T>>>]>,
     occupied: Box<[AtomicU64]>,
     /// Which slots were offered a value.
     offered: Box<[AtomicU64]>,
@@ -335,7 +339,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
         let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
         let array = Arc::new(Array {
-            slots: (0..count).map(|_| ArcSwapOption::empty()).collect(),
+            slots: (0..count).map(|_| ManuallyDrop::new(ArcSwapOption::empty())).collect(),
             occupied: bits(),
             offered: bits(),
         });
@@ -453,9 +457,9 @@ impl<T: Send + Sync + 'static> Slots<T> {
 impl<T: Send + Sync + 'static> Drop for Slots<T> {
     fn drop(&mut self) {
         self.cache.unregister(self.id);
-        // Nobody inserts (that takes `&self`), and the hand does not come here any more.
-        let freed = self.array.slots.iter().filter_map(|slot| slot.swap(None));
-        let freed = freed.map(|held| held.bytes).sum();
+        // Nobody inserts (that takes `&self`), and the hand does not come here any more: by (4) the
+        // bits tell which slots hold a value.
+        let freed = self.array.empty();
         if freed > 0 {
             self.cache.release(freed);
         }
@@ -470,6 +474,21 @@ impl<T: Send + Sync + 'static> fmt::Debug for Slots<T> {
 }
 
 impl<T> Array<T> {
+    /// Takes out all values; returns the bytes freed.
+    fn empty(&self) -> usize {
+        let mut freed = 0;
+        for (word, occupied) in self.occupied.iter().enumerate() {
+            // Acquire pairs with the Release of an insertion.
+            let mut bits = occupied.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                freed += self.slots[index].swap(None).map_or(0, |held| held.bytes);
+            }
+        }
+        freed
+    }
+
     /// Takes the mark of a value away, or the value; returns the bytes freed.
     fn pass(&self, index: usize, patience: &mut usize) -> usize {
         match &*self.slots[index].load() {

@@ -37,7 +37,8 @@ pub struct TableId {
 ///
 /// # Thread safety
 /// Any thread may ask for references and open tables. The lock of the directory of files is never
-/// held during IO; two threads that open one table at once both read it, and one result stays.
+/// held during IO. Of those who want to read a table that is not open one opens it, and the others
+/// wait for it.
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
@@ -107,7 +108,8 @@ impl OpenFiles {
         let open = file.find_open(reference.offset);
         let open = open.filter(|table| *table.summary() == reference.summary);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
-        Ok(Arc::new(OpenReference { reference, range, file, files, table, narrow }))
+        let opening = Mutex::default();
+        Ok(Arc::new(OpenReference { reference, range, file, files, table, opening, narrow }))
     }
 }
 
@@ -189,6 +191,8 @@ pub struct OpenReference {
     file: Arc<SharedFile>,
     files: Arc<OpenFiles>,
     table: OnceLock<Arc<Table>>,
+    /// Held while the table is being opened.
+    opening: Mutex<()>,
     /// The range tombstones of a reference that narrows its table.
     narrow: OnceLock<Arc<Fragments>>,
 }
@@ -329,6 +333,10 @@ impl OpenReference {
 
     #[cold]
     fn open(&self) -> Result<&Arc<Table>> {
+        let _opening = lock(&self.opening);
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
         let table = self.file.table(&self.files, &self.reference)?;
         Ok(self.table.get_or_init(|| table))
     }

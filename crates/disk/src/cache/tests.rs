@@ -158,3 +158,17 @@ fn the_cache_stays_within_its_capacity_under_concurrent_readers() {
     drop(tables);
     assert_eq!(budget.used(Part::Blocks), 0);
 }
+
+#[test]
+fn dropped_slots_let_go_of_what_they_held() {
+    let (budget, cache) = cache(1 << 20);
+    let slots: Slots<u64> = Slots::new(&cache, 200);
+    let all: Vec<_> = (0..200).step_by(3).map(|index| (index, held(index as u64))).collect();
+    for (index, held) in &all {
+        slots.insert(*index, held);
+        assert_eq!(Arc::strong_count(held), 2);
+    }
+    drop(slots);
+    assert!(all.iter().all(|(_, held)| Arc::strong_count(held) == 1));
+    assert_eq!((budget.used(Part::Blocks), cache.stats().bytes), (0, 0));
+}
