@@ -131,7 +131,8 @@ struct Run {
     /// may take ten times as long.
     #[arg(long, default_value_t = 600.0)]
     cap: f64,
-    /// Seconds after which an engine that has not answered fails its row.
+    /// Seconds after which all that an engine does for a row, once, is cut off, and the row
+    /// reported as capped, without a figure.
     #[arg(long, default_value_t = 3600)]
     timeout: u64,
     /// Seconds without any progress after which an engine fails its row.
@@ -526,9 +527,14 @@ fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
     }
 }
 
-/// A peer that fails, or loses commits, does not fail the run; siltdb does.
+/// A peer that fails, takes too long, or loses commits, does not fail the run; siltdb does.
 fn code(rows: &[Row], classes: &HashMap<Promise, Established>) -> ExitCode {
-    let ours = |row: &&Row| is_ours(&row.engine) && row.status == Status::Failed;
+    let ended = |row: &Row| match row.status {
+        Status::Failed => true,
+        Status::Capped => row.figure().is_none(),
+        Status::Ok | Status::NotRun | Status::Unsupported => false,
+    };
+    let ours = |row: &&Row| is_ours(&row.engine) && ended(row);
     let lost = |((engine, _), established): (&Promise, &Established)| {
         is_ours(engine) && established.class == Class::Memory
     };

@@ -218,9 +218,12 @@ impl<'a> Entry<'a> {
             stores.refuse(self.engine, row, failure.clone());
             return Err(failure);
         }
-        let outcome = run_once(row, self.engine, extent, store, options, listener);
+        let outcome = run_once(row, self.engine, extent, store.clone(), options, listener);
+        // What took too long to seed is not seeded again; what took too long afterwards says
+        // nothing of the next row.
         if let Err(failure) = &outcome
             && failure.kind == FailureKind::Capped
+            && store.is_some_and(|store| !store::is_filled(&store))
         {
             stores.refuse(self.engine, row, failure.clone());
         }

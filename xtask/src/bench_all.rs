@@ -12,10 +12,11 @@ use std::{
 
 /// Up to this scale all engines take part in each row; the result is what larger runs choose from.
 const SMALL: f64 = 0.05;
-/// What is asked for unless something else is: phases are cut off after some seconds, and engines
-/// that are far behind are not repeated. Else a small run takes half a day, most of it spent on
-/// engines that are thirty times slower than the best.
-const UNLESS_ASKED: [(&str, &str); 2] = [("--cap", "2"), ("--repeat-within", "3")];
+/// What is asked for unless something else is: phases are cut off after some seconds, rows after
+/// some minutes, and engines that are far behind are not repeated. Else a small run takes half a
+/// day, most of it spent on engines that are thirty times slower than the best.
+const UNLESS_ASKED: [(&str, &str); 3] =
+    [("--cap", "2"), ("--timeout", "300"), ("--repeat-within", "3")];
 /// Where results go.
 const RESULTS: &str = "target/bench";
 

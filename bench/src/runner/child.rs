@@ -37,7 +37,7 @@ const COMPLAINT_BYTES_MAX: u64 = 4096;
 /// When a child is given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// After this time in all.
+    /// After this time in all: cut off, however far it is.
     pub total: Duration,
     /// After this time without a line, or without an operation where they are counted.
     pub silence: Duration,
@@ -274,12 +274,15 @@ impl Child {
                 return Ended::Interrupted;
             }
             if start.elapsed() > limits.total {
-                return self.give_up(format!("no answer in {} s", limits.total.as_secs()));
+                let seconds = limits.total.as_secs_f64();
+                let phase = in_phase(last);
+                let what = format!("the whole row was cut off after {seconds} s. phase={phase}");
+                return self.give_up(Failure::capped(what));
             }
             if heard.elapsed() > limits.silence {
-                let phase = last.map_or_else(|| "start".to_owned(), |progress| progress.phase);
                 let seconds = limits.silence.as_secs_f64();
-                return self.give_up(format!("hung for {seconds} s. phase={phase}"));
+                let what = format!("hung for {seconds} s. phase={}", in_phase(last));
+                return self.give_up(Failure::error(what));
             }
             let line = match self.lines.recv_timeout(TICK) {
                 Ok(line) => line,
@@ -300,15 +303,16 @@ impl Child {
                 Ok(Line::Left(left)) => return Ended::Left(left),
                 Ok(Line::Failed(failure)) => return Ended::Failed(failure),
                 Ok(Line::Hello(_)) | Err(_) => {
-                    return self.give_up(format!("the worker said what is no answer: {line}"));
+                    let what = format!("the worker said what is no answer: {line}");
+                    return self.give_up(Failure::error(what));
                 }
             }
         }
     }
 
-    fn give_up(&mut self, why: String) -> Ended {
+    fn give_up(&mut self, why: Failure) -> Ended {
         self.kill();
-        Ended::Failed(Failure::error(why))
+        Ended::Failed(why)
     }
 
     /// Why a worker that said no more ended.
@@ -350,6 +354,11 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The phase that a worker told of last.
+fn in_phase(last: Option<Progress>) -> String {
+    last.map_or_else(|| "start".to_owned(), |progress| progress.phase)
 }
 
 fn described(status: ExitStatus) -> String {

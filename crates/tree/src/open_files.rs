@@ -37,8 +37,8 @@ pub struct TableId {
 ///
 /// # Thread safety
 /// Any thread may ask for references and open tables. The lock of the directory of files is never
-/// held during IO. Of those who want to read a table that is not open one opens it, and the others
-/// wait for it.
+/// held during IO. Of those who read through one reference whose table is not open one opens it,
+/// and the others wait for it; two references to one table may each open it.
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
     dir: PathBuf,

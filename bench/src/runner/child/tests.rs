@@ -8,6 +8,10 @@ use crate::{
 
 /// How a worker ends that says who it is, hears its request, and goes on with a script.
 fn ended(script: &str) -> Ended {
+    ended_within(script, Limits::default())
+}
+
+fn ended_within(script: &str, limits: Limits) -> Ended {
     let hello = r#"{"hello": {"protocol": 1, "engines": []}}"#;
     let script = format!("echo '{hello}'; read request; {script}");
     let arguments = vec!["-c".to_owned(), script];
@@ -15,7 +19,7 @@ fn ended(script: &str) -> Ended {
     let job: Job = trial::job(Op::Open, Path::new("nowhere"));
     let request = Request::Leave(Box::new(job));
     let interrupted = AtomicBool::new(false);
-    Child::start(&worker).unwrap().work(&request, &Limits::default(), &interrupted, |_| ())
+    Child::start(&worker).unwrap().work(&request, &limits, &interrupted, |_| ())
 }
 
 fn failure(ended: Ended) -> Failure {
@@ -53,4 +57,18 @@ fn a_worker_that_ended_by_itself_was_not_killed() {
 fn a_worker_that_crashes_before_it_leaves_anything_says_how() {
     let message = failure(ended("kill -6 $$")).message;
     assert!(message.contains("was ended by signal 6"), "{message}");
+}
+
+#[test]
+fn a_worker_that_goes_on_for_too_long_is_cut_off() {
+    let works = r#"
+        for done in $(seq 200); do
+            echo '{"progress": {"phase": "read", "done": '$done', "total": 200, "second_ops": 1}}'
+            sleep 0.05
+        done
+    "#;
+    let silence = Duration::from_secs(5);
+    let limits = Limits { total: Duration::from_secs_f64(0.5), silence };
+    let wanted = Failure::capped("the whole row was cut off after 0.5 s. phase=read");
+    assert_eq!(failure(ended_within(works, limits)), wanted);
 }

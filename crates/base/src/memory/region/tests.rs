@@ -8,15 +8,19 @@ const ROUNDS: usize = if cfg!(miri) { 40 } else { 20_000 };
 /// What a thread holds at a time, in bytes.
 const HELD_BYTES: usize = if cfg!(miri) { 40_000 } else { 3 << 20 };
 
-/// Writes to all of a buffer what only `number` writes.
+/// What only `number` writes to all of a buffer.
+fn pattern(number: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (number as usize + index) as u8).collect()
+}
+
 fn fill(buffer: &mut Buffer, number: u64) {
-    for (index, byte) in buffer.iter_mut().enumerate() {
-        *byte = (number as usize + index) as u8;
-    }
+    // At once: an interpreter keeps account of each byte that is borrowed alone.
+    let pattern = pattern(number, buffer.len());
+    buffer.copy_from_slice(&pattern);
 }
 
 fn holds(bytes: &[u8], number: u64) -> bool {
-    bytes.iter().enumerate().all(|(index, byte)| *byte == (number as usize + index) as u8)
+    bytes == pattern(number, bytes.len())
 }
 
 /// A length from a few bytes to more than a piece may have, most of them around 4 KiB.
