@@ -10,11 +10,14 @@ const HELD_BYTES: usize = if cfg!(miri) { 40_000 } else { 3 << 20 };
 
 /// What only `number` writes to all of a buffer.
 fn pattern(number: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|index| (number as usize + index) as u8).collect()
+    // By copies: an interpreter needs a while for each byte by itself.
+    let period: Vec<u8> = (0..=u8::MAX).map(|index| index.wrapping_add(number as u8)).collect();
+    let mut pattern = period.repeat(bytes.div_ceil(period.len()));
+    pattern.truncate(bytes);
+    pattern
 }
 
 fn fill(buffer: &mut Buffer, number: u64) {
-    // At once: an interpreter keeps account of each byte that is borrowed alone.
     let pattern = pattern(number, buffer.len());
     buffer.copy_from_slice(&pattern);
 }
