@@ -60,8 +60,8 @@ pub trait Cursor {
     /// What reading the source fails with.
     fn prev(&mut self) -> Result<()>;
 
-    /// Goes over at most `steps` entries, which must lie in the span of the one under the cursor,
-    /// and shows each until `seen` says that it is enough. The cursor then stands on the entry
+    /// Goes over at most `steps` entries, which must lie in a span of the one under the cursor, and
+    /// shows each until `seen` says that it is enough. The cursor then stands on the entry
     /// shown last. Returns how many were shown: perhaps fewer than there are.
     ///
     /// The same as `next` or `prev` and `entry` in turns, for less.
@@ -91,9 +91,16 @@ pub trait Cursor {
     fn span(&self) -> Option<Span<'_>> {
         None
     }
+
+    /// As [`Cursor::span`], but if the entries around the cursor are plain, the stretch may go on
+    /// along `course` as far as they are known to be.
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        let _ = course;
+        self.span()
+    }
 }
 
-/// A stretch of entries of one source that lies in one block, the cursor's among them.
+/// A stretch of entries of one source, the cursor's among them: those of its block, or of several.
 ///
 /// It allows a merge to walk the stretch without comparing, and a reader to walk it without
 /// checking visibility.

@@ -35,10 +35,10 @@
 
 mod form;
 
-pub use form::Located;
+pub use form::{Entries, Located};
 
 use bytes::Bytes;
-use form::{Form, KIND_BITS, KIND_MASK, PADDING_BYTES};
+use form::{Form, HEAD_BYTES, KIND_BITS, KIND_MASK, OFFSET_BYTES, PADDING_BYTES};
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX, put_varint, varint_len},
     error::{Error, Result},
@@ -54,8 +54,6 @@ use std::cmp::Ordering;
 /// Most bytes in front of the prefix of a block.
 const BLOCK_HEADER_BYTES: usize = 3 * VARINT_BYTES_MAX + 1;
 
-const HEAD_BYTES: usize = size_of::<u64>();
-const OFFSET_BYTES: usize = size_of::<u32>();
 const CACHE_LINE_BYTES: usize = 64;
 
 /// A block in memory; immutable.
@@ -206,6 +204,13 @@ impl Block {
         }
     }
 
+    /// Its entries, to be walked over.
+    #[inline]
+    #[must_use]
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { bytes: &self.bytes, form: self.form, count: self.count() }
+    }
+
     /// The key without the prefix of an entry of this block.
     ///
     /// # Panics
@@ -213,7 +218,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn suffix_at(&self, located: &Located) -> &[u8] {
-        &self.bytes[located.suffix_start..located.value_start]
+        self.entries().suffix_at(located)
     }
 
     /// The payload of an entry of this block.
@@ -223,7 +228,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn value_at(&self, located: &Located) -> &[u8] {
-        &self.bytes[located.value_start..located.value_end]
+        self.entries().value_at(located)
     }
 
     /// The payload of an entry of this block, which can be made to stay with its block.
@@ -365,19 +370,8 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn locate(&self, index: usize) -> Located {
-        let start = self.count() * HEAD_BYTES + index * OFFSET_BYTES;
-        let offset = self.bytes[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
-        self.form.locate(&self.bytes, u32::from_ne_bytes(*offset) as usize)
-    }
-
-    /// Finds the parts of the entry that follows `located`, an entry of this block.
-    ///
-    /// # Panics
-    /// Perhaps, if there is none.
-    #[inline(always)]
-    #[must_use]
-    pub fn locate_next(&self, located: &Located) -> Located {
-        self.form.locate(&self.bytes, located.value_end)
+        let entries = self.entries();
+        entries.at(entries.offset(index))
     }
 }
 

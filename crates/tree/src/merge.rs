@@ -304,21 +304,27 @@ impl<C: Cursor> Merge<C> {
             self.span_wait -= 1;
             return;
         }
-        let Some(span) = self.sources[self.winner.source].cursor.span() else {
+        let cursor = &self.sources[self.winner.source].cursor;
+        let Some(near) = cursor.span() else {
             self.span_wait = SPANLESS_STEPS;
             return;
         };
         let rival = self.runner_up.and_then(|player| self.sources[player.source].cursor.entry());
-        let (steps, clear) = match self.course {
-            Some(Course::Backward) => {
-                (span.before, rival.is_none_or(|rival| rival.key < span.first_key))
-            }
-            _ => (span.after, rival.is_none_or(|rival| span.last_key < rival.key)),
+        let course = self.course.unwrap_or(Course::Forward);
+        let steps = |span: &Span<'_>| match course {
+            Course::Backward => span.before,
+            Course::Forward => span.after,
         };
-        if clear {
-            self.free = steps;
+        let is_clear = |span: &Span<'_>| match (rival, course) {
+            (None, _) => true,
+            (Some(rival), Course::Backward) => rival.key < span.first_key,
+            (Some(rival), Course::Forward) => span.last_key < rival.key,
+        };
+        if is_clear(&near) {
+            let far = cursor.span_along(course).filter(is_clear);
+            self.free = steps(&far.unwrap_or(near));
         } else {
-            self.span_wait = steps;
+            self.span_wait = steps(&near);
         }
     }
 
@@ -422,6 +428,15 @@ impl<C: Cursor> Cursor for Merge<C> {
             Some(Course::Backward) => Span { last_key: key, after: 0, ..span },
             _ => Span { first_key: key, before: 0, ..span },
         })
+    }
+
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        // Of several sources, a rival may lie behind the block.
+        if self.sources.len() == 1 && self.course.is_some() {
+            self.sources[0].cursor.span_along(course)
+        } else {
+            self.span()
+        }
     }
 }
 

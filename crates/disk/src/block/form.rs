@@ -1,6 +1,6 @@
 //! How the entries of a block are laid out, and where the parts of one lie.
 //!
-//! It knows no block: only bytes, the header's numbers, and where an entry begins.
+//! It knows no block: only bytes, the header's numbers, and where entries begin.
 
 use siltdb_base::{
     codec::Reader,
@@ -13,6 +13,24 @@ use siltdb_base::{
 pub(super) const KIND_BITS: u32 = 3;
 /// The same as a mask.
 pub(super) const KIND_MASK: u8 = (1 << KIND_BITS) - 1;
+
+/// The kinds by their numbers: for entries that were checked, so that the first is never asked for.
+/// What is looked up here, other than what can fail, is left out where nobody looks at it.
+const KINDS: [EntryKind; KIND_MASK as usize + 1] = [
+    EntryKind::Put,
+    EntryKind::Put,
+    EntryKind::PutExpiring,
+    EntryKind::Delete,
+    EntryKind::SingleDelete,
+    EntryKind::RangeDelete,
+    EntryKind::Merge,
+    EntryKind::BlobPointer,
+];
+
+/// Bytes of a head.
+pub(super) const HEAD_BYTES: usize = size_of::<u64>();
+/// Bytes of an offset.
+pub(super) const OFFSET_BYTES: usize = size_of::<u32>();
 
 /// Zeros after the entries, so that eight bytes can be read at once from everywhere.
 pub(super) const PADDING_BYTES: usize = 8;
@@ -32,6 +50,15 @@ pub struct Located {
     pub(super) suffix_start: usize,
     pub(super) value_start: usize,
     pub(super) value_end: usize,
+}
+
+impl Located {
+    /// Where the next entry begins, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.value_end
+    }
 }
 
 /// What the header of a block says about all its entries.
@@ -109,11 +136,65 @@ impl Form {
         let value_start = suffix_start + suffix_bytes;
         Located {
             sequence: SequenceNumber(self.base_sequence + (trailer >> KIND_BITS)),
-            kind: EntryKind::from_u8(trailer as u8 & KIND_MASK).expect("it was checked"),
+            kind: KINDS[usize::from(trailer as u8 & KIND_MASK)],
             suffix_start,
             value_start,
             value_end: value_start + value_bytes,
         }
+    }
+}
+
+/// The entries of a block that was checked: its bytes and what its header says, at hand. Who walks
+/// over many entries takes it out of the block once.
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'b> {
+    /// As they lie in memory: from the heads on.
+    pub(super) bytes: &'b [u8],
+    pub(super) form: Form,
+    pub(super) count: usize,
+}
+
+impl<'b> Entries<'b> {
+    /// Where the entry at `index` begins.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    #[must_use]
+    pub fn offset(&self, index: usize) -> usize {
+        let start = self.count * HEAD_BYTES + index * OFFSET_BYTES;
+        let offset = self.bytes[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
+        u32::from_ne_bytes(*offset) as usize
+    }
+
+    /// Finds the parts of the entry that begins at `offset`.
+    ///
+    /// # Panics
+    /// Perhaps, if none does.
+    #[inline(always)]
+    #[must_use]
+    pub fn at(&self, offset: usize) -> Located {
+        self.form.locate(self.bytes, offset)
+    }
+
+    /// The key of one of these without the prefix of its block.
+    ///
+    /// # Panics
+    /// Perhaps, if it is another block's.
+    #[inline]
+    #[must_use]
+    pub fn suffix_at(&self, located: &Located) -> &'b [u8] {
+        &self.bytes[located.suffix_start..located.value_start]
+    }
+
+    /// The payload of one of these.
+    ///
+    /// # Panics
+    /// Perhaps, if it is another block's.
+    #[inline]
+    #[must_use]
+    pub fn value_at(&self, located: &Located) -> &'b [u8] {
+        &self.bytes[located.value_start..located.value_end]
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
-use super::{ahead::Ahead, reader::Table};
+use super::{ahead::Ahead, index::Index, reader::Table};
 use crate::{
     block::{Block, Located},
     cache::{CacheFill, Held},
@@ -14,6 +14,10 @@ use siltdb_base::{
     key::Entry,
 };
 use std::{ops::ControlFlow, sync::Arc};
+
+/// Blocks that a span covers at most: so many that what is done once for a span hardly counts, and
+/// so few that it is not done in vain for a short range.
+const SPAN_BLOCKS_MAX: usize = 8;
 
 /// Blocks that a walk leads into before those it goes on to no longer displace others in the cache.
 const WALK_BLOCKS: u32 = 8;
@@ -119,6 +123,55 @@ impl TableCursor {
         Ok(())
     }
 
+    fn index(&self) -> &Index {
+        &self.table.contents.index
+    }
+
+    /// Goes over at most `steps` entries of the block, and says what `seen` said last.
+    #[inline]
+    fn walk_block(
+        &mut self,
+        course: Course,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> (usize, ControlFlow<()>) {
+        let mut flow = ControlFlow::Continue(());
+        let (Some(located), Some(block)) = (&mut self.located, &self.block) else {
+            return (0, flow);
+        };
+        let ahead = match course {
+            Course::Forward => block.count() - 1 - self.entry_index,
+            Course::Backward => self.entry_index,
+        };
+        let steps = steps.min(ahead);
+        let (entries, prefix_bytes) = (block.entries(), block.prefix().len());
+        // What is carried from one entry to the next is only where it begins: so what `seen` does
+        // not look at need not be worked out.
+        let mut offset = None;
+        let mut next = located.end();
+        let mut made = 0;
+        while made < steps && flow.is_continue() {
+            made += 1;
+            if course == Course::Backward {
+                next = entries.offset(self.entry_index - made);
+            }
+            offset = Some(next);
+            let at = entries.at(next);
+            next = at.end();
+            set_suffix(&mut self.key, prefix_bytes, entries.suffix_at(&at));
+            let (sequence, kind, value) = (at.sequence, at.kind, entries.value_at(&at));
+            flow = seen(Entry { key: &self.key, sequence, kind, value });
+        }
+        if let Some(offset) = offset {
+            *located = entries.at(offset);
+        }
+        match course {
+            Course::Forward => self.entry_index += made,
+            Course::Backward => self.entry_index -= made,
+        }
+        (made, flow)
+    }
+
     /// Stands on an entry of the block; nowhere, if it has not so many.
     #[inline]
     fn stand_at(&mut self, index: usize) {
@@ -139,12 +192,11 @@ impl TableCursor {
 /// where a copy of any length would be a call.
 #[inline]
 fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
-    let key_bytes = prefix_bytes + suffix.len();
-    if suffix.len() <= 16
-        && key.len() == key_bytes
+    if let Some(place) = key.get_mut(prefix_bytes..)
+        && place.len() == suffix.len()
+        && suffix.len() <= 16
         && let (Some(first), Some(last)) = (suffix.first_chunk::<8>(), suffix.last_chunk::<8>())
     {
-        let place = &mut key[prefix_bytes..];
         if let Some(place) = place.first_chunk_mut::<8>() {
             *place = *first;
         }
@@ -190,7 +242,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        let Some(index) = self.table.contents.index.find(key, sequence) else {
+        let Some(index) = self.index().find(key, sequence) else {
             self.leave();
             return Ok(());
         };
@@ -202,7 +254,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        let Some(index) = self.table.contents.index.find(key, sequence) else {
+        let Some(index) = self.index().find(key, sequence) else {
             return self.seek_to_last();
         };
         self.enter(index)?;
@@ -235,32 +287,23 @@ impl Cursor for TableCursor {
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
-        let (Some(located), Some(block)) = (&mut self.located, &self.block) else { return Ok(0) };
-        let ahead = match course {
-            Course::Forward => block.count() - 1 - self.entry_index,
-            Course::Backward => self.entry_index,
-        };
-        let steps = steps.min(ahead);
-        let prefix_bytes = block.prefix().len();
         let mut made = 0;
-        while made < steps {
+        loop {
+            let (walked, flow) = self.walk_block(course, steps - made, seen);
+            made += walked;
+            if flow.is_break() || made == steps {
+                return Ok(made);
+            }
+            match course {
+                Course::Forward => self.next()?,
+                Course::Backward => self.prev()?,
+            }
+            let Some(entry) = self.entry() else { return Ok(made) };
             made += 1;
-            *located = match course {
-                Course::Forward => block.locate_next(located),
-                Course::Backward => block.locate(self.entry_index - made),
-            };
-            set_suffix(&mut self.key, prefix_bytes, block.suffix_at(located));
-            let (sequence, kind) = (located.sequence, located.kind);
-            let entry = Entry { key: &self.key, sequence, kind, value: block.value_at(located) };
             if seen(entry).is_break() {
-                break;
+                return Ok(made);
             }
         }
-        match course {
-            Course::Forward => self.entry_index += made,
-            Course::Backward => self.entry_index -= made,
-        }
-        Ok(made)
     }
 
     #[inline]
@@ -285,9 +328,38 @@ impl Cursor for TableCursor {
             before: self.entry_index,
             after: block.count() - 1 - self.entry_index,
             sequence_max: info.sequence_max,
-            content: match self.table.is_plain(self.block_index) {
+            content: match self.index().is_plain(self.block_index) {
                 true => SpanContent::Plain,
                 false => SpanContent::Any,
+            },
+        })
+    }
+
+    #[inline]
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        let span = self.span()?;
+        if span.content != SpanContent::Plain {
+            return Some(span);
+        }
+        let index = self.index();
+        let more = index.plain_beside(self.block_index, course, SPAN_BLOCKS_MAX - 1);
+        if more.entries == 0 {
+            return Some(span);
+        }
+        let sequence_max = span.sequence_max.max(more.sequence_max);
+        let end = index.info(more.last);
+        Some(match course {
+            Course::Forward => Span {
+                last_key: end.last_key,
+                after: span.after + more.entries,
+                sequence_max,
+                ..span
+            },
+            Course::Backward => Span {
+                first_key: end.first_key,
+                before: span.before + more.entries,
+                sequence_max,
+                ..span
             },
         })
     }

@@ -24,16 +24,20 @@
 //! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
 //!    and one more.
 
-use super::facts::{Contents, Facts};
+use super::{
+    facts::{Contents, Facts},
+    heads::Heads,
+};
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
+    cursor::Course,
     error::{Error, Result},
     id::SequenceNumber,
     key::{compare, head},
     limits::KEY_BYTES_MAX,
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 
 /// Raw length from which on an index frame is full, in bytes.
 const INDEX_FRAME_BYTES: usize = 64 << 10;
@@ -59,6 +63,17 @@ pub struct BlockInfo<'a> {
     pub offset: u64,
     /// Length of its frame, in bytes.
     pub bytes: u64,
+}
+
+/// Some blocks that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// The one farthest away.
+    pub last: usize,
+    /// Entries of all of them.
+    pub entries: usize,
+    /// The newest sequence number.
+    pub sequence_max: SequenceNumber,
 }
 
 /// Gathers the blocks of a table and encodes their index.
@@ -127,7 +142,7 @@ impl IndexBuilder {
 #[derive(Debug, Default)]
 pub struct Index {
     /// Heads of the last keys after the prefix that all last keys share.
-    heads: Vec<u64>,
+    heads: Heads,
     prefix_bytes: usize,
     /// First and last key of each block, one after the other.
     keys: Vec<u8>,
@@ -139,6 +154,8 @@ pub struct Index {
     sequences_max: Vec<SequenceNumber>,
     entries: Vec<u32>,
     contents: Vec<Contents>,
+    /// Whether each begins with the key that the one before ends with.
+    continues: Vec<bool>,
     /// Expiry plus one, 0 for none; empty if no block has any.
     expiries: Vec<u64>,
 }
@@ -210,17 +227,19 @@ impl Index {
         Ok(start)
     }
 
-    /// Checks (1) for the block that was added last.
-    fn check_order(&self, index: usize) -> Result<()> {
+    /// Checks (1) for the block that was added last, and notes whether it continues a key.
+    fn check_order(&mut self, index: usize) -> Result<()> {
         let own = self.info(index);
-        let ordered = own.first_key <= own.last_key
-            && index.checked_sub(1).is_none_or(|before| {
-                let before = self.info(before);
-                let (left, right) = (before.last_key, own.last_key);
-                left <= own.first_key
-                    && compare((left, before.last_sequence), (right, own.last_sequence))
-                        == Ordering::Less
-            });
+        let mut ordered = own.first_key <= own.last_key;
+        let mut continues = false;
+        if let Some(before) = index.checked_sub(1) {
+            let before = self.info(before);
+            let (left, right) = (before.last_key, own.last_key);
+            ordered &= left <= own.first_key
+                && compare((left, before.last_sequence), (right, own.last_sequence)).is_lt();
+            continues = left == own.first_key;
+        }
+        self.continues.push(continues);
         if ordered { Ok(()) } else { Err(Error::corruption("index out of order")) }
     }
 
@@ -229,7 +248,7 @@ impl Index {
         let Some(last) = self.count().checked_sub(1) else { return };
         self.prefix_bytes = shared_prefix_bytes(self.last_key(0), self.last_key(last));
         let heads = (0..=last).map(|index| head(&self.last_key(index)[self.prefix_bytes..]));
-        self.heads = heads.collect();
+        self.heads = Heads::new(heads.collect());
         if !self.expiries.is_empty() {
             self.expiries.resize(last + 1, 0);
         }
@@ -240,6 +259,7 @@ impl Index {
         self.sequences_max.shrink_to_fit();
         self.entries.shrink_to_fit();
         self.contents.shrink_to_fit();
+        self.continues.shrink_to_fit();
         self.expiries.shrink_to_fit();
     }
 
@@ -265,7 +285,7 @@ impl Index {
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of_val(&self.heads[..])
+        self.heads.memory_bytes()
             + self.keys.len()
             + size_of_val(&self.borders[..])
             + size_of_val(&self.offsets[..])
@@ -273,6 +293,7 @@ impl Index {
             + size_of_val(&self.sequences_max[..])
             + size_of_val(&self.entries[..])
             + size_of_val(&self.contents[..])
+            + size_of_val(&self.continues[..])
             + size_of_val(&self.expiries[..])
     }
 
@@ -296,12 +317,30 @@ impl Index {
     }
 
     /// Whether the block holds only `Put`, and of each of its keys the table has one entry.
+    #[inline]
     #[must_use]
     pub fn is_plain(&self, index: usize) -> bool {
-        let (first, last) = (2 * index, 2 * index + 1);
         self.contents[index] == Contents::PLAIN
-            && (first == 0 || self.key(first - 1) != self.key(first))
-            && (index + 1 == self.count() || self.key(last) != self.key(last + 1))
+            && !self.continues[index]
+            && !self.continues.get(index + 1).is_some_and(|&continues| continues)
+    }
+
+    /// The plain blocks that follow the one at `index` along `course`, at most `limit` of them.
+    #[inline]
+    #[must_use]
+    pub fn plain_beside(&self, index: usize, course: Course, limit: usize) -> Blocks {
+        let mut beside = Blocks { last: index, entries: 0, sequence_max: SequenceNumber(0) };
+        for _ in 0..limit {
+            let next = match course {
+                Course::Forward => Some(beside.last + 1).filter(|&next| next < self.count()),
+                Course::Backward => beside.last.checked_sub(1),
+            };
+            let Some(next) = next.filter(|&next| self.is_plain(next)) else { break };
+            beside.last = next;
+            beside.entries += self.entries[next] as usize;
+            beside.sequence_max = beside.sequence_max.max(self.sequences_max[next]);
+        }
+        beside
     }
 
     /// The block that holds the first entry at or after (`key`, `sequence`), if there is such an
@@ -316,21 +355,15 @@ impl Index {
     /// The first block whose last entry is at or after (`key`, `sequence`).
     #[inline]
     fn lower_bound(&self, key: &[u8], sequence: SequenceNumber) -> usize {
-        if self.heads.is_empty() {
+        if self.count() == 0 {
             return 0;
         }
         let prefix = &self.last_key(0)[..self.prefix_bytes];
         let Some(suffix) = key.strip_prefix(prefix) else {
             return if key < prefix { 0 } else { self.count() };
         };
-        let sought = head(suffix);
-        let first = self.heads.partition_point(|&head| head < sought);
-        if self.heads.get(first) != Some(&sought) {
-            return first;
-        }
-        // Last keys that agree with the key in their heads: compare them whole.
-        let same = self.heads[first..].partition_point(|&head| head == sought);
-        let (mut low, mut high) = (first, first + same);
+        // Last keys that agree with the key in their heads are compared whole.
+        let Range { start: mut low, end: mut high } = self.heads.equal(head(suffix));
         while low < high {
             let middle = low.midpoint(high);
             let last = (self.last_key(middle), self.last_sequences[middle]);

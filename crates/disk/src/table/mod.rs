@@ -17,6 +17,7 @@ mod sealed;
 mod footer;
 mod properties;
 mod tombstones;
+mod heads;
 mod index;
 mod writer;
 mod reader;

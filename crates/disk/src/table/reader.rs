@@ -454,11 +454,6 @@ impl Table {
                 .map_err(|error| self.source.locate(error, info.offset))
         })
     }
-
-    /// Whether the block holds only `Put`, and of each of its keys the table has one entry.
-    pub(super) fn is_plain(&self, index: usize) -> bool {
-        self.contents.index.is_plain(index)
-    }
 }
 
 impl Drop for Table {

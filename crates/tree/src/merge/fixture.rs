@@ -3,7 +3,7 @@
 //! It knows nothing of visibility.
 
 use siltdb_base::{
-    cursor::{Cursor, Span, SpanContent},
+    cursor::{Course, Cursor, Span, SpanContent},
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, compare},
@@ -168,5 +168,34 @@ impl Cursor for VecCursor {
             sequence_max: block.sequence_max,
             content: block.content,
         })
+    }
+
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        let mut span = self.span()?;
+        let own = self.position? / self.block_entries;
+        let is_plain = |block: &&Block| block.content == SpanContent::Plain;
+        let (before, after) = self.blocks.split_at(own);
+        // The own one is among them if it is plain.
+        let stretch: Vec<&Block> = match course {
+            Course::Forward => after.iter().take_while(is_plain).take(3).collect(),
+            Course::Backward => {
+                let back = before.iter().rev();
+                after[..1].iter().chain(back).take_while(is_plain).take(3).collect()
+            }
+        };
+        for block in stretch {
+            span.sequence_max = span.sequence_max.max(block.sequence_max);
+            match course {
+                Course::Forward => {
+                    span.last_key = &self.entries[block.end - 1].key;
+                    span.after = block.end - 1 - self.position?;
+                }
+                Course::Backward => {
+                    span.first_key = &self.entries[block.start].key;
+                    span.before = self.position? - block.start;
+                }
+            }
+        }
+        Some(span)
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use proptest::prelude::*;
 use siltdb_base::{
-    cursor::{Cursor, SpanContent},
+    cursor::{Course, Cursor, Span, SpanContent},
     error::ErrorKind,
     id::SequenceNumber,
     key::{EntryKind, compare},
@@ -88,7 +88,14 @@ fn all(sources: &[VecCursor]) -> Vec<Owned> {
 
 /// What a span of the merge promises, checked against all entries.
 fn check_span(merge: &Merge<VecCursor>, all: &[Owned], position: usize) {
-    let Some(span) = merge.span() else { return };
+    let spans =
+        [merge.span(), merge.span_along(Course::Forward), merge.span_along(Course::Backward)];
+    for span in spans.into_iter().flatten() {
+        check_one_span(&span, all, position);
+    }
+}
+
+fn check_one_span(span: &Span<'_>, all: &[Owned], position: usize) {
     let stretch = &all[position - span.before..=position + span.after];
     assert_eq!(stretch[0].key, span.first_key);
     assert_eq!(stretch[stretch.len() - 1].key, span.last_key);

@@ -115,6 +115,15 @@ impl Cursor for SourceCursor {
             Self::Run(cursor) => cursor.span(),
         }
     }
+
+    #[inline]
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.span_along(course),
+            Self::Table(cursor) => cursor.span_along(course),
+            Self::Run(cursor) => cursor.span_along(course),
+        }
+    }
 }
 
 #[cfg(test)]

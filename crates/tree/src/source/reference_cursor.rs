@@ -253,4 +253,12 @@ impl Cursor for ReferenceCursor {
             Way::Narrow(_) => None,
         }
     }
+
+    #[inline]
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        match &self.way {
+            Way::Whole(cursor) => cursor.span_along(course),
+            Way::Narrow(_) => None,
+        }
+    }
 }

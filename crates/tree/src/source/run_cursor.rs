@@ -182,4 +182,9 @@ impl Cursor for RunCursor {
     fn span(&self) -> Option<Span<'_>> {
         self.current.as_ref()?.span()
     }
+
+    #[inline]
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        self.current.as_ref()?.span_along(course)
+    }
 }

@@ -523,17 +523,15 @@ impl<C: Cursor> Visible<C> {
             self.span_wait -= 1;
             return 0;
         }
-        let Some(span) = self.merge.span() else { return 0 };
-        if self.is_plain(&span) && !self.bounds.is_after(span.last_key) {
-            let is_clear = match self.merge.entry() {
-                Some(entry) => self.coverage.is_clear(entry.key, span.last_key),
-                None => false,
-            };
-            if is_clear {
-                return span.after;
-            }
+        let Some(far) = self.merge.span_along(Course::Forward) else { return 0 };
+        if self.is_plain_ahead(&far) {
+            return far.after;
         }
-        self.span_wait = span.after;
+        let Some(near) = self.merge.span() else { return 0 };
+        if near.after < far.after && self.is_plain_ahead(&near) {
+            return near.after;
+        }
+        self.span_wait = near.after;
         0
     }
 
@@ -544,15 +542,35 @@ impl<C: Cursor> Visible<C> {
             self.span_wait -= 1;
             return None;
         }
-        let span = self.merge.span()?;
-        if self.is_plain(&span)
-            && !self.bounds.is_before(span.first_key)
-            && self.coverage.is_clear(span.first_key, self.merge.entry()?.key)
-        {
-            return Some(span.before);
+        let far = self.merge.span_along(Course::Backward)?;
+        if self.is_plain_behind(&far) {
+            return Some(far.before);
         }
-        self.span_wait = span.before;
+        let near = self.merge.span()?;
+        if near.before < far.before && self.is_plain_behind(&near) {
+            return Some(near.before);
+        }
+        self.span_wait = near.before;
         None
+    }
+
+    #[inline]
+    fn is_plain_ahead(&self, span: &Span<'_>) -> bool {
+        self.is_plain(span)
+            && !self.bounds.is_after(span.last_key)
+            && self.is_clear(|entry| self.coverage.is_clear(entry.key, span.last_key))
+    }
+
+    #[inline]
+    fn is_plain_behind(&self, span: &Span<'_>) -> bool {
+        self.is_plain(span)
+            && !self.bounds.is_before(span.first_key)
+            && self.is_clear(|entry| self.coverage.is_clear(span.first_key, entry.key))
+    }
+
+    #[inline]
+    fn is_clear(&self, clear: impl FnOnce(Entry<'_>) -> bool) -> bool {
+        self.coverage.is_empty() || self.merge.entry().is_some_and(clear)
     }
 
     #[inline]

@@ -2,7 +2,11 @@
 
 use super::*;
 use proptest::prelude::*;
-use siltdb_base::{cursor::SpanContent, key::BlobPointer, limits::KEY_BYTES_MAX};
+use siltdb_base::{
+    cursor::{Span, SpanContent},
+    key::BlobPointer,
+    limits::KEY_BYTES_MAX,
+};
 
 /// A cursor over a sorted list.
 struct Model<'a> {
@@ -30,6 +34,8 @@ enum Step {
     SeekBefore(Vec<u8>, u64),
     Next,
     Prev,
+    /// As many steps, within the longest span.
+    Walk(Course, usize),
 }
 
 fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
@@ -62,16 +68,40 @@ fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
                 cursor.prev().unwrap();
                 model.stand(model.position.and_then(|position| position.checked_sub(1)));
             }
+            Step::Walk(course, steps) => walk_along(&mut cursor, &mut model, *course, *steps),
         }
         let expected = model.position.map(|position| entry(&entries[position]));
         assert_eq!(cursor.entry(), expected, "after {step:?}");
-        check_span(&cursor, &model);
+        check_span(cursor.span(), &model);
+        for course in [Course::Forward, Course::Backward] {
+            check_span(cursor.span_along(course), &model);
+        }
     }
 }
 
-fn check_span(cursor: &TableCursor, model: &Model<'_>) {
-    let (Some(span), Some(position)) = (cursor.span(), model.position) else {
-        assert!(cursor.span().is_none() && model.position.is_none());
+/// Walks over all of a span but what is more than `steps`, and leaves one more to be broken off.
+fn walk_along(cursor: &mut TableCursor, model: &mut Model<'_>, course: Course, steps: usize) {
+    let (Some(span), Some(position)) = (cursor.span_along(course), model.position) else {
+        assert_eq!(cursor.walk(course, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
+        return;
+    };
+    let (span_steps, at): (_, &dyn Fn(usize) -> usize) = match course {
+        Course::Forward => (span.after, &|made| position + made),
+        Course::Backward => (span.before, &|made| position - made),
+    };
+    let mut made = 0;
+    let walked = cursor.walk(course, span_steps, &mut |seen| {
+        made += 1;
+        assert_eq!(seen, entry(&model.entries[at(made)]), "after {made} steps {course:?}");
+        if made < steps { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    assert_eq!((walked.unwrap(), made), (made, span_steps.min(steps.max(1))));
+    model.stand(Some(at(made)));
+}
+
+fn check_span(span: Option<Span<'_>>, model: &Model<'_>) {
+    let (Some(span), Some(position)) = (span, model.position) else {
+        assert!(span.is_none() && model.position.is_none());
         return;
     };
     let (first, last) = (position - span.before, position + span.after);
@@ -157,6 +187,29 @@ fn versions_of_one_key_span_blocks() {
             Step::Next,
         ];
         walk(&table, &entries, &steps);
+    }
+}
+
+#[test]
+fn a_stretch_of_plain_entries_goes_over_several_blocks() {
+    let mut entries: Vec<Owned> =
+        (0..2_000).map(|number| put(format!("k{number:06}"), number, [3; 50])).collect();
+    entries[700].2 = EntryKind::Merge;
+    entries[1_200].0 = entries[1_199].0.clone();
+    entries[1_200].1 = 7;
+    let table = table_of(&options(Compression::Lz4), &entries, &[]);
+    let block_entries = table.block_info(0).entries as usize;
+    assert!(block_entries < 100);
+    let mut cursor = table.cursor(CacheFill::Keep);
+    cursor.seek_to_first().unwrap();
+    let far = cursor.span_along(Course::Forward).unwrap();
+    assert!((7 * block_entries..700).contains(&far.after), "{far:?}");
+    assert_eq!(cursor.span_along(Course::Backward).unwrap().after, block_entries - 1);
+    let walks = |course| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(course, steps));
+    for from in (0..2_000).step_by(37) {
+        let seek = Step::Seek(entries[from].0.clone(), entries[from].1);
+        let (forward, backward) = (walks(Course::Forward), walks(Course::Backward));
+        walk(&table, &entries, &[&[seek], &forward[..], &backward[..], &forward[..]].concat());
     }
 }
 
@@ -329,6 +382,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (key(), 0_u64..62).prop_map(|(key, sequence)| Step::SeekBefore(key, sequence)),
         8 => Just(Step::Next),
         8 => Just(Step::Prev),
+        4 => (0_usize..90).prop_map(|steps| Step::Walk(Course::Forward, steps)),
+        4 => (0_usize..90).prop_map(|steps| Step::Walk(Course::Backward, steps)),
     ]
 }
 
