@@ -37,12 +37,13 @@ mod form;
 
 pub use form::{Entries, Located};
 
+use crate::cache::Resident;
 use bytes::Bytes;
 use form::{Form, HEAD_BYTES, KIND_BITS, KIND_MASK, OFFSET_BYTES, PADDING_BYTES};
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX, put_varint, varint_len},
     error::{Error, Result},
-    hint::prefetch_address,
+    hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
     key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
     limits::KEY_BYTES_MAX,
@@ -54,7 +55,8 @@ use std::cmp::Ordering;
 /// Most bytes in front of the prefix of a block.
 const BLOCK_HEADER_BYTES: usize = 3 * VARINT_BYTES_MAX + 1;
 
-const CACHE_LINE_BYTES: usize = 64;
+/// Bytes of most entries.
+const ENTRY_FRONT_BYTES: usize = 3 * CACHE_LINE_BYTES;
 
 /// A block in memory; immutable.
 #[derive(Debug)]
@@ -80,7 +82,19 @@ pub struct BlockEntry<'a> {
     pub value: &'a [u8],
 }
 
+impl Resident for Block {
+    /// The heads and offsets of some 40 entries.
+    const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
+
+    fn front(&self) -> *const u8 {
+        self.bytes.as_ptr()
+    }
+}
+
 impl Block {
+    /// Bytes at its front that a walk over it looks at first: some of its entries, too.
+    pub const WALK_FRONT_BYTES: usize = 12 * CACHE_LINE_BYTES;
+
     /// Checks `raw` and takes a copy of it that can be searched.
     ///
     /// Allocates at most 5 times the length of `raw`.
@@ -254,7 +268,6 @@ impl Block {
     /// The first entry at or after (`key`, `sequence`); the count, if all entries lie before.
     #[must_use]
     pub fn lower_bound(&self, key: &[u8], sequence: SequenceNumber) -> usize {
-        self.prefetch_arrays();
         let prefix = self.prefix();
         let Some(suffix) = key.strip_prefix(prefix) else {
             return if key < prefix { 0 } else { self.count() };
@@ -288,7 +301,6 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Option<Located> {
-        self.prefetch_arrays();
         let suffix = key.strip_prefix(self.prefix())?;
         let heads = self.heads();
         let sought = head(suffix);
@@ -298,6 +310,7 @@ impl Block {
             return None;
         }
         if !is_sought(first + 1) {
+            self.prefetch_entry(first);
             let located = self.locate(first);
             let is_it = located.sequence <= visible && self.suffix_at(&located) == suffix;
             return is_it.then_some(located);
@@ -328,26 +341,15 @@ impl Block {
         Ok(())
     }
 
-    /// Asks for what a walk from the first entry on looks at first.
+    /// Asks for the front of the entry at `index`, the lines of which are looked at one after the
+    /// other.
+    ///
+    /// # Panics
+    /// If there is none.
     #[inline]
-    pub fn prefetch(&self) {
-        const ENTRY_LINES: usize = 4;
-        self.prefetch_arrays();
-        let entries = &self.bytes[self.prefix_start as usize..];
-        for line in entries.chunks(CACHE_LINE_BYTES).take(ENTRY_LINES) {
-            prefetch_address(line.as_ptr());
-        }
-    }
-
-    /// Asks for the heads and offsets: they are needed together, and one after the other each would
-    /// cost the time of a cache miss.
-    #[inline]
-    fn prefetch_arrays(&self) {
-        const LINES_MAX: usize = 8;
-        let arrays = &self.bytes[..self.count() * (HEAD_BYTES + OFFSET_BYTES)];
-        for line in arrays.chunks(CACHE_LINE_BYTES).take(LINES_MAX) {
-            prefetch_address(line.as_ptr());
-        }
+    pub fn prefetch_entry(&self, index: usize) {
+        let offset = self.entries().offset(index);
+        prefetch_bytes(self.bytes.as_ptr().wrapping_add(offset), ENTRY_FRONT_BYTES);
     }
 
     #[inline]

@@ -26,6 +26,7 @@
 use arc_swap::ArcSwapOption;
 use siltdb_base::{
     budget::{Budget, Part},
+    hint::prefetch_bytes,
     memory::region::Region,
     sync::lock,
 };
@@ -33,6 +34,7 @@ use std::{
     fmt,
     mem::ManuallyDrop,
     ops::Deref,
+    ptr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -75,6 +77,15 @@ const HELD_OVERHEAD_BYTES: usize = 48;
 
 /// The region has one part in so many more than the capacity.
 const REGION_SLACK: usize = 8;
+
+/// What can be kept in a cache.
+pub trait Resident: Send + Sync + 'static {
+    /// Bytes at its front that a reader looks at first.
+    const FRONT_BYTES: usize;
+
+    /// Where it begins in memory.
+    fn front(&self) -> *const u8;
+}
 
 /// A value in the cache, or one that was or could have been.
 #[derive(Debug)]
@@ -317,7 +328,7 @@ impl fmt::Debug for Cache {
 }
 
 /// The slots of one table; dropping them frees what they hold.
-pub struct Slots<T: Send + Sync + 'static> {
+pub struct Slots<T: Resident> {
     cache: Arc<Cache>,
     id: u64,
     array: Arc<Array<T>>,
@@ -328,18 +339,48 @@ struct Array<T> {
     /// empty, which for all slots of a table takes longer than to read it. Who drops the array
     /// empties them.
     slots: Box<[ManuallyDrop<ArcSwapOption<Held<T>>>]>,
+    hints: Box<[Hint]>,
     occupied: Box<[AtomicU64]>,
     /// Which slots were offered a value.
     offered: Box<[AtomicU64]>,
 }
 
-impl<T: Send + Sync + 'static> Slots<T> {
+/// Where in memory what a slot has, or had last, lies: addresses, 0 at first.
+///
+/// Only to ask for that memory, all at once: a slot leads to its value in two steps, each of which
+/// may miss the processor's caches.
+#[derive(Debug, Default)]
+struct Hint {
+    held: AtomicUsize,
+    front: AtomicUsize,
+}
+
+impl Hint {
+    // Relaxed, both: what lies there is not looked at.
+    fn set<T: Resident>(&self, held: &Arc<Held<T>>) {
+        self.held.store(Arc::as_ptr(held).addr(), Ordering::Relaxed);
+        self.front.store(held.front().addr(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prefetch<T: Resident>(&self, front_bytes: usize) {
+        let front = self.front.load(Ordering::Relaxed);
+        if front != 0 {
+            let held = self.held.load(Ordering::Relaxed);
+            prefetch_bytes(ptr::without_provenance(held), size_of::<Held<T>>());
+            prefetch_bytes(ptr::without_provenance(front), front_bytes);
+        }
+    }
+}
+
+impl<T: Resident> Slots<T> {
     /// `count` empty slots.
     #[must_use]
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
         let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
         let array = Arc::new(Array {
             slots: (0..count).map(|_| ManuallyDrop::new(ArcSwapOption::empty())).collect(),
+            hints: (0..count).map(|_| Hint::default()).collect(),
             occupied: bits(),
             offered: bits(),
         });
@@ -350,7 +391,8 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// Bytes of memory that `count` empty slots take.
     #[must_use]
     pub fn bytes(count: usize) -> usize {
-        count * size_of::<usize>() + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
+        count * (size_of::<usize>() + size_of::<Hint>())
+            + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
     }
 
     /// Calls `look` with the value in slot `index`, without taking hold of it; gives `look` back if
@@ -360,6 +402,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// If there is no such slot.
     #[inline]
     pub fn with<R, F: FnOnce(&T) -> R>(&self, index: usize, look: F) -> Result<R, F> {
+        self.prefetch(index, T::FRONT_BYTES);
         let guard = self.array.slots[index].load();
         match &*guard {
             Some(held) => {
@@ -374,14 +417,12 @@ impl<T: Send + Sync + 'static> Slots<T> {
         }
     }
 
-    /// Calls `look` with the value in slot `index`, if there is one, as if nobody had: for
-    /// prefetching.
+    /// Asks for the first `bytes` bytes of the value in slot `index`, if there is such a slot and
+    /// it has one.
     #[inline]
-    pub fn peek(&self, index: usize, look: impl FnOnce(&T)) {
-        if let Some(slot) = self.array.slots.get(index)
-            && let Some(held) = &*slot.load()
-        {
-            look(held);
+    pub fn prefetch(&self, index: usize, bytes: usize) {
+        if let Some(hint) = self.array.hints.get(index) {
+            hint.prefetch::<T>(bytes);
         }
     }
 
@@ -391,6 +432,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// If there is no such slot.
     #[inline]
     pub fn get(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
+        self.prefetch(index, T::FRONT_BYTES);
         match self.array.slots[index].load_full() {
             Some(held) => {
                 match fill {
@@ -446,6 +488,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
             self.cache.release(held.bytes);
             return;
         }
+        self.array.hints[index].set(held);
         self.cache.insertions.fetch_add(1, Ordering::Relaxed);
         // By (4): after the slot was filled. Release pairs with the hand's Acquire, so that a hand
         // that sees the bit sees the value.
@@ -454,7 +497,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Drop for Slots<T> {
+impl<T: Resident> Drop for Slots<T> {
     fn drop(&mut self) {
         self.cache.unregister(self.id);
         // Nobody inserts (that takes `&self`), and the hand does not come here any more: by (4) the
@@ -466,7 +509,7 @@ impl<T: Send + Sync + 'static> Drop for Slots<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> fmt::Debug for Slots<T> {
+impl<T: Resident> fmt::Debug for Slots<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.array.slots.len();
         f.debug_struct("Slots").field("count", &count).finish_non_exhaustive()

@@ -424,7 +424,7 @@ impl Table {
 
     /// Asks for the memory of the data block at `index`, if it is in the cache.
     pub(super) fn prefetch(&self, index: usize) {
-        self.slots.peek(index, Block::prefetch);
+        self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
     /// Reads the data block at `index` from the file and caches it.
