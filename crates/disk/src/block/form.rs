@@ -5,6 +5,7 @@
 use siltdb_base::{
     codec::Reader,
     error::{Error, Result},
+    hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
     key::EntryKind,
 };
@@ -175,6 +176,15 @@ impl<'b> Entries<'b> {
     #[must_use]
     pub fn at(&self, offset: usize) -> Located {
         self.form.locate(self.bytes, offset)
+    }
+
+    /// Asks for what a walk that has come to `offset` looks at some entries later: it is faster than
+    /// the processor follows by itself.
+    #[inline]
+    pub fn prefetch_behind(&self, offset: usize) {
+        const AHEAD_BYTES: usize = 10 * CACHE_LINE_BYTES;
+        let place = self.bytes.as_ptr().wrapping_add(offset + AHEAD_BYTES);
+        prefetch_bytes(place, 2 * CACHE_LINE_BYTES);
     }
 
     /// The key of one of these without the prefix of its block.

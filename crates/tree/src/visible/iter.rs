@@ -20,11 +20,12 @@ use crate::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
         judge::{Verdict, judge},
+        plain::{Plain, Sight},
         reader::{Fetch, Reader},
     },
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Course, Cursor},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -98,6 +99,8 @@ pub struct Visible<C> {
     /// Operands of the key at hand, in the order of the course.
     operands: Vec<Vec<u8>>,
     pub(super) plain: usize,
+    /// `plain` is 0 because nobody has looked ahead yet: who only seeks need not.
+    is_unexplored: bool,
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
     hidden: HiddenRun,
@@ -128,6 +131,7 @@ impl<C: Cursor> Visible<C> {
             pinned: Slice::default(),
             operands: Vec::new(),
             plain: 0,
+            is_unexplored: false,
             span_wait: 0,
             hidden: HiddenRun::default(),
             target: Vec::new(),
@@ -230,6 +234,7 @@ impl<C: Cursor> Visible<C> {
     #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
+        self.look_ahead();
         if self.plain > 0 && self.course == Course::Forward {
             self.plain -= 1;
             let moved = self.merge.next();
@@ -297,7 +302,7 @@ impl<C: Cursor> Visible<C> {
     fn set_out(&mut self, course: Course) {
         self.course = course;
         self.key_place = KeyPlace::Nowhere;
-        self.plain = 0;
+        (self.plain, self.is_unexplored) = (0, false);
         self.span_wait = 0;
         self.hidden = HiddenRun::default();
     }
@@ -360,7 +365,7 @@ impl<C: Cursor> Visible<C> {
                 }
             }
             self.key_place = KeyPlace::Cursor;
-            self.plain = self.plain_ahead();
+            self.is_unexplored = true;
             return Ok(());
         }
     }
@@ -405,8 +410,7 @@ impl<C: Cursor> Visible<C> {
                 return Ok(());
             }
             copy(&mut self.key, entry.key);
-            if let Some(steps) = self.plain_behind() {
-                self.plain = steps;
+            if self.find_plain() {
                 self.key_place = KeyPlace::Cursor;
                 self.value_place = ValuePlace::Cursor(0);
                 return Ok(());
@@ -516,66 +520,34 @@ impl<C: Cursor> Visible<C> {
         Ok(true)
     }
 
-    /// How many steps forward from a visible entry need no check.
+    /// Finds out how many steps along the course need no check, unless that is known.
     #[inline]
-    fn plain_ahead(&mut self) -> usize {
+    pub(super) fn look_ahead(&mut self) {
+        if std::mem::take(&mut self.is_unexplored) {
+            self.find_plain();
+        }
+    }
+
+    /// Says whether the cursor's entry is plain, and counts the plain ones that follow it, if it is
+    /// not known to be in vain.
+    #[inline]
+    fn find_plain(&mut self) -> bool {
         if self.span_wait > 0 {
             self.span_wait -= 1;
-            return 0;
+            return false;
         }
-        let Some(far) = self.merge.span_along(Course::Forward) else { return 0 };
-        if self.is_plain_ahead(&far) {
-            return far.after;
+        let snapshot = self.reader.snapshot;
+        let sight = Sight { snapshot, bounds: &self.bounds, coverage: &self.coverage };
+        match sight.ahead(&self.merge, self.course) {
+            Plain::Steps(steps) => {
+                self.plain = steps;
+                true
+            }
+            Plain::NotFor(steps) => {
+                self.span_wait = steps;
+                false
+            }
         }
-        let Some(near) = self.merge.span() else { return 0 };
-        if near.after < far.after && self.is_plain_ahead(&near) {
-            return near.after;
-        }
-        self.span_wait = near.after;
-        0
-    }
-
-    /// If the cursor's entry is plain: how many steps back from it need no check.
-    #[inline]
-    fn plain_behind(&mut self) -> Option<usize> {
-        if self.span_wait > 0 {
-            self.span_wait -= 1;
-            return None;
-        }
-        let far = self.merge.span_along(Course::Backward)?;
-        if self.is_plain_behind(&far) {
-            return Some(far.before);
-        }
-        let near = self.merge.span()?;
-        if near.before < far.before && self.is_plain_behind(&near) {
-            return Some(near.before);
-        }
-        self.span_wait = near.before;
-        None
-    }
-
-    #[inline]
-    fn is_plain_ahead(&self, span: &Span<'_>) -> bool {
-        self.is_plain(span)
-            && !self.bounds.is_after(span.last_key)
-            && self.is_clear(|entry| self.coverage.is_clear(entry.key, span.last_key))
-    }
-
-    #[inline]
-    fn is_plain_behind(&self, span: &Span<'_>) -> bool {
-        self.is_plain(span)
-            && !self.bounds.is_before(span.first_key)
-            && self.is_clear(|entry| self.coverage.is_clear(span.first_key, entry.key))
-    }
-
-    #[inline]
-    fn is_clear(&self, clear: impl FnOnce(Entry<'_>) -> bool) -> bool {
-        self.coverage.is_empty() || self.merge.entry().is_some_and(clear)
-    }
-
-    #[inline]
-    fn is_plain(&self, span: &Span<'_>) -> bool {
-        span.content == SpanContent::Plain && span.sequence_max <= self.reader.snapshot
     }
 }
 

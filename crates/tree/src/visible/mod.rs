@@ -7,6 +7,7 @@ pub mod coverage;
 pub mod judge;
 pub mod point;
 pub mod reader;
+mod plain;
 pub mod iter;
 mod walk;
 

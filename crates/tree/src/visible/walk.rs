@@ -50,6 +50,7 @@ impl<C: Cursor> Visible<C> {
         {
             let mut walked = Stand::Shown(show(key, value));
             if walked == Stand::Shown(ControlFlow::Continue(())) && self.course == course {
+                self.look_ahead();
                 walked = match course {
                     _ if self.plain > 0 => self.walk_plain(&mut show)?,
                     Course::Forward => self.walk_judging(&mut show)?,
