@@ -178,8 +178,8 @@ impl<'b> Entries<'b> {
         self.form.locate(self.bytes, offset)
     }
 
-    /// Asks for what a walk that has come to `offset` looks at some entries later: it is faster than
-    /// the processor follows by itself.
+    /// Asks for what a walk that has come to `offset` looks at some entries later: it goes faster
+    /// than the processor follows by itself.
     #[inline]
     pub fn prefetch_behind(&self, offset: usize) {
         const AHEAD_BYTES: usize = 10 * CACHE_LINE_BYTES;
