@@ -259,7 +259,8 @@ pub trait Engine: Sized + Sync + 'static {
     /// Its own.
     fn flush(&self) -> Result<()>;
 
-    /// Returns once background work is done, as far as the engine can say.
+    /// Writes out what is in memory, if the engine can be told to, and returns once background work
+    /// is done, as far as it can say.
     ///
     /// # Errors
     /// Its own.

@@ -117,7 +117,9 @@ impl Engine for Siltdb {
         Ok(self.db.flush()?)
     }
 
+    /// Writes out the memtables first, as the others do: the engine's own `settle` only waits.
     fn settle(&self) -> Result<()> {
+        self.db.flush()?;
         Ok(self.db.settle()?)
     }
 
