@@ -466,14 +466,24 @@ impl<T: Resident> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     pub fn offer(&self, index: usize, held: &Arc<Held<T>>) {
-        let bit = 1 << (index % SLOTS_PER_WORD);
-        // Relaxed: a hint.
-        let offered = &self.array.offered[index / SLOTS_PER_WORD];
-        if offered.load(Ordering::Relaxed) & bit == 0 {
-            offered.fetch_or(bit, Ordering::Relaxed);
-        } else {
+        if self.is_offered(index) {
             self.insert_into(Room::Spare, index, held);
+        } else {
+            // Relaxed: a hint.
+            self.array.offered[index / SLOTS_PER_WORD]
+                .fetch_or(1 << (index % SLOTS_PER_WORD), Ordering::Relaxed);
         }
+    }
+
+    /// Whether a value was offered for slot `index` before: the next one may stay.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn is_offered(&self, index: usize) -> bool {
+        // Relaxed: a hint.
+        let offered = self.array.offered[index / SLOTS_PER_WORD].load(Ordering::Relaxed);
+        offered & 1 << (index % SLOTS_PER_WORD) != 0
     }
 
     fn insert_into(&self, room: Room, index: usize, held: &Arc<Held<T>>) {

@@ -98,13 +98,7 @@ impl TableCursor {
             Some(block) => block,
             None => match self.fill {
                 CacheFill::Keep if self.walked < WALK_BLOCKS => self.table.load(index)?,
-                fill => {
-                    let block = self.table.decode(index, self.ahead.frame(&self.table, index)?)?;
-                    if fill == CacheFill::Keep {
-                        self.table.offer(index, &block);
-                    }
-                    block
-                }
+                fill => self.table.decode(index, self.ahead.frame(&self.table, index)?, fill)?,
             },
         };
         self.key.clear();

@@ -23,6 +23,7 @@ use siltdb_base::{
     fs::File,
     id::{SequenceNumber, TableUid},
     key::EntryKind,
+    memory::region::Buffer,
     slice::{Pinnable, Slice},
     tombstone::Fragments,
 };
@@ -439,20 +440,32 @@ impl Table {
         Ok(held)
     }
 
-    /// Offers the data block at `index`, which a long walk has read, to the cache.
-    pub(super) fn offer(&self, index: usize, block: &Arc<Held<Block>>) {
-        self.slots.offer(index, block);
-    }
-
-    /// Verifies and decodes the data block at `index`, whose `frame` was read.
-    pub(super) fn decode(&self, index: usize, frame: &[u8]) -> Result<Arc<Held<Block>>> {
+    /// Verifies and decodes the data block at `index`, whose `frame` a walk has read, and offers it
+    /// to the cache if the walk fills it.
+    pub(super) fn decode(
+        &self,
+        index: usize,
+        frame: &[u8],
+        fill: CacheFill,
+    ) -> Result<Arc<Held<Block>>> {
         let info = self.contents.index.info(index);
         let place = Place { table: self.source.uid, offset: info.offset };
-        with_scratch(|scratch| {
+        // What may stay lies where cached blocks do; what is walked over comes and goes.
+        let may_stay = fill == CacheFill::Keep && self.slots.is_offered(index);
+        let copy = |raw: &[u8], margins| match may_stay {
+            true => self.cache.region().copy(raw, margins),
+            false => Buffer::copy_on_heap(raw, margins),
+        };
+        let held = with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
-                .and_then(|frame| hold(Block::parse(frame.decode(&mut scratch.raw)?)?, &info))
+                .and_then(|frame| frame.decode(&mut scratch.raw))
+                .and_then(|raw| hold(Block::parse_into(raw, copy)?, &info))
                 .map_err(|error| self.source.locate(error, info.offset))
-        })
+        })?;
+        if fill == CacheFill::Keep {
+            self.slots.offer(index, &held);
+        }
+        Ok(held)
     }
 }
 
