@@ -98,12 +98,7 @@ impl<C: Cursor> Visible<C> {
         let span = self.merge.span();
         let steps = match &span {
             None if self.coverage.is_empty() => None,
-            Some(span)
-                if !self.bounds.is_after(span.last_key)
-                    && self.coverage.is_clear(entry.key, span.last_key) =>
-            {
-                Some(span.after)
-            }
+            Some(span) if self.coverage.is_clear(entry.key, span.last_key) => Some(span.after),
             _ => return Ok(stands),
         };
         copy(&mut self.key, entry.key);
