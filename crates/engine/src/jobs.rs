@@ -24,8 +24,8 @@ use siltdb_disk::{
 };
 use siltdb_tree::{
     compact::Compaction,
-    flush::{FlushInput, flush},
-    job::{JobContext, JobOutput},
+    flush::{Flush, FlushInput},
+    job::{JobContext, JobOutput, NewTables, Part},
     memory::Generation,
     pick_range::{Request, Step},
     plan::{Plan, Way},
@@ -123,7 +123,9 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<()> {
             });
         }
     }
-    let mut output = with_context(database, |context| flush(&inputs, &stripes, context))?;
+    let flush = Flush::new(inputs, stripes, database.options.workers.max(1));
+    let mut output =
+        run_shared(database, flush.parts(), |outputs, context| flush.finish(outputs, context))?;
     let mut changes = std::mem::take(&mut output.changes);
     changes.push(Change::LogStart { segment: segment_after(database) });
     changes.push(Change::LastSequence(frozen.last));
@@ -187,7 +189,7 @@ pub fn flush_all(database: &Database) -> Result<()> {
     }
 }
 
-/// Compacts what is due, unless nothing is, or helps with what is being compacted.
+/// Helps with a job that is in parts, or compacts what is due, if anything is.
 ///
 /// # Errors
 /// `NoSpace`, `Corruption` of an input, and everything else that merging tables can fail with; the
@@ -243,24 +245,34 @@ fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
         stripes(database),
         database.options.workers.max(1),
     )?;
-    let shared = Arc::new(Shared::new(compaction.subjobs()));
+    let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
+        compaction.finish(outputs, context)
+    })?;
+    install_output(database, std::mem::take(&mut output.changes), None)?;
+    Counters::add(&database.counters.compacted_bytes, output.bytes_written);
+    Ok(())
+}
+
+/// Runs the parts of a job, with whoever is free to help, and puts together what they wrote.
+fn run_shared(
+    database: &Database,
+    parts: Vec<impl Part + 'static>,
+    finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
+) -> Result<JobOutput> {
+    let shared = Arc::new(Shared::new(parts));
     let is_shared = shared.parts() > 1;
     if is_shared {
         lock(&database.jobs).shared.push(Arc::clone(&shared));
         database.work.raise();
     }
-    let output: Result<JobOutput> = with_context(database, |context| {
+    with_context(database, |context| {
         shared.run_parts(context);
         let outputs = shared.wait();
         if is_shared {
             lock(&database.jobs).shared.retain(|other| !Arc::ptr_eq(other, &shared));
         }
-        compaction.finish(outputs?, context)
-    });
-    let mut output = output?;
-    install_output(database, std::mem::take(&mut output.changes), None)?;
-    Counters::add(&database.counters.compacted_bytes, output.bytes_written);
-    Ok(())
+        finish(outputs?, context)
+    })
 }
 
 /// Merges all of a family into one level.

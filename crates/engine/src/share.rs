@@ -1,4 +1,4 @@
-//! A compaction in parts that several threads take from, one after the other.
+//! A flush or a compaction in parts that several threads take from, one after the other.
 //!
 //! Whoever started it works too, so it also ends if nobody helps.
 
@@ -6,19 +6,16 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     sync::lock,
 };
-use siltdb_tree::{
-    compact::Subjob,
-    job::{JobContext, NewTables},
-};
+use siltdb_tree::job::{JobContext, NewTables, Part};
 use std::sync::{Condvar, Mutex};
 
-/// Parts of one compaction.
+/// Parts of one job.
 ///
 /// # Invariants
 /// 1. Each part is taken once; `running` counts those taken and not ended.
 #[derive(Debug)]
 pub struct Shared {
-    parts: Vec<Subjob>,
+    parts: Vec<Box<dyn Part>>,
     progress: Mutex<Progress>,
     ended: Condvar,
 }
@@ -35,7 +32,8 @@ struct Progress {
 impl Shared {
     /// Nothing of `parts` is done.
     #[must_use]
-    pub fn new(parts: Vec<Subjob>) -> Self {
+    pub fn new(parts: Vec<impl Part + 'static>) -> Self {
+        let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn Part>).collect();
         Self { parts, progress: Mutex::default(), ended: Condvar::new() }
     }
 
@@ -105,7 +103,7 @@ impl Drop for Running<'_> {
                 progress.failure.get_or_insert(error);
             }
             None => {
-                let bug = Error::new(ErrorKind::Poisoned, "a part of a compaction panicked");
+                let bug = Error::new(ErrorKind::Poisoned, "a part of a job panicked");
                 progress.failure.get_or_insert(bug);
             }
         }

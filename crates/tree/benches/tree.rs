@@ -14,7 +14,7 @@ use siltdb_base::{
 use siltdb_disk::cache::{Cache, CacheFill};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
-    flush::flush,
+    flush::Flush,
     job::{JobContext, JobOutput},
     memory::Generation,
     open_files::OpenFiles,
@@ -170,7 +170,8 @@ fn main() {
     let input = tree.flush_input(generation).expect("there is a memtable");
     let stripes = Stripes::new(&[], bench.present());
     let start = Instant::now();
-    let output = bench.job(|context| flush(&[input], &stripes, context).expect("memory"));
+    let output = bench
+        .job(|context| Flush::new(vec![input], stripes.clone(), 1).run(context).expect("memory"));
     println!("{:<28} {:>9.1} ns", "flush, per entry", each(start));
     tree.apply(&output.changes, Some(generation)).expect("the changes fit");
     bench.reads("level 0");

@@ -6,7 +6,7 @@
 use crate::{
     copies::{BlockRun, Copies, SkippingCursor, untouched_blocks},
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewTables},
+    job::{JobContext, JobOutput, NewTables, Part},
     level::{Level, Order},
     merge::{Merge, Source},
     open_files::OpenReference,
@@ -123,15 +123,8 @@ impl Compaction {
     /// The parts of the work: each may run on any thread, at any time.
     #[must_use]
     pub fn subjobs(self: &Arc<Self>) -> Vec<Subjob> {
-        let mut lower = None;
-        let uppers = self.borders.iter().cloned().map(Some).chain([None]);
-        uppers
-            .map(|upper| {
-                let borders = Borders { lower: lower.take(), upper: upper.clone() };
-                lower = upper;
-                Subjob { compaction: self.clone(), borders }
-            })
-            .collect()
+        let subjob = |borders| Subjob { compaction: self.clone(), borders };
+        Borders::between(self.borders.clone()).map(subjob).collect()
     }
 
     /// Puts together what all sub-jobs have written, and makes the names of the files durable.
@@ -153,7 +146,7 @@ impl Compaction {
     /// Everything at once, on this thread.
     ///
     /// # Errors
-    /// As [`Subjob::run`] and [`Compaction::finish`].
+    /// As [`Part::run`] and [`Compaction::finish`].
     pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
         let subjobs = self.subjobs();
         let outputs = subjobs.iter().map(|subjob| subjob.run(context)).collect::<Result<_>>()?;
@@ -188,13 +181,9 @@ pub struct Subjob {
     borders: Borders,
 }
 
-impl Subjob {
-    /// Merges the inputs between the borders into new tables, synced and verified.
-    ///
-    /// # Errors
-    /// What reading or writing tables fails with; `Closed`, if the job was cancelled. No file is
-    /// left then, and dropping what other parts returned removes theirs.
-    pub fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
+impl Part for Subjob {
+    /// Merges the inputs between the borders.
+    fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
         let mut merge = compaction.merge()?;
         match &self.borders.lower {

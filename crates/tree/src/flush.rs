@@ -5,7 +5,7 @@
 use crate::{
     copies::Copies,
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewFile, NewTables},
+    job::{JobContext, JobOutput, NewFile, NewTables, Part},
     memory::Generation,
     options::TreeOptions,
     output::{Destination, Place, Stream, sync_table_file, write_tables},
@@ -18,13 +18,23 @@ use crate::{
     view::View,
     watched::WatchedCursor,
 };
-use siltdb_base::{cursor::Cursor, error::Result, id::FamilyId, tombstone::Fragments};
+use siltdb_base::{
+    cursor::Cursor,
+    error::Result,
+    id::{FamilyId, SequenceNumber},
+    slice::Slice,
+    tombstone::Fragments,
+};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
 /// Memtables up to this size share a file with others of their generation, in bytes: a thousand
 /// families must not make a thousand files of each flush.
 pub const SHARED_MEMTABLE_BYTES_MAX: usize = 1 << 20;
+
+/// A memtable is not cut into parts smaller than this, if tables may be as large, in bytes: a sync
+/// of each costs more than it saves then.
+const PART_BYTES_MIN: u64 = 4 << 20;
 
 /// The memtable of one family.
 #[derive(Clone, Debug)]
@@ -42,6 +52,10 @@ pub struct FlushInput {
 }
 
 impl FlushInput {
+    fn is_small(&self) -> bool {
+        self.memtable.bytes() <= SHARED_MEMTABLE_BYTES_MAX
+    }
+
     /// What is deeper than the memtable: all tables; and what they will be joined by, if an older
     /// generation is still in memory, nobody knows.
     fn deeper(&self) -> DeeperTables {
@@ -54,46 +68,136 @@ impl FlushInput {
     }
 }
 
-/// Writes what somebody can still see of `inputs`, memtables of one generation, into tables of
-/// level
-/// 0. A family of which nothing is left gets no table.
-///
-/// `stripes` must have been taken after everything in the memtables was published. On return the
-/// tables are synced, with their directory entries, read back and verified.
-///
-/// # Errors
-/// What writing or reading the files fails with; `Closed`, if the job was cancelled. No file is
-/// left then.
-pub fn flush(
-    inputs: &[FlushInput],
-    stripes: &Stripes,
-    context: &JobContext<'_>,
-) -> Result<JobOutput> {
-    let is_small = |input: &&FlushInput| input.memtable.bytes() <= SHARED_MEMTABLE_BYTES_MAX;
-    let (small, large): (Vec<_>, Vec<_>) = inputs.iter().partition(is_small);
-    let mut tables = NewTables::default();
-    for input in large {
-        tables.append(flush_one(input, stripes, &mut Place::OwnFile, context)?);
+/// The memtables of one generation on their way into tables of level 0.
+#[derive(Debug)]
+pub struct Flush {
+    inputs: Vec<FlushInput>,
+    stripes: Stripes,
+    shares: Vec<Share>,
+}
+
+/// What one part of a flush writes.
+#[derive(Clone, Debug)]
+enum Share {
+    /// Of the memtable of this index, the keys within the borders.
+    Keys(usize, Borders),
+    /// All memtables that share a file.
+    Small,
+}
+
+impl Flush {
+    /// Prepares to write what somebody can still see of `inputs`, memtables of one generation, each
+    /// in at most `parallelism` parts. A family of which nothing is left gets no table.
+    ///
+    /// `stripes` must have been taken after everything in the memtables was published.
+    #[must_use]
+    pub fn new(inputs: Vec<FlushInput>, stripes: Stripes, parallelism: usize) -> Arc<Self> {
+        let mut shares = Vec::new();
+        for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
+            let part_bytes = input.options.table_bytes_target.clamp(1, PART_BYTES_MIN);
+            let parts = input.memtable.bytes() as u64 / part_bytes;
+            let parts = parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX));
+            let borders = Borders::between(split_keys(&input.memtable, parts));
+            shares.extend(borders.map(|borders| Share::Keys(index, borders)));
+        }
+        if inputs.iter().any(FlushInput::is_small) {
+            shares.push(Share::Small);
+        }
+        Arc::new(Self { inputs, stripes, shares })
     }
-    tables.append(flush_small(&small, stripes, context)?);
-    tables.verify(context)?;
-    tables.finish([], context)
+
+    /// The parts of the work: each may run on any thread, at any time.
+    #[must_use]
+    pub fn parts(self: &Arc<Self>) -> Vec<FlushPart> {
+        let part = |share: &Share| FlushPart { flush: self.clone(), share: share.clone() };
+        self.shares.iter().map(part).collect()
+    }
+
+    /// Puts together what all parts have written, in their order, and makes the names of the files
+    /// durable.
+    ///
+    /// # Errors
+    /// What syncing the directory fails with; the new files are removed.
+    ///
+    /// # Panics
+    /// If a part is missing.
+    pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
+        assert_eq!(outputs.len(), self.shares.len(), "a part of a flush is missing");
+        let mut tables = NewTables::default();
+        for output in outputs {
+            tables.append(output);
+        }
+        tables.finish([], context)
+    }
+
+    /// Everything at once, on this thread.
+    ///
+    /// # Errors
+    /// As [`Part::run`] and [`Flush::finish`]. No file is left then.
+    pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
+        let parts = self.parts();
+        let outputs = parts.iter().map(|part| part.run(context)).collect::<Result<_>>()?;
+        self.finish(outputs, context)
+    }
+}
+
+/// One part of a flush.
+#[derive(Debug)]
+pub struct FlushPart {
+    flush: Arc<Flush>,
+    share: Share,
+}
+
+impl Part for FlushPart {
+    fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
+        let Flush { inputs, stripes, .. } = &*self.flush;
+        let mut tables = match &self.share {
+            Share::Keys(index, borders) => {
+                flush_one(&inputs[*index], borders, stripes, &mut Place::OwnFile, context)?
+            }
+            Share::Small => flush_small(inputs, stripes, context)?,
+        };
+        tables.verify(context)?;
+        Ok(tables)
+    }
+}
+
+/// Keys that cut a memtable into about `parts` equal parts.
+///
+/// Cost: a search for each of its leaves.
+fn split_keys(memtable: &Arc<Memtable>, parts: usize) -> Vec<Slice> {
+    if parts < 2 {
+        return Vec::new();
+    }
+    let mut cursor = memtable.cursor();
+    let (mut firsts, mut after) = (Vec::new(), Vec::new());
+    let mut found = cursor.seek_to_first();
+    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.span()) {
+        firsts.push(Slice::copy_from(entry.key));
+        after.clear();
+        after.extend_from_slice(span.last_key);
+        after.push(0);
+        found = cursor.seek(&after, SequenceNumber::MAX);
+    }
+    let mut keys: Vec<_> =
+        (1..parts).filter_map(|part| firsts.get(firsts.len() * part / parts).cloned()).collect();
+    keys.dedup();
+    // A first part without keys would be no part.
+    keys.retain(|key| firsts.first() != Some(key));
+    keys
 }
 
 /// Writes small memtables into one file.
 fn flush_small(
-    inputs: &[&FlushInput],
+    inputs: &[FlushInput],
     stripes: &Stripes,
     context: &JobContext<'_>,
 ) -> Result<NewTables> {
     let mut tables = NewTables::default();
-    if inputs.is_empty() {
-        return Ok(tables);
-    }
     let (file, mut writer) = NewFile::create(context)?;
-    for input in inputs {
+    for input in inputs.iter().filter(|input| input.is_small()) {
         let mut place = Place::Shared(&file, &mut *writer);
-        tables.append(flush_one(input, stripes, &mut place, context)?);
+        tables.append(flush_one(input, &Borders::default(), stripes, &mut place, context)?);
     }
     // Without a table, the file goes as it came.
     if !tables.tables().is_empty() {
@@ -105,6 +209,7 @@ fn flush_small(
 
 fn flush_one(
     input: &FlushInput,
+    borders: &Borders,
     stripes: &Stripes,
     place: &mut Place<'_>,
     context: &JobContext<'_>,
@@ -114,7 +219,10 @@ fn flush_one(
     let kept = retain_tombstones(&tombstones, stripes, |fragment| deeper.has_in(fragment));
     let kept = Fragments::new(&kept);
     let mut cursor = input.memtable.cursor();
-    cursor.seek_to_first()?;
+    match &borders.lower {
+        Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
+        None => cursor.seek_to_first()?,
+    }
     let rules = Rules {
         stripes: stripes.clone(),
         tombstones,
@@ -123,7 +231,7 @@ fn flush_one(
     };
     let cursor = WatchedCursor::new(cursor, context);
     let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
-    let stream = Stream::new(&mut retain, &kept, Borders::default(), Copies::default())?;
+    let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default())?;
     let destination =
         Destination { family: input.family, level: 0, options: &input.options, under: &[] };
     write_tables(stream, &destination, place, context)

@@ -34,6 +34,16 @@ pub struct JobContext<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
+/// A part of a job that writes tables: it may run on any thread, at any time.
+pub trait Part: fmt::Debug + Send + Sync {
+    /// Writes its tables, synced and verified.
+    ///
+    /// # Errors
+    /// What reading or writing them fails with; `Closed`, if the job was cancelled. No file is left
+    /// then, and dropping what other parts returned removes theirs.
+    fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
+}
+
 impl JobContext<'_> {
     /// Whether to go on.
     ///

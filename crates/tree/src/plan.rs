@@ -20,6 +20,18 @@ pub struct Borders {
     pub upper: Option<Slice>,
 }
 
+impl Borders {
+    /// The stretches that ascending `keys` cut all keys into.
+    pub fn between(keys: Vec<Slice>) -> impl Iterator<Item = Self> {
+        let mut lower = None;
+        keys.into_iter().map(Some).chain([None]).map(move |upper| {
+            let borders = Self { lower: lower.take(), upper: upper.clone() };
+            lower = upper;
+            borders
+        })
+    }
+}
+
 /// How a plan reaches its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {

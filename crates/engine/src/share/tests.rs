@@ -1,9 +1,10 @@
-//! Parts of a compaction on several threads: all of them, in order, or a failure.
+//! Parts of a job on several threads: all of them, in order, or a failure.
 
 use super::*;
 use crate::{
     engine::Engine,
-    fixture::{files, open, put},
+    fixture::{DIR, contents, files, open, options, put},
+    options::EngineOptions,
     random::Random,
 };
 use siltdb_base::{
@@ -17,6 +18,7 @@ use siltdb_tree::{
     retain::stripes::Stripes,
 };
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -125,4 +127,39 @@ fn a_part_that_panics_counts_as_ended_and_failed() {
     work.fs.on_call(None);
     drop(work.shared);
     assert_eq!(files(&work.fs, ".table"), before);
+}
+
+#[test]
+fn large_memtables_are_written_out_in_parts_beside_writers() {
+    let fs = MemFs::new();
+    let options = EngineOptions {
+        workers: 3,
+        memtable_bytes: 2 << 20,
+        memory_budget: 64 << 20,
+        ..options(&fs)
+    };
+    let engine = Engine::open(Path::new(DIR), options).unwrap();
+    let key = |writer: u32, number: u32| [number.to_be_bytes(), writer.to_be_bytes()].concat();
+    let value = |writer: u32, number: u32| vec![(writer * 31 + number) as u8; 1_500];
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let engine = &engine;
+            scope.spawn(move || {
+                // Twice, so that versions of a key lie in several memtables.
+                for number in (0..2_000).chain(0..2_000) {
+                    put(engine, "default", &key(writer, number), &value(writer, number));
+                }
+            });
+        }
+    });
+    engine.flush().unwrap();
+    engine.settle().unwrap();
+    assert!(engine.stats().flushes > 3);
+    let wanted: Vec<_> = (0..2_000)
+        .flat_map(|number| (0..2).map(move |writer| (writer, number)))
+        .map(|(writer, number)| (key(writer, number), value(writer, number)))
+        .collect();
+    assert!(contents(&engine, "default", None) == wanted);
+    engine.close().unwrap();
+    assert!(contents(&open(&fs), "default", None) == wanted);
 }

@@ -57,7 +57,9 @@ fn small_memtables_of_many_families_share_one_file() {
         })
         .collect();
     let stripes = Stripes::new(&[], SequenceNumber(1000));
-    let output = world.with_context(|context| flush(&inputs, &stripes, context)).unwrap();
+    let output = world
+        .with_context(|context| Flush::new(inputs.clone(), stripes.clone(), 1).run(context))
+        .unwrap();
     assert_eq!(output.changes.len(), 100);
     assert_eq!(world.files_there().len(), 1);
     let mut ends = Vec::new();
@@ -102,7 +104,9 @@ fn tombstones_stay_while_an_older_generation_is_in_memory() {
     world.write(b"a", EntryKind::Delete, b"");
     let newer = world.tree.flush_input(world.generation).unwrap();
     let stripes = world.stripes();
-    let output = world.with_context(|context| flush(&[newer], &stripes, context)).unwrap();
+    let output = world
+        .with_context(|context| Flush::new(vec![newer], stripes.clone(), 1).run(context))
+        .unwrap();
     let [Change::AddTable { table, .. }] = &output.changes[..] else {
         panic!("{:?}", output.changes);
     };
@@ -114,6 +118,10 @@ fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let mut world = World::new(small_options());
+        // Some are so large that they have files of their own, and are cut into parts.
+        let (value_bytes_max, parallelism) =
+            [(60, 1), (4_000, 1), (4_000, 2), (4_000, 5)][seed as usize % 4];
+        world.flush_parallelism = parallelism;
         let mut points = Vec::new();
         let mut ranges = Vec::new();
         for _ in 0..1500 {
@@ -130,11 +138,14 @@ fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
                     sequence: world.sequence,
                 });
             } else {
-                let length = random.below(60);
+                let length = random.below(value_bytes_max);
                 world.put(&key, &random.bytes(length));
                 points.push((key, std::cmp::Reverse(world.sequence)));
             }
         }
+        let input = world.tree.flush_input(world.generation).unwrap();
+        let parts = Flush::new(vec![input], world.stripes(), parallelism).parts().len();
+        assert_eq!(parts, parallelism);
         world.flush();
         let mut tables = tables(&world);
         assert!(tables.len() > 5, "the flush was not split");
@@ -169,14 +180,26 @@ fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
 
 #[test]
 fn a_failed_flush_leaves_no_file_and_the_view_as_it_was() {
+    for parts in [1, 3] {
+        check_failed_flushes(parts);
+    }
+}
+
+/// Of a memtable that is cut into so many parts.
+fn check_failed_flushes(parts: usize) {
     let mut failures = 0;
     for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
         for error in [FaultError::Io, FaultError::NoSpace] {
             for nth in 1.. {
                 let mut random = Random::new(nth);
-                let mut world = World::new(small_options());
+                let mut world = World::new(TreeOptions {
+                    table_bytes_target: if parts == 1 { 4 << 10 } else { 300 << 10 },
+                    ..small_options()
+                });
+                world.flush_parallelism = parts;
                 for number in 0..300 {
-                    world.put(format!("key{number:03}").as_bytes(), &random.bytes(40));
+                    let bytes = if parts == 1 { 40 } else { 4_000 };
+                    world.put(format!("key{number:03}").as_bytes(), &random.bytes(bytes));
                 }
                 world.write(b"key100", EntryKind::RangeDelete, b"key200");
                 world.fs.set_fault(Some(Fault { kind: None, nth, span, error }));
