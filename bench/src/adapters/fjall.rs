@@ -135,10 +135,14 @@ impl Session for FjallSession<'_> {
     }
 
     fn write(&mut self, batch: &mut Batch) -> Result<()> {
-        let mut writes = fjall::OwnedWriteBatch::with_capacity(self.engine.db.clone(), batch.len());
-        if self.engine.durability == Durability::Synced {
-            writes = writes.durability(Some(PersistMode::SyncData));
-        }
+        // Without a mode, as a batch of this capacity begins, what it wrote to the journal would
+        // stay in the process.
+        let mode = match self.engine.durability {
+            Durability::Buffered => PersistMode::Buffer,
+            Durability::Synced => PersistMode::SyncData,
+        };
+        let writes = fjall::OwnedWriteBatch::with_capacity(self.engine.db.clone(), batch.len());
+        let mut writes = writes.durability(Some(mode));
         batch.for_each(|write| {
             match write {
                 Write::Put { key, value } => writes.insert(self.keyspace, key, value),
