@@ -79,7 +79,7 @@ fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
     }
 }
 
-/// Walks over all of a span but what is more than `steps`, and leaves one more to be broken off.
+/// Walks within the longest span, to its end or until `steps` were made.
 fn walk_along(cursor: &mut TableCursor, model: &mut Model<'_>, course: Course, steps: usize) {
     let (Some(span), Some(position)) = (cursor.span_along(course), model.position) else {
         assert_eq!(cursor.walk(course, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
