@@ -527,34 +527,29 @@ fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
     }
 }
 
-/// A peer that fails, takes too long, or loses commits, does not fail the run; siltdb does.
 fn code(rows: &[Row], classes: &HashMap<Promise, Established>) -> ExitCode {
-    let ended = |row: &Row| match row.status {
-        Status::Failed => true,
-        Status::Capped => row.figure().is_none(),
-        Status::Ok | Status::NotRun | Status::Unsupported => false,
-    };
-    let ours = |row: &&Row| is_ours(&row.engine) && ended(row);
-    let lost = |((engine, _), established): (&Promise, &Established)| {
-        is_ours(engine) && established.class == Class::Memory
-    };
     if INTERRUPTED.load(Ordering::Relaxed) {
         ExitCode::from(INTERRUPTED_CODE)
-    } else if rows.iter().any(|row| ours(&row)) || classes.iter().any(lost) {
+    } else if fails(rows, classes) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::command;
-
-    #[test]
-    fn results_keep_no_path_from_the_root() {
-        let words = ["run", "--dir", "/disk/somebody/data", "--json", "out/a.json", "--scale", "2"];
-        let kept = command(words.into_iter().map(str::to_owned));
-        assert_eq!(kept, "silt-bench run --dir data --json out/a.json --scale 2");
-    }
+/// A peer that fails, takes too long, or loses commits, does not fail the run; siltdb does.
+fn fails(rows: &[Row], classes: &HashMap<Promise, Established>) -> bool {
+    let ended = |row: &Row| match row.status {
+        Status::Failed => true,
+        Status::Capped => row.figure().is_none(),
+        Status::Ok | Status::NotRun | Status::Unsupported => false,
+    };
+    let ours = |row: &Row| is_ours(&row.engine) && ended(row);
+    let lost = |((engine, _), established): (&Promise, &Established)| {
+        is_ours(engine) && established.class == Class::Memory
+    };
+    rows.iter().any(ours) || classes.iter().any(lost)
 }
+
+#[cfg(test)]
+mod tests;

@@ -218,14 +218,11 @@ impl<'a> Entry<'a> {
             stores.refuse(self.engine, row, failure.clone());
             return Err(failure);
         }
-        let outcome = run_once(row, self.engine, extent, store.clone(), options, listener);
-        // What took too long to seed is not seeded again; what took too long afterwards says
-        // nothing of the next row.
+        let outcome = run_once(row, self.engine, extent, store, options, listener);
         if let Err(failure) = &outcome
             && failure.kind == FailureKind::Capped
-            && store.is_some_and(|store| !store::is_filled(&store))
         {
-            stores.refuse(self.engine, row, failure.clone());
+            stores.cut_off(self.engine, row, failure);
         }
         outcome
     }

@@ -6,6 +6,7 @@
 use crate::{
     engine::{Failure, Result},
     job::State,
+    pass::store,
     suite::Chosen,
 };
 use std::{collections::HashMap, path::PathBuf};
@@ -82,6 +83,15 @@ impl Stores {
         let key = (engine.to_owned(), key(row));
         self.kept.remove(&key);
         self.refused.insert(key, failure);
+    }
+
+    /// A row of an engine took too long. A database that was not even filled then would take as
+    /// long again, so it cannot be had; one that was says nothing of the rows to come.
+    pub fn cut_off(&mut self, engine: &str, row: &Chosen, failure: &Failure) {
+        let key = (engine.to_owned(), key(row));
+        if self.kept.get(&key).is_some_and(|kept| !store::is_filled(kept.path())) {
+            self.refuse(engine, row, failure.clone());
+        }
     }
 
     /// A row is done: what no later row needs goes.

@@ -71,16 +71,19 @@ impl Shared {
     /// Waits for the parts that others run, and gives the outputs in the order of the parts.
     ///
     /// # Errors
-    /// What the first part that failed failed with.
+    /// What the first part that failed failed with. The files of the others are gone then.
     pub fn wait(&self) -> Result<Vec<NewTables>> {
         let mut progress = lock(&self.progress);
         while progress.running > 0 {
             progress = self.ended.wait(progress).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
-        if let Some(failure) = progress.failure.take() {
+        let mut outputs = std::mem::take(&mut progress.outputs);
+        let failure = progress.failure.take();
+        // Files may go with the outputs, which takes time.
+        drop(progress);
+        if let Some(failure) = failure {
             return Err(failure);
         }
-        let mut outputs = std::mem::take(&mut progress.outputs);
         outputs.sort_by_key(|(index, _)| *index);
         Ok(outputs.into_iter().map(|(_, tables)| tables).collect())
     }

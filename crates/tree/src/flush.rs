@@ -73,12 +73,12 @@ impl FlushInput {
 pub struct Flush {
     inputs: Vec<FlushInput>,
     stripes: Stripes,
-    shares: Vec<Share>,
+    scopes: Vec<Scope>,
 }
 
 /// What one part of a flush writes.
 #[derive(Clone, Debug)]
-enum Share {
+enum Scope {
     /// Of the memtable of this index, the keys within the borders.
     Keys(usize, Borders),
     /// All memtables that share a file.
@@ -92,25 +92,25 @@ impl Flush {
     /// `stripes` must have been taken after everything in the memtables was published.
     #[must_use]
     pub fn new(inputs: Vec<FlushInput>, stripes: Stripes, parallelism: usize) -> Arc<Self> {
-        let mut shares = Vec::new();
+        let mut scopes = Vec::new();
         for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
             let part_bytes = input.options.table_bytes_target.clamp(1, PART_BYTES_MIN);
             let parts = input.memtable.bytes() as u64 / part_bytes;
             let parts = parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX));
             let borders = Borders::between(split_keys(&input.memtable, parts));
-            shares.extend(borders.map(|borders| Share::Keys(index, borders)));
+            scopes.extend(borders.map(|borders| Scope::Keys(index, borders)));
         }
         if inputs.iter().any(FlushInput::is_small) {
-            shares.push(Share::Small);
+            scopes.push(Scope::Small);
         }
-        Arc::new(Self { inputs, stripes, shares })
+        Arc::new(Self { inputs, stripes, scopes })
     }
 
     /// The parts of the work: each may run on any thread, at any time.
     #[must_use]
     pub fn parts(self: &Arc<Self>) -> Vec<FlushPart> {
-        let part = |share: &Share| FlushPart { flush: self.clone(), share: share.clone() };
-        self.shares.iter().map(part).collect()
+        let part = |scope: &Scope| FlushPart { flush: self.clone(), scope: scope.clone() };
+        self.scopes.iter().map(part).collect()
     }
 
     /// Puts together what all parts have written, in their order, and makes the names of the files
@@ -122,7 +122,7 @@ impl Flush {
     /// # Panics
     /// If a part is missing.
     pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
-        assert_eq!(outputs.len(), self.shares.len(), "a part of a flush is missing");
+        assert_eq!(outputs.len(), self.scopes.len(), "a part of a flush is missing");
         let mut tables = NewTables::default();
         for output in outputs {
             tables.append(output);
@@ -145,17 +145,17 @@ impl Flush {
 #[derive(Debug)]
 pub struct FlushPart {
     flush: Arc<Flush>,
-    share: Share,
+    scope: Scope,
 }
 
 impl Part for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let Flush { inputs, stripes, .. } = &*self.flush;
-        let mut tables = match &self.share {
-            Share::Keys(index, borders) => {
+        let mut tables = match &self.scope {
+            Scope::Keys(index, borders) => {
                 flush_one(&inputs[*index], borders, stripes, &mut Place::OwnFile, context)?
             }
-            Share::Small => flush_small(inputs, stripes, context)?,
+            Scope::Small => flush_small(inputs, stripes, context)?,
         };
         tables.verify(context)?;
         Ok(tables)

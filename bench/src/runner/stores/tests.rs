@@ -3,6 +3,7 @@
 use super::Stores;
 use crate::{
     engine::{Arm, Failure},
+    pass::store,
     suite::{Chosen, Overrides, suites},
 };
 
@@ -46,4 +47,20 @@ fn what_cannot_be_had_is_not_tried_again() {
     stores.refuse("siltdb", &rows[0], Failure::capped("too slow"));
     assert_eq!(stores.of("siltdb", &rows[1]), Err(Failure::capped("too slow")));
     assert!(!path.exists() && stores.of("null", &rows[1]).is_ok());
+}
+
+#[test]
+fn a_row_that_was_cut_off_after_its_seed_leaves_the_database_to_those_to_come() {
+    let rows = rows(&["random-get", "get-miss"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = Stores::new(&rows, dir.path().to_owned());
+    let failure = Failure::capped("too slow");
+    let path = stores.of("siltdb", &rows[0]).unwrap().unwrap();
+    store::fill(&path, |_| Ok(((), Vec::new()))).unwrap();
+    stores.cut_off("siltdb", &rows[0], &failure);
+    assert_eq!(stores.of("siltdb", &rows[1]), Ok(Some(path)));
+    let unfilled = stores.of("null", &rows[0]).unwrap().unwrap();
+    stores.cut_off("null", &rows[0], &failure);
+    assert_eq!(stores.of("null", &rows[1]), Err(failure));
+    assert!(!unfilled.exists());
 }

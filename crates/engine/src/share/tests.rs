@@ -109,7 +109,6 @@ fn a_part_that_fails_ends_them_all_and_leaves_no_file() {
     assert_eq!(work.run_on_threads(), 0);
     assert!(!work.shared.has_part());
     assert_eq!(work.shared.wait().unwrap_err().kind(), ErrorKind::NoSpace);
-    drop(work.shared);
     assert_eq!(files(&work.fs, ".table"), before);
 }
 
@@ -125,7 +124,6 @@ fn a_part_that_panics_counts_as_ended_and_failed() {
     assert_eq!(work.run_on_threads(), 1);
     assert_eq!(work.shared.wait().unwrap_err().kind(), ErrorKind::Poisoned);
     work.fs.on_call(None);
-    drop(work.shared);
     assert_eq!(files(&work.fs, ".table"), before);
 }
 
