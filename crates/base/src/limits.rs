@@ -5,8 +5,9 @@
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// Longest value, in bytes.
-pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
+/// Longest value, in bytes. Lengths on disk are 32 bits wide: what is left is room for its key and
+/// for what surrounds them, in a record of the log and in a block.
+pub const VALUE_BYTES_MAX: usize = u32::MAX as usize - (1 << 20);
 
 /// Longest encoded batch, in bytes: what one log record can carry.
 pub const BATCH_BYTES_MAX: usize = u32::MAX as usize;

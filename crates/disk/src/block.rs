@@ -46,7 +46,7 @@ use siltdb_base::{
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
     key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
-    limits::KEY_BYTES_MAX,
+    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     memory::region::{Buffer, Margins},
     slice::Pinnable,
 };
@@ -54,6 +54,19 @@ use std::cmp::Ordering;
 
 /// Most bytes in front of the prefix of a block.
 const BLOCK_HEADER_BYTES: usize = 3 * VARINT_BYTES_MAX + 1;
+
+/// So an entry of any permitted length, its expiry included, fits into a block of its own.
+const _: () = assert!(
+    HEAD_BYTES
+        + OFFSET_BYTES
+        + BLOCK_HEADER_BYTES
+        + 3 * VARINT_BYTES_MAX
+        + KEY_BYTES_MAX
+        + size_of::<u64>()
+        + VALUE_BYTES_MAX
+        + PADDING_BYTES
+        <= u32::MAX as usize
+);
 
 /// Bytes of most entries.
 const ENTRY_FRONT_BYTES: usize = 3 * CACHE_LINE_BYTES;

@@ -197,15 +197,15 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
 #[cold]
 fn attend(database: &Database, chore: Chore) -> Result<()> {
     match chore {
-        Chore::MakeReady(bytes) => database.wal.make_ready(bytes),
+        Chore::MakeReady(bytes) => database.at_work(|database| database.wal.make_ready(bytes)),
         Chore::Prepare(segment, end) => {
-            segment.file.prepare(end)?;
+            database.at_work(|_| segment.file.prepare(end))?;
             lock(&database.tail).prepared(segment.id, end);
             Ok(())
         }
         Chore::WaitForRoom => database.wait_for_room(),
-        Chore::WaitForPublication(sequence) => {
-            database.publisher.wait(sequence);
+        Chore::WaitForTicket(ticket) => {
+            database.publisher.wait_for_ticket(ticket);
             Ok(())
         }
         Chore::GiveUp(error) => Err(error.or_file(&database.dir)),

@@ -7,6 +7,7 @@
 //! during IO.
 
 use crate::{
+    calls::{Call, Calls},
     family::{Families, Family},
     generation::Frozen,
     health::Health,
@@ -23,7 +24,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, TableUid},
     sync::lock,
 };
@@ -40,8 +41,8 @@ use std::{
     time::Duration,
 };
 
-/// An unsynced commit is synced after this long at the latest, in milliseconds.
-pub const SYNC_INTERVAL_MS: u64 = 1000;
+/// A commit that nobody asked to be synced is, after this long.
+pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Level 0 may hold this many generations before writes are slowed down, and before they stop.
 const LEVEL0_GENERATIONS: (u64, u64) = (12, 40);
@@ -92,6 +93,8 @@ pub struct Database {
     pub budget: Arc<Budget>,
     /// What is being done in the background.
     pub jobs: Mutex<JobState>,
+    /// What callers do to the files on their own threads.
+    pub calls: Calls,
     /// Held while families are created, dropped and renamed.
     pub changing_io: Mutex<()>,
     /// The merge operators that families may name.
@@ -118,8 +121,8 @@ pub struct Database {
     pressure: AtomicU64,
     /// Delay owed by writers and not yet slept, in nanoseconds.
     owed_ns: AtomicU64,
-    /// How soon unsynced commits must be synced, in milliseconds.
-    sync_within_ms: AtomicU64,
+    /// How soon unsynced commits must be synced, in nanoseconds.
+    sync_within_ns: AtomicU64,
     /// When the log was last synced for time's sake, by the monotonic clock.
     last_sync_ns: AtomicU64,
     /// Threads shall end.
@@ -283,6 +286,7 @@ impl Database {
             arenas: parts.arenas,
             budget: parts.budget,
             jobs: Mutex::default(),
+            calls: Calls::default(),
             changing_io: Mutex::default(),
             operators: Mutex::new(operators),
             numbers: parts.numbers,
@@ -296,7 +300,7 @@ impl Database {
             level_share: AtomicU64::new(0),
             pressure: AtomicU64::new(0),
             owed_ns: AtomicU64::new(0),
-            sync_within_ms: AtomicU64::new(SYNC_INTERVAL_MS),
+            sync_within_ns: AtomicU64::new(nanoseconds(SYNC_INTERVAL)),
             last_sync_ns: AtomicU64::new(now),
             ending: AtomicBool::new(false),
         }
@@ -406,7 +410,7 @@ impl Database {
     pub fn wait_for_room(&self) -> Result<()> {
         let start = self.options.clock.monotonic_ns();
         let result = match self.waiting {
-            Waiting::RunJob(run) => run(self).map(|_| self.update_debts()),
+            Waiting::RunJob(run) => self.at_work(run).map(|_| self.update_debts()),
             Waiting::ForWorkers => self.wait_for_workers(),
         };
         let waited = self.options.clock.monotonic_ns().saturating_sub(start);
@@ -421,13 +425,14 @@ impl Database {
         // A thread that looked before the last job ended may have noted what it saw after it, and
         // then nobody else looks again.
         self.update_debts();
+        if self.tail_limits().room == Room::Free {
+            return Ok(());
+        }
         if let Some(failure) = &lock(&self.jobs).failure {
             return Err(failure.duplicate());
         }
-        if self.tail_limits().room == Room::Full {
-            self.work.raise();
-            self.room.wait(seen, Duration::from_millis(100));
-        }
+        self.work.raise();
+        self.room.wait(seen, Duration::from_millis(100));
         Ok(())
     }
 
@@ -436,21 +441,24 @@ impl Database {
     /// # Errors
     /// `Poisoned`, if a sync that was due fails.
     pub fn sync_within(&self, interval: Duration) -> Result<()> {
-        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        let interval_ns = nanoseconds(interval);
         // Relaxed: who syncs looks again at each turn.
-        let before = self.sync_within_ms.fetch_min(interval_ms, Ordering::Relaxed);
+        let before = self.sync_within_ns.fetch_min(interval_ns, Ordering::Relaxed);
         match self.waiting {
-            Waiting::ForWorkers if interval_ms < before => self.sync_work.raise(),
+            Waiting::ForWorkers if interval_ns < before => self.sync_work.raise(),
             Waiting::ForWorkers => {}
             Waiting::RunJob(_) => self.sync_if_due()?,
         }
         Ok(())
     }
 
-    /// How soon what is unsynced must be synced.
+    /// When what is unsynced must be synced: from now on so long; zero if it is time.
     #[must_use]
-    pub fn sync_interval(&self) -> Duration {
-        Duration::from_millis(self.sync_within_ms.load(Ordering::Relaxed))
+    pub fn sync_due_in(&self) -> Duration {
+        // Relaxed, here and below: two syncs for one turn do no harm.
+        let within = self.sync_within_ns.load(Ordering::Relaxed);
+        let due = self.last_sync_ns.load(Ordering::Relaxed).saturating_add(within);
+        Duration::from_nanos(due.saturating_sub(self.options.clock.monotonic_ns()))
     }
 
     /// Syncs the log if it is time.
@@ -458,13 +466,10 @@ impl Database {
     /// # Errors
     /// `Poisoned`, if the sync fails.
     pub fn sync_if_due(&self) -> Result<()> {
-        let now = self.options.clock.monotonic_ns();
-        // Relaxed: two syncs for one turn do no harm.
-        let last = self.last_sync_ns.load(Ordering::Relaxed);
-        if u128::from(now.saturating_sub(last)) < self.sync_interval().as_nanos() {
+        if !self.sync_due_in().is_zero() {
             return Ok(());
         }
-        self.last_sync_ns.store(now, Ordering::Relaxed);
+        self.last_sync_ns.store(self.options.clock.monotonic_ns(), Ordering::Relaxed);
         self.sync_wal()
     }
 
@@ -486,10 +491,45 @@ impl Database {
         lock(&self.jobs).obsolete.extend(files);
     }
 
+    /// Does `work`, which may change files, on a caller's thread. Closing waits until it is done.
+    /// If it panics, what it left undone nobody will do: the database is poisoned.
+    ///
+    /// # Errors
+    /// `Closed`, once the database is being closed; what `work` fails with.
+    pub fn at_work<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let call = self.calls.begin().ok_or_else(|| self.health.refusal())?;
+        let mut at_work = AtWork { database: self, is_done: false, _call: call };
+        let result = work(self);
+        at_work.is_done = true;
+        result
+    }
+
     /// Nothing can be written any more, because of `cause`; wakes everybody who waits.
     pub fn fail(&self, cause: Error) {
         let _ = self.health.poison(cause);
         self.room.raise();
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A call at work, on its way out.
+struct AtWork<'a> {
+    database: &'a Database,
+    /// It has returned; it did not panic.
+    is_done: bool,
+    /// Dropped last: who closes then finds the failure.
+    _call: Call<'a>,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let cause = Error::new(ErrorKind::Poisoned, "a job panicked");
+            self.database.fail(cause);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     workers::Workers,
 };
 use siltdb_base::{
-    error::Result,
+    error::{ErrorKind, Result},
     fs::FileLock,
     id::SequenceNumber,
     slice::{Pinnable, Slice},
@@ -148,7 +148,7 @@ impl Engine {
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
-        install::create_family(self.database(), name, options)
+        self.database().at_work(|database| install::create_family(database, name, options))
     }
 
     /// Drops a family.
@@ -156,7 +156,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`install::install`].
     pub fn drop_family(&self, name: &str) -> Result<()> {
-        install::drop_family(self.database(), name)
+        self.database().at_work(|database| install::drop_family(database, name))
     }
 
     /// Gives a family another name.
@@ -164,7 +164,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`, `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn rename_family(&self, name: &str, to: &str) -> Result<()> {
-        install::rename_family(self.database(), name, to)
+        self.database().at_work(|database| install::rename_family(database, name, to))
     }
 
     /// Makes everything acknowledged so far durable.
@@ -180,16 +180,20 @@ impl Engine {
     /// # Errors
     /// What keeps it from being written.
     pub fn flush(&self) -> Result<()> {
-        jobs::flush_all(self.database())
+        self.database().at_work(jobs::flush_all)
     }
 
     /// Merges all of a family into one level.
     ///
     /// # Errors
-    /// What keeps it from being merged.
+    /// `NotFound`, if it was dropped; what keeps it from being merged.
     pub fn compact(&self, family: &Family) -> Result<()> {
         self.flush()?;
-        jobs::compact_family(self.database(), family)
+        self.compact_flushed(family)
+    }
+
+    fn compact_flushed(&self, family: &Family) -> Result<()> {
+        self.database().at_work(|database| jobs::compact_family(database, family))
     }
 
     /// Merges all of every family.
@@ -199,7 +203,11 @@ impl Engine {
     pub fn compact_all(&self) -> Result<()> {
         self.flush()?;
         let families = self.database().families.load();
-        families.iter().try_for_each(|family| jobs::compact_family(self.database(), family))
+        families.iter().try_for_each(|family| match self.compact_flushed(family) {
+            // It was dropped meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            result => result,
+        })
     }
 
     /// Waits until no job is due, or does them.
@@ -207,7 +215,7 @@ impl Engine {
     /// # Errors
     /// What a job failed with.
     pub fn settle(&self) -> Result<()> {
-        jobs::settle(self.database())
+        self.database().at_work(jobs::settle)
     }
 
     /// Runs one job on this thread, if one is due, and says so.
@@ -215,7 +223,7 @@ impl Engine {
     /// # Errors
     /// What the job failed with.
     pub fn run_job(&self) -> Result<bool> {
-        jobs::run_one(self.database())
+        self.database().at_work(jobs::run_one)
     }
 
     /// What the database holds and does.
@@ -242,12 +250,16 @@ impl Engine {
 }
 
 impl Open {
-    /// 1. Later commits are refused. 2. Jobs end. 3. The log is synced and marked as closed. 4. The
-    ///    directory is unlocked.
+    /// 1. Later commits are refused. 2. Jobs end, those of the workers and those that callers do on
+    ///    their own threads. 3. The log is synced and marked as closed. 4. The directory is
+    ///    unlocked: nobody touches a file of it any more.
     fn close(&self) -> Result<()> {
-        let Some(directory_lock) = lock(&self.directory_lock).take() else { return Ok(()) };
+        // Held meanwhile: a second one who closes finds it closed when this returns.
+        let mut open = lock(&self.directory_lock);
+        let Some(directory_lock) = open.take() else { return Ok(()) };
         self.database.health.close();
         self.workers.end(&self.database);
+        self.database.calls.end();
         let result = match self.database.health.failure() {
             Some(failure) => Err(failure),
             None => jobs::close_log(&self.database),

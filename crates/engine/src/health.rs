@@ -35,7 +35,7 @@ impl Health {
     #[inline]
     pub fn check(&self) -> Result<()> {
         // Acquire pairs with the release in `raise`, so that the cause is there.
-        if self.state.load(Ordering::Acquire) == FINE { Ok(()) } else { Err(self.error()) }
+        if self.state.load(Ordering::Acquire) == FINE { Ok(()) } else { Err(self.refusal()) }
     }
 
     /// Passes unless the log is poisoned: what was begun before a close may finish.
@@ -45,11 +45,13 @@ impl Health {
     #[inline]
     pub fn check_log(&self) -> Result<()> {
         // Acquire: as in `check`.
-        if self.state.load(Ordering::Acquire) < POISONED { Ok(()) } else { Err(self.error()) }
+        if self.state.load(Ordering::Acquire) < POISONED { Ok(()) } else { Err(self.refusal()) }
     }
 
+    /// What a call on a database that is not fine any more is told.
     #[cold]
-    fn error(&self) -> Error {
+    #[must_use]
+    pub fn refusal(&self) -> Error {
         match &*lock(&self.cause) {
             Some(cause) => cause.duplicate(),
             None => Error::new(ErrorKind::Closed, "the database is closed"),
@@ -68,7 +70,7 @@ impl Health {
         };
         lock(&self.cause).get_or_insert(error);
         self.raise(POISONED);
-        self.error()
+        self.refusal()
     }
 
     /// Refuses every later write with `Closed`, unless a failure is known already.

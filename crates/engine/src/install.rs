@@ -52,6 +52,7 @@ pub fn install(
 ) -> Result<()> {
     let mut manifest = lock(&database.manifest_io);
     database.health.check_log()?;
+    omit_dropped(database, &mut changes);
     changes.push(Change::NextFile(database.numbers.next_file()));
     changes.push(Change::NextFamily(database.numbers.next_family()));
     changes.push(Change::LatestTime(database.options.clock.wall_ms()));
@@ -73,6 +74,23 @@ pub fn install(
     drop(manifest);
     database.update_debts();
     Ok(())
+}
+
+/// Takes out of `changes` what a job has done for families that were dropped meanwhile; its new
+/// files are for the purge. Called under `manifest_io`: no family goes after this.
+fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
+    let families = database.families.load();
+    let mut omitted = Vec::new();
+    changes.retain(|change| {
+        let is_there = table_family(change).is_none_or(|family| families.get(family).is_some());
+        if let Change::AddTable { table, .. } = change
+            && !is_there
+        {
+            omitted.push(table.file);
+        }
+        is_there
+    });
+    database.forget(omitted);
 }
 
 /// Makes an edit durable.

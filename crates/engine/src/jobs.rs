@@ -278,11 +278,12 @@ fn run_shared(
 /// Merges all of a family into one level.
 ///
 /// # Errors
-/// What keeps it from being merged.
+/// `NotFound`, if it was dropped; what keeps it from being merged.
 pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
     let request = Request { range: None, rewrite_before: database.numbers.next_file() };
     loop {
         database.health.check()?;
+        family.check()?;
         let seen = database.room.seen();
         match family.tree.begin_request(&request) {
             Step::Plan(plan) => run_plan(database, family, plan)?,
@@ -374,9 +375,11 @@ fn mark_end(database: &Database) -> Result<LogPosition> {
     };
     let header =
         RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced: end };
-    let filled = segment.file.prepare(mark);
-    filled
-        .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
+    if segment.file.prepare(mark).is_err() {
+        // No room for a mark: the next open reads the log as after a kill.
+        return Ok(end);
+    }
+    fill_record(&*segment.file, end, &header, &[])
         .map_err(|error| database.health.poison(error))?;
     let end = LogPosition { offset: mark, ..end };
     database.wal.sync_to(end, &database.health)

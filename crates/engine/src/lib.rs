@@ -9,6 +9,7 @@ pub mod snapshots;
 pub mod publish;
 pub mod throttle;
 pub mod signal;
+pub mod calls;
 pub mod random;
 pub mod wal;
 pub mod generation;

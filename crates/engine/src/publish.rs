@@ -176,26 +176,37 @@ impl Publisher {
 
     /// Returns once `sequence` is published.
     pub fn wait(&self, sequence: SequenceNumber) {
+        self.wait_until(|| self.published() >= sequence);
+    }
+
+    /// Returns once `ticket` may be drawn. Not once a number is published: the head, which lets
+    /// tickets be drawn, moves after that.
+    pub fn wait_for_ticket(&self, ticket: u64) {
+        self.wait_until(|| ticket < self.tickets_end());
+    }
+
+    /// Returns once something holds that comes about at the latest when the head moves.
+    fn wait_until(&self, holds: impl Fn() -> bool) {
         for _ in 0..YIELDS_MAX {
-            if self.published() >= sequence {
+            if holds() {
                 return;
             }
             thread::yield_now();
         }
-        self.sleep(sequence);
+        self.sleep(holds);
     }
 
-    fn sleep(&self, sequence: SequenceNumber) {
-        if self.published() >= sequence {
+    fn sleep(&self, holds: impl Fn() -> bool) {
+        if holds() {
             return;
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         total_order();
         // A head that was moved before its mover looked for sleepers is seen here, and with it the
-        // number that was published before.
+        // number that was published before; so it is by `holds`.
         self.head.load(Ordering::SeqCst);
         let mut guard = self.lock();
-        while self.published() < sequence {
+        while !holds() {
             guard = self.woken.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         drop(guard);

@@ -73,6 +73,10 @@ pub fn open(
     options.check()?;
     prepare_directory(dir, &options)?;
     let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    if options.create == Create::New {
+        // Somebody else may have created one between the look and the lock.
+        prepare_directory(dir, &options)?;
+    }
     let database = load(dir, options, waiting)?;
     make_durable(&database)?;
     remove_orphans(&database.database)?;

@@ -26,6 +26,9 @@ struct Progress {
     running: usize,
     /// By part.
     outputs: Vec<(usize, NewTables)>,
+    /// A part failed: no further one is taken.
+    has_failed: bool,
+    /// What it failed with, until somebody is told.
     failure: Option<Error>,
 }
 
@@ -47,7 +50,7 @@ impl Shared {
     #[must_use]
     pub fn has_part(&self) -> bool {
         let progress = lock(&self.progress);
-        progress.failure.is_none() && progress.next < self.parts.len()
+        !progress.has_failed && progress.next < self.parts.len()
     }
 
     /// Takes and runs parts until none is left.
@@ -60,7 +63,7 @@ impl Shared {
 
     fn take(&self) -> Option<usize> {
         let mut progress = lock(&self.progress);
-        if progress.failure.is_some() || progress.next == self.parts.len() {
+        if progress.has_failed || progress.next == self.parts.len() {
             return None;
         }
         progress.next += 1;
@@ -100,15 +103,14 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut progress = lock(&self.shared.progress);
         progress.running -= 1;
-        match self.result.take() {
-            Some(Ok(tables)) => progress.outputs.push((self.index, tables)),
-            Some(Err(error)) => {
-                progress.failure.get_or_insert(error);
+        let panicked = || Error::new(ErrorKind::Poisoned, "a part of a job panicked");
+        match self.result.take().unwrap_or_else(|| Err(panicked())) {
+            Ok(tables) => progress.outputs.push((self.index, tables)),
+            Err(error) if !progress.has_failed => {
+                progress.has_failed = true;
+                progress.failure = Some(error);
             }
-            None => {
-                let bug = Error::new(ErrorKind::Poisoned, "a part of a job panicked");
-                progress.failure.get_or_insert(bug);
-            }
+            Err(_) => {}
         }
         drop(progress);
         self.shared.ended.notify_all();

@@ -142,8 +142,8 @@ pub enum Chore {
     Prepare(Arc<Segment>, u64),
     /// Wait for a flush.
     WaitForRoom,
-    /// Wait until this sequence number is published.
-    WaitForPublication(SequenceNumber),
+    /// Wait until this ticket may be drawn.
+    WaitForTicket(u64),
     /// Give up, for this reason.
     GiveUp(Error),
 }
@@ -219,7 +219,7 @@ impl Tail {
             // Looked at only now and then: every publication changes it.
             self.tickets_end = publisher.tickets_end();
             if self.next_ticket == self.tickets_end {
-                return Err(Chore::WaitForPublication(publisher.published().next()));
+                return Err(Chore::WaitForTicket(self.next_ticket));
             }
         }
         let first = self.next_sequence;

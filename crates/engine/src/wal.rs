@@ -10,7 +10,7 @@
 use crate::{health::Health, random::Random};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{Fs, LogFile, LogFileOptions, LogIo},
+    fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
     id::SegmentId,
     limits::LOG_WINDOW_BYTES_MAX,
     sync::lock,
@@ -164,10 +164,14 @@ impl Wal {
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
     pub fn make_ready(&self, needed: u64) -> Result<()> {
-        if lock(&self.ready).iter().any(|ready| ready.prepared >= needed) {
+        if self.is_ready(needed) {
             return Ok(());
         }
         let mut files = lock(&self.files_io);
+        // Whoever held the lock may have made just that.
+        if self.is_ready(needed) {
+            return Ok(());
+        }
         let usual = needed <= self.capacity;
         let recycled = if usual { files.idle.pop() } else { None };
         let slot = recycled.unwrap_or(files.next_slot);
@@ -182,6 +186,10 @@ impl Wal {
                 Err(error)
             }
         }
+    }
+
+    fn is_ready(&self, needed: u64) -> bool {
+        lock(&self.ready).iter().any(|ready| ready.prepared >= needed)
     }
 
     fn open(&self, slot: u64, needed: u64) -> Result<Ready> {
@@ -266,7 +274,8 @@ impl Wal {
         }
     }
 
-    /// Gives back the files of segments that a durable edit has retired.
+    /// Gives back the files of segments that a durable edit has retired: the next segments use
+    /// them, unless they are larger than those need.
     ///
     /// # Errors
     /// The system's, from removing a file; it stays retired, and the next open removes it.
@@ -275,10 +284,15 @@ impl Wal {
         lock(&self.groups).unsynced.retain(|segment| !is_retired(segment.id));
         let mut files = lock(&self.files_io);
         for segment in segments {
-            if files.idle.len() < IDLE_FILES_MAX {
+            let path = self.path(segment.slot);
+            let is_usual = || match self.fs.metadata(&path) {
+                Ok(Some(Metadata::File { len })) => len <= self.capacity,
+                _ => false,
+            };
+            if files.idle.len() < IDLE_FILES_MAX && is_usual() {
                 files.idle.push(segment.slot);
             } else {
-                self.fs.remove(&self.path(segment.slot))?;
+                self.fs.remove(&path)?;
             }
         }
         Ok(())

@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a worker waits after a job has failed.
 const BACK_OFF: Duration = Duration::from_millis(200);
 
+/// How long the log is left alone between two syncs for time's sake at least.
+const SYNC_PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// How many steps of nice those who flush and compact stand back behind those who write and read:
 /// on a busy machine a call waits for a processor less long, and writers are slowed down by what is
 /// left undone (see `throttle`) before they would have to stop.
@@ -136,8 +139,8 @@ fn sync_log(database: &Database) {
         let seen = database.sync_work.seen();
         // A failure poisons the database, which tells the next writer.
         let _ = database.sync_if_due();
-        let patience = (database.sync_interval() / 2).clamp(Duration::from_millis(1), PATIENCE);
-        database.sync_work.wait(seen, patience);
+        let due_in = database.sync_due_in();
+        database.sync_work.wait(seen, due_in.clamp(SYNC_PAUSE_MIN, PATIENCE));
     }
 }
 

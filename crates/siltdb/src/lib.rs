@@ -15,7 +15,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Limits: keys up to 64 KiB, values and batches up to 4 GiB - 1; both may be empty.
+//! Limits: keys up to 64 KiB, values up to 4 GiB - 1 MiB - 1, both may be empty; batches up to
+//! 4 GiB - 1.
 #![forbid(unsafe_code)]
 
 pub mod iter;

@@ -74,7 +74,8 @@ impl Options {
         self
     }
 
-    /// Threads that compact. 0: no background threads at all; whoever must wait runs a job instead.
+    /// Threads that compact. 0: no background threads at all; whoever must wait runs a job instead,
+    /// and commits that nobody asked to be synced are synced by later ones and by closing only.
     /// Default: one for each core, at most 4.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {

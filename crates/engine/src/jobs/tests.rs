@@ -2,14 +2,22 @@
 
 use crate::{
     engine::Engine,
-    fixture::{contents, fault, files, get, killed, open, pairs, put_range, tree_options},
+    fixture::{
+        DIR, contents, fault, files, get, held_up, killed, not_stuck, open, options, pairs, put,
+        put_range, stop_call, tree_options,
+    },
+    options::EngineOptions,
     read::ReadRange,
 };
 use siltdb_base::{
-    error::ErrorKind,
-    fs::mem::{CallKind, FaultError, MemFs},
+    error::{ErrorKind, Result},
+    fs::mem::{Call, CallKind, FaultError, MemFs},
 };
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    thread,
+};
 
 /// A database with several tables that overlap.
 fn with_tables(fs: &MemFs) -> Engine {
@@ -136,4 +144,133 @@ fn the_new_files_of_a_job_whose_edit_may_be_durable_stay() {
         assert_eq!(get(&reopened, "default", b"a00000").as_deref(), Some(&b"newer"[..]));
         assert!(tables(&fs).is_superset(&used(&engine)), "{job:?}: or it is not");
     }
+}
+
+/// Picks the sync of the directory by which a job makes the names of its new files durable.
+fn on_new_names(call: &Call<'_>) -> bool {
+    call.kind == CallKind::SyncDir
+}
+
+#[test]
+fn closing_waits_for_jobs_that_callers_do_themselves() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let expected = contents(&engine, "default", None);
+        let stopped = stop_call(&fs, on_new_names);
+        let works = engine.clone();
+        let worker = thread::spawn(move || works.run_job());
+        stopped.wait();
+        let closes = engine.clone();
+        let closed = held_up(move || closes.close());
+        let again = Engine::open(Path::new(DIR), options(&fs));
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Locked);
+        stopped.go_on();
+        // It may end or be cut short, but not touch anything once the database is closed.
+        let _ = worker.join().unwrap();
+        closed.recv().unwrap().unwrap();
+        let left = tables(&fs);
+        let reopened = open(&fs);
+        assert_eq!(contents(&reopened, "default", None), expected, "{job:?}");
+        assert!(used(&reopened).is_subset(&left), "{job:?}");
+        assert_eq!(engine.run_job().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn a_second_close_returns_when_the_first_does() {
+    let (fs, engine) = before_a_job(Job::Flush);
+    let stopped = stop_call(&fs, on_new_names);
+    let works = engine.clone();
+    let worker = thread::spawn(move || works.run_job());
+    stopped.wait();
+    let close = || {
+        let engine = engine.clone();
+        held_up(move || engine.close())
+    };
+    let closed = [close(), close()];
+    stopped.go_on();
+    closed.iter().for_each(|closed| closed.recv().unwrap().unwrap());
+    let _ = worker.join().unwrap();
+    assert!(Engine::open(Path::new(DIR), options(&fs)).is_ok());
+}
+
+#[test]
+fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let expected = contents(&engine, "default", None);
+        engine.create_family("short", tree_options()).unwrap();
+        put(&engine, "short", b"key", b"value");
+        if job == Job::Merge {
+            engine.flush().unwrap();
+        }
+        let stopped = stop_call(&fs, on_new_names);
+        let works = engine.clone();
+        let worker = thread::spawn(move || match job {
+            Job::Flush => works.flush(),
+            Job::Merge => works.compact(&works.family("short").unwrap()),
+        });
+        stopped.wait();
+        engine.drop_family("short").unwrap();
+        stopped.go_on();
+        match (job, worker.join().unwrap()) {
+            (Job::Flush, result) => result.unwrap(),
+            (Job::Merge, result) => assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound),
+        }
+        while engine.run_job().unwrap() {}
+        assert_eq!(tables(&fs), used(&engine), "{job:?}");
+        drop(engine);
+        assert_eq!(contents(&open(&fs), "default", None), expected, "{job:?}");
+    }
+}
+
+#[test]
+fn a_dropped_family_is_not_there_to_be_compacted() {
+    let engine = with_tables(&MemFs::new());
+    let family = engine.create_family("short", tree_options()).unwrap();
+    put(&engine, "short", b"key", b"value");
+    engine.flush().unwrap();
+    engine.drop_family("short").unwrap();
+    assert_eq!(engine.compact(&family).unwrap_err().kind(), ErrorKind::NotFound);
+    engine.compact_all().unwrap();
+}
+
+#[test]
+fn a_panic_in_a_job_of_a_caller_poisons_the_database_and_holds_nobody_up() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let stopped = stop_call(&fs, on_new_names);
+        let works = engine.clone();
+        let worker = thread::spawn(move || works.run_job());
+        stopped.wait();
+        stopped.panic();
+        assert!(worker.join().is_err());
+        let (flushes, settles, closes) = (engine.clone(), engine.clone(), engine.clone());
+        let kind = |result: Result<()>| result.unwrap_err().kind();
+        assert_eq!(kind(not_stuck(move || flushes.flush())), ErrorKind::Poisoned, "{job:?}");
+        assert_eq!(kind(not_stuck(move || settles.settle())), ErrorKind::Poisoned, "{job:?}");
+        assert_eq!(kind(not_stuck(move || closes.close())), ErrorKind::Poisoned, "{job:?}");
+    }
+}
+
+#[test]
+fn a_log_that_has_no_room_for_the_mark_of_a_close_is_closed_all_the_same() {
+    let mut unmarked = 0;
+    // Records that end shortly before the window that is prepared at first, and behind it.
+    for bytes in (0..40).map(|step| (256 << 10) - 240 + 8 * step) {
+        let fs = MemFs::new();
+        let options = EngineOptions { memtable_bytes: 1 << 20, ..options(&fs) };
+        let engine = Engine::open(Path::new(DIR), options).unwrap();
+        let value = vec![7; bytes];
+        put(&engine, "default", b"key", &value);
+        fs.set_fault(fault(Some(CallKind::Prepare), 1, FaultError::NoSpace));
+        match engine.close() {
+            // It was the mark that there was no room for.
+            Ok(()) => unmarked += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{bytes}"),
+        }
+        assert_eq!(get(&open(&fs), "default", b"key"), Some(value), "{bytes}");
+    }
+    assert!(unmarked > 0);
 }

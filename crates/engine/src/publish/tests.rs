@@ -68,3 +68,23 @@ fn loom_two_commits_publish_in_order_and_nobody_sleeps_for_ever() {
         assert_eq!(publisher.published(), SequenceNumber(2));
     });
 }
+
+#[cfg(loom)]
+#[test]
+fn loom_who_waits_for_a_ticket_draws_it_when_the_last_before_it_is_published() {
+    loom::model(|| {
+        let publisher = Arc::new(Publisher::new(SequenceNumber(0)));
+        let threads: Vec<_> = (0..IN_FLIGHT_MAX)
+            .map(|ticket| {
+                let publisher = publisher.clone();
+                thread::spawn(move || publisher.complete(ticket, SequenceNumber(ticket + 1)))
+            })
+            .collect();
+        // The ring is full. Nobody comes after these two to wake it.
+        publisher.wait_for_ticket(IN_FLIGHT_MAX + 1);
+        assert_eq!(publisher.published(), SequenceNumber(IN_FLIGHT_MAX));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}

@@ -113,6 +113,29 @@ fn a_part_that_fails_ends_them_all_and_leaves_no_file() {
 }
 
 #[test]
+fn nobody_goes_on_with_a_job_of_which_a_part_has_failed() {
+    let work = Work::new();
+    let creations = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&creations);
+    work.fs.on_call(Some(Arc::new(move |call| {
+        counted.fetch_add(u64::from(call.kind == CallKind::Create), Ordering::Relaxed);
+    })));
+    let fault = Fault {
+        kind: Some(CallKind::Create),
+        nth: 1,
+        span: FaultSpan::Once,
+        error: FaultError::NoSpace,
+    };
+    work.fs.set_fault(Some(fault));
+    work.run_parts();
+    assert!(!work.shared.has_part());
+    assert_eq!(work.shared.wait().unwrap_err().kind(), ErrorKind::NoSpace);
+    work.run_parts();
+    assert!(!work.shared.has_part(), "it was told, and that changes nothing");
+    assert_eq!(creations.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn a_part_that_panics_counts_as_ended_and_failed() {
     let work = Work::new();
     let before = files(&work.fs, ".table");

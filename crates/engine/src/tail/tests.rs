@@ -191,7 +191,9 @@ fn tickets_end_where_the_ring_of_the_publisher_is_full() {
     let taken: Vec<_> = (0..IN_FLIGHT_MAX).map(|_| log.reserve(small)).collect();
     for oldest in &taken[..2] {
         match log.ask(&small, &FREE) {
-            Err(Chore::WaitForPublication(sequence)) => assert_eq!(sequence, oldest.first),
+            Err(Chore::WaitForTicket(ticket)) => {
+                assert_eq!(ticket, oldest.ticket + IN_FLIGHT_MAX);
+            }
             other => panic!("one ticket too many: {other:?}"),
         }
         log.publisher.complete(oldest.ticket, last(oldest));

@@ -8,6 +8,7 @@ use siltdb_disk::log::segment::SEGMENT_HEADER_BYTES;
 use std::{
     collections::BTreeSet,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 const CAPACITY: u64 = 64 << 10;
@@ -253,4 +254,36 @@ fn a_sync_on_a_thread_that_already_panics_is_a_sync_like_others() {
     assert!(panicked.is_err());
     health.check_log().unwrap();
     assert_eq!(wal.synced(), end);
+}
+
+#[test]
+fn those_who_need_a_file_at_once_make_one() {
+    let fs = MemFs::new();
+    let wal = Arc::new(new_wal(&fs));
+    let stopped = stop_call(&fs, on_segments(CallKind::OpenLog));
+    let make = || {
+        let wal = Arc::clone(&wal);
+        thread::spawn(move || wal.make_ready(0).unwrap())
+    };
+    let first = make();
+    stopped.wait();
+    let others: Vec<_> = (0..3).map(|_| make()).collect();
+    // They found none ready and wait for the first.
+    thread::sleep(Duration::from_millis(20));
+    stopped.go_on();
+    first.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(files(&fs, ".log").len(), 1);
+}
+
+#[test]
+fn the_file_of_a_huge_commit_is_not_kept_for_small_ones() {
+    let fs = MemFs::new();
+    let wal = new_wal(&fs);
+    wal.make_ready(4 * CAPACITY).unwrap();
+    let huge = wal.take_segment(4 * CAPACITY).unwrap().0;
+    let usual = begin(&wal);
+    wal.retire(&[slot(&huge), slot(&usual)]).unwrap();
+    assert_eq!(files(&fs, ".log").len(), 1);
+    assert_eq!(begin(&wal).slot, usual.slot);
 }

@@ -2,21 +2,23 @@
 
 use crate::{
     engine::Engine,
-    fixture::{DIR, contents, get, killed, not_stuck, open, options, try_put},
+    fixture::{DIR, contents, get, killed, not_stuck, open, options, try_put, until},
     options::{Durability, EngineOptions, MEMTABLE_BYTES_MIN},
 };
 use siltdb_base::{
+    clock::SystemClock,
     error::ErrorKind,
     fs::mem::{CallKind, MemFs},
+    sync::lock,
 };
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The log is synced at each turn.
@@ -93,4 +95,33 @@ fn write_until_poisoned(engine: &Engine) -> usize {
         }
     }
     unreachable!("writes were accepted for ever")
+}
+
+/// The interval counts from one sync to the next: a look that comes too early does not put the sync
+/// off by half an interval.
+#[test]
+fn commits_are_synced_when_their_interval_is_over() {
+    const INTERVAL: Duration = Duration::from_millis(200);
+    let fs = MemFs::new();
+    let clock = Arc::new(SystemClock::default());
+    let options = EngineOptions { workers: 1, clock, ..options(&fs) };
+    let engine = Engine::open(Path::new(DIR), options).unwrap();
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&starts);
+    fs.on_call(Some(Arc::new(move |call| {
+        if call.kind == CallKind::Sync && thread::current().name() == Some("silt-sync") {
+            lock(&noted).push(Instant::now());
+            thread::sleep(INTERVAL / 2 - Duration::from_millis(5));
+        }
+    })));
+    let gaps = || -> Vec<Duration> {
+        lock(&starts).windows(2).map(|pair| pair[1].duration_since(pair[0])).collect()
+    };
+    until(|| {
+        try_put(&engine, "default", (b"key", b"value"), Durability::Interval(INTERVAL)).unwrap();
+        thread::sleep(Duration::from_millis(1));
+        gaps().len() == 5
+    });
+    // The shortest: on a busy machine others may be longer.
+    assert!(gaps().into_iter().min().unwrap() < INTERVAL * 5 / 4, "{:?}", gaps());
 }
