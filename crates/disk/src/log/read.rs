@@ -181,13 +181,10 @@ impl SegmentReader {
         }
         let bytes = self.window.view(offset, RECORD_HEADER_BYTES)?;
         let bytes = bytes.first_chunk().expect("the view is at least as long as asked for");
-        let placed = PlacedHeader::decode(bytes, offset)
-            .map_err(|error| error.or_file(self.window.path()).or_offset(offset))?;
         let tied = !cfg!(seeded_fault = "replay_without_segment_id");
-        let Some(placed) = placed.filter(|placed| !tied || placed.at.segment == self.header.id)
-        else {
-            return Ok(Err(Stop::NoHeader));
-        };
+        let placed = PlacedHeader::decode(bytes, offset, tied.then_some(self.header.id))
+            .map_err(|error| error.or_file(self.window.path()).or_offset(offset))?;
+        let Some(placed) = placed else { return Ok(Err(Stop::NoHeader)) };
         Ok(if placed.record_bytes() > left {
             Err(Stop::PastEnd)
         } else if tied && placed.header.first_sequence != self.next_sequence {

@@ -161,25 +161,38 @@ impl PlacedHeader {
         Ok(out)
     }
 
-    /// Reads the header of a record that begins at `offset` of its file; `None` if `bytes` are not
-    /// such a header, whatever else they are.
+    /// Reads the header of a record that begins at `offset` of its file, and belongs to `segment`
+    /// if that is given; `None` if `bytes` are not such a header, whatever else they are.
+    ///
+    /// Only who names the segment learns of a kind that is not known: elsewhere a value may have
+    /// been written to look like a header, and must not be able to make an error.
     ///
     /// # Errors
-    /// `Unsupported`, if they are one of a kind this build does not know.
+    /// `Unsupported`, if they are one of `segment` and of a kind this build does not know.
     #[inline]
-    pub fn decode(bytes: &[u8; RECORD_HEADER_BYTES], offset: u64) -> Result<Option<Self>> {
-        if decode_offset(field(bytes, OFFSET_AT)) != offset
+    pub fn decode(
+        bytes: &[u8; RECORD_HEADER_BYTES],
+        offset: u64,
+        segment: Option<SegmentId>,
+    ) -> Result<Option<Self>> {
+        let own = SegmentId(wide_field(bytes, 0));
+        if segment.is_some_and(|segment| segment != own)
+            || decode_offset(field(bytes, OFFSET_AT)) != offset
             || crc32c_append(0, &bytes[..CHECKSUM_AT]) != field(bytes, CHECKSUM_AT)
         {
             return Ok(None);
         }
         let kind_and_sequence = wide_field(bytes, 8);
+        let kind = match RecordKind::from_u8(kind_and_sequence as u8) {
+            Err(_) if segment.is_none() => return Ok(None),
+            kind => kind?,
+        };
         let placed = Self {
-            at: LogPosition { segment: SegmentId(wide_field(bytes, 0)), offset },
+            at: LogPosition { segment: own, offset },
             header: RecordHeader {
                 first_sequence: SequenceNumber(kind_and_sequence >> 8),
                 count: field(bytes, 32),
-                kind: RecordKind::from_u8(kind_and_sequence as u8)?,
+                kind,
                 synced: LogPosition {
                     segment: SegmentId(wide_field(bytes, 16)),
                     offset: decode_offset(field(bytes, 36)),

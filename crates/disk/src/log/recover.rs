@@ -15,7 +15,7 @@
 use super::{
     read::{Record, SegmentReader, Stop},
     record::{LogPosition, PlacedHeader, RecordKind},
-    scan::{Found, scan_headers},
+    scan::{Found, Search, scan_headers},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
 use siltdb_base::{
@@ -333,10 +333,8 @@ fn look_behind(
     let known_end = options.known_cuts.iter().any(|cut| cut.at == walk.end);
     if let Some(last) = walk.segments.last().filter(|_| !known_end) {
         let SegmentFile { path, file } = &files[last.file_index];
-        scan_headers(file, path, last.end, &mut |placed| {
-            if placed.at.segment != last.header.id {
-                return Found::Stale;
-            }
+        let search = Search { segment: Some(last.header.id), offset: last.end };
+        scan_headers(file, path, search, &mut |placed| {
             evidence.behind_end(placed, last.file_index);
             Found::Ours
         })?;
@@ -344,10 +342,9 @@ fn look_behind(
     for &(file_index, header) in &inventory.live[walk.segments.len()..] {
         evidence.bytes += SEGMENT_HEADER_BYTES as u64;
         let SegmentFile { path, file } = &files[file_index];
-        scan_headers(file, path, header.first_record().offset, &mut |placed| {
-            if placed.at.segment != header.id {
-                return Found::Stale;
-            }
+        let first = header.first_record();
+        let search = Search { segment: Some(first.segment), offset: first.offset };
+        scan_headers(file, path, search, &mut |placed| {
             evidence.behind_end(placed, file_index);
             Found::Ours
         })?;
@@ -355,7 +352,7 @@ fn look_behind(
     // A file whose first bytes are lost or damaged may still hold records of a segment we need.
     for &file_index in &inventory.unknown {
         let SegmentFile { path, file } = &files[file_index];
-        scan_headers(file, path, 0, &mut |placed| {
+        scan_headers(file, path, Search { segment: None, offset: 0 }, &mut |placed| {
             if !is_live(placed.at.segment, options) {
                 return Found::Stale;
             }

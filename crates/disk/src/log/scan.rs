@@ -8,7 +8,7 @@ use super::{
     },
     window::Window,
 };
-use siltdb_base::{error::Result, fs::File};
+use siltdb_base::{error::Result, fs::File, id::SegmentId};
 use std::{path::Path, sync::Arc};
 
 /// Whether a header that was found is of a segment that is looked for.
@@ -20,24 +20,37 @@ pub(super) enum Found {
     Stale,
 }
 
-/// Shows `visit` every record header in `file` from `offset`, at each multiple of 8.
+/// Where to look, and for what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search {
+    /// The segment that the file holds; `None` if that is not known, and any may be found.
+    pub segment: Option<SegmentId>,
+    /// Where to begin, in bytes.
+    pub offset: u64,
+}
+
+/// Shows `visit` every record header in `file` that is searched for, at each multiple of 8.
 ///
 /// Cost: reads the rest of the file once; one comparison per 8 bytes where there is none.
+///
+/// # Errors
+/// `Unsupported`, if the segment is known and a record of it is of a kind this build does not know;
+/// what reading fails with.
 pub(super) fn scan_headers(
     file: &Arc<dyn File>,
     path: &Path,
-    offset: u64,
+    search: Search,
     visit: &mut dyn FnMut(&PlacedHeader) -> Found,
 ) -> Result<()> {
     let end = file.len().min(SEGMENT_BYTES_MAX);
     let mut window = Window::new(Arc::clone(file), path.to_path_buf());
-    let mut offset = offset.next_multiple_of(RECORD_ALIGNMENT);
+    let mut offset = search.offset.next_multiple_of(RECORD_ALIGNMENT);
     while offset < end && end - offset >= RECORD_HEADER_BYTES as u64 {
         let bytes = window.view(offset, RECORD_HEADER_BYTES)?;
         let skipped = candidate(bytes, offset);
         offset += skipped as u64;
         let Some(header) = bytes[skipped..].first_chunk() else { continue };
-        let placed = PlacedHeader::decode(header, offset)
+        let placed = PlacedHeader::decode(header, offset, search.segment)
             .map_err(|error| error.or_file(path).or_offset(offset))?;
         offset = match placed {
             Some(placed) if visit(&placed) == Found::Ours => placed.end(),

@@ -54,7 +54,9 @@ fn a_record_header_has_the_documented_bytes() {
     assert_eq!(bytes[32..40], [0xbb, 0xaa, 0x99, 0x88, 8, 0, 0, 0]);
     assert_eq!(bytes[40..44], 0xdead_beef_u32.to_le_bytes());
     assert_eq!(bytes[44..], crc32c(&bytes[..44]).to_le_bytes());
-    assert_eq!(PlacedHeader::decode(&bytes, 0x88).unwrap(), Some(placed()));
+    for segment in [None, Some(placed().at.segment)] {
+        assert_eq!(PlacedHeader::decode(&bytes, 0x88, segment).unwrap(), Some(placed()));
+    }
 }
 
 #[test]
@@ -70,11 +72,12 @@ fn a_segment_header_has_the_documented_bytes() {
 #[test]
 fn a_header_is_none_at_another_place_or_with_any_bit_flipped() {
     let bytes = placed().encode().unwrap();
-    assert_eq!(PlacedHeader::decode(&bytes, 0x90).unwrap(), None);
+    assert_eq!(PlacedHeader::decode(&bytes, 0x90, None).unwrap(), None);
+    assert_eq!(PlacedHeader::decode(&bytes, 0x88, Some(SegmentId(7))).unwrap(), None);
     for bit in 0..8 * bytes.len() {
         let mut flipped = bytes;
         flipped[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(PlacedHeader::decode(&flipped, 0x88).unwrap(), None, "bit {bit}");
+        assert_eq!(PlacedHeader::decode(&flipped, 0x88, None).unwrap(), None, "bit {bit}");
     }
     let bytes = segment_header().encode().unwrap();
     for bit in 0..8 * bytes.len() {
@@ -88,7 +91,8 @@ fn a_header_is_none_at_another_place_or_with_any_bit_flipped() {
 fn uniform_bytes_are_never_a_header() {
     for byte in 0..=u8::MAX {
         let offset = u64::from(u32::from_le_bytes([byte; 4])) * 8;
-        assert_eq!(PlacedHeader::decode(&[byte; RECORD_HEADER_BYTES], offset).unwrap(), None);
+        let bytes = [byte; RECORD_HEADER_BYTES];
+        assert_eq!(PlacedHeader::decode(&bytes, offset, None).unwrap(), None);
         assert_eq!(SegmentHeader::decode(&[byte; SEGMENT_HEADER_BYTES]).unwrap(), None);
     }
 }
@@ -100,15 +104,21 @@ fn implausible_headers_with_good_checksums_are_none() {
         bytes[at..at + new.len()].copy_from_slice(new);
         let sum = crc32c(&bytes[..44]);
         bytes[44..].copy_from_slice(&sum.to_le_bytes());
-        PlacedHeader::decode(&bytes, 0x88)
+        bytes
     };
-    assert!(change(32, &[1]).unwrap().is_some());
-    assert_eq!(change(0, &[0; 8]).unwrap(), None, "segment 0");
-    assert_eq!(change(36, &[0x12]).unwrap(), None, "synced behind itself");
-    assert_eq!(change(36, &[0]).unwrap(), None, "synced at offset 0");
-    assert_eq!(change(9, &[0xff; 7]).unwrap(), None, "sequence numbers beyond the largest");
+    let decode = |at: usize, new: &[u8]| PlacedHeader::decode(&change(at, new), 0x88, None);
+    assert!(decode(32, &[1]).unwrap().is_some());
+    assert_eq!(decode(0, &[0; 8]).unwrap(), None, "segment 0");
+    assert_eq!(decode(36, &[0x12]).unwrap(), None, "synced behind itself");
+    assert_eq!(decode(36, &[0]).unwrap(), None, "synced at offset 0");
+    assert_eq!(decode(9, &[0xff; 7]).unwrap(), None, "sequence numbers beyond the largest");
     for kind in [0, 5, 255] {
-        assert_eq!(change(8, &[kind]).unwrap_err().kind(), ErrorKind::Unsupported);
+        let bytes = change(8, &[kind]);
+        let of = |segment| PlacedHeader::decode(&bytes, 0x88, segment);
+        assert_eq!(of(Some(placed().at.segment)).unwrap_err().kind(), ErrorKind::Unsupported);
+        // Of no segment that was asked for: whoever wrote it may have meant anything.
+        assert_eq!(of(Some(SegmentId(7))).unwrap(), None);
+        assert_eq!(of(None).unwrap(), None);
     }
 }
 
@@ -257,6 +267,7 @@ proptest! {
             payload_checksum: sum,
         };
         let bytes = placed.encode().unwrap();
-        prop_assert_eq!(PlacedHeader::decode(&bytes, placed.at.offset).unwrap(), Some(placed));
+        let found = PlacedHeader::decode(&bytes, placed.at.offset, Some(segment)).unwrap();
+        prop_assert_eq!(found, Some(placed));
     }
 }

@@ -3,12 +3,15 @@
 use super::model::{Writer, from_first, recovered, segment_files, small_log};
 use crate::log::{
     read::Stop,
-    record::{LogPosition, RecordKind},
+    record::{
+        LogPosition, PlacedHeader, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_ID_MAX,
+    },
     recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover},
 };
 use siltdb_base::{
+    checksum::crc32c,
     error::{Error, ErrorKind},
-    id::SegmentId,
+    id::{SegmentId, SequenceNumber},
 };
 
 fn position(segment: u64, offset: u64) -> LogPosition {
@@ -374,6 +377,55 @@ fn nothing_follows_an_end_record() {
     reopened.append_numbered(20);
     let (payloads, report) = recovered(&reopened.files, &from_first(1)).unwrap();
     assert_eq!((payloads.len(), report.cut, report.ending), (2, None, Ending::Open));
+}
+
+/// A header of kind 9 with a right checksum, as somebody may put it into a value.
+fn forged(segment: u64, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
+    let header = RecordHeader {
+        first_sequence: SequenceNumber(1),
+        count: 1,
+        kind: RecordKind::Batch,
+        synced: LogPosition::ZERO,
+    };
+    let at = position(1, offset);
+    let placed = PlacedHeader { at, header, payload_bytes: 0, payload_checksum: 0 };
+    let mut bytes = placed.encode().unwrap();
+    bytes[..8].copy_from_slice(&segment.to_le_bytes());
+    bytes[8] = 9;
+    let sum = crc32c(&bytes[..44]);
+    bytes[44..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn an_unknown_kind_is_refused_only_in_its_own_segment() {
+    let mut writer = Writer::new(5, vec![0; 1024]);
+    writer.append_numbered(10);
+    let open = (writer.files[0].clone(), writer.position.offset);
+    writer.close();
+    let closed = (writer.files[0].clone(), writer.position.offset);
+    for (file, end) in [&open, &closed] {
+        for gap in [0, 8, 104] {
+            let with_header_of = |segment| {
+                let (offset, mut file) = (*end + gap, file.clone());
+                file[offset as usize..][..RECORD_HEADER_BYTES]
+                    .copy_from_slice(&forged(segment, offset));
+                file
+            };
+            for segment in [1, 4, 6, SEGMENT_ID_MAX.0, u64::MAX] {
+                let expected = recovered(std::slice::from_ref(file), &from_first(5)).unwrap();
+                let found = recovered(&[with_header_of(segment)], &from_first(5)).unwrap();
+                assert_eq!(found, expected, "segment {segment}, {gap} behind the end");
+            }
+            let error = recovered(&[with_header_of(5)], &from_first(5)).unwrap_err();
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::Unsupported, Some(end + gap)));
+        }
+    }
+    // Nobody knows which segment a file without a header holds.
+    let mut lost = vec![0; 1024];
+    lost[64..112].copy_from_slice(&forged(6, 64));
+    let expected = recovered(std::slice::from_ref(&open.0), &from_first(5)).unwrap();
+    assert_eq!(recovered(&[open.0, lost], &from_first(5)).unwrap(), expected);
 }
 
 #[test]
