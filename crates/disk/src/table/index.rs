@@ -161,14 +161,15 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads one more frame of an index.
+    /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
     ///
-    /// The keys in memory are at most twice the longest raw form of the data blocks, and thus
-    /// bounded by the length of the table.
+    /// A block beyond these is refused before the next is read. As no key is longer than its block,
+    /// the keys in memory are at any time bounded by the data: twice the longest raw form of its
+    /// blocks, and two keys.
     ///
     /// # Errors
-    /// Corruption, if the invariants do not hold.
-    pub fn read_frame(&mut self, raw: &[u8]) -> Result<()> {
+    /// Corruption, if the invariants do not hold or the blocks take more than `data_bytes`.
+    pub fn read_frame(&mut self, raw: &[u8], data_bytes: u64) -> Result<()> {
         let mut reader = Reader::new(raw);
         if self.borders.is_empty() {
             self.borders.push(0);
@@ -195,10 +196,12 @@ impl Index {
             }) else {
                 return Err(Error::corruption("bad block in an index"));
             };
-            let offset = self.offsets.last().and_then(|offset| offset.checked_add(frame_bytes));
-            let offset = offset.ok_or_else(|| Error::corruption("bad block length in an index"))?;
+            let end = self.data_bytes().checked_add(frame_bytes);
+            let Some(end) = end.filter(|&end| end <= data_bytes) else {
+                return Err(Error::corruption("an index goes beyond the data of its table"));
+            };
             self.borders.extend_from_slice(&[last as u64, self.keys.len() as u64]);
-            self.offsets.push(offset);
+            self.offsets.push(end);
             self.last_sequences.push(SequenceNumber(last_sequence));
             self.sequences_max.push(SequenceNumber(sequence_max));
             self.entries.push(entries);
@@ -386,3 +389,6 @@ impl Index {
         &self.keys[self.borders[index] as usize..self.borders[index + 1] as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

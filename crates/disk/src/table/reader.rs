@@ -178,7 +178,9 @@ impl Source {
         let mut index = Index::default();
         let mut offset = properties.index_offset();
         for &bytes in &properties.index_bytes {
-            self.read_frame(FrameKind::Index, offset, bytes, |raw| index.read_frame(raw))?;
+            self.read_frame(FrameKind::Index, offset, bytes, |raw| {
+                index.read_frame(raw, properties.data_bytes)
+            })?;
             offset += bytes;
         }
         index.finish();
