@@ -42,6 +42,7 @@ impl Fragment {
 /// # Invariants
 /// 1. Each fragment has `start < end`.
 /// 2. A fragment ends at or before the start of the next.
+/// 3. The sequence numbers of a fragment descend, and there is at least one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragments {
     fragments: Vec<Fragment>,
@@ -80,11 +81,31 @@ impl Fragments {
         Self { fragments }
     }
 
+    /// The fragments that `fragments` are already; `None` if the invariants do not hold.
+    ///
+    /// Cost: O(n) in fragments and sequence numbers; allocates nothing.
+    #[must_use]
+    pub fn from_ordered(fragments: Vec<Fragment>) -> Option<Self> {
+        let are_apart = fragments.windows(2).all(|pair| pair[0].end <= pair[1].start);
+        let are_sound = fragments.iter().all(|fragment| {
+            fragment.start < fragment.end
+                && !fragment.sequences.is_empty()
+                && fragment.sequences.is_sorted_by(|newer, older| newer > older)
+        });
+        (are_apart && are_sound).then_some(Self { fragments })
+    }
+
     /// Whether there is no tombstone.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fragments.is_empty()
+    }
+
+    /// Tombstones, one for each fragment and sequence number.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.fragments.iter().map(|fragment| fragment.sequences.len()).sum()
     }
 
     /// The fragments in key order.

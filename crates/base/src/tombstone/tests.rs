@@ -31,6 +31,31 @@ fn overlapping_tombstones_are_cut_at_each_border() {
     assert_eq!(fragments.covering(b"z", SequenceNumber::MAX), None);
 }
 
+#[test]
+fn what_is_out_of_order_makes_no_fragments() {
+    let fragment = |start: &[u8], end: &[u8], sequences: &[u64]| Fragment {
+        start: Slice::copy_from(start),
+        end: Slice::copy_from(end),
+        sequences: sequences.iter().copied().map(SequenceNumber).collect(),
+    };
+    let sound = || fragment(b"b", b"d", &[9, 4]);
+    for neighbours in [vec![], vec![sound()], vec![sound(), fragment(b"d", b"e", &[9])]] {
+        let fragments = Fragments::from_ordered(neighbours.clone()).unwrap();
+        assert_eq!(fragments.as_slice(), neighbours);
+    }
+    for wrong in [
+        fragment(b"c", b"e", &[1]),
+        fragment(b"a", b"z", &[1]),
+        fragment(b"e", b"e", &[1]),
+        fragment(b"f", b"e", &[1]),
+        fragment(b"e", b"f", &[]),
+        fragment(b"e", b"f", &[4, 4]),
+        fragment(b"e", b"f", &[4, 9]),
+    ] {
+        assert_eq!(Fragments::from_ordered(vec![sound(), wrong]), None);
+    }
+}
+
 proptest! {
     #[test]
     fn coverage_is_that_of_the_definition(
@@ -56,6 +81,9 @@ proptest! {
             prop_assert!(pair[0].end <= pair[1].start);
         }
         let again: Vec<_> = fragments.tombstones().collect();
-        prop_assert_eq!(Fragments::new(&again), fragments);
+        prop_assert_eq!(again.len(), fragments.count());
+        prop_assert_eq!(&Fragments::new(&again), &fragments);
+        let ordered = Fragments::from_ordered(fragments.as_slice().to_vec());
+        prop_assert_eq!(ordered, Some(fragments));
     }
 }

@@ -241,7 +241,7 @@ fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments)
     let agrees = index.count() as u64 == properties.data_frames
         && index.data_bytes() == properties.data_bytes
         && index.entries() == summary.entries
-        && fragments.tombstones().count() as u64 == summary.range_tombstones
+        && fragments.count() as u64 == summary.range_tombstones
         && range.as_ref() == Some(&summary.range);
     if agrees {
         Ok(())

@@ -17,7 +17,7 @@ use siltdb_base::{
     id::SequenceNumber,
     limits::KEY_BYTES_MAX,
     slice::Slice,
-    tombstone::{Fragments, RangeTombstone},
+    tombstone::{Fragment, Fragments},
 };
 
 /// Appends the encoding of `fragments` to `out`.
@@ -36,40 +36,43 @@ pub fn encode(fragments: &Fragments, out: &mut Vec<u8>) {
 
 /// Reads an encoding that fills `bytes`.
 ///
+/// Memory: the keys, and 8 bytes for each sequence number, which has one byte at least.
+///
 /// # Errors
 /// Corruption, if it is none.
 pub fn decode(bytes: &[u8]) -> Result<Fragments> {
     let mut reader = Reader::new(bytes);
-    let mut tombstones = Vec::new();
-    let mut border = Slice::default();
+    let mut fragments = Vec::new();
     while !reader.is_empty() {
-        let start = key(&mut reader)?;
-        let end = key(&mut reader)?;
-        if start < border || end <= start {
-            return Err(Error::corruption("range tombstones out of order"));
-        }
-        let count = reader.varint()?;
-        if count == 0 || count > reader.rest().len() as u64 {
-            return Err(Error::corruption("bad number of range tombstones"));
-        }
-        let mut newer = None;
-        for _ in 0..count {
-            let number = reader.varint()?;
-            let sequence = match newer {
-                None => Some(number),
-                Some(newer) if number > 0 => u64::checked_sub(newer, number),
-                Some(_) => None,
-            };
-            let sequence = sequence.filter(|&sequence| sequence <= SequenceNumber::MAX.0);
-            let sequence =
-                sequence.ok_or_else(|| Error::corruption("bad sequence of a range tombstone"))?;
-            newer = Some(sequence);
-            let (start, end) = (start.clone(), end.clone());
-            tombstones.push(RangeTombstone { start, end, sequence: SequenceNumber(sequence) });
-        }
-        border = end;
+        let (start, end) = (key(&mut reader)?, key(&mut reader)?);
+        let sequences = sequences(&mut reader)?;
+        fragments.push(Fragment { start, end, sequences });
     }
-    Ok(Fragments::new(&tombstones))
+    Fragments::from_ordered(fragments)
+        .ok_or_else(|| Error::corruption("range tombstones out of order"))
+}
+
+/// The sequence numbers of one fragment, newest first.
+fn sequences(reader: &mut Reader<'_>) -> Result<Vec<SequenceNumber>> {
+    let count = reader.varint()?;
+    if count == 0 || count > reader.rest().len() as u64 {
+        return Err(Error::corruption("bad number of range tombstones"));
+    }
+    let mut sequences = Vec::with_capacity(count as usize);
+    let mut newer: Option<u64> = None;
+    for _ in 0..count {
+        let number = reader.varint()?;
+        let sequence = match newer {
+            None => Some(number),
+            Some(newer) => newer.checked_sub(number),
+        };
+        let sequence = sequence.filter(|&sequence| sequence <= SequenceNumber::MAX.0);
+        let sequence =
+            sequence.ok_or_else(|| Error::corruption("bad sequence of a range tombstone"))?;
+        newer = Some(sequence);
+        sequences.push(SequenceNumber(sequence));
+    }
+    Ok(sequences)
 }
 
 /// The keys that `fragments` cover; `None`, if there are none.
@@ -98,3 +101,6 @@ fn key(reader: &mut Reader<'_>) -> Result<Slice> {
     }
     Ok(Slice::copy_from(key))
 }
+
+#[cfg(test)]
+mod tests;

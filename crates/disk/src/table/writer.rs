@@ -205,7 +205,7 @@ impl<'f> TableWriter<'f> {
             range,
             entries: self.total.entries,
             point_tombstones: self.total.point_tombstones,
-            range_tombstones: fragments.tombstones().count() as u64,
+            range_tombstones: fragments.count() as u64,
             merge_operands: self.total.merge_operands,
             sequence_min: oldest,
             sequence_max: newest,
