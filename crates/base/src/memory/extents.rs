@@ -70,10 +70,14 @@ impl Extents {
     }
 
     /// Adds a chunk; its units follow those before it.
+    ///
+    /// # Panics
+    /// If the number of units would exceed 32 bits.
     pub fn grow(&mut self) {
-        // A number of units fits 32 bits as long as the tags fit the memory of a machine.
-        let first = self.tags.len() as u32;
-        self.tags.resize(self.tags.len() + self.chunk_units as usize, Tag::default());
+        let first = u32::try_from(self.tags.len()).ok();
+        let end = first.and_then(|first| first.checked_add(self.chunk_units));
+        let (Some(first), Some(end)) = (first, end) else { panic!("too many chunks") };
+        self.tags.resize(end as usize, Tag::default());
         self.put_gap(first, self.chunk_units);
     }
 

@@ -34,6 +34,8 @@ const PIECE_BYTES_MAX: usize = CHUNK_BYTES / 16;
 /// Pieces are multiples of this.
 const UNIT_BYTES: usize = 256;
 const CHUNK_UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
+/// Units are numbered with 32 bits: a region has less than 1 TiB.
+const CHUNKS_MAX: usize = u32::MAX as usize / CHUNK_UNITS;
 
 /// Memory that buffers are taken from.
 pub struct Region {
@@ -48,11 +50,12 @@ struct State {
 }
 
 impl Region {
-    /// A region of at most about `bytes_max`; less than a chunk of 4 MiB makes one without memory.
+    /// A region of at most about `bytes_max`, and 1 TiB; less than a chunk of 4 MiB makes one
+    /// without memory.
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
-            chunks_max: bytes_max / CHUNK_BYTES,
+            chunks_max: (bytes_max / CHUNK_BYTES).min(CHUNKS_MAX),
             state: Mutex::new(State {
                 extents: Extents::new(CHUNK_UNITS as u32),
                 chunks: Vec::new(),

@@ -97,6 +97,16 @@ fn memory_that_came_back_is_used_again() {
 }
 
 #[test]
+fn a_region_has_no_more_chunks_than_its_units_have_numbers() {
+    for bytes in [1 << 40, (1 << 40) + CHUNK_BYTES, usize::MAX] {
+        let chunks_max = Region::new(bytes).chunks_max;
+        assert!(u32::try_from(chunks_max * CHUNK_UNITS).is_ok(), "{chunks_max} of {bytes} bytes");
+        assert!(u32::try_from((chunks_max + 1) * CHUNK_UNITS).is_err());
+    }
+    assert_eq!(Region::new(CHUNKS_MAX * CHUNK_BYTES - 1).chunks_max, CHUNKS_MAX - 1);
+}
+
+#[test]
 fn what_does_not_fit_comes_from_the_allocator() {
     let none = Region::new(CHUNK_BYTES - 1);
     assert!(!is_in_region(&take(&none, 100)));
