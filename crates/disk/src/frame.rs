@@ -44,6 +44,16 @@ pub enum FrameKind {
     Properties = 5,
 }
 
+impl FrameKind {
+    /// Whether the writer compresses frames of this kind, if it is told to compress.
+    fn may_be_compressed(self) -> bool {
+        match self {
+            Self::Data | Self::Index | Self::RangeTombstones => true,
+            Self::Filter | Self::Properties => false,
+        }
+    }
+}
+
 /// Where a frame lies: the checksum is bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -85,6 +95,10 @@ impl<'a> Frame<'a> {
             return Err(Error::corruption("wrong frame kind").with_mismatch(kind as u8, found));
         }
         let codec = Codec::from_u8(reader.u8()?)?;
+        if codec != Codec::Raw && !kind.may_be_compressed() {
+            return Err(Error::corruption("compressed frame of a kind that never is")
+                .with_mismatch(Codec::Raw as u8, codec as u8));
+        }
         let raw_bytes = reader.varint()?;
         let payload = reader.bytes()?;
         if !reader.is_empty() {
@@ -125,7 +139,8 @@ impl<'a> Frame<'a> {
 /// Appends the frame of `raw` for `place` to `out`.
 ///
 /// # Panics
-/// If `raw` is longer than [`RAW_BYTES_MAX`]: the limits on keys and values rule that out.
+/// If `raw` is longer than [`RAW_BYTES_MAX`]: the limits on keys and values rule that out. If
+/// `compressor` compresses what is never compressed.
 pub fn seal(
     kind: FrameKind,
     place: Place,
@@ -135,6 +150,7 @@ pub fn seal(
 ) {
     assert!(raw.len() <= RAW_BYTES_MAX, "a frame of {} bytes", raw.len());
     let (codec, payload) = compressor.compress(raw);
+    assert!(codec == Codec::Raw || kind.may_be_compressed(), "a compressed {kind:?} frame");
     out.reserve(payload.len() + FRAME_OVERHEAD_BYTES_MAX);
     let start = out.len();
     out.extend_from_slice(&[kind as u8, codec as u8]);

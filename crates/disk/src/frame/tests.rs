@@ -3,6 +3,7 @@
 use super::*;
 use crate::options::Compression;
 use proptest::prelude::*;
+use siltdb_base::error::ErrorKind;
 
 const HERE: Place = Place { table: TableUid(0x1234_5678_9abc_def0), offset: 4096 };
 
@@ -52,6 +53,36 @@ fn every_flipped_bit_truncation_and_extension_is_noticed() {
         let mut longer = frame.clone();
         longer.push(0);
         assert!(opened(&longer, FrameKind::Data, HERE).is_err());
+    }
+}
+
+#[test]
+fn filter_and_properties_are_refused_if_compressed() {
+    let frame = sealed(Compression::Lz4, &[5; 5000]);
+    let kinds = [
+        (FrameKind::Data, true),
+        (FrameKind::Index, true),
+        (FrameKind::Filter, false),
+        (FrameKind::RangeTombstones, true),
+        (FrameKind::Properties, false),
+    ];
+    for (kind, may_be_compressed) in kinds {
+        let mut bytes = frame[..frame.len() - CHECKSUM_BYTES].to_vec();
+        assert_eq!(bytes[1], Codec::Lz4 as u8);
+        bytes[0] = kind as u8;
+        let checksum = crc32c(&bytes).wrapping_add(mix(HERE));
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        match opened(&bytes, kind, HERE) {
+            Ok(raw) => assert!(may_be_compressed && raw == [5; 5000], "{kind:?}"),
+            Err(error) => {
+                assert!(!may_be_compressed, "{kind:?}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+            }
+        }
+        let mut compressor = Compressor::new(Compression::None);
+        let mut bytes = Vec::new();
+        seal(kind, HERE, &[5; 5000], &mut compressor, &mut bytes);
+        assert_eq!(opened(&bytes, kind, HERE).unwrap(), [5; 5000]);
     }
 }
 
