@@ -186,7 +186,7 @@ impl Cache {
     pub fn new(budget: Arc<Budget>, capacity_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             budget,
-            region: Region::new(capacity_bytes + capacity_bytes / REGION_SLACK),
+            region: Region::new(capacity_bytes.saturating_add(capacity_bytes / REGION_SLACK)),
             capacity: AtomicUsize::new(capacity_bytes),
             used: AtomicUsize::new(0),
             hand: Mutex::default(),

@@ -91,6 +91,9 @@ impl Default for EngineOptions {
 /// Smallest memtable, in bytes; the simulator uses it to see many flushes.
 pub const MEMTABLE_BYTES_MIN: usize = 4 << 10;
 
+/// Largest memtable, in bytes: a segment that is twice as long has offsets that can be stored.
+pub const MEMTABLE_BYTES_MAX: u64 = 8 << 30;
+
 /// Frozen generations that may wait for their flush before writes stop.
 pub const FROZEN_MAX: usize = 3;
 
@@ -104,9 +107,14 @@ impl EngineOptions {
             return Err(Error::invalid("memtable_bytes is too small")
                 .with_mismatch(format!(">= {MEMTABLE_BYTES_MIN}"), self.memtable_bytes));
         }
-        if self.memory_budget < 2 * self.memtable_bytes {
+        if self.memtable_bytes as u64 > MEMTABLE_BYTES_MAX {
+            return Err(Error::invalid("memtable_bytes is too large")
+                .with_mismatch(format!("<= {MEMTABLE_BYTES_MAX}"), self.memtable_bytes));
+        }
+        let memtables = self.memtable_bytes.saturating_mul(2);
+        if self.memory_budget < memtables {
             return Err(Error::invalid("memory_budget is less than two memtables")
-                .with_mismatch(format!(">= {}", 2 * self.memtable_bytes), self.memory_budget));
+                .with_mismatch(format!(">= {memtables}"), self.memory_budget));
         }
         Ok(())
     }
@@ -124,3 +132,6 @@ impl EngineOptions {
         self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,8 @@ impl Options {
     }
 
     /// Size at which the memtables of all families are frozen and written out, in bytes; at least
-    /// 4 KiB. Larger ones mean less rewriting and a longer recovery. Default: 64 MiB.
+    /// 4 KiB, at most 8 GiB. Larger ones mean less rewriting and a longer recovery. Default:
+    /// 64 MiB.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.engine.memtable_bytes = bytes;

@@ -41,6 +41,16 @@ fn a_value_is_found_until_its_table_is_dropped() {
 }
 
 #[test]
+fn a_cache_may_have_any_capacity() {
+    for capacity in [0, 1, usize::MAX - 1, usize::MAX] {
+        let (_, cache) = cache(capacity);
+        let slots = Slots::new(&cache, 1);
+        slots.insert(0, &held(1));
+        assert_eq!(slots.with(0, |value| *value).is_ok(), capacity > 1000, "{capacity}");
+    }
+}
+
+#[test]
 fn the_first_value_in_a_slot_stays() {
     let (budget, cache) = cache(10_000);
     let slots = Slots::new(&cache, 1);
