@@ -25,6 +25,10 @@ pub const FAMILIES_MAX: usize = 1 << 16;
 /// exists.
 pub const FILE_NUMBER_MAX: u64 = 1 << 62;
 
+/// Where a table ends in its file at most, in bytes; more than that no number of a table counts. So
+/// those of some tables can be added without overflow.
+pub const TABLE_END_MAX: u64 = 1 << 48;
+
 /// Levels of a tree: 0 (overlapping, newest first) to 6.
 pub const LEVELS: usize = 7;
 

@@ -38,7 +38,7 @@ use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
-    limits::{FAMILY_NAME_BYTES_MAX, LEVELS},
+    limits::{FAMILY_NAME_BYTES_MAX, LEVELS, TABLE_END_MAX},
 };
 
 /// The version of the files of a database that this build writes and reads.
@@ -87,7 +87,7 @@ impl TableReference {
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let (file, offset, length) =
             (FileNumber(reader.varint()?), reader.varint()?, reader.varint()?);
-        if offset.checked_add(length).is_none() {
+        if offset.checked_add(length).is_none_or(|end| end > TABLE_END_MAX) {
             return Err(Error::corruption("table beyond the end of any file"));
         }
         let visible_to = optional_sequence(reader)?;

@@ -14,6 +14,7 @@ use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, Result},
     id::{SequenceNumber, TableUid},
+    limits::TABLE_END_MAX,
     slice::Slice,
 };
 
@@ -181,6 +182,18 @@ impl TableSummary {
         if summary.sequence_min > summary.sequence_max || summary.sequence_max > SequenceNumber::MAX
         {
             return Err(Error::corruption("bad sequence range of a table"));
+        }
+        let counts = [
+            summary.entries,
+            summary.point_tombstones,
+            summary.range_tombstones,
+            summary.merge_operands,
+            summary.logical_bytes,
+            summary.file_bytes,
+        ];
+        if let Some(count) = counts.into_iter().find(|&count| count > TABLE_END_MAX) {
+            return Err(Error::corruption("a table has more than any file can hold")
+                .with_mismatch(format_args!("at most {TABLE_END_MAX}"), count));
         }
         Ok(summary)
     }

@@ -22,6 +22,9 @@ pub enum Order {
     Run,
 }
 
+/// Most bytes of the tables of a level: those of all levels can be added without overflow.
+const LEVEL_BYTES_MAX: u64 = 1 << 60;
+
 /// The tables of one level. Immutable.
 ///
 /// # Invariants
@@ -46,7 +49,8 @@ impl Level {
     /// A level of `tables`, given in any order.
     ///
     /// # Errors
-    /// Corruption, if they cannot be ordered as invariant (1) or (2) says.
+    /// Corruption, if they cannot be ordered as invariant (1) or (2) says, or are too long for any
+    /// disk.
     pub fn new(order: Order, mut tables: Vec<Arc<OpenReference>>) -> Result<Self> {
         match order {
             Order::Stack => {
@@ -54,13 +58,15 @@ impl Level {
             }
             Order::Run => tables.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
         }
-        let bytes = tables.iter().map(|table| table.bytes()).sum();
-        let finder = match order {
-            Order::Stack => Finder::default(),
-            Order::Run => Finder::new(&tables),
-        };
-        let level = Self { order, tables, bytes, finder };
+        let bytes = tables.iter().try_fold(0_u64, |sum, table| {
+            sum.checked_add(table.bytes()).filter(|&sum| sum <= LEVEL_BYTES_MAX)
+        });
+        let bytes = bytes.ok_or_else(|| Error::corruption("the tables of a level are too long"))?;
+        let mut level = Self { order, tables, bytes, finder: Finder::default() };
         level.check()?;
+        if order == Order::Run {
+            level.finder = Finder::new(&level.tables);
+        }
         Ok(level)
     }
 
@@ -247,6 +253,7 @@ struct Finder {
 }
 
 impl Finder {
+    /// The tables must be a run.
     fn new(tables: &[Arc<OpenReference>]) -> Self {
         let (Some(first), Some(last)) = (tables.first(), tables.last()) else {
             return Self::default();

@@ -123,12 +123,19 @@ fn fields_out_of_range_are_refused() {
     let name = "n".repeat(FAMILY_NAME_BYTES_MAX + 1);
     let level = LEVELS as u8;
     let (family, file) = (FamilyId(1), FileNumber(2));
-    let beyond = TableReference { offset: u64::MAX - 4095, ..table(1) };
+    let last = TableReference { offset: TABLE_END_MAX - 4096, ..table(1) };
+    let change = Change::AddTable { family, level: 0, table: last };
+    assert!(Edit::decode(&encoded(&Edit { changes: vec![change] })).is_ok());
+    let beyond = TableReference { offset: TABLE_END_MAX - 4095, ..table(1) };
+    let wrapped = TableReference { offset: u64::MAX - 4095, ..table(1) };
+    let huge = TableReference { offset: 0, length: 1 << 63, ..table(1) };
     for change in [
         Change::RenameFamily { id: family, name },
         Change::RemoveTable { family, level, file, offset: 0 },
         Change::AddTable { family, level, table: table(1) },
         Change::AddTable { family, level: 0, table: beyond },
+        Change::AddTable { family, level: 0, table: wrapped },
+        Change::AddTable { family, level: 0, table: huge },
         Change::LastSequence(SequenceNumber::MAX.next()),
     ] {
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();

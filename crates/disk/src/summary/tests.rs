@@ -18,9 +18,8 @@ fn ranges_that_touch_at_an_exclusive_end_do_not_overlap() {
     assert_eq!(left.union(&right), range(b"a", b"z", RangeEnd::Inclusive));
 }
 
-#[test]
-fn a_summary_round_trips_and_refuses_every_truncation() {
-    let summary = TableSummary {
+fn summary() -> TableSummary {
+    TableSummary {
         uid: TableUid(9),
         range: range(b"", b"k", RangeEnd::Inclusive),
         entries: 1,
@@ -32,7 +31,33 @@ fn a_summary_round_trips_and_refuses_every_truncation() {
         expiry_min_ms: Some(0),
         logical_bytes: 7,
         file_bytes: 1 << 40,
-    };
+    }
+}
+
+#[test]
+fn numbers_that_no_table_reaches_are_refused() {
+    let changes: [fn(&mut TableSummary, u64); 6] = [
+        |summary, count| summary.entries = count,
+        |summary, count| summary.point_tombstones = count,
+        |summary, count| summary.range_tombstones = count,
+        |summary, count| summary.merge_operands = count,
+        |summary, count| summary.logical_bytes = count,
+        |summary, count| summary.file_bytes = count,
+    ];
+    for change in changes {
+        for count in [TABLE_END_MAX, TABLE_END_MAX + 1, u64::MAX] {
+            let (mut summary, mut bytes) = (summary(), Vec::new());
+            change(&mut summary, count);
+            summary.encode(&mut bytes);
+            let read = TableSummary::decode(&mut Reader::new(&bytes));
+            assert_eq!(read.is_ok(), count <= TABLE_END_MAX, "{count}");
+        }
+    }
+}
+
+#[test]
+fn a_summary_round_trips_and_refuses_every_truncation() {
+    let summary = summary();
     let mut bytes = Vec::new();
     summary.encode(&mut bytes);
     assert_eq!(TableSummary::decode(&mut Reader::new(&bytes)).unwrap(), summary);

@@ -72,6 +72,30 @@ fn tables_that_overlap_make_no_run() {
     assert!(level(Order::Run, &apart).is_ok());
     let touching = [(&b"a"[..], &b"d"[..], (1, 1)), (b"d", b"f", (1, 1))];
     assert_eq!(level(Order::Run, &touching).unwrap_err().kind(), ErrorKind::Corruption);
+    // The last key of the first table lacks the prefix that the others share.
+    let backwards = [(&b"aaaa"[..], &b"b"[..], (1, 1)), (b"aaab", b"aaac", (1, 1))];
+    assert_eq!(level(Order::Run, &backwards).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn lengths_that_do_not_add_up_make_no_level() {
+    let files = files();
+    let level_of = |bytes: u64| {
+        let keys: [(&[u8], &[u8]); 2] = [(b"a", b"b"), (b"c", b"d")];
+        let open = keys.into_iter().zip(1..).map(|(keys, number)| {
+            files.reference(reference(number, keys, (number, number), bytes)).unwrap()
+        });
+        let open: Vec<_> = open.collect();
+        [Order::Run, Order::Stack].map(|order| Level::new(order, open.clone()))
+    };
+    for level in level_of(LEVEL_BYTES_MAX / 2) {
+        assert_eq!(level.unwrap().bytes(), LEVEL_BYTES_MAX);
+    }
+    for bytes in [LEVEL_BYTES_MAX / 2 + 1, 1 << 63, u64::MAX] {
+        for level in level_of(bytes) {
+            assert_eq!(level.unwrap_err().kind(), ErrorKind::Corruption);
+        }
+    }
 }
 
 #[test]
