@@ -21,9 +21,12 @@ pub const FAMILY_NAME_BYTES_MAX: usize = 255;
 /// Most families in one database.
 pub const FAMILIES_MAX: usize = 1 << 16;
 
-/// Largest number of a file: a name with a larger one is not ours. So the next number always
-/// exists.
+/// Largest number of a file: a name with a larger one is not ours.
 pub const FILE_NUMBER_MAX: u64 = 1 << 62;
+
+/// No process gives out more numbers of files between two edits: that would take years. So a file
+/// whose number is farther ahead is none that it made.
+pub const FILES_BETWEEN_EDITS_MAX: u64 = 1 << 40;
 
 /// Where a table ends in its file at most, in bytes; more than that no number of a table counts. So
 /// those of some tables can be added without overflow.

@@ -31,14 +31,16 @@
 pub mod current;
 
 use crate::{
-    log::record::LogPosition,
+    log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     summary::{KeyRange, TableSummary},
 };
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
-    limits::{FAMILY_NAME_BYTES_MAX, LEVELS, TABLE_END_MAX},
+    limits::{
+        FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS, TABLE_END_MAX,
+    },
 };
 
 /// The version of the files of a database that this build writes and reads.
@@ -46,6 +48,10 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// The features of a database, one bit each, that this build knows.
 pub const FEATURES_KNOWN: u64 = 0;
+
+/// Largest number from which on an edit may say that files get theirs: what a process gives out
+/// before the next edit are still numbers of files.
+pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN_EDITS_MAX);
 
 /// Where a table lies, and what its tree sees of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,22 +278,16 @@ impl Change {
                 file: FileNumber(reader.varint()?),
                 offset: reader.varint()?,
             },
-            8 => Self::LogStart { segment: SegmentId(reader.varint()?) },
+            8 => Self::LogStart { segment: segments_end(reader)? },
             9 => Self::LogCut {
-                position: LogPosition {
-                    segment: SegmentId(reader.varint()?),
-                    offset: reader.varint()?,
-                },
-                next: SegmentId(reader.varint()?),
+                position: position(reader)?,
+                next: segments_end(reader)?,
                 bytes: reader.varint()?,
             },
-            10 => Self::NextFile(FileNumber(reader.varint()?)),
+            10 => Self::NextFile(next_file(reader)?),
             11 => Self::NextFamily(family(reader)?),
             12 => Self::LastSequence(sequence(reader)?),
-            13 => Self::LogSynced(LogPosition {
-                segment: SegmentId(reader.varint()?),
-                offset: reader.varint()?,
-            }),
+            13 => Self::LogSynced(position(reader)?),
             14 => Self::LatestTime(reader.varint()?),
             tag => {
                 return Err(Error::new(ErrorKind::Unsupported, "unknown change in the manifest")
@@ -323,6 +323,35 @@ fn format(reader: &mut Reader<'_>) -> Result<Change> {
 
 fn family(reader: &mut Reader<'_>) -> Result<FamilyId> {
     reader.varint_u32().map(FamilyId)
+}
+
+/// What may be one more than the id of any segment.
+fn segments_end(reader: &mut Reader<'_>) -> Result<SegmentId> {
+    let segment = SegmentId(reader.varint()?);
+    if segment.0 > SEGMENT_ID_MAX.0 + 1 {
+        return Err(Error::corruption("no such segment")
+            .with_mismatch(format_args!("at most {SEGMENT_ID_MAX}"), segment));
+    }
+    Ok(segment)
+}
+
+fn position(reader: &mut Reader<'_>) -> Result<LogPosition> {
+    let position = LogPosition { segment: SegmentId(reader.varint()?), offset: reader.varint()? };
+    if position.segment > SEGMENT_ID_MAX || position.offset > SEGMENT_BYTES_MAX {
+        let last = LogPosition { segment: SEGMENT_ID_MAX, offset: SEGMENT_BYTES_MAX };
+        return Err(Error::corruption("no such position in a log")
+            .with_mismatch(format_args!("at most {last}"), position));
+    }
+    Ok(position)
+}
+
+fn next_file(reader: &mut Reader<'_>) -> Result<FileNumber> {
+    let next = FileNumber(reader.varint()?);
+    if next > NEXT_FILE_MAX {
+        return Err(Error::corruption("file numbers are used up")
+            .with_mismatch(format_args!("at most {NEXT_FILE_MAX}"), next));
+    }
+    Ok(next)
 }
 
 fn level(reader: &mut Reader<'_>) -> Result<u8> {

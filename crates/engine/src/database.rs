@@ -26,9 +26,10 @@ use siltdb_base::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, TableUid},
+    limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
 };
-use siltdb_disk::cache::Cache;
+use siltdb_disk::{cache::Cache, edit::NEXT_FILE_MAX};
 use siltdb_memtable::arena::ArenaPool;
 use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles, pick_leveled::debt_bytes};
 use std::{
@@ -171,6 +172,18 @@ impl Numbers {
         }
         // Relaxed, here and below: a number carries no other data with it.
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Looks whether there are numbers left for files.
+    ///
+    /// # Errors
+    /// Corruption, if not: they last forever, but a damaged manifest may claim any number.
+    pub fn check_files_left(&self) -> Result<()> {
+        if self.next_file().0 < NEXT_FILE_MAX.0 - FILES_BETWEEN_EDITS_MAX {
+            return Ok(());
+        }
+        Err(Error::corruption("file numbers are used up")
+            .with_hint("the manifest claims numbers that were never given"))
     }
 
     /// No number from here on was given out.

@@ -52,6 +52,7 @@ pub fn install(
 ) -> Result<()> {
     let mut manifest = lock(&database.manifest_io);
     database.health.check_log()?;
+    database.numbers.check_files_left()?;
     omit_dropped(database, &mut changes);
     changes.push(Change::NextFile(database.numbers.next_file()));
     changes.push(Change::NextFamily(database.numbers.next_family()));

@@ -20,6 +20,7 @@ use siltdb_disk::{
     log::{
         fill::fill_record,
         record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+        segment::segments_end,
     },
 };
 use siltdb_tree::{
@@ -160,7 +161,7 @@ fn segment_after(database: &Database) -> SegmentId {
     let tail = lock(&database.tail);
     let frozen = lock(&database.frozen);
     let next = frozen.get(1).and_then(|next| next.segments.first().map(|segment| segment.id));
-    let never_begun = SegmentId(database.wal.highest_segment().0 + 1);
+    let never_begun = segments_end(database.wal.highest_segment());
     next.or_else(|| tail.active_segment()).unwrap_or(never_begun)
 }
 

@@ -195,7 +195,7 @@ impl Manifest {
         let file = self.fs.open_log(path, options)?;
         file.prepare(first)?;
         let header = SegmentHeader {
-            id: next_segment(SegmentId(0), random),
+            id: next_segment(SegmentId(0), random)?,
             first_sequence: SequenceNumber(1),
             previous: LogPosition::ZERO,
             synced: LogPosition::ZERO,

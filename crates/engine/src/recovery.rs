@@ -28,7 +28,8 @@ use siltdb_base::{
     clock::ForwardClock,
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LogFileOptions, LogIo, Metadata},
-    id::{FamilyId, FileNumber, SegmentId},
+    id::{FamilyId, FileNumber},
+    limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
 };
 use siltdb_disk::{
@@ -38,7 +39,7 @@ use siltdb_disk::{
     log::{
         record::LogPosition,
         recover::{Recovered, RecoveryOptions, SegmentFile, recover},
-        segment::SEGMENT_HEADER_BYTES,
+        segment::{SEGMENT_HEADER_BYTES, segments_end},
     },
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
@@ -262,10 +263,15 @@ impl Known {
     }
 
     /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
+    /// A file whose number is so far ahead that no process can have got there is a stray one, and
+    /// must not take the numbers up to its own.
     fn note_files(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
         let mut slots = Vec::new();
+        let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
         let mut above = |number: FileNumber| {
-            self.next_file = self.next_file.max(FileNumber(number.0.saturating_add(1)));
+            if number.0 < end {
+                self.next_file = self.next_file.max(FileNumber(number.0 + 1));
+            }
         };
         for entry in fs.list(dir)? {
             match FileName::parse(&entry.name) {
@@ -309,7 +315,7 @@ fn log_start(recovered: &Recovered, slots: &[(u64, PathBuf)]) -> LogStart {
     let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
     LogStart {
         highest_segment: recovered.highest_segment,
-        next_slot: slots.last().map_or(1, |(slot, _)| slot + 1),
+        slots: slots.iter().map(|(slot, _)| *slot).collect(),
         end,
     }
 }
@@ -340,7 +346,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         };
         write_again(fs, &slots[segment.file_index].1, start..segment.end)?;
     }
-    let next = SegmentId(recovered.highest_segment.0 + 1);
+    let next = segments_end(recovered.highest_segment);
     match recovered.cut {
         None => Ok(()),
         Some(_) if recovered.segments.is_empty() => {

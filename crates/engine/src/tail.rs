@@ -280,9 +280,8 @@ impl Tail {
             return Err(Chore::WaitForRoom);
         }
         let needed = SEGMENT_HEADER_BYTES as u64 + demand.record_bytes;
-        let Some((segment, prepared)) = wal.take_segment(needed) else {
-            return Err(Chore::MakeReady(needed));
-        };
+        let taken = wal.take_segment(needed).map_err(Chore::GiveUp)?;
+        let Some((segment, prepared)) = taken else { return Err(Chore::MakeReady(needed)) };
         let frozen = self.freeze();
         let header = SegmentHeader {
             id: segment.id,

@@ -75,8 +75,8 @@ pub struct SegmentSlot {
 pub struct LogStart {
     /// No larger segment id was ever used.
     pub highest_segment: SegmentId,
-    /// No file slot from here on exists.
-    pub next_slot: u64,
+    /// The slots of the files that are there.
+    pub slots: Vec<u64>,
     /// The end of what was recovered, all of it durable or replayed again at the next recovery.
     pub end: LogPosition,
 }
@@ -85,7 +85,7 @@ pub struct LogStart {
 ///
 /// # Thread safety
 /// Everything may be called from any thread. `files_io` is held while files are opened and removed;
-/// `groups` never during IO.
+/// `ready` and `groups` never during IO. They are taken in the order `files_io`, `ready`, `groups`.
 ///
 /// # Invariants
 /// 1. A file's directory entry is durable before it becomes a segment.
@@ -105,8 +105,19 @@ pub struct Wal {
 
 #[derive(Debug)]
 struct Files {
+    /// Slots that were there before: whoever looks for a new one passes over them. A stray file may
+    /// have the largest number there is, so new ones are counted from 1 and not from the last.
+    found: Vec<u64>,
+    /// No slot from here on was taken by this process.
     next_slot: u64,
     idle: Vec<u64>,
+}
+
+impl Files {
+    fn unused_slot(&self) -> u64 {
+        let mut slots = self.next_slot..;
+        slots.find(|slot| !self.found.contains(slot)).expect("there are more numbers than files")
+    }
 }
 
 #[derive(Debug)]
@@ -137,7 +148,11 @@ impl Wal {
             dir: dir.to_owned(),
             io,
             capacity,
-            files_io: Mutex::new(Files { next_slot: start.next_slot, idle: Vec::new() }),
+            files_io: Mutex::new(Files {
+                found: start.slots.clone(),
+                next_slot: 1,
+                idle: Vec::new(),
+            }),
             ready: Mutex::default(),
             groups: Mutex::new(Groups {
                 highest_segment: start.highest_segment,
@@ -174,10 +189,12 @@ impl Wal {
         }
         let usual = needed <= self.capacity;
         let recycled = if usual { files.idle.pop() } else { None };
-        let slot = recycled.unwrap_or(files.next_slot);
+        let slot = recycled.unwrap_or_else(|| files.unused_slot());
         match self.open(slot, needed) {
             Ok(ready) => {
-                files.next_slot = files.next_slot.max(slot + 1);
+                if recycled.is_none() {
+                    files.next_slot = slot + 1;
+                }
                 lock(&self.ready).push(ready);
                 Ok(())
             }
@@ -208,19 +225,22 @@ impl Wal {
     }
 
     /// The next segment, if a file with `needed` prepared bytes is ready, and how many are.
-    #[must_use]
-    pub fn take_segment(&self, needed: u64) -> Option<(Arc<Segment>, u64)> {
+    ///
+    /// # Errors
+    /// Corruption, if segment ids are used up; the file stays ready.
+    pub fn take_segment(&self, needed: u64) -> Result<Option<(Arc<Segment>, u64)>> {
         let mut ready = lock(&self.ready);
-        let index = ready.iter().position(|ready| ready.prepared >= needed)?;
-        let Ready { slot, file, prepared } = ready.swap_remove(index);
-        drop(ready);
+        let Some(index) = ready.iter().position(|ready| ready.prepared >= needed) else {
+            return Ok(None);
+        };
         let mut groups = lock(&self.groups);
         let random = groups.random.next_u64() as u32;
-        let id = next_segment(groups.highest_segment, random);
+        let id = next_segment(groups.highest_segment, random)?;
         groups.highest_segment = id;
+        let Ready { slot, file, prepared } = ready.swap_remove(index);
         let segment = Arc::new(Segment { id, slot, file });
         groups.unsynced.push_back(Arc::clone(&segment));
-        Some((segment, prepared))
+        Ok(Some((segment, prepared)))
     }
 
     /// Everything before this is durable.

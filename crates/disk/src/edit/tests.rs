@@ -49,13 +49,13 @@ fn every_change() -> Edit {
             Change::AddTable { family: id, level: 0, table: plain },
             Change::AddTable { family: id, level: LEVELS as u8 - 1, table: table(u64::MAX) },
             Change::RemoveTable { family: id, level: 6, file: FileNumber(9), offset: u64::MAX },
-            Change::LogStart { segment: SegmentId(u64::MAX) },
+            Change::LogStart { segment: SegmentId(SEGMENT_ID_MAX.0 + 1) },
             Change::LogCut {
-                position: LogPosition { segment: SegmentId(7), offset: 1 << 34 },
-                next: SegmentId(9),
+                position: LogPosition { segment: SEGMENT_ID_MAX, offset: SEGMENT_BYTES_MAX },
+                next: SegmentId(SEGMENT_ID_MAX.0 + 1),
                 bytes: 77,
             },
-            Change::NextFile(FileNumber(12)),
+            Change::NextFile(NEXT_FILE_MAX),
             Change::NextFamily(FamilyId(13)),
             Change::LastSequence(SequenceNumber::MAX),
             Change::LogSynced(LogPosition { segment: SegmentId(14), offset: 64 }),
@@ -123,6 +123,8 @@ fn fields_out_of_range_are_refused() {
     let name = "n".repeat(FAMILY_NAME_BYTES_MAX + 1);
     let level = LEVELS as u8;
     let (family, file) = (FamilyId(1), FileNumber(2));
+    let segment_too_large = LogPosition { segment: SegmentId(SEGMENT_ID_MAX.0 + 1), offset: 64 };
+    let offset_too_large = LogPosition { segment: SegmentId(1), offset: SEGMENT_BYTES_MAX + 8 };
     let last = TableReference { offset: TABLE_END_MAX - 4096, ..table(1) };
     let change = Change::AddTable { family, level: 0, table: last };
     assert!(Edit::decode(&encoded(&Edit { changes: vec![change] })).is_ok());
@@ -137,6 +139,15 @@ fn fields_out_of_range_are_refused() {
         Change::AddTable { family, level: 0, table: wrapped },
         Change::AddTable { family, level: 0, table: huge },
         Change::LastSequence(SequenceNumber::MAX.next()),
+        Change::LogStart { segment: SegmentId(SEGMENT_ID_MAX.0 + 2) },
+        Change::LogStart { segment: SegmentId(u64::MAX) },
+        Change::LogCut { position: segment_too_large, next: SegmentId(1), bytes: 0 },
+        Change::LogCut { position: offset_too_large, next: SegmentId(1), bytes: 0 },
+        Change::LogCut { position: LogPosition::ZERO, next: SegmentId(u64::MAX), bytes: 0 },
+        Change::LogSynced(segment_too_large),
+        Change::LogSynced(offset_too_large),
+        Change::NextFile(FileNumber(NEXT_FILE_MAX.0 + 1)),
+        Change::NextFile(FileNumber(u64::MAX)),
     ] {
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);

@@ -67,7 +67,8 @@ impl fmt::Display for LogPosition {
     }
 }
 
-/// Largest segment id: its successors never overflow. See [`super::segment::next_segment`].
+/// Largest segment id. No file may name a larger one; that each id has one after it is for
+/// [`super::segment::next_segment`] to say.
 pub const SEGMENT_ID_MAX: SegmentId = SegmentId(u64::MAX >> 1);
 
 /// What a record carries. The numbers lie on disk.

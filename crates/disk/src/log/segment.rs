@@ -136,12 +136,20 @@ fn checksum(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> u32 {
 ///
 /// There are 2^31 - 1 segments in the life of a log; at one a second that is 68 years.
 ///
-/// # Panics
-/// If they are used up.
-#[must_use]
-pub fn next_segment(highest: SegmentId, random: u32) -> SegmentId {
+/// # Errors
+/// Corruption, if they are used up: only a file that claims ids which were never given can bring
+/// this about.
+pub fn next_segment(highest: SegmentId, random: u32) -> Result<SegmentId> {
     let count = (highest.0 >> RANDOM_BITS) + 1;
-    let id = SegmentId(count << RANDOM_BITS | u64::from(random));
-    assert!(id <= SEGMENT_ID_MAX, "segment ids are used up");
-    id
+    if count > SEGMENT_ID_MAX.0 >> RANDOM_BITS {
+        return Err(Error::corruption("segment ids are used up")
+            .with_hint("a file of the database claims segments that were never written"));
+    }
+    Ok(SegmentId(count << RANDOM_BITS | u64::from(random)))
+}
+
+/// The bound above every id that was ever used, of which `highest` is the largest.
+#[must_use]
+pub fn segments_end(highest: SegmentId) -> SegmentId {
+    SegmentId(highest.0.min(SEGMENT_ID_MAX.0) + 1)
 }

@@ -4,11 +4,18 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, Pairs, contents, fault, files, killed, open, put, put_range, tree_options, try_put,
+        DIR, Pairs, contents, fault, files, killed, open, options, put, put_range, tree_options,
+        try_put,
     },
+    jobs::run_one,
     options::Durability,
 };
-use siltdb_base::fs::mem::{CallKind, Crash, FaultError, MemFs};
+use siltdb_base::{
+    fs::mem::{CallKind, Crash, FaultError, MemFs},
+    id::SegmentId,
+    limits::FILE_NUMBER_MAX,
+};
+use siltdb_disk::{edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
 use std::sync::Mutex;
 
 /// Chances that a loss of power is given.
@@ -261,4 +268,76 @@ fn only_files_with_our_names_are_removed_at_open() {
     let mut left: Vec<_> = fs.list(Path::new(DIR)).unwrap().into_iter().map(|e| e.name).collect();
     left.sort();
     assert_eq!(left, expected);
+}
+
+/// Whoever put it there, a file that nobody refers to takes nothing from a good database.
+#[test]
+fn a_stray_file_with_the_largest_number_does_no_harm() {
+    for kind in ["tmp", "table", "manifest", "blob", "log"] {
+        for number in [FILE_NUMBER_MAX, FILE_NUMBER_MAX - 1, FILE_NUMBER_MAX / 2] {
+            let mut fs = MemFs::new();
+            drop(open(&fs));
+            let stray = Path::new(DIR).join(format!("{number:06}.{kind}"));
+            for process in 0..3 {
+                fs.write_all(&stray, b"stray").unwrap();
+                let engine = open(&fs);
+                put_range(&engine, "a", 0..100 * (process + 1), b"value");
+                engine.flush().unwrap();
+                put_range(&engine, "b", 0..10 * (process + 1), b"value");
+                engine.create_family(&format!("family {process}"), tree_options()).unwrap();
+                fs = killed(&fs);
+                let found = shown(&killed(&fs));
+                assert_eq!(found.len() as u32, 110 * (process + 1), "{}", stray.display());
+                assert_eq!(open(&killed(&fs)).family_names().len() as u32, process + 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_a_process_may_have_left_keeps_its_number() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..10, b"value");
+    engine.flush().unwrap();
+    let fs = killed(&fs);
+    let left = 5_000;
+    fs.write_all(&Path::new(DIR).join(format!("{left:06}.table")), b"unfinished").unwrap();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..10, b"value");
+    engine.flush().unwrap();
+    let tables = files(&fs, ".table");
+    assert!(tables.contains(&Path::new(DIR).join(format!("{:06}.table", left + 1))), "{tables:?}");
+}
+
+/// A manifest that claims numbers which nobody reaches can be read, and is not made worse.
+#[test]
+fn numbers_that_are_used_up_are_errors() {
+    let segments_end = SegmentId(SEGMENT_ID_MAX.0 + 1);
+    let position = LogPosition { segment: SegmentId(1 << 40), offset: 64 };
+    for change in [
+        Change::LogStart { segment: segments_end },
+        Change::LogStart { segment: SEGMENT_ID_MAX },
+        Change::LogCut { position, next: segments_end, bytes: 0 },
+        Change::NextFile(NEXT_FILE_MAX),
+    ] {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_keys(&engine, &["key"]);
+        engine.flush().unwrap();
+        drop(engine);
+        let waiting = Waiting::RunJob(run_one);
+        let (database, _lock) = super::open(Path::new(DIR), options(&fs), waiting).unwrap();
+        install::install(&database, vec![change.clone()], None).unwrap();
+        let mut fs = killed(&fs);
+        for _ in 0..3 {
+            let engine = open(&fs);
+            let pair = (&b"key"[..], &b"value"[..]);
+            let put = try_put(&engine, "default", pair, Durability::Synced);
+            let error = put.and_then(|()| engine.flush()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{change:?}");
+            assert_eq!(contents(&engine, "default", None), with_keys(&["key"]));
+            fs = killed(&fs);
+        }
+    }
 }

@@ -29,7 +29,7 @@ struct Log {
 /// A log whose segments have `capacity` bytes.
 fn log(capacity: u64) -> Log {
     let fs = Arc::new(MemFs::new());
-    let start = LogStart { highest_segment: OLD_END.segment, next_slot: 2, end: OLD_END };
+    let start = LogStart { highest_segment: OLD_END.segment, slots: vec![1], end: OLD_END };
     Log {
         tail: Tail::new(OLD_LAST, OLD_END),
         wal: Wal::new(fs, Path::new(""), LogIo::Auto, capacity, &start, Random::new(Some(1))),

@@ -22,14 +22,14 @@ const OLD_END: LogPosition = LogPosition { segment: SegmentId(1), offset: 128 };
 fn new_wal(fs: &MemFs) -> Wal {
     fs.create_dir_all(Path::new(DIR)).unwrap();
     fs.sync_dir(Path::new("")).unwrap();
-    let start = LogStart { highest_segment: OLD_END.segment, next_slot: 1, end: OLD_END };
+    let start = LogStart { highest_segment: OLD_END.segment, slots: Vec::new(), end: OLD_END };
     let random = Random::new(Some(1));
     Wal::new(Arc::new(fs.clone()), Path::new(DIR), LogIo::Auto, CAPACITY, &start, random)
 }
 
 fn begin(wal: &Wal) -> Arc<Segment> {
     wal.make_ready(0).unwrap();
-    wal.take_segment(0).unwrap().0
+    wal.take_segment(0).unwrap().unwrap().0
 }
 
 /// Fills the `nth` of many places in a segment, and returns where it ends.
@@ -51,7 +51,7 @@ fn the_name_of_a_segment_is_durable_before_anything_is_written_to_it() {
         wal.make_ready(0).unwrap();
         let after = fs.crash_clone(Crash::PowerLoss { seed });
         assert_eq!(files(&after, ".log"), [Path::new("db/000001.log")], "seed {seed}");
-        let (segment, _) = wal.take_segment(0).unwrap();
+        let (segment, _) = wal.take_segment(0).unwrap().unwrap();
         let end = fill(&segment, 0);
         wal.sync_to(end, &Health::default()).unwrap();
         let after = fs.crash_clone(Crash::PowerLoss { seed });
@@ -67,12 +67,12 @@ fn a_file_is_made_ready_once_and_after_a_failure_again() {
         let wal = new_wal(&fs);
         fs.set_fault(fault(Some(kind), 1, FaultError::NoSpace));
         assert_eq!(wal.make_ready(0).unwrap_err().kind(), ErrorKind::NoSpace);
-        assert!(wal.take_segment(0).is_none(), "{kind:?} failed");
+        assert!(wal.take_segment(0).unwrap().is_none(), "{kind:?} failed");
         wal.make_ready(0).unwrap();
         wal.make_ready(CAPACITY).unwrap();
         assert_eq!(files(&fs, ".log").len(), 1, "{kind:?}");
-        let retired = slot(&wal.take_segment(CAPACITY).unwrap().0);
-        assert!(wal.take_segment(0).is_none());
+        let retired = slot(&wal.take_segment(CAPACITY).unwrap().unwrap().0);
+        assert!(wal.take_segment(0).unwrap().is_none());
         wal.retire(&[retired]).unwrap();
         if kind != CallKind::Prepare {
             fs.set_fault(fault(Some(kind), 1, FaultError::NoSpace));
@@ -93,7 +93,7 @@ fn only_retired_files_are_used_again_and_under_new_ids() {
     wal.retire(&retired).unwrap();
     assert_eq!(files(&fs, ".log").len(), 1 + IDLE_FILES_MAX, "no more are kept");
     wal.make_ready(CAPACITY + 1).unwrap();
-    let large = wal.take_segment(CAPACITY + 1).unwrap().0;
+    let large = wal.take_segment(CAPACITY + 1).unwrap().unwrap().0;
     assert!(large.file.capacity() > CAPACITY, "retired files are too small for it");
     let again: Vec<_> = (0..3).map(|_| begin(&wal)).collect();
     let all: Vec<_> = segments.iter().chain([&large]).chain(&again).collect();

@@ -8,7 +8,9 @@ use crate::log::{
         LogPosition, PlacedHeader, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_ID_MAX,
         record_bytes,
     },
-    segment::{LOG_FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
+    segment::{
+        LOG_FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader, next_segment, segments_end,
+    },
 };
 use proptest::prelude::*;
 use siltdb_base::{
@@ -176,10 +178,24 @@ fn places_that_cannot_be_written_are_refused() {
 
 #[test]
 fn segment_ids_rise_and_hold_the_random_part() {
-    let first = next_segment(SegmentId(0), u32::MAX);
-    let second = next_segment(first, 0);
+    let first = next_segment(SegmentId(0), u32::MAX).unwrap();
+    let second = next_segment(first, 0).unwrap();
     assert!(SegmentId(0) < first && first < second);
     assert_eq!(first.0 as u32, u32::MAX);
+}
+
+#[test]
+fn the_last_segment_id_has_none_after_it() {
+    let last_but_one = SegmentId(SEGMENT_ID_MAX.0 - (1 << 32));
+    assert_eq!(next_segment(last_but_one, u32::MAX).unwrap(), SEGMENT_ID_MAX);
+    for used_up in [next_segment(last_but_one, 7).unwrap(), SEGMENT_ID_MAX, SegmentId(u64::MAX)] {
+        let error = next_segment(used_up, 0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(segments_end(used_up) > SegmentId(0));
+    }
+    assert_eq!(segments_end(SegmentId(7)), SegmentId(8));
+    let end = SegmentId(SEGMENT_ID_MAX.0 + 1);
+    assert_eq!((segments_end(SEGMENT_ID_MAX), segments_end(end)), (end, end));
 }
 
 #[test]

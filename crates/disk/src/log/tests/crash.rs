@@ -41,7 +41,7 @@ fn run(writer: &mut Writer, steps: &[Step]) {
             Step::Append(length) if writer.fits(*length) => writer.append_numbered(*length),
             Step::Sync => writer.sync(),
             Step::Append(_) | Step::Rotate => {
-                let id = next_segment(writer.position.segment, writer.sequence as u32);
+                let id = next_segment(writer.position.segment, writer.sequence as u32).unwrap();
                 writer.begin(id.0, stale_file());
             }
         }
@@ -75,7 +75,7 @@ fn fate_of(mut seed: u64, odds: u64) -> impl FnMut() -> bool {
 /// The same over fixed logs, to show that what the random test looks for does happen.
 #[test]
 fn power_losses_cut_in_every_segment_and_take_the_later_ones() {
-    let first = next_segment(SegmentId(1), 77);
+    let first = next_segment(SegmentId(1), 77).unwrap();
     let steps: Vec<_> = (0..60).map(|step| Step::Append(40 + step * 37 % 400)).collect();
     let (mut whole, mut dropped, mut cut_in) = (0, 0, [0; 4]);
     for seed in 1..400_u64 {
@@ -110,7 +110,7 @@ proptest! {
         after in proptest::collection::vec(any_step(), 1..30),
         (seed, odds) in (any::<u64>(), 1..6_u64),
     ) {
-        let first = next_segment(SegmentId(1), 77);
+        let first = next_segment(SegmentId(1), 77).unwrap();
         let mut writer = Writer::new(first.0, stale_file());
         run(&mut writer, &before);
         let mut fate = fate_of(seed, odds);
@@ -121,7 +121,8 @@ proptest! {
         prop_assert!(report.synced <= report.end);
 
         // Recovered, synced, written again, and lost once more: nothing that was seen is gone.
-        let next = next_segment(report.highest_segment.max(writer.position.segment), seed as u32);
+        let highest = report.highest_segment.max(writer.position.segment);
+        let next = next_segment(highest, seed as u32).unwrap();
         let known_cuts: Vec<_> =
             report.cut.iter().map(|cut| KnownCut { at: cut.at, next }).collect();
         let mut again = Writer {
@@ -153,7 +154,7 @@ proptest! {
         byte in any::<prop::sample::Index>(),
         flip in 1..=255_u8,
     ) {
-        let first = next_segment(SegmentId(1), 77);
+        let first = next_segment(SegmentId(1), 77).unwrap();
         let mut writer = Writer::new(first.0, stale_file());
         run(&mut writer, &steps);
         writer.append_numbered(8);
