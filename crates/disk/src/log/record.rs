@@ -100,6 +100,18 @@ impl RecordKind {
     }
 }
 
+impl RecordKind {
+    /// Whether a record of this kind can have so large a count and payload.
+    fn allows(self, count: u32, payload_bytes: u32) -> bool {
+        match self {
+            Self::Batch => true,
+            Self::Edit => count == 1,
+            Self::Skip => payload_bytes == 0,
+            Self::End => count == 0 && payload_bytes == 0,
+        }
+    }
+}
+
 /// What the writer says of a record; the rest of its header follows from place and payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
@@ -228,6 +240,7 @@ fn is_plausible(placed: &PlacedHeader) -> bool {
         && header.synced <= placed.at
         && (header.synced == LogPosition::ZERO || header.synced.offset > 0)
         && header.next_sequence() <= SequenceNumber::MAX.next()
+        && header.kind.allows(header.count, placed.payload_bytes)
 }
 
 #[inline]

@@ -114,6 +114,18 @@ fn implausible_headers_with_good_checksums_are_none() {
     assert_eq!(decode(36, &[0x12]).unwrap(), None, "synced behind itself");
     assert_eq!(decode(36, &[0]).unwrap(), None, "synced at offset 0");
     assert_eq!(decode(9, &[0xff; 7]).unwrap(), None, "sequence numbers beyond the largest");
+    for (count, payload_bytes) in [(0, 0), (1, 0), (1, 5), (2, 0), (0, 5), (u32::MAX, u32::MAX)] {
+        let allowed = [true, count == 1, payload_bytes == 0, count == 0 && payload_bytes == 0];
+        for (kind, allowed) in (1..).zip(allowed) {
+            let mut bytes = change(8, &[kind]);
+            bytes[28..32].copy_from_slice(&payload_bytes.to_le_bytes());
+            bytes[32..36].copy_from_slice(&count.to_le_bytes());
+            let sum = crc32c(&bytes[..44]);
+            bytes[44..].copy_from_slice(&sum.to_le_bytes());
+            let found = PlacedHeader::decode(&bytes, 0x88, None).unwrap();
+            assert_eq!(found.is_some(), allowed, "kind {kind}, {count} and {payload_bytes} bytes");
+        }
+    }
     for kind in [0, 5, 255] {
         let bytes = change(8, &[kind]);
         let of = |segment| PlacedHeader::decode(&bytes, 0x88, segment);
@@ -269,6 +281,12 @@ proptest! {
         (sum, synced_units) in (any::<u32>(), any::<u32>()),
     ) {
         let kinds = [RecordKind::Batch, RecordKind::Edit, RecordKind::Skip, RecordKind::End];
+        let (count, length) = match kinds[kind] {
+            RecordKind::Batch => (count, length),
+            RecordKind::Edit => (1, length),
+            RecordKind::Skip => (count, 0),
+            RecordKind::End => (0, 0),
+        };
         let segment = SegmentId(segment);
         let synced_units = synced_units.clamp(1, units);
         let placed = PlacedHeader {
