@@ -281,7 +281,7 @@ fn the_file_of_a_huge_commit_is_not_kept_for_small_ones() {
     let fs = MemFs::new();
     let wal = new_wal(&fs);
     wal.make_ready(4 * CAPACITY).unwrap();
-    let huge = wal.take_segment(4 * CAPACITY).unwrap().0;
+    let huge = wal.take_segment(4 * CAPACITY).unwrap().unwrap().0;
     let usual = begin(&wal);
     wal.retire(&[slot(&huge), slot(&usual)]).unwrap();
     assert_eq!(files(&fs, ".log").len(), 1);
