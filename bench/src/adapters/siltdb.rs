@@ -5,7 +5,7 @@ use crate::engine::{
     Session, TableKind, Write,
 };
 use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, WriteBatch};
-use std::{ops::ControlFlow, path::Path};
+use std::{ops::ControlFlow, path::Path, time::Instant};
 
 /// How many memtables the engine may hold at once: what is left of its memory is cache.
 const MEMTABLES: u64 = 4;
@@ -55,6 +55,7 @@ fn options(config: &Config) -> Options {
             options
                 .memtable_bytes(config.write_buffer_bytes as usize)
                 .memory_budget(memory as usize)
+                .cache_bytes(config.cache_bytes as usize)
         }
     }
 }
@@ -217,3 +218,6 @@ impl Session for SiltdbSession<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,9 @@ pub struct EngineOptions {
     pub durability: Durability,
     /// Memory for memtables and cache together, in bytes.
     pub memory_budget: usize,
+    /// Memory for the block cache within the budget, in bytes; `None`: what memtables leave of it,
+    /// at least a quarter.
+    pub cache_bytes: Option<usize>,
     /// Size at which the memtables of a generation are frozen together, in bytes.
     pub memtable_bytes: usize,
     /// How the log is written.
@@ -75,6 +78,7 @@ impl Default for EngineOptions {
             create: Create::default(),
             durability: Durability::default(),
             memory_budget: 512 << 20,
+            cache_bytes: None,
             memtable_bytes: 64 << 20,
             log_io: LogIo::default(),
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
@@ -116,6 +120,10 @@ impl EngineOptions {
             return Err(Error::invalid("memory_budget is less than two memtables")
                 .with_mismatch(format!(">= {memtables}"), self.memory_budget));
         }
+        if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > self.memory_budget) {
+            return Err(Error::invalid("cache_bytes is more than memory_budget")
+                .with_mismatch(format!("<= {}", self.memory_budget), bytes));
+        }
         Ok(())
     }
 
@@ -125,11 +133,15 @@ impl EngineOptions {
         self.merge_operators.iter().chain(&self.tree.merge_operator).cloned().collect()
     }
 
-    /// Memory left for the block cache: the budget less the memtables, at least a quarter of it.
+    /// Memory for the block cache: what was asked for, or the budget less the memtables, at least a
+    /// quarter of it.
     #[must_use]
-    pub fn cache_bytes(&self) -> usize {
-        let memtables = self.memtable_bytes.saturating_mul(FROZEN_MAX + 1);
-        self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
+    pub fn cache_bytes_max(&self) -> usize {
+        let left = || {
+            let memtables = self.memtable_bytes.saturating_mul(FROZEN_MAX + 1);
+            self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
+        };
+        self.cache_bytes.unwrap_or_else(left)
     }
 }
 

@@ -185,7 +185,7 @@ struct LoadedDatabase {
 fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let budget = Arc::new(Budget::new(options.memory_budget));
-    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes());
+    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max());
     let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
     let files = OpenFiles::new(Arc::clone(&options.fs), dir.to_owned(), Arc::clone(&cache));
     let families = Families::default();

@@ -33,6 +33,8 @@ pub struct Stats {
     pub table_entries: u64,
     /// Bytes held by the block cache.
     pub cache_bytes: u64,
+    /// Bytes that it may hold.
+    pub cache_bytes_max: u64,
     /// Blocks found in the cache.
     pub cache_hits: u64,
     /// Blocks read from files.
@@ -70,6 +72,7 @@ pub fn stats(database: &Database) -> Stats {
         memtable_bytes: database.budget.used(Part::Memtables) as u64,
         frozen_generations: lock(&database.frozen).len() as u64,
         cache_bytes: database.budget.used(Part::Blocks) as u64,
+        cache_bytes_max: cache.capacity as u64,
         cache_hits: cache.hits,
         cache_misses: cache.misses,
         index_bytes: database.budget.used(Part::Tables) as u64,
@@ -126,6 +129,7 @@ impl Stats {
             ("frozen_generations", self.frozen_generations),
             ("table_entries", self.table_entries),
             ("cache_bytes", self.cache_bytes),
+            ("cache_bytes_max", self.cache_bytes_max),
             ("cache_hits", self.cache_hits),
             ("cache_misses", self.cache_misses),
             ("index_bytes", self.index_bytes),

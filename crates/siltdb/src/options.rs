@@ -59,6 +59,25 @@ impl Options {
         self
     }
 
+    /// Memory for the block cache, in bytes, within [`Options::memory_budget`] and at most that; 0
+    /// keeps no blocks. Default: what memtables leave of the budget, four of them, at least a
+    /// quarter.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::Options;
+    ///
+    /// let options = Options::new().memory_budget(320 << 20).cache_bytes(64 << 20);
+    /// let db = options.open(dir.path().join("data"))?;
+    /// assert_eq!(db.stats().cache_bytes_max, 64 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.engine.cache_bytes = Some(bytes);
+        self
+    }
+
     /// Size at which the memtables of all families are frozen and written out, in bytes; at least
     /// 4 KiB, at most 8 GiB. Larger ones mean less rewriting and a longer recovery. Default:
     /// 64 MiB.

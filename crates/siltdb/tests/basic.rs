@@ -86,6 +86,19 @@ fn a_batch_over_families_and_a_reopen_without_a_close() {
 }
 
 #[test]
+fn a_database_without_a_block_cache_reads_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().cache_bytes(0).open(dir.path()).unwrap();
+    (0..1_000).for_each(|number| db.put(key(number), [7; 100]).unwrap());
+    db.compact().unwrap();
+    assert_eq!(db.get(key(500)).unwrap().as_deref(), Some(&[7; 100][..]));
+    assert_eq!(db.iter().unwrap().count(), 1_000);
+    let stats = db.stats();
+    assert_eq!((stats.cache_bytes, stats.cache_bytes_max), (0, 0));
+    assert!(stats.cache_misses > 0);
+}
+
+#[test]
 fn four_threads_write_and_read_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let db = small().open(dir.path()).unwrap();

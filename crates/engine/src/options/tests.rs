@@ -1,8 +1,10 @@
-//! Options at their bounds and far beyond.
+//! Options at their bounds and far beyond; what memory is given to whom.
 
 use super::*;
 use siltdb_base::error::ErrorKind;
 use siltdb_disk::log::{record::SEGMENT_BYTES_MAX, segment::SEGMENT_HEADER_BYTES};
+
+const MIB: usize = 1 << 20;
 
 fn sizes(memory_budget: usize, memtable_bytes: usize) -> EngineOptions {
     EngineOptions { memory_budget, memtable_bytes, ..EngineOptions::default() }
@@ -19,7 +21,7 @@ fn sizes_are_checked_at_their_bounds() {
     ] {
         let options = sizes(memory_budget, memtable_bytes);
         options.check().unwrap();
-        assert!((memory_budget / 4..=memory_budget).contains(&options.cache_bytes()));
+        assert!((memory_budget / 4..=memory_budget).contains(&options.cache_bytes_max()));
     }
     for (memory_budget, memtable_bytes) in [
         (usize::MAX, MEMTABLE_BYTES_MIN - 1),
@@ -33,7 +35,29 @@ fn sizes_are_checked_at_their_bounds() {
     ] {
         let options = sizes(memory_budget, memtable_bytes);
         assert_eq!(options.check().unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert!(options.cache_bytes() <= memory_budget);
+        assert!(options.cache_bytes_max() <= memory_budget);
     }
     assert!(2 * MEMTABLE_BYTES_MAX + 2 * (SEGMENT_HEADER_BYTES as u64) < SEGMENT_BYTES_MAX);
+}
+
+fn options(memory_budget: usize, cache_bytes: Option<usize>) -> EngineOptions {
+    EngineOptions { memory_budget, cache_bytes, ..EngineOptions::default() }
+}
+
+#[test]
+fn the_cache_has_what_memtables_leave_or_what_was_asked_for() {
+    assert_eq!(options(512 * MIB, None).cache_bytes_max(), 256 * MIB);
+    assert_eq!(options(320 * MIB, None).cache_bytes_max(), 80 * MIB, "a quarter at least");
+    for bytes in [0, 64 * MIB, 320 * MIB] {
+        let options = options(320 * MIB, Some(bytes));
+        options.check().unwrap();
+        assert_eq!(options.cache_bytes_max(), bytes);
+    }
+}
+
+#[test]
+fn a_cache_beyond_the_budget_is_refused() {
+    let error = options(320 * MIB, Some(320 * MIB + 1)).check().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("cache_bytes is more than memory_budget"), "{error}");
 }

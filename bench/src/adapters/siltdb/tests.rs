@@ -1,0 +1,14 @@
+//! The engine has what the others get.
+
+use super::{Config, Engine, Siltdb};
+
+#[test]
+fn the_cache_is_as_large_as_asked() {
+    for cache_bytes in [64 << 20, 8 << 20] {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Siltdb::open(dir.path(), &Config { cache_bytes, ..Config::default() });
+        let engine = engine.unwrap();
+        assert_eq!(engine.db.stats().cache_bytes_max, cache_bytes);
+        engine.close().unwrap();
+    }
+}
