@@ -5,7 +5,7 @@
 
 use crate::{keys::KeyMaker, values::ValueMaker};
 use serde::{Deserialize, Serialize};
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, time::Instant};
 
 /// What a call of an engine, or of anything that drives one, returns.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -260,11 +260,12 @@ pub trait Engine: Sized + Sync + 'static {
     fn flush(&self) -> Result<()>;
 
     /// Writes out what is in memory, if the engine can be told to, and returns once background work
-    /// is done, as far as it can say.
+    /// is done, as far as it can say; returns since when that is so. Looking for longer whether it
+    /// stays quiet is not what the engine needs.
     ///
     /// # Errors
     /// Its own.
-    fn settle(&self) -> Result<()>;
+    fn settle(&self) -> Result<Instant>;
 
     /// Brings the data into the shape that is best for reading.
     ///

@@ -254,7 +254,8 @@ pub enum SeedOp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// As the seed left it.
+    /// As the seed left it. Rows that write, but for those that compact, first wait until the
+    /// seed's background work is done: they pay for their own only.
     #[default]
     AsIs,
     /// Background work is done.
@@ -263,7 +264,9 @@ pub enum State {
     Compacted,
     /// Closed and opened again.
     Reopened,
-    /// Closed, dropped from the page cache, and opened again.
+    /// Background work is done, and nothing is in memory: each pass closes the database, drops it
+    /// from the page cache, and opens it on the clock before it begins. Where openings are
+    /// measured, it is dropped before each.
     Cold,
     /// Left by a process that was killed: each opening finds a fresh copy.
     Killed,

@@ -23,6 +23,10 @@ use std::{
 const CALL_NS_MAX: u64 = 3_600_000_000_000;
 /// Points of a percentile curve.
 const CURVE_POINTS: u32 = 40;
+/// How often a look is taken at what happens in the background.
+pub const LOOK: Duration = Duration::from_micros(500);
+/// So many looks in a row must find nothing: work that follows other work may be queued between.
+const QUIET_LOOKS: u32 = 20;
 
 /// Who hears how far a phase is, and after how long it is cut off.
 pub struct Watch<'a> {
@@ -272,7 +276,7 @@ impl Counted {
     }
 
     /// Takes in what was counted at another time.
-    fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.time += other.time;
         self.cpu_ticks += other.cpu_ticks;
         self.context_switches += other.context_switches;
@@ -430,15 +434,25 @@ pub fn disk_bytes(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Waits until `is_done`, looking again and again.
+/// Looks again and again until `is_quiet` was true a number of times in a row; returns when it was
+/// for the first of these times.
 ///
 /// # Errors
-/// Those of `is_done`.
-pub fn wait_until(mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
-    while !is_done()? {
-        thread::sleep(Duration::from_millis(2));
+/// Those of `is_quiet`.
+pub fn wait_until_quiet(mut is_quiet: impl FnMut() -> Result<bool>) -> Result<Instant> {
+    let (mut since, mut looks) = (None, 0);
+    loop {
+        if is_quiet()? {
+            looks += 1;
+            let first = *since.get_or_insert_with(Instant::now);
+            if looks >= QUIET_LOOKS {
+                return Ok(first);
+            }
+        } else {
+            (since, looks) = (None, 0);
+        }
+        thread::sleep(LOOK);
     }
-    Ok(())
 }
 
 /// Writes the files below a directory back and drops them from the page cache.

@@ -8,14 +8,17 @@ use crate::{
         Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
         Session, TableKind, Write,
     },
-    measure::wait_until,
+    measure::{LOOK, wait_until_quiet},
 };
 use fjall::{
     CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode,
     compaction::Leveled,
     config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry},
 };
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, thread, time::Instant};
+
+/// Flushes that may wait at once: its queues hold a thousand messages, and drop some beyond that.
+const FLUSHES_QUEUED_MAX: usize = 100;
 
 /// An open database and its keyspaces.
 pub struct Fjall {
@@ -57,6 +60,22 @@ fn keyspace_options(config: &Config) -> KeyspaceCreateOptions {
 }
 
 impl Fjall {
+    /// Writes out the memtables of all keyspaces, and returns since when nothing is left to do. It
+    /// does not tell of compactions that are queued, but takes them up at once.
+    fn settled(&self) -> Result<Instant> {
+        for keyspace in &self.keyspaces {
+            while self.db.outstanding_flushes() >= FLUSHES_QUEUED_MAX {
+                thread::sleep(LOOK);
+            }
+            keyspace.rotate_memtable()?;
+        }
+        wait_until_quiet(|| {
+            Ok(self.db.outstanding_flushes() == 0
+                && self.db.active_compactions() == 0
+                && self.keyspaces.iter().all(|keyspace| keyspace.sealed_memtable_count() == 0))
+        })
+    }
+
     fn committed(&self) -> Result<()> {
         match self.durability {
             Durability::Buffered => Ok(()),
@@ -98,16 +117,11 @@ impl Engine for Fjall {
     }
 
     fn flush(&self) -> Result<()> {
-        for keyspace in &self.keyspaces {
-            keyspace.rotate_memtable_and_wait()?;
-        }
-        Ok(())
+        self.settled().map(drop)
     }
 
-    fn settle(&self) -> Result<()> {
-        self.flush()?;
-        let is_idle = || self.db.outstanding_flushes() == 0 && self.db.active_compactions() == 0;
-        wait_until(|| Ok(is_idle()))
+    fn settle(&self) -> Result<Instant> {
+        self.settled()
     }
 
     fn compact(&mut self) -> Result<()> {

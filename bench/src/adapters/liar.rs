@@ -14,6 +14,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -113,8 +114,8 @@ impl<const LIE: u8> Engine for Liar<LIE> {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
-        Ok(())
+    fn settle(&self) -> Result<Instant> {
+        Ok(Instant::now())
     }
 
     fn compact(&mut self) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::engine::{
     Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
 };
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
-use std::{ops::Bound, path::Path};
+use std::{ops::Bound, path::Path, time::Instant};
 
 /// What the map may grow to beyond what is asked for: copies, free pages, the tree itself.
 const MAP_FACTOR: u64 = 4;
@@ -80,8 +80,8 @@ impl Engine for Lmdb {
     }
 
     /// It has no background work.
-    fn settle(&self) -> Result<()> {
-        Ok(())
+    fn settle(&self) -> Result<Instant> {
+        Ok(Instant::now())
     }
 
     /// There is no such operation in place.

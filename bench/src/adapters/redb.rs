@@ -8,7 +8,7 @@ use crate::engine::{
     Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
 };
 use redb::{Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
-use std::{ops::Bound, path::Path};
+use std::{ops::Bound, path::Path, time::Instant};
 
 type Key = &'static [u8];
 
@@ -82,8 +82,9 @@ impl Engine for Redb {
     }
 
     /// It has no background work; what is left is to write and sync what commits left in memory.
-    fn settle(&self) -> Result<()> {
-        self.flush()
+    fn settle(&self) -> Result<Instant> {
+        self.flush()?;
+        Ok(Instant::now())
     }
 
     fn compact(&mut self) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::engine::{
 use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, WriteBatch};
 use std::{ops::ControlFlow, path::Path, time::Instant};
 
-/// How many memtables the engine may hold at once: what is left of its memory is cache.
+/// How many memtables the engine may hold at once, beside its cache.
 const MEMTABLES: u64 = 4;
 
 /// An open database and its families.
@@ -119,9 +119,10 @@ impl Engine for Siltdb {
     }
 
     /// Writes out the memtables first, as the others do: the engine's own `settle` only waits.
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Instant> {
         self.db.flush()?;
-        Ok(self.db.settle()?)
+        self.db.settle()?;
+        Ok(Instant::now())
     }
 
     fn compact(&mut self) -> Result<()> {

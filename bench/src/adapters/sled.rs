@@ -88,8 +88,9 @@ impl Engine for Sled {
     }
 
     /// It does its work as it goes; what is left is the buffer.
-    fn settle(&self) -> Result<()> {
-        self.flush()
+    fn settle(&self) -> Result<Instant> {
+        self.flush()?;
+        Ok(Instant::now())
     }
 
     /// There is no such operation.

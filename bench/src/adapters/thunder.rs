@@ -11,6 +11,7 @@ use std::{
     ops::Bound,
     path::Path,
     sync::{PoisonError, RwLock, RwLockReadGuard},
+    time::Instant,
 };
 use thunderdb::{Database, DatabaseOptions};
 
@@ -61,8 +62,8 @@ impl Engine for Thunder {
     }
 
     /// It has no background work.
-    fn settle(&self) -> Result<()> {
-        Ok(())
+    fn settle(&self) -> Result<Instant> {
+        Ok(Instant::now())
     }
 
     /// There is no such operation.

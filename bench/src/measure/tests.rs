@@ -1,6 +1,9 @@
 //! Tests of what is measured with.
 
-use super::{CountAt, Counted, Meter, Watch, Watched, disk_bytes, histogram, latency, watched};
+use super::{
+    CountAt, Counted, Meter, QUIET_LOOKS, Watch, Watched, disk_bytes, histogram, latency,
+    wait_until_quiet, watched,
+};
 use std::{
     sync::Mutex,
     time::{Duration, Instant},
@@ -97,4 +100,17 @@ fn the_kernel_tells_what_was_used() {
     assert!(usage.peak_rss_bytes >= usage.harness_rss_bytes + (60 << 20), "{usage:?}");
     assert!(usage.peak_vms_bytes > usage.peak_rss_bytes && usage.cpu_percent > 10.0, "{usage:?}");
     assert!(disk_bytes(dir.path()).unwrap() >= 1 << 20 || usage.bytes_written == 0);
+}
+
+#[test]
+fn it_is_quiet_since_the_first_of_a_run_of_quiet_looks() {
+    let mut looks = Vec::new();
+    let since = wait_until_quiet(|| {
+        looks.push(Instant::now());
+        // Something happens once more after it seemed to be over.
+        Ok(looks.len() != 5)
+    });
+    let since = since.unwrap();
+    assert_eq!(looks.len(), 5 + QUIET_LOOKS as usize);
+    assert!(looks[5] <= since && since <= looks[6], "{looks:?}, {since:?}");
 }

@@ -11,7 +11,7 @@ use crate::{
     expect::{Live, Model},
     job::{Op, Phase, State, Work},
     keys::KeyStyle,
-    measure::{self, Watch, Watched, watched},
+    measure::{Watch, Watched, watched},
     plan::{self, Plan, Thread},
     values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN},
 };
@@ -115,14 +115,17 @@ pub fn seeded<E: Engine>(
     Ok((engine, phases))
 }
 
-/// Brings a database into a state.
+/// Brings a database into the state of a row.
 ///
 /// # Errors
 /// The engine's; the system's.
-pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, state: State) -> Result<E> {
-    match state {
-        State::AsIs => Ok(engine),
-        State::Settled => engine.settle().map(|()| engine),
+pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, work: &Work) -> Result<E> {
+    match work.state {
+        State::AsIs if !charges_debt(work) => Ok(engine),
+        State::AsIs | State::Settled | State::Cold => {
+            engine.settle()?;
+            Ok(engine)
+        }
         State::Compacted => {
             engine.compact()?;
             engine.settle()?;
@@ -132,12 +135,12 @@ pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, state: St
             engine.close()?;
             E::open(dir, config)
         }
-        State::Cold => {
-            engine.settle()?;
-            engine.close()?;
-            measure::drop_from_page_cache(dir)?;
-            E::open(dir, config)
-        }
         State::Killed => Err(Failure::error("a process cannot go on once it is killed")),
     }
+}
+
+/// Whether the measured phase would be charged with what the seed left to do. Where compacting is
+/// measured, that is part of what there is to compact.
+fn charges_debt(work: &Work) -> bool {
+    !work.seed.is_empty() && work.run.op.writes() && work.run.op != Op::Compact
 }

@@ -243,8 +243,19 @@ pub struct Door<'a> {
     pub dir: &'a Path,
     /// How it is opened.
     pub config: &'a Config,
-    /// The store of which each opening finds a fresh copy; without, it finds what the last left.
-    pub fresh: Option<&'a Path>,
+    /// What each opening finds.
+    pub finds: Finds<'a>,
+}
+
+/// What an opening finds.
+#[derive(Clone, Copy, Debug)]
+pub enum Finds<'a> {
+    /// What the last one left.
+    AsLeft,
+    /// The same, dropped from the page cache.
+    Cold,
+    /// A fresh copy of what is in a store.
+    CopyOf(&'a Path),
 }
 
 /// Closes, opens and reads a key.
@@ -269,8 +280,14 @@ pub fn open<E: Engine, P: Probe>(
         if let Some(engine) = engine.take() {
             engine.close()?;
         }
-        if let Some(store) = door.fresh {
-            pace.aside(door.dir, || store::copy_anew(door.dir, store))?;
+        match door.finds {
+            Finds::AsLeft => {}
+            Finds::Cold => {
+                pace.aside(door.dir, || measure::drop_from_page_cache(door.dir))?;
+            }
+            Finds::CopyOf(store) => {
+                pace.aside(door.dir, || store::copy_anew(door.dir, store))?;
+            }
         }
         let key = data.keys.key(open_id(work, done));
         let clock = Instant::now();

@@ -12,7 +12,7 @@ use crate::{
     order::Order,
     pass::{
         data::Data,
-        special::{self, Door},
+        special::{self, Door, Finds},
         steps::Unclocked,
     },
     trial::{self, OPS},
@@ -22,6 +22,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+mod noted;
 
 fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
     trial::run::<E>(op, change)
@@ -215,7 +217,7 @@ fn the_thread_that_opens_is_not_counted_twice() {
     let opened = watched(what, &watch, |pace| {
         // It has waited before: that is counted for the process.
         thread::sleep(Duration::from_millis(1));
-        let door = Door { dir: dir.path(), config, fresh: None };
+        let door = Door { dir: dir.path(), config, finds: Finds::AsLeft };
         special::open(engine, door, &job.work, &data, pace, Unclocked)
     });
     let ((_, outcome, ..), _) = opened.unwrap();

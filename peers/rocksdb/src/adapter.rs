@@ -13,7 +13,7 @@ use siltdb_bench::engine::{
     Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
     Session, TableKind, Write,
 };
-use std::{path::Path, thread};
+use std::{path::Path, thread, time::Instant};
 
 /// Memtables of a family that may be full before writers wait for a flush.
 const MEMTABLES_MAX: i32 = 4;
@@ -170,11 +170,12 @@ impl Engine for Rocksdb {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Instant> {
         let mut options = WaitForCompactOptions::default();
         options.set_flush(true);
         self.db.wait_for_compact(&options)?;
-        self.is_sound()
+        let since = Instant::now();
+        self.is_sound().map(|()| since)
     }
 
     fn compact(&mut self) -> Result<()> {
@@ -184,7 +185,7 @@ impl Engine for Rocksdb {
             let family = self.family(name)?;
             self.db.compact_range_cf_opt(family, None::<&[u8]>, None::<&[u8]>, &options);
         }
-        self.settle()
+        self.settle().map(drop)
     }
 
     fn close(self) -> Result<()> {

@@ -11,7 +11,7 @@ use siltdb_bench::{
         Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
         Session, Write,
     },
-    measure::wait_until,
+    measure::wait_until_quiet,
 };
 use std::{
     path::Path,
@@ -88,18 +88,21 @@ impl Tidesdb {
         self.families.iter().map(|name| self.db.get_column_family(name)).collect()
     }
 
-    /// Returns once no flush and no compaction is queued, runs or is due. It plans when a flush
-    /// ends and each second: what is due that long and not begun will not begin.
-    fn wait_until_idle(&self) -> Result<()> {
+    /// Returns once no flush and no compaction is queued, runs or is due, and since when none was.
+    /// It plans when a flush ends and each second: what is due that long and not begun will not
+    /// begin.
+    fn wait_until_idle(&self) -> Result<Instant> {
         let families = self.families()?;
-        let mut quiet_since = Instant::now();
-        wait_until(|| {
+        let mut idle_since = None;
+        let quiet_since = wait_until_quiet(|| {
             if !self.is_quiet(&families)? {
-                quiet_since = Instant::now();
+                idle_since = None;
                 return Ok(false);
             }
-            Ok(quiet_since.elapsed() > PLANNED_AFTER || !is_due(&families)?)
-        })
+            let idle_since = *idle_since.get_or_insert_with(Instant::now);
+            Ok(idle_since.elapsed() > PLANNED_AFTER || !is_due(&families)?)
+        })?;
+        Ok(idle_since.unwrap_or(quiet_since))
     }
 
     fn is_quiet(&self, families: &[ColumnFamily<'_>]) -> Result<bool> {
@@ -179,7 +182,7 @@ impl Engine for Tidesdb {
         Ok(retried(|| self.db.flush_memtable())?)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Instant> {
         self.flush()?;
         self.wait_until_idle()
     }
@@ -198,7 +201,7 @@ impl Engine for Tidesdb {
                 }
             }
         }
-        self.wait_until_idle()
+        self.wait_until_idle().map(drop)
     }
 
     fn close(self) -> Result<()> {

@@ -13,7 +13,11 @@ use crate::{
     measure::Watch,
     pass, trial,
 };
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 
 const WATCH: Watch<'static> = Watch { tell: &|_| {}, cap: Duration::from_secs(60) };
@@ -59,7 +63,7 @@ impl Engine for Once {
         self.0.flush()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Instant> {
         self.0.settle()
     }
 

@@ -2,7 +2,11 @@
 // does not know rows or passes.
 package engine
 
-import "silt-bench-go/internal/job"
+import (
+	"time"
+
+	"silt-bench-go/internal/job"
+)
 
 // Kind is an engine before anything is opened.
 type Kind struct {
@@ -31,9 +35,10 @@ const (
 type Engine interface {
 	// Session is what one thread works with.
 	Session() (Session, error)
-	// Settle returns once background work is done, as far as the engine can say.
-	Settle() error
-	// Compact brings the data into the shape that is best for reading.
+	// Settle returns once background work is done, as far as the engine can say; it says since when
+	// that is so. Looking for longer whether it stays quiet is not what the engine needs.
+	Settle() (since time.Time, err error)
+	// Compact brings the data into the shape that is best for reading; all sessions are closed.
 	Compact() error
 	// Close closes the database; all sessions are closed.
 	Close() error

@@ -102,24 +102,23 @@ func (e *badgerDB) Session() (engine.Session, error) {
 // Settle waits until no memtable waits to be written, no table is being compacted and no level
 // asks for it, or none has changed for so long that nothing is going to come of it. It cannot be
 // told to write the memtable out: closing does.
-func (e *badgerDB) Settle() error {
+func (e *badgerDB) Settle() (time.Time, error) {
 	before, changed := e.db.Levels(), time.Now()
-	for quietLooks := 0; quietLooks < settleLooks && time.Since(changed) < badgerIdleMax; {
-		isQuiet, err := e.isQuiet()
-		if err != nil {
-			return err
-		}
-		if isQuiet {
-			quietLooks++
-		} else {
-			quietLooks = 0
-		}
+	isIdle := false
+	since, err := waitUntilQuiet(func() (bool, error) {
 		if levels := e.db.Levels(); compacting() || !slices.Equal(levels, before) {
 			before, changed = levels, time.Now()
 		}
-		time.Sleep(settleLook)
+		isIdle = isIdle || time.Since(changed) >= badgerIdleMax
+		if isIdle {
+			return true, nil
+		}
+		return e.isQuiet()
+	})
+	if isIdle {
+		since = changed
 	}
-	return nil
+	return since, err
 }
 
 // compacting says whether tables are being compacted, by the count that Badger publishes.

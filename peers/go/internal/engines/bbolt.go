@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path/filepath"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -85,7 +86,7 @@ func (e *bbolt) Session() (engine.Session, error) {
 }
 
 // Settle: it has no background work.
-func (*bbolt) Settle() error { return nil }
+func (*bbolt) Settle() (time.Time, error) { return time.Now(), nil }
 
 // Compact: there is no such operation in place.
 func (*bbolt) Compact() error { return nil }

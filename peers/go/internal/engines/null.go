@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"time"
+
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/job"
 )
@@ -27,9 +29,9 @@ func (n null) Session() (engine.Session, error) {
 	return &nullSession{entries: n.entries, key: make([]byte, 8), value: make([]byte, 100)}, nil
 }
 
-func (null) Settle() error  { return nil }
-func (null) Compact() error { return nil }
-func (null) Close() error   { return nil }
+func (null) Settle() (time.Time, error) { return time.Now(), nil }
+func (null) Compact() error             { return nil }
+func (null) Close() error               { return nil }
 
 type nullSession struct {
 	entries    uint64

@@ -21,13 +21,6 @@ import (
 // has it ("buffered inside the process", says WriteOptions.Sync), so it survives nothing.
 var Pebble = engine.Kind{ID: "pebble", Facts: pebbleFacts, Open: openPebble}
 
-const (
-	// settleLook is how often a look is taken at what happens in the background.
-	settleLook = 2 * time.Millisecond
-	// settleLooks in a row must find nothing: work that follows other work starts at once.
-	settleLooks = 10
-)
-
 func pebbleFacts(config *job.Config) job.Facts {
 	facts := job.Facts{
 		Version: versionOf("github.com/cockroachdb/pebble/v2"),
@@ -99,20 +92,14 @@ func (e *pebbleDB) Session() (engine.Session, error) {
 }
 
 // Settle writes out what is in memory and waits until nothing happens in the background.
-func (e *pebbleDB) Settle() error {
+func (e *pebbleDB) Settle() (time.Time, error) {
 	if err := e.db.Flush(); err != nil {
-		return err
+		return time.Time{}, err
 	}
-	for quietLooks := 0; quietLooks < settleLooks; {
+	return waitUntilQuiet(func() (bool, error) {
 		metrics := e.db.Metrics()
-		if metrics.Compact.NumInProgress == 0 && metrics.Flush.NumInProgress == 0 {
-			quietLooks++
-		} else {
-			quietLooks = 0
-		}
-		time.Sleep(settleLook)
-	}
-	return nil
+		return metrics.Compact.NumInProgress == 0 && metrics.Flush.NumInProgress == 0, nil
+	})
 }
 
 // Compact compacts the whole range; keys of the benchmark begin below 255.

@@ -67,7 +67,8 @@ const (
 	Settled   State = "settled"
 	Compacted State = "compacted"
 	Reopened  State = "reopened"
-	Cold      State = "cold"
+	// Cold is settled, and each pass opens it on the clock, with nothing of it in memory.
+	Cold State = "cold"
 	// Killed is left by a process that was killed: each opening finds a fresh copy.
 	Killed State = "killed"
 )

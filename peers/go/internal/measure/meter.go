@@ -43,8 +43,8 @@ type Counted struct {
 	deviceWritten uint64
 }
 
-// add takes in what was counted at another time.
-func (c *Counted) add(other Counted) {
+// Add takes in what was counted at another time.
+func (c *Counted) Add(other Counted) {
 	c.time += other.time
 	c.cpuTicks += other.cpuTicks
 	c.contextSwitches += other.contextSwitches

@@ -51,7 +51,7 @@ func (p *Pace) Aside(dir string, body func() error) error {
 	p.aside.Lock()
 	defer p.aside.Unlock()
 	p.aside.since = time.Time{}
-	p.aside.counted.add(begun.countedSince())
+	p.aside.counted.Add(begun.countedSince())
 	return err
 }
 

@@ -132,31 +132,45 @@ func (c *course) seeded(dir string) (engine.Engine, []job.Phase, error) {
 
 // toState brings a database into the state of the row.
 func (c *course) toState(db engine.Engine, dir string) (engine.Engine, error) {
-	reopen := func() (engine.Engine, error) {
-		return c.kind.Open(dir, &c.job.Config)
-	}
-	steps := []func() error{}
 	switch c.job.Work.State {
 	case job.AsIs:
-		return db, nil
-	case job.Settled:
-		return db, db.Settle()
+		if !chargesDebt(&c.job.Work) {
+			return db, nil
+		}
+		return db, settled(db)()
+	case job.Settled, job.Cold:
+		return db, settled(db)()
 	case job.Compacted:
-		return db, inTurn(db.Compact, db.Settle)
+		return db, inTurn(db.Compact, settled(db))
 	case job.Reopened:
-		steps = append(steps, db.Close)
-	case job.Cold:
-		drop := func() error { return measure.DropFromPageCache(dir) }
-		steps = append(steps, db.Settle, db.Close, drop)
+		return c.reopen(db, dir)
 	case job.Killed:
 		return nil, job.Refused("a process cannot go on once it is killed")
 	default:
 		return nil, job.Refused("no such state: " + string(c.job.Work.State))
 	}
-	if err := inTurn(steps...); err != nil {
+}
+
+// chargesDebt says whether the measured phase would be charged with what the seed left to do. Where
+// compacting is measured, that is part of what there is to compact.
+func chargesDebt(work *job.Work) bool {
+	op := work.Run.Op
+	return len(work.Seed) > 0 && op.Writes() && op != job.Compact
+}
+
+func (c *course) reopen(db engine.Engine, dir string) (engine.Engine, error) {
+	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	return reopen()
+	return c.kind.Open(dir, &c.job.Config)
+}
+
+// settled waits until background work is done, whenever that was.
+func settled(db engine.Engine) func() error {
+	return func() error {
+		_, err := db.Settle()
+		return err
+	}
 }
 
 // inTurn does steps up to the first that fails.

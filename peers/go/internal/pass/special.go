@@ -216,8 +216,8 @@ func ExpectRangeDelete(work *job.Work, holds *model.Model, thread plan.Thread, d
 	}
 }
 
-// open closes, opens and reads a key, and leaves another database open. What was left by a kill is
-// copied anew before each opening.
+// open closes, opens and reads a key, and leaves another database open. Before each opening, what
+// was left by a kill is copied anew, and a cold database is dropped from the page cache.
 func (c *course) open(
 	place *place, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, float64, error) {
@@ -229,9 +229,8 @@ func (c *course) open(
 		if err := place.db.Close(); err != nil {
 			return outcome{}, 0, err
 		}
-		if store := c.fresh(); store != "" {
-			again := func() error { return copyAnew(place.dir, store) }
-			if err := pace.Aside(place.dir, again); err != nil {
+		if before := c.beforeOpening(place.dir); before != nil {
+			if err := pace.Aside(place.dir, before); err != nil {
 				return outcome{}, 0, err
 			}
 		}
@@ -249,6 +248,17 @@ func (c *course) open(
 		done++
 	}
 	return outcome{tally: *tally, done: done}, seconds, nil
+}
+
+// beforeOpening is what is done before each opening; nil is nothing.
+func (c *course) beforeOpening(dir string) func() error {
+	switch store := c.fresh(); {
+	case store != "":
+		return func() error { return copyAnew(dir, store) }
+	case c.job.Work.State == job.Cold:
+		return func() error { return measure.DropFromPageCache(dir) }
+	}
+	return nil
 }
 
 func (c *course) openAndGet(place *place, key []byte, tally *model.Tally) (bool, error) {
