@@ -87,12 +87,12 @@ func openBadger(dir string, config *job.Config) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &badgerDB{db, path}, nil
+	return &badgerDB{db, chosen}, nil
 }
 
 type badgerDB struct {
-	db   *badger.DB
-	path string
+	db      *badger.DB
+	options badger.Options
 }
 
 func (e *badgerDB) Session() (engine.Session, error) {
@@ -129,7 +129,7 @@ func compacting() bool {
 
 func (e *badgerDB) isQuiet() (bool, error) {
 	// The log of a memtable is deleted once it is a table: the last is that of the active one.
-	logs, err := filepath.Glob(filepath.Join(e.path, "*.mem"))
+	logs, err := filepath.Glob(filepath.Join(e.options.Dir, "*.mem"))
 	if err != nil || len(logs) > 1 || compacting() {
 		return false, err
 	}
@@ -142,8 +142,19 @@ func (e *badgerDB) isQuiet() (bool, error) {
 	return true, nil
 }
 
-// Compact moves all tables to one level.
-func (e *badgerDB) Compact() error { return e.db.Flatten(2) }
+// Compact writes the memtable out, which closing does and nothing else, and moves all tables to one
+// level. There must be no sessions.
+func (e *badgerDB) Compact() error {
+	if err := e.db.Close(); err != nil {
+		return err
+	}
+	db, err := badger.Open(e.options)
+	if err != nil {
+		return err
+	}
+	e.db = db
+	return e.db.Flatten(2)
+}
 
 func (e *badgerDB) Close() error { return e.db.Close() }
 
