@@ -108,9 +108,13 @@ func crash(test *job.CrashTest) (*job.Line, error) {
 	return nil, waitInVain()
 }
 
+// named is the engine of that name, and what it needs of Go is set.
 func named(id string) (engine.Kind, error) {
 	for _, kind := range engines.All() {
 		if kind.ID == id {
+			if kind.Processors > 0 {
+				runtime.GOMAXPROCS(kind.Processors)
+			}
 			return kind, nil
 		}
 	}

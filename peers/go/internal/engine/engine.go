@@ -18,6 +18,8 @@ type Kind struct {
 	Open func(dir string, config *job.Config) (Engine, error)
 	// NoCompaction: its Compact has nothing to do, so a row that measures it has no figure.
 	NoCompaction bool
+	// Processors is the GOMAXPROCS that its documentation asks for; 0 is Go's own.
+	Processors int
 	// MeasuresHarness: it does nothing, so there is nothing to verify.
 	MeasuresHarness bool
 }

@@ -4,7 +4,6 @@
 package pass
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -25,8 +24,8 @@ type outcome struct {
 
 // onThreads runs body on so many threads, each with a session; it returns what they returned and
 // how long it took from the first that began, once all had a session, to the last that ended: they
-// look at the clock themselves, for who waits for them may be woken late. A goroutine keeps its
-// thread of the system to itself, as the threads of the other engines are.
+// look at the clock themselves, for who waits for them may be woken late. A goroutine is not bound
+// to a thread of the system: handing over to one of the engine's own would switch threads each time.
 func onThreads[T any](
 	db engine.Engine,
 	count uint32,
@@ -39,8 +38,6 @@ func onThreads[T any](
 	for _, thread := range plan.Threads(count) {
 		ready.Add(1)
 		over.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
 			session, err := db.Session()
 			ready.Done()
 			<-begin
