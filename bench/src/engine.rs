@@ -169,6 +169,9 @@ pub struct Config {
     pub entries_max: u64,
     /// What keys and values of that many take up, for engines that must be told.
     pub bytes_max: u64,
+    /// Opening is measured, alone or as a part of the run: engines that can spare writes at the
+    /// cost of later openings must not.
+    pub is_opened_often: bool,
 }
 
 impl Config {
@@ -201,6 +204,7 @@ impl Default for Config {
             level0_runs: None,
             entries_max: 1 << 20,
             bytes_max: 1 << 30,
+            is_opened_often: false,
         }
     }
 }

@@ -235,6 +235,7 @@ impl Suite {
             level0_runs: settings.level0_runs,
             entries_max: work.ids(),
             bytes_max: work.ids() * work.entry_bytes(),
+            is_opened_often: work.run.op == Op::Open || work.state == State::Cold,
             ..Config::default()
         };
         let (suite, row, needs) = (self.suite.clone(), row.id.clone(), row.needs.clone());

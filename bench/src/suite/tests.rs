@@ -50,6 +50,18 @@ fn every_row_of_every_file_can_be_drawn() {
 }
 
 #[test]
+fn rows_whose_openings_count_say_so() {
+    let suites = suites();
+    let is_opened_often = |suite, id| {
+        let row = row(&suites, suite, id, &AS_PUBLISHED);
+        row.config.is_opened_often
+    };
+    assert!(is_opened_often("open-time", "1gb") && is_opened_often("open-time", "1gb/killed"));
+    assert!(is_opened_often("cold", "get"));
+    assert!(!is_opened_often("layerdb", "fill/500k") && !is_opened_often("tail", "get"));
+}
+
+#[test]
 fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     let suites = suites();
     let fill = row(&suites, "layerdb", "fill-batch32/500k", &AS_PUBLISHED);

@@ -37,8 +37,11 @@ func bboltFacts(config *job.Config) job.Facts {
 		facts.Class, why = job.ClassPower, "fdatasync for each commit"
 	}
 	options := "free pages in a hash map and not written, mapped at once"
-	if config.Arm == job.ArmDefaults {
+	switch {
+	case config.Arm == job.ArmDefaults:
 		options = "its own defaults"
+	case config.IsOpenedOften:
+		options = "free pages in a hash map and written, as opening would seek them, mapped at once"
 	}
 	facts.Options = options + ", no compression, the page cache is its cache; " + why
 	return facts
@@ -50,9 +53,10 @@ func openBbolt(dir string, config *job.Config) (engine.Engine, error) {
 	}
 	options := *bolt.DefaultOptions
 	if config.Arm == job.ArmEqual {
-		// As etcd, its main user, has it.
+		// As etcd, its main user, has it; but what is not written must be sought in all pages when
+		// the database is opened.
 		options.FreelistType = bolt.FreelistMapType
-		options.NoFreelistSync = true
+		options.NoFreelistSync = !config.IsOpenedOften
 		options.InitialMmapSize = int(config.BytesMax*bboltMapFactor + bboltMapMin)
 	}
 	if config.Durability == job.Buffered {

@@ -174,6 +174,8 @@ type Config struct {
 	Level0Runs       *uint32    `json:"level0_runs"`
 	EntriesMax       uint64     `json:"entries_max"`
 	BytesMax         uint64     `json:"bytes_max"`
+	// IsOpenedOften: opening is measured, or is a part of it.
+	IsOpenedOften bool `json:"is_opened_often"`
 }
 
 // Facts is what an engine says of itself.
