@@ -13,3 +13,6 @@ pub mod redb;
 pub mod sled;
 #[cfg(feature = "peers")]
 pub mod thunder;
+
+#[cfg(all(test, feature = "peers"))]
+mod tests;

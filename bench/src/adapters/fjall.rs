@@ -94,8 +94,17 @@ impl Engine for Fjall {
             Durability::Buffered => (Class::Process, "the journal reaches the page cache"),
             Durability::Synced => (Class::Power, "PersistMode::SyncData after each commit"),
         };
-        let options = format!("memtable, cache and filter as asked, {:?}; {why}", config.codec);
-        Facts { version: "3".to_owned(), class, options }
+        let knobs = match config.arm {
+            Arm::Defaults => "its own defaults".to_owned(),
+            Arm::Equal => format!(
+                "memtable {} MiB, cache {} MiB, filter {} bits a key",
+                config.write_buffer_bytes >> 20,
+                config.cache_bytes >> 20,
+                config.bloom_bits_per_key
+            ),
+        };
+        let options = format!("{knobs}, {:?}; {why}", config.codec);
+        Facts { version: "3.1.13".to_owned(), class, options }
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {

@@ -51,7 +51,7 @@ impl Engine for Lmdb {
             Durability::Synced => (Class::Power, "each commit is synced"),
         };
         let options = format!("no compression, the page cache is its cache; {why}");
-        Facts { version: "0.9.70 (heed 0.22)".to_owned(), class, options }
+        Facts { version: "0.9.70 (heed 0.22.1)".to_owned(), class, options }
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {

@@ -53,8 +53,15 @@ impl Engine for Redb {
             }
             Durability::Synced => (Class::Power, "Durability::Immediate: a sync for each commit"),
         };
-        let options = format!("no compression, cache as asked and a write buffer; {why}");
-        Facts { version: "4".to_owned(), class, options }
+        let knobs = match config.arm {
+            Arm::Defaults => "its own defaults".to_owned(),
+            // One cache for reading and for what is not written yet.
+            Arm::Equal => {
+                format!("cache {} MiB", (config.cache_bytes + config.write_buffer_bytes) >> 20)
+            }
+        };
+        let options = format!("{knobs}, no compression; {why}");
+        Facts { version: "4.5.0".to_owned(), class, options }
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {

@@ -65,7 +65,13 @@ impl Engine for Sled {
             Durability::Buffered => (Class::Memory, "flushed every 500 ms by a thread"),
             Durability::Synced => (Class::Process, "flush after each commit, by sync_file_range"),
         };
-        let options = format!("high throughput mode, no compression, cache as asked; {why}");
+        let knobs = match config.arm {
+            Arm::Defaults => "its own defaults".to_owned(),
+            Arm::Equal => {
+                format!("high throughput mode, cache {} MiB", config.cache_bytes >> 20)
+            }
+        };
+        let options = format!("{knobs}, no compression; {why}");
         Facts { version: "0.34.7".to_owned(), class, options }
     }
 

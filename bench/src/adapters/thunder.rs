@@ -36,10 +36,16 @@ impl Engine for Thunder {
     const ID: &'static str = "thunder";
     const COMPACTS: bool = false;
 
-    fn facts(_: &Config) -> Facts {
-        let options = "large-value options from 10,000 bytes on, else its own; no compression; \
-                       all data in memory; each commit is synced, also where none is asked for";
-        Facts { version: "0.4".to_owned(), class: Class::Power, options: options.to_owned() }
+    fn facts(config: &Config) -> Facts {
+        let knobs = match config.arm {
+            Arm::Defaults => "its own defaults",
+            Arm::Equal => "large-value options from 10,000 bytes on, else its own",
+        };
+        let options = format!(
+            "{knobs}; no compression; all data in memory; each commit is synced, also where none \
+             is asked for"
+        );
+        Facts { version: "0.4.0".to_owned(), class: Class::Power, options }
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
