@@ -290,6 +290,9 @@ pub struct Latency {
     pub p99: f64,
     /// 99.9 %.
     pub p999: f64,
+    /// 99.99 %; older files lack it.
+    #[serde(default)]
+    pub p9999: Option<f64>,
     /// Longest.
     pub max: f64,
     /// Standard deviation over mean, in percent.

@@ -7,7 +7,7 @@ use crate::result::{Latency, Results, Row, Spread};
 /// A column: its name, and what stands in it.
 type Column = (&'static str, fn(&Row) -> String);
 
-const COLUMNS: [Column; 43] = [
+const COLUMNS: [Column; 44] = [
     ("suite", |row| row.suite.clone()),
     ("row", |row| row.row.clone()),
     ("engine", |row| row.engine.clone()),
@@ -35,6 +35,7 @@ const COLUMNS: [Column; 43] = [
     ("latency_ns_p95", |row| latency(row, |latency| latency.p95)),
     ("latency_ns_p99", |row| latency(row, |latency| latency.p99)),
     ("latency_ns_p999", |row| latency(row, |latency| latency.p999)),
+    ("latency_ns_p9999", |row| field(row.latency_ns.and_then(|latency| latency.p9999))),
     ("latency_ns_max", |row| latency(row, |latency| latency.max)),
     ("latency_cv_percent", |row| latency(row, |latency| latency.cv_percent)),
     ("cpu_percent", |row| field(row.cpu_percent)),

@@ -119,9 +119,9 @@ fn reasons(rows: &[Group<'_>]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-const COSTS: &str = "| row | engine | p50 | p99 | p99.9 | max | CPU | peak RSS | size | \
+const COSTS: &str = "| row | engine | p50 | p99 | p99.9 | p99.99 | max | CPU | peak RSS | size | \
     compacted | write amp | space amp | of the limit | verified |\n\
-    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 fn costs(rows: &[Group<'_>]) -> String {
     let mut text = format!("\n{COSTS}");
@@ -139,6 +139,7 @@ fn costs(rows: &[Group<'_>]) -> String {
             latency(|latency| latency.p50),
             latency(|latency| latency.p99),
             latency(|latency| latency.p999),
+            or_none(row.latency_ns.and_then(|latency| latency.p9999), time),
             latency(|latency| latency.max),
             or_none(row.cpu_percent, |value| percent(value / 100.0)),
             size(row.peak_rss_bytes),

@@ -165,6 +165,7 @@ fn latency(latency: &Latency) -> LatencyRow {
         p95: latency.p95 as f64,
         p99: latency.p99 as f64,
         p999: latency.p999 as f64,
+        p9999: Some(latency.p9999 as f64),
         max: latency.max as f64,
         cv_percent: latency.cv_percent,
     }

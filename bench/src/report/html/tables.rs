@@ -24,10 +24,11 @@ const fn least(
     Column { name, cell, least: Some(figure) }
 }
 
-const COST: [Column; 11] = [
+const COST: [Column; 12] = [
     least("p50", |row| ns(row, p50), |row| row.latency_ns.as_ref().map(p50)),
     least("p99", |row| ns(row, p99), |row| row.latency_ns.as_ref().map(p99)),
     least("p99.9", |row| ns(row, p999), |row| row.latency_ns.as_ref().map(p999)),
+    least("p99.99", |row| or_none(p9999(row), time), p9999),
     least("max", |row| ns(row, longest), |row| row.latency_ns.as_ref().map(longest)),
     least("peak RSS", |row| size(row.peak_rss_bytes), |row| number(row.peak_rss_bytes)),
     least("size", |row| size(row.db_bytes), |row| number(row.db_bytes)),
@@ -133,6 +134,10 @@ fn p99(latency: &Latency) -> f64 {
 
 fn p999(latency: &Latency) -> f64 {
     latency.p999
+}
+
+fn p9999(row: &Row) -> Option<f64> {
+    row.latency_ns?.p9999
 }
 
 fn longest(latency: &Latency) -> f64 {
