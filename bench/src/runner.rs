@@ -149,9 +149,7 @@ fn run_row(
     let count = entries.len();
     for round in 0..options.repeat {
         let repeated = repeated(row, &entries, options);
-        for turn in 0..count {
-            // Who begins changes from round to round and from row to row.
-            let at = (index + round as usize + turn) % count;
+        for at in turns(index + round as usize, count) {
             let entry = &mut entries[at];
             if entry.failure.is_some() || (round > 0 && !repeated[at]) {
                 continue;
@@ -188,6 +186,11 @@ fn run_row(
         assemble::row(row, engine, &reports, failure, known)
     });
     Some(assembled.collect())
+}
+
+/// The order of `count` engines, of which another begins in each round and each row.
+fn turns(first: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |turn| (first + turn) % count)
 }
 
 impl<'a> Entry<'a> {

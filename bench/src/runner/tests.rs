@@ -5,7 +5,7 @@ use super::{
     assemble::{self, Known},
     child::{Limits, peer_programs},
     classes::Established,
-    repeated,
+    repeated, turns,
 };
 use crate::{
     adapters::siltdb::Siltdb,
@@ -69,6 +69,20 @@ fn report(seconds: f64, capped: bool) -> Report {
             ..Usage::default()
         },
     }
+}
+
+#[test]
+fn each_round_has_every_engine_and_another_begins() {
+    let orders: Vec<Vec<usize>> = (0..5).map(|round| turns(7 + round, 4).collect()).collect();
+    for order in &orders {
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 1, 2, 3]);
+    }
+    assert_eq!(orders[0], [3, 0, 1, 2]);
+    let begin: Vec<usize> = orders.iter().map(|order| order[0]).collect();
+    assert_eq!(begin, [3, 0, 1, 2, 3]);
+    assert_eq!(turns(3, 0).count(), 0);
 }
 
 #[test]
