@@ -52,8 +52,8 @@ fn figures(rows: &[Group<'_>]) -> String {
         for contest in group.contests() {
             writeln!(
                 text,
-                "| `{}` | {} | {} | {} | {} |",
-                group.row,
+                "| {} | {} | {} | {} | {} |",
+                sized(group),
                 class(&contest),
                 standing(&contest),
                 leader(&contest),
@@ -63,6 +63,14 @@ fn figures(rows: &[Group<'_>]) -> String {
         }
     }
     text
+}
+
+/// The id of a row, and what it ran with.
+fn sized(group: &Group<'_>) -> String {
+    match group.size() {
+        Some(size) => format!("`{}` ({size})", group.row),
+        None => format!("`{}`", group.row),
+    }
 }
 
 fn class(contest: &Contest<'_>) -> String {

@@ -1,9 +1,9 @@
 //! Who leads a row, by how much, and whether that is more than noise.
 //!
 //! Only like is compared with like: engines of the same arm and, in rows that write, of the same
-//! durability class; what an engine promises of its writes makes no read faster. It does not write
-//! text.
+//! durability class; what an engine promises of its writes makes no read faster.
 
+use crate::report::numbers::{bytes, whole};
 use crate::result::{Arm, Definition, Durability, Results, Row, Spread};
 
 /// All engines in one row of a suite.
@@ -109,6 +109,18 @@ fn place(results: &Results, group: &Group<'_>) -> (usize, usize, usize) {
 }
 
 impl<'a> Group<'a> {
+    /// Keys and data that the row really ran with, in words: at a small scale its name says more
+    /// than there was. None if no engine says it.
+    pub fn size(&self) -> Option<String> {
+        let size = |row: &&Row| {
+            let extra = &row.extra;
+            let entry_bytes = u64::from(extra.key_bytes?) + u64::from(extra.value_bytes?);
+            Some((extra.keys?, entry_bytes))
+        };
+        let (keys, entry_bytes) = self.entries.iter().find_map(size)?;
+        Some(format!("{} keys, {}", whole(keys), bytes((keys * entry_bytes) as f64)))
+    }
+
     /// Its contests: equal knobs before defaults, strongest durability first.
     pub fn contests(&self) -> Vec<Contest<'a>> {
         let mut ranked: Vec<(&Row, Spread)> =

@@ -38,7 +38,8 @@ pub fn render_group(group: &Group<'_>, width: u16) -> String {
         let column = table.column_mut(column).expect("the header made it");
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut text = format!("{} {}\n", group.suite, group.row);
+    let size = group.size().map_or_else(String::new, |size| format!(" · {size}"));
+    let mut text = format!("{} {}{size}\n", group.suite, group.row);
     if !contests.is_empty() {
         text += &format!("{table}\n");
     }

@@ -14,9 +14,11 @@ pub fn render(group: &Group<'_>) -> String {
     let curves =
         if curves.is_empty() { curves } else { format!("<div class=plots>{curves}</div>") };
     format!(
-        "<article class=card id=\"{id}\"><header><div><h3><a href=\"#{id}\">{}</a></h3>\
-         <p>{}</p></div>{}</header><p class=meta>{}</p>{}{curves}{}{}</article>",
+        "<article class=card id=\"{id}\"><header><div><h3><a href=\"#{id}\">{}</a> \
+         <small>{}</small></h3><p>{}</p></div>{}</header><p class=meta>{}</p>{}{curves}{}{}\
+         </article>",
         escape(group.row),
+        group.size().unwrap_or_default(),
         escape(about),
         verdict(group),
         meta(group),
@@ -64,9 +66,6 @@ fn meta(group: &Group<'_>) -> String {
         format!("batch {}", whole(u64::from(row.batch))),
         format!("{} operations", whole(row.ops)),
     ];
-    if let Some(keys) = row.extra.keys {
-        facts.push(format!("{} keys", whole(keys)));
-    }
     if let (Some(key), Some(value)) = (row.extra.key_bytes, row.extra.value_bytes) {
         facts.push(format!("{key} + {} bytes", whole(u64::from(value))));
     }

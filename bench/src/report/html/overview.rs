@@ -118,10 +118,11 @@ pub fn glance(groups: &[Group<'_>]) -> String {
         let contests = group.contests();
         let standing = contests.iter().find_map(|of| Some((of, of.standing()?)));
         let link = format!(
-            "<a href=\"#{}\">{}</a> <small>{}</small>",
+            "<a href=\"#{}\">{}</a> <small>{}{}</small>",
             slug(&[group.suite, group.row]),
             escape(group.row),
-            escape(group.suite)
+            escape(group.suite),
+            group.size().map_or_else(String::new, |size| format!(" · {size}"))
         );
         lines.push((
             String::new(),

@@ -11,11 +11,14 @@ fn line<'a>(text: &'a str, start: &str) -> &'a str {
 #[test]
 fn lost_rows_are_marked_and_leaders_named() {
     let text = render(&Results::from_json(RUN).unwrap());
-    let lost = line(&text, "| `random-write/batch-1000` | process |");
+    let lost = line(&text, "| `random-write/batch-1000` (500,000 keys, 58 MB) | process |");
     assert!(lost.contains("| 0.89×, **loses** | tidesdb (1.13×) | tidesdb 1.15M ("), "{lost}");
-    let won = line(&text, "| `random-get` | reads |");
+    let won = line(&text, "| `random-get` (500,000 keys, 58 MB) | reads |");
     assert!(won.contains("| **1.51×** | siltdb (1.51×) |"), "{won}");
-    assert!(line(&text, "| `delete/batch-1000` | memory |").contains("| – | lmdb"));
+    assert!(
+        line(&text, "| `delete/batch-1000` (250,000 keys, 29 MB) | memory |")
+            .contains("| – | lmdb")
+    );
 }
 
 #[test]
