@@ -4,7 +4,7 @@
 
 use crate::{
     job::Work,
-    keys::KeyStyle,
+    keys::{self, KeyMaker, KeyStyle},
     plan::{Plan, Step, Thread},
     values::{ABSENT, Shape},
 };
@@ -12,7 +12,7 @@ use crate::{
 /// What was read, folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Sum of what the values contribute, wrapping.
+    /// Sum of what the values contribute, and the keys that were shown with them, wrapping.
     pub sum: u64,
     /// Keys that were found and entries that were walked over.
     pub found: u64,
@@ -27,6 +27,19 @@ impl Tally {
         self.sum = self.sum.wrapping_add(crate::values::fold(value));
         self.found += 1;
         self.value_bytes += value.len() as u64;
+    }
+
+    /// An entry was read: its key was shown, too.
+    #[inline]
+    pub fn add_entry(&mut self, key: &[u8], value: &[u8]) {
+        self.add(value);
+        self.add_key(key);
+    }
+
+    /// The key of what was read was shown.
+    #[inline]
+    pub fn add_key(&mut self, key: &[u8]) {
+        self.sum = self.sum.wrapping_add(keys::fold(key));
     }
 
     /// Nothing was found.
@@ -57,7 +70,7 @@ impl Tally {
 #[derive(Clone, Debug)]
 pub struct Model {
     threads: u32,
-    keys: KeyStyle,
+    keys: KeyMaker,
     values: Shape,
     versions: Vec<Vec<u32>>,
 }
@@ -75,7 +88,8 @@ impl Model {
     pub fn new(work: &Work) -> Self {
         let own = |thread: Thread| vec![0; thread.share(work.ids()) as usize];
         let versions = Thread::all(work.threads).map(own).collect();
-        Self { threads: work.threads, keys: work.key_style, values: work.values(), versions }
+        let keys = KeyMaker::new(work.key_style, work.key_bytes);
+        Self { threads: work.threads, keys, values: work.values(), versions }
     }
 
     /// The parts of all threads.
@@ -172,7 +186,8 @@ impl Live {
     /// What a model holds now.
     #[must_use]
     pub fn new(model: &Model) -> Self {
-        let keys = model.keys;
+        let mut maker = model.keys.clone();
+        let keys = maker.style();
         let mut entries: Vec<(u32, u32)> = model.live().collect();
         if keys == KeyStyle::ReversedCounter {
             entries.sort_unstable_by_key(|(id, _)| keys.rank(*id));
@@ -181,7 +196,8 @@ impl Live {
         let mut sum = 0_u64;
         sums.push(sum);
         for (id, version) in &entries {
-            sum = sum.wrapping_add(model.values.fold_of(*id, *version));
+            let entry = model.values.fold_of(*id, *version);
+            sum = sum.wrapping_add(entry).wrapping_add(keys::fold(maker.key(*id)));
             sums.push(sum);
         }
         Self { keys, entries, sums }

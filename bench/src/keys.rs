@@ -14,6 +14,9 @@ pub const KEY_BYTES_MIN: u32 = 8;
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: u32 = 1024;
 
+/// What a key that is too short contributes to a sum: no key of the benchmark does so.
+const MALFORMED: u64 = 0x6b65_7973_2061_6c6c;
+
 const TAIL_SALT: u64 = 0x5157;
 const GAP_BITS: u32 = 20;
 
@@ -86,6 +89,12 @@ impl KeyMaker {
         Self { style, bytes: vec![0; length], missing: vec![0; length + 1] }
     }
 
+    /// The style of its keys.
+    #[must_use]
+    pub fn style(&self) -> KeyStyle {
+        self.style
+    }
+
     /// The key of an id.
     #[inline]
     pub fn key(&mut self, id: u32) -> &[u8] {
@@ -100,6 +109,13 @@ impl KeyMaker {
         self.style.write(&mut self.missing[..length], id);
         &self.missing
     }
+}
+
+/// What a key that was shown contributes to a sum: its last eight bytes, which tell ids apart.
+#[inline]
+#[must_use]
+pub fn fold(key: &[u8]) -> u64 {
+    key.last_chunk::<8>().map_or(MALFORMED, |last| u64::from_le_bytes(*last))
 }
 
 /// Digits at the end, zeros before them.

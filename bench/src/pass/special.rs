@@ -12,6 +12,7 @@ use crate::{
     engine::{Config, Direction, Engine, Failure, Result, Session},
     expect::{Live, Model, Tally},
     job::{Op, Verified, Work},
+    keys::KeyMaker,
     measure::{self, Pace},
     order::draw,
     plan::Thread,
@@ -76,7 +77,7 @@ pub fn scan<E: Engine, P: Probe>(
         probe.begin();
         while done < rounds(work, live) && pace.goes_on(thread.index, tally.found) {
             let from = from.map(|id| keys.key(id));
-            let seen = |_: &[u8], value: &[u8]| tally.add(value);
+            let seen = |key: &[u8], value: &[u8]| tally.add_entry(key, value);
             probe.call(|| session.scan(from, limit, direction, seen))?;
             done += 1;
         }
@@ -156,7 +157,7 @@ pub fn queue<E: Engine, P: Probe>(
             let found = probe.call(|| {
                 session.put(keys.key(tail), value)?;
                 session.refresh()?;
-                let found = session.seek(&beginning, |_, value| tally.add(value))?;
+                let found = session.seek(&beginning, |key, value| tally.add_entry(key, value))?;
                 session.delete(keys.key(head))?;
                 Ok::<_, Failure>(found)
             })?;
@@ -173,9 +174,13 @@ pub fn queue<E: Engine, P: Probe>(
 /// What a queue must have read, and what it leaves in the model.
 pub fn expected_queue(work: &Work, model: &mut Model, done: u64) -> Tally {
     let mut tally = Tally::default();
+    let mut keys = KeyMaker::new(work.key_style, work.key_bytes);
     for head in 0..done as u32 {
         model.set(work.keys + head, QUEUE_VERSION);
         model.get(head, &mut tally);
+        if model.version(head) != 0 {
+            tally.add_key(keys.key(head));
+        }
         model.set(head, 0);
     }
     tally

@@ -232,7 +232,9 @@ impl<S: Session> Driver<'_, S> {
             Step::Seek => {
                 self.look_anew()?;
                 let key = self.data.keys.key(id);
-                if !probe.call(|| self.session.seek(key, |_, value| tally.add(value)))? {
+                if !probe
+                    .call(|| self.session.seek(key, |key, value| tally.add_entry(key, value)))?
+                {
                     tally.miss();
                 }
                 Ok(())
@@ -274,7 +276,7 @@ impl<S: Session> Driver<'_, S> {
         self.look_anew()?;
         let key = Some(self.data.keys.key(id));
         let forward = crate::engine::Direction::Forward;
-        let seen = |_: &[u8], value: &[u8]| tally.add(value);
+        let seen = |key: &[u8], value: &[u8]| tally.add_entry(key, value);
         let count = probe.call(|| self.session.scan(key, limit, forward, seen))?;
         if count == 0 {
             tally.miss();

@@ -23,6 +23,9 @@ const KeyBytesMax = 1024
 const (
 	tailSalt = 0x5157
 	gapBits  = 20
+	// malformedKey is what a key that is too short contributes to a sum: no key of the benchmark
+	// does so.
+	malformedKey = 0x6b65_7973_2061_6c6c
 )
 
 // Splitmix64 is the only hash of the benchmark (Steele, Lea, Flood 2014).
@@ -109,6 +112,15 @@ func (m *KeyMaker) Key(id uint32) []byte {
 func (m *KeyMaker) Missing(id uint32) []byte {
 	m.style.write(m.missing[:len(m.key)], id)
 	return m.missing
+}
+
+// FoldKey is what a key that was shown contributes to a sum: its last eight bytes, which tell ids
+// apart.
+func FoldKey(key []byte) uint64 {
+	if len(key) < 8 {
+		return malformedKey
+	}
+	return binary.LittleEndian.Uint64(key[len(key)-8:])
 }
 
 // writeDecimal writes digits at the end, zeros before them.

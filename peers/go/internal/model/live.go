@@ -19,16 +19,17 @@ type Live struct {
 
 // NewLive is what a model holds now.
 func NewLive(m *Model) *Live {
-	live := &Live{keys: m.keys, entries: m.Entries()}
-	if m.keys == data.ReversedCounter {
+	live := &Live{keys: m.keyStyle, entries: m.Entries()}
+	if m.keyStyle == data.ReversedCounter {
 		slices.SortFunc(live.entries, func(a, b Entry) int {
-			return cmp.Compare(m.keys.Rank(a.ID), m.keys.Rank(b.ID))
+			return cmp.Compare(m.keyStyle.Rank(a.ID), m.keyStyle.Rank(b.ID))
 		})
 	}
+	keys := data.NewKeyMaker(m.keyStyle, m.keyBytes)
 	sum := uint64(0)
 	live.sums = append(make([]uint64, 0, len(live.entries)+1), sum)
 	for _, entry := range live.entries {
-		sum += m.values.FoldOf(entry.ID, entry.Version)
+		sum += m.values.FoldOf(entry.ID, entry.Version) + data.FoldKey(keys.Key(entry.ID))
 		live.sums = append(live.sums, sum)
 	}
 	return live

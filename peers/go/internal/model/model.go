@@ -18,7 +18,8 @@ type Entry struct {
 // Model holds the versions of all ids; 0 for one that does not exist.
 type Model struct {
 	threads  uint32
-	keys     data.KeyStyle
+	keyStyle data.KeyStyle
+	keyBytes uint32
 	values   data.Shape
 	versions [][]uint32
 }
@@ -30,7 +31,8 @@ func New(work *job.Work) *Model {
 		versions[thread.Index] = make([]uint32, thread.Share(work.IDs()))
 	}
 	return &Model{
-		threads: work.Threads, keys: work.KeyStyle, values: work.Values(), versions: versions,
+		threads: work.Threads, keyStyle: work.KeyStyle, keyBytes: work.KeyBytes,
+		values: work.Values(), versions: versions,
 	}
 }
 

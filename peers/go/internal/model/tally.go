@@ -6,7 +6,7 @@ import "silt-bench-go/internal/data"
 
 // Tally is what was read, folded.
 type Tally struct {
-	// Sum of what the values contribute, wrapping.
+	// Sum of what the values contribute, and the keys that were shown with them, wrapping.
 	Sum uint64 `json:"sum"`
 	// Found counts keys that were found and entries that were walked over.
 	Found uint64 `json:"found"`
@@ -21,9 +21,15 @@ func (t *Tally) Add(value []byte) {
 	t.ValueBytes += uint64(len(value))
 }
 
-// AddEntry: a value was read on the way.
-func (t *Tally) AddEntry(_, value []byte) {
+// AddEntry: an entry was read; its key was shown, too.
+func (t *Tally) AddEntry(key, value []byte) {
 	t.Add(value)
+	t.AddKey(key)
+}
+
+// AddKey: the key of what was read was shown.
+func (t *Tally) AddKey(key []byte) {
+	t.Sum += data.FoldKey(key)
 }
 
 // Expect adds what reading an id in a version, 0 for none, must give.

@@ -26,6 +26,7 @@ const (
 	seeksPast       lie = "goes to the entry after the one asked for"
 	findsMissing    lie = "finds keys that never were"
 	returnsErrors   lie = "returns an error"
+	wrongKeys       lie = "shows the wrong key with the right value"
 )
 
 const lieEvery = 97
@@ -102,7 +103,12 @@ func (s *lyingSession) Seek(key []byte, seen func(_, _ []byte)) (bool, error) {
 	if s.engine.lies(seeksPast) {
 		key = append(append([]byte(nil), key...), 0)
 	}
-	return s.Session.Seek(key, seen)
+	return s.Session.Seek(key, func(key, value []byte) {
+		if s.engine.lie == wrongKeys {
+			key = key[:8]
+		}
+		seen(key, value)
+	})
 }
 
 func (s *lyingSession) Scan(
@@ -122,6 +128,9 @@ func (s *lyingSession) Scan(
 		entries[0], entries[1] = entries[1], entries[0]
 	}
 	for _, one := range entries {
+		if s.engine.lie == wrongKeys {
+			one.key = one.key[:8]
+		}
 		seen(one.key, one.value)
 	}
 	return uint64(len(entries)), err
@@ -147,6 +156,10 @@ func TestLiesAreRefused(t *testing.T) {
 		{swallowsDeletes, job.Queue, ""},
 		{seeksPast, job.Seek, "do not add up"},
 		{findsMissing, job.GetMiss, "do not add up"},
+		{wrongKeys, job.Seek, "do not add up"},
+		{wrongKeys, job.Scan, "do not add up"},
+		{wrongKeys, job.Range, "do not add up"},
+		{wrongKeys, job.Queue, "do not add up"},
 	}
 	for _, one := range cases {
 		t.Run(string(one.op)+"/"+string(one.lie), func(t *testing.T) {

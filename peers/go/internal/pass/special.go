@@ -157,9 +157,13 @@ func (c *course) queue(
 // ExpectedQueue is what a queue must have read; it leaves in the model what the queue leaves.
 func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally {
 	var tally model.Tally
+	keys := newKeys(work)
 	for head := range uint32(done) {
 		holds.Set(work.Keys+head, queueVersion)
 		holds.Get(head, &tally)
+		if holds.Version(head) != 0 {
+			tally.AddKey(keys.Key(head))
+		}
 		holds.Set(head, 0)
 	}
 	return tally
