@@ -175,13 +175,24 @@ pub struct Config {
 }
 
 impl Config {
-    /// For engines that have one kind of table, one family in this benchmark, and no level 0.
+    /// For engines that have one family in this benchmark, one kind of table, and no level 0.
     ///
     /// # Errors
     /// `Unsupported`, if the configuration asks for more.
     pub fn must_be_plain(&self) -> Result<()> {
-        if self.families > 1 || self.table == TableKind::Btree {
-            return Err(Failure::unsupported("one kind of table, one family in this benchmark"));
+        if self.families > 1 {
+            return Err(Failure::unsupported("one family in this benchmark"));
+        }
+        self.must_have_no_levels()
+    }
+
+    /// For engines that have one kind of table and no level 0.
+    ///
+    /// # Errors
+    /// `Unsupported`, if the configuration asks for more.
+    pub fn must_have_no_levels(&self) -> Result<()> {
+        if self.table == TableKind::Btree {
+            return Err(Failure::unsupported("one kind of table"));
         }
         match self.level0_runs {
             Some(_) => Err(Failure::unsupported("no level 0")),

@@ -1,4 +1,5 @@
-//! LMDB through heed: a memory-mapped copy-on-write B+tree, one writer at a time.
+//! LMDB through heed: a memory-mapped copy-on-write B+tree, one writer at a time. Its named
+//! databases are families.
 //!
 //! With `NO_SYNC` a commit writes its pages into the page cache: it survives the process; after a
 //! power loss the file may be damaged, not only old. Without, each commit is synced. Reading goes
@@ -6,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::engine::{
-    Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
+    Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session, Write,
 };
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
 use std::{ops::Bound, path::Path, time::Instant};
@@ -18,15 +19,17 @@ const PAGE_BYTES: u64 = 4096;
 
 type Database = heed::Database<Bytes, Bytes>;
 
-/// An open environment with its one database.
+/// An open environment and its databases.
 pub struct Lmdb {
     env: Env<WithoutTls>,
-    db: Database,
+    databases: Vec<Database>,
 }
 
 /// A thread on [`Lmdb`].
 pub struct LmdbSession<'a> {
     engine: &'a Lmdb,
+    /// The database in use.
+    db: &'a Database,
     /// The view of the reads so far.
     view: Option<RoTxn<'a, WithoutTls>>,
 }
@@ -55,10 +58,13 @@ impl Engine for Lmdb {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        config.must_be_plain()?;
+        config.must_have_no_levels()?;
         let map = (config.bytes_max * MAP_FACTOR + MAP_MIN).next_multiple_of(PAGE_BYTES);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map as usize);
+        if config.families > 1 {
+            options.max_dbs(config.families);
+        }
         if config.durability == Durability::Buffered {
             // SAFETY: NO_SYNC gives up what a power loss leaves, which the class of the row says.
             unsafe { options.flags(EnvFlags::NO_SYNC) };
@@ -66,13 +72,18 @@ impl Engine for Lmdb {
         // SAFETY: the directory is this job's alone: nobody else maps or changes the file.
         let env = unsafe { options.open(dir) }?;
         let mut transaction = env.write_txn()?;
-        let db = env.create_database(&mut transaction, None)?;
+        let mut databases = Vec::new();
+        for index in 0..config.families {
+            // The one without a name holds the names of the others: alone it has data.
+            let name = (config.families > 1).then(|| format!("family-{index}"));
+            databases.push(env.create_database(&mut transaction, name.as_deref())?);
+        }
         transaction.commit()?;
-        Ok(Self { env, db })
+        Ok(Self { env, databases })
     }
 
     fn session(&self) -> Result<LmdbSession<'_>> {
-        Ok(LmdbSession { engine: self, view: None })
+        Ok(LmdbSession { engine: self, db: &self.databases[0], view: None })
     }
 
     fn flush(&self) -> Result<()> {
@@ -98,28 +109,27 @@ impl Engine for Lmdb {
 
 impl LmdbSession<'_> {
     fn view(&mut self) -> Result<(&Database, &RoTxn<'_, WithoutTls>)> {
-        let engine = self.engine;
         match &mut self.view {
-            Some(view) => Ok((&engine.db, view)),
-            none => Ok((&engine.db, none.insert(engine.env.read_txn()?))),
+            Some(view) => Ok((self.db, view)),
+            none => Ok((self.db, none.insert(self.engine.env.read_txn()?))),
         }
     }
 }
 
 impl Session for LmdbSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.engine.commit(|transaction| Ok(self.engine.db.put(transaction, key, value)?))
+        self.engine.commit(|transaction| Ok(self.db.put(transaction, key, value)?))
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.engine.commit(|transaction| {
-            self.engine.db.delete(transaction, key)?;
+            self.db.delete(transaction, key)?;
             Ok(())
         })
     }
 
     fn write(&mut self, batch: &mut Batch) -> Result<()> {
-        let db = &self.engine.db;
+        let db = self.db;
         self.engine.commit(|transaction| {
             batch.for_each(|write| match write {
                 Write::Put { key, value } => Ok(db.put(transaction, key, value)?),
@@ -179,9 +189,15 @@ impl Session for LmdbSession<'_> {
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         self.engine.commit(|transaction| {
             let range = (Bound::Included(from), Bound::Excluded(to));
-            self.engine.db.delete_range(transaction, &range)?;
+            self.db.delete_range(transaction, &range)?;
             Ok(())
         })
+    }
+
+    fn select_family(&mut self, index: u32) -> Result<()> {
+        let db = self.engine.databases.get(index as usize);
+        self.db = db.ok_or_else(|| Failure::error("a database that was not opened"))?;
+        Ok(())
     }
 
     fn refresh(&mut self) -> Result<()> {

@@ -1,41 +1,52 @@
-//! redb 4: a copy-on-write B-tree, one writer at a time.
+//! redb 4: a copy-on-write B-tree, one writer at a time. Its tables are families.
 //!
 //! `Durability::Immediate` syncs each commit; with `None` commits stay in the process until the
 //! next that syncs. Reading goes through a read transaction, as its guide does, renewed after
 //! writes.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
+    Write,
 };
-use redb::{Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
+use redb::{
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, Table, TableDefinition,
+    WriteTransaction,
+};
 use std::{ops::Bound, path::Path, time::Instant};
 
 type Key = &'static [u8];
 
-const TABLE: TableDefinition<'_, Key, Key> = TableDefinition::new("data");
-
-/// An open database.
+/// An open database and the names of its tables.
 pub struct Redb {
     db: Database,
+    tables: Vec<String>,
     durability: redb::Durability,
 }
 
 /// A thread on [`Redb`].
 pub struct RedbSession<'a> {
     engine: &'a Redb,
+    /// The table in use.
+    table: &'a str,
     /// The view of the reads so far.
+    reading: Option<ReadTransaction>,
+    /// The table in it.
     view: Option<ReadOnlyTable<Key, Key>>,
+}
+
+fn table(name: &str) -> TableDefinition<'_, Key, Key> {
+    TableDefinition::new(name)
 }
 
 impl Redb {
     fn commit(
         &self,
         durability: redb::Durability,
-        change: impl FnOnce(&mut Table<'_, Key, Key>) -> Result<()>,
+        change: impl FnOnce(&WriteTransaction) -> Result<()>,
     ) -> Result<()> {
         let mut transaction = self.db.begin_write()?;
         transaction.set_durability(durability)?;
-        change(&mut transaction.open_table(TABLE)?)?;
+        change(&transaction)?;
         transaction.commit()?;
         Ok(())
     }
@@ -65,7 +76,7 @@ impl Engine for Redb {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        config.must_be_plain()?;
+        config.must_have_no_levels()?;
         let mut builder = Database::builder();
         if config.arm == Arm::Equal {
             // One cache for reading and for what is not written yet.
@@ -75,13 +86,20 @@ impl Engine for Redb {
             Durability::Buffered => redb::Durability::None,
             Durability::Synced => redb::Durability::Immediate,
         };
-        let engine = Self { db: builder.create(dir.join("data.redb"))?, durability };
-        engine.commit(redb::Durability::Immediate, |_| Ok(()))?;
+        let tables = (0..config.families).map(|index| format!("data-{index}")).collect();
+        let engine = Self { db: builder.create(dir.join("data.redb"))?, tables, durability };
+        engine.commit(redb::Durability::Immediate, |transaction| {
+            for name in &engine.tables {
+                transaction.open_table(table(name))?;
+            }
+            Ok(())
+        })?;
         Ok(engine)
     }
 
     fn session(&self) -> Result<RedbSession<'_>> {
-        Ok(RedbSession { engine: self, view: None })
+        let table = &self.tables[0];
+        Ok(RedbSession { engine: self, table, reading: None, view: None })
     }
 
     fn flush(&self) -> Result<()> {
@@ -106,30 +124,41 @@ impl Engine for Redb {
 
 impl RedbSession<'_> {
     fn view(&mut self) -> Result<&ReadOnlyTable<Key, Key>> {
-        match &mut self.view {
-            Some(view) => Ok(view),
-            none => Ok(none.insert(self.engine.db.begin_read()?.open_table(TABLE)?)),
+        if self.view.is_none() {
+            let reading = match &mut self.reading {
+                Some(reading) => reading,
+                none => none.insert(self.engine.db.begin_read()?),
+            };
+            self.view = Some(reading.open_table(table(self.table))?);
         }
+        self.view.as_ref().ok_or_else(|| Failure::error("no view"))
+    }
+
+    fn commit(&self, change: impl FnOnce(&mut Table<'_, Key, Key>) -> Result<()>) -> Result<()> {
+        let engine = self.engine;
+        engine.commit(engine.durability, |transaction| {
+            change(&mut transaction.open_table(table(self.table))?)
+        })
     }
 }
 
 impl Session for RedbSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.engine.commit(self.engine.durability, |table| {
+        self.commit(|table| {
             table.insert(key, value)?;
             Ok(())
         })
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.engine.commit(self.engine.durability, |table| {
+        self.commit(|table| {
             table.remove(key)?;
             Ok(())
         })
     }
 
     fn write(&mut self, batch: &mut Batch) -> Result<()> {
-        self.engine.commit(self.engine.durability, |table| {
+        self.commit(|table| {
             batch.for_each(|write| {
                 match write {
                     Write::Put { key, value } => drop(table.insert(key, value)?),
@@ -182,8 +211,15 @@ impl Session for RedbSession<'_> {
         Ok(count)
     }
 
-    fn refresh(&mut self) -> Result<()> {
+    fn select_family(&mut self, index: u32) -> Result<()> {
+        let table = self.engine.tables.get(index as usize);
+        self.table = table.ok_or_else(|| Failure::error("a table that was not opened"))?;
         self.view = None;
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        (self.reading, self.view) = (None, None);
         Ok(())
     }
 }

@@ -1,13 +1,15 @@
-//! sled 0.34: a log-structured B-link tree whose author advises the high-throughput mode.
+//! sled 0.34: a log-structured B-link tree whose author advises the high-throughput mode. Its trees
+//! are families.
 //!
 //! Commits go to a buffer in the process that a thread flushes twice a second. `flush` waits for
 //! `sync_file_range` on Linux, which does not flush the disk's cache nor the file's length: what it
 //! acknowledges survives the process, not a power loss.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Result, Session, Write,
+    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
+    Write,
 };
-use sled::{Db, IVec, Mode};
+use sled::{Db, IVec, Mode, Tree};
 use std::{
     path::Path,
     thread,
@@ -19,16 +21,20 @@ const LOCK_TIME_MAX: Duration = Duration::from_secs(5);
 /// What sled says then.
 const LOCKED: &str = "could not acquire lock";
 
-/// An open database.
+/// An open database and its trees.
 #[derive(Debug)]
 pub struct Sled {
     db: Db,
+    trees: Vec<Tree>,
     durability: Durability,
 }
 
 /// A thread on [`Sled`].
 #[derive(Debug)]
-pub struct SledSession<'a>(&'a Sled);
+pub struct SledSession<'a> {
+    engine: &'a Sled,
+    tree: &'a Tree,
+}
 
 /// A thread of sled's own may hold the lock a moment longer than the database that was closed.
 fn open_when_free(options: &sled::Config) -> Result<Db> {
@@ -76,16 +82,21 @@ impl Engine for Sled {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        config.must_be_plain()?;
+        config.must_have_no_levels()?;
         let mut options = sled::Config::default().path(dir.join("data"));
         if config.arm == Arm::Equal {
             options = options.cache_capacity(config.cache_bytes).mode(Mode::HighThroughput);
         }
-        Ok(Self { db: open_when_free(&options)?, durability: config.durability })
+        let db = open_when_free(&options)?;
+        let mut trees = vec![Tree::clone(&db)];
+        for index in 1..config.families {
+            trees.push(db.open_tree(format!("family-{index}"))?);
+        }
+        Ok(Self { db, trees, durability: config.durability })
     }
 
     fn session(&self) -> Result<SledSession<'_>> {
-        Ok(SledSession(self))
+        Ok(SledSession { engine: self, tree: &self.trees[0] })
     }
 
     fn flush(&self) -> Result<()> {
@@ -111,13 +122,13 @@ impl Engine for Sled {
 
 impl Session for SledSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.0.db.insert(key, value)?;
-        self.0.committed()
+        self.tree.insert(key, value)?;
+        self.engine.committed()
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.0.db.remove(key)?;
-        self.0.committed()
+        self.tree.remove(key)?;
+        self.engine.committed()
     }
 
     fn write(&mut self, batch: &mut Batch) -> Result<()> {
@@ -129,12 +140,12 @@ impl Session for SledSession<'_> {
             }
             Ok(())
         })?;
-        self.0.db.apply_batch(writes)?;
-        self.0.committed()
+        self.tree.apply_batch(writes)?;
+        self.engine.committed()
     }
 
     fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
-        let found = self.0.db.get(key)?;
+        let found = self.tree.get(key)?;
         if let Some(value) = &found {
             seen(value);
         }
@@ -142,7 +153,7 @@ impl Session for SledSession<'_> {
     }
 
     fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
-        let Some(entry) = self.0.db.range(key..).next() else { return Ok(false) };
+        let Some(entry) = self.tree.range(key..).next() else { return Ok(false) };
         let (key, value) = entry?;
         seen(&key, &value);
         Ok(true)
@@ -164,17 +175,23 @@ impl Session for SledSession<'_> {
         };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         match (from, direction) {
-            (None, Direction::Forward) => self.0.db.iter().take(limit).try_for_each(&mut show)?,
+            (None, Direction::Forward) => self.tree.iter().take(limit).try_for_each(&mut show)?,
             (None, Direction::Reverse) => {
-                self.0.db.iter().rev().take(limit).try_for_each(&mut show)?;
+                self.tree.iter().rev().take(limit).try_for_each(&mut show)?;
             }
             (Some(key), Direction::Forward) => {
-                self.0.db.range(key..).take(limit).try_for_each(&mut show)?;
+                self.tree.range(key..).take(limit).try_for_each(&mut show)?;
             }
             (Some(key), Direction::Reverse) => {
-                self.0.db.range(..=key).rev().take(limit).try_for_each(&mut show)?;
+                self.tree.range(..=key).rev().take(limit).try_for_each(&mut show)?;
             }
         }
         Ok(count)
+    }
+
+    fn select_family(&mut self, index: u32) -> Result<()> {
+        let tree = self.engine.trees.get(index as usize);
+        self.tree = tree.ok_or_else(|| Failure::error("a tree that was not opened"))?;
+        Ok(())
     }
 }

@@ -81,6 +81,25 @@ fn peers_pass_every_operation_that_they_have() {
     trial::every_operation::<Thunder>(&lacks, small).unwrap();
 }
 
+#[cfg(feature = "peers")]
+#[test]
+fn peers_hold_families_apart() {
+    use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
+    fn families<E: Engine>(op: Op) -> Result<Report> {
+        trial::run::<E>(op, |job| {
+            job.config.families = 3;
+            job.work.seed[0].batch = 1;
+        })
+    }
+    for op in [Op::Mixed, Op::YcsbA, Op::Get] {
+        families::<Fjall>(op).unwrap();
+        families::<Lmdb>(op).unwrap();
+        families::<Redb>(op).unwrap();
+        families::<Sled>(op).unwrap();
+    }
+    assert_eq!(families::<Thunder>(Op::Get).unwrap_err().kind, FailureKind::Unsupported);
+}
+
 #[test]
 fn families_batches_and_states_hold_what_was_written() {
     trial::every_state::<Siltdb>(|job| job.config.write_buffer_bytes = 1 << 20).unwrap();
