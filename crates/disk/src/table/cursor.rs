@@ -131,7 +131,8 @@ impl TableCursor {
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> (usize, ControlFlow<()>) {
         let mut flow = ControlFlow::Continue(());
-        let (Some(located), Some(block)) = (&mut self.located, &self.block) else {
+        // Taken, by (1): if `seen` panics, the cursor stands nowhere.
+        let (Some(located), Some(block)) = (self.located.take(), &self.block) else {
             return (0, flow);
         };
         let ahead = match course {
@@ -158,9 +159,7 @@ impl TableCursor {
             let (sequence, kind, value) = (at.sequence, at.kind, entries.value_at(&at));
             flow = seen(Entry { key: &self.key, sequence, kind, value });
         }
-        if let Some(offset) = offset {
-            *located = entries.at(offset);
-        }
+        self.located = Some(offset.map_or(located, |offset| entries.at(offset)));
         match course {
             Course::Forward => self.entry_index += made,
             Course::Backward => self.entry_index -= made,

@@ -309,7 +309,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Stands nowhere if the cursor does.
     #[inline]
-    pub(super) fn noted<T>(&mut self, moved: Result<T>) -> Result<T> {
+    fn noted<T>(&mut self, moved: Result<T>) -> Result<T> {
         if moved.is_err() {
             self.key_place = KeyPlace::Nowhere;
         }

@@ -21,7 +21,10 @@ use siltdb_base::{
     key::EntryKind,
     slice::Pinnable,
 };
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
     open_with(histories, block, reader(snapshot), Bounds::default())
@@ -360,6 +363,50 @@ fn many_versions_of_one_key_are_skipped_by_a_seek() {
         let mut iter = Visible::new(merge, Vec::new(), reader(snapshot), Bounds::default());
         let expected = if snapshot > 1_000 { 2 } else { 1 };
         assert_eq!(forward(&mut iter).len(), expected);
+    }
+}
+
+/// Goes on from where the iterator stands, and returns what it shows.
+fn rest(iter: &mut Visible<VecCursor>, course: Course) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    while let Some(pair) = shown(iter) {
+        pairs.push(pair);
+        match course {
+            Course::Forward => iter.next().unwrap(),
+            Course::Backward => iter.prev().unwrap(),
+        }
+    }
+    pairs
+}
+
+#[test]
+fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
+    // Deletions around plain entries: an iterator that counts too many of these shows them.
+    let entry = |number: u8| {
+        let kind = if (8..16).contains(&number) { EntryKind::Put } else { EntryKind::Delete };
+        Owned::new(&[number], 1, kind, &[number][..usize::from(kind == EntryKind::Put)])
+    };
+    let history = History { entries: (0..24).map(entry).collect(), tombstones: Vec::new() };
+    let expected: Vec<Pair> = (8..16).map(|number| (vec![number], vec![number])).collect();
+    for (course, block) in [Course::Forward, Course::Backward].map(|it| [(it, 0), (it, 8)]).concat()
+    {
+        let mut iter = open(std::slice::from_ref(&history), block, 9);
+        match course {
+            Course::Forward => iter.seek_to_first().unwrap(),
+            Course::Backward => iter.seek_to_last().unwrap(),
+        }
+        let mut seen = 0;
+        let walked = catch_unwind(AssertUnwindSafe(|| {
+            iter.walk(course, 100, |_, _| {
+                seen += 1;
+                assert!(seen < 5, "a panic on purpose");
+                ControlFlow::Continue(())
+            })
+        }));
+        assert!(walked.is_err());
+        let rest = rest(&mut iter, course);
+        assert!(rest.iter().all(|pair| expected.contains(pair)), "{course:?} {block}: {rest:?}");
+        assert_eq!(forward(&mut iter), expected);
     }
 }
 

@@ -70,6 +70,14 @@ impl<C: Cursor> Visible<C> {
         Ok(shown)
     }
 
+    /// Has the iterator stand nowhere, and says where it stood. So it does until a walk has ended,
+    /// also if that ends by an error, or by a panic of the caller's function.
+    #[inline]
+    fn lift(&mut self) -> (KeyPlace, usize) {
+        let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
+        (place, std::mem::take(&mut self.plain))
+    }
+
     /// Shows plain entries, which show what they hold.
     #[inline]
     fn walk_plain(
@@ -77,11 +85,12 @@ impl<C: Cursor> Visible<C> {
         show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<Stand> {
         let mut flow = ControlFlow::Continue(());
-        let walked = self.merge.walk(self.course, self.plain, &mut |entry| {
+        let (place, plain) = self.lift();
+        let walked = self.merge.walk(self.course, plain, &mut |entry| {
             flow = show(entry.key, entry.value);
             flow
-        });
-        self.plain -= self.noted(walked)?;
+        })?;
+        (self.key_place, self.plain) = (place, plain - walked);
         Ok(Stand::Shown(flow))
     }
 
@@ -102,6 +111,7 @@ impl<C: Cursor> Visible<C> {
             _ => return Ok(stands),
         };
         copy(&mut self.key, entry.key);
+        let (place, _) = self.lift();
         let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
         let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
@@ -134,8 +144,9 @@ impl<C: Cursor> Visible<C> {
         let walked = match steps {
             Some(steps) => self.merge.walk(Course::Forward, steps, &mut judged),
             None => self.merge.walk_shuffled(&mut judged),
-        };
-        if self.noted(walked)? > 0 {
+        }?;
+        self.key_place = place;
+        if walked > 0 {
             self.value_place = ValuePlace::Cursor(0);
             if stands == Stand::Hidden {
                 self.key_place = KeyPlace::Nowhere;

@@ -7,6 +7,7 @@ use siltdb_base::{
     key::BlobPointer,
     limits::KEY_BYTES_MAX,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A cursor over a sorted list.
 struct Model<'a> {
@@ -294,6 +295,29 @@ fn a_table_of_range_tombstones_alone_has_no_entries() {
     assert!(writer.is_empty());
     let error = writer.finish().unwrap_err();
     assert_eq!(error.kind(), siltdb_base::error::ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_cursor_whose_walk_panicked_shows_no_value_under_another_key() {
+    let entries: Vec<Owned> = many(40).into_iter().map(|it| put(&it.0, it.1, &it.0)).collect();
+    let table = table_of(&options(Compression::None), &entries, &[]);
+    for course in [Course::Forward, Course::Backward] {
+        let mut cursor = table.cursor(CacheFill::Keep);
+        cursor.seek(&entries[5].0, SequenceNumber::MAX).unwrap();
+        let mut seen = 0;
+        let walked = catch_unwind(AssertUnwindSafe(|| {
+            cursor.walk(course, 5, &mut |_| {
+                seen += 1;
+                assert!(seen < 3, "a panic on purpose");
+                ControlFlow::Continue(())
+            })
+        }));
+        assert!(walked.is_err());
+        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{course:?}");
+        cursor.next().unwrap();
+        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{course:?}");
+        walk(&table, &entries, &[Step::First, Step::Walk(course, 9), Step::Last]);
+    }
 }
 
 #[test]
