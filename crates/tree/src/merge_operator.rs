@@ -2,8 +2,15 @@
 //!
 //! It does not collect operands or decide which of them a reader sees.
 
-use siltdb_base::error::Result;
+use siltdb_base::{
+    error::{Error, Result},
+    limits::VALUE_BYTES_MAX,
+};
 use std::fmt;
+
+/// Longest result of an operator that is made use of, in bytes: nothing longer can be stored. The
+/// tests of this floor have a shorter one, so that they reach it.
+pub const RESULT_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { VALUE_BYTES_MAX };
 
 /// Combines the operands of `merge` operations with the value they apply to.
 ///
@@ -21,9 +28,42 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// `base` is `None` where the key had no value: never put, deleted, or expired.
     ///
     /// # Errors
-    /// Any error reaches the reader. Compaction keeps operands it cannot combine as they are.
+    /// Any error reaches the reader. Compaction keeps operands it cannot combine as they are. A
+    /// result longer than a value may be counts as an error.
     fn full(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>>;
 
     /// One operand that does what `older` and then `newer` do, if there is one.
+    ///
+    /// One longer than a value may be counts as none.
     fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// What [`MergeOperator::full`] makes of these, if it can be stored.
+///
+/// # Errors
+/// What the operator fails with; `InvalidArgument`, if its result is too long.
+pub fn full(
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    base: Option<&[u8]>,
+    operands: &[&[u8]],
+) -> Result<Vec<u8>> {
+    let value = operator.full(key, base, operands)?;
+    if value.len() > RESULT_BYTES_MAX {
+        let name = operator.name();
+        return Err(Error::invalid(format!("the merge operator {name:?} made too long a value"))
+            .with_mismatch(format!("at most {RESULT_BYTES_MAX}"), value.len()));
+    }
+    Ok(value)
+}
+
+/// What [`MergeOperator::partial`] makes of these, if it can be stored.
+#[must_use]
+pub fn partial(
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    older: &[u8],
+    newer: &[u8],
+) -> Option<Vec<u8>> {
+    operator.partial(key, older, newer).filter(|operand| operand.len() <= RESULT_BYTES_MAX)
 }

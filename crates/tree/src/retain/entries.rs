@@ -11,7 +11,7 @@
 //!    on; they are there only in `Progress::Operands`.
 
 use crate::{
-    merge_operator::MergeOperator,
+    merge_operator::{MergeOperator, full, partial},
     retain::stripes::{Deeper, Stripe, Stripes},
     visible::judge::{Verdict, judge},
 };
@@ -436,7 +436,8 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
         };
         let oldest_first: Vec<&[u8]> =
             self.operands.iter().rev().map(|piece| piece.value.as_slice()).collect();
-        let Ok(value) = operator.full(&self.key, base, &oldest_first) else { return false };
+        let folded = full(&**operator, &self.key, base, &oldest_first);
+        let Ok(value) = folded else { return false };
         let sequence = self.operands[0].sequence;
         self.operands.clear();
         self.operand_bytes = 0;
@@ -451,8 +452,8 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
         let mut operands = std::mem::take(&mut self.operands).into_iter();
         let Some(mut newer) = operands.next() else { return };
         for older in operands {
-            let operator = self.rules.operator.as_ref();
-            match operator.and_then(|it| it.partial(&self.key, &older.value, &newer.value)) {
+            let operator = self.rules.operator.as_deref();
+            match operator.and_then(|it| partial(it, &self.key, &older.value, &newer.value)) {
                 Some(value) => newer.value = value,
                 None => self.write(std::mem::replace(&mut newer, older)),
             }

@@ -37,7 +37,8 @@
 //!    here). If nothing follows, older stripes are empty and nothing deeper has the key, they are
 //!    folded without a base.
 //! 8. Operands that are not folded are combined pairwise where the operator can, and kept. Without
-//!    an operator, or if it fails, they are kept as they are.
+//!    an operator, or if it fails or makes something too long to be stored, they are kept as they
+//!    are.
 //! 9. Rules 2 to 8 work on each stripe by itself, so every snapshot sees what it saw.
 //! 10. A stretch of plain entries (one put per key, no rival, no range tombstone) passes
 //!     unexamined: rule 3 would keep each.

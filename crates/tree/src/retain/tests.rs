@@ -5,7 +5,7 @@ use crate::{
         Merge, Source,
         fixture::{Owned, VecCursor, sort},
     },
-    merge_operator::MergeOperator,
+    merge_operator::{MergeOperator, RESULT_BYTES_MAX},
     retain::{
         entries::{OPERAND_BYTES_MAX, Retain, Rules},
         range::retain_tombstones,
@@ -14,14 +14,16 @@ use crate::{
     visible::{
         bounds::Bounds,
         iter::Visible,
+        judge::Resolver,
         model::{Append, History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
     },
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 use siltdb_base::{
     cursor::Cursor,
-    id::SequenceNumber,
-    key::{EntryKind, compare},
+    error::{ErrorKind, Result},
+    id::{FileNumber, SequenceNumber},
+    key::{BlobPointer, EntryKind, compare},
     tombstone::{Fragments, RangeTombstone},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -460,6 +462,72 @@ fn operands_beyond_the_bound_are_kept_and_still_mean_the_same() {
         let after = job.run();
         assert!(after.entries.len() > 1, "nothing was kept early");
         assert!(after.seen_at(4) == inputs[0].seen_at(4), "the value changed");
+    }
+}
+
+/// Makes values and operands of the length that an operand says.
+#[derive(Debug)]
+struct Inflate;
+
+impl MergeOperator for Inflate {
+    fn name(&self) -> &str {
+        "inflate"
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        let length = std::str::from_utf8(operands[0]).unwrap().parse().unwrap();
+        Ok(vec![b'x'; length])
+    }
+
+    fn partial(&self, key: &[u8], older: &[u8], _: &[u8]) -> Option<Vec<u8>> {
+        self.full(key, None, &[older]).ok()
+    }
+}
+
+#[test]
+fn what_an_operator_makes_too_long_to_be_stored_is_not_made() {
+    for (length, is_made) in [(RESULT_BYTES_MAX, true), (RESULT_BYTES_MAX + 1, false)] {
+        let operand = length.to_string();
+        let entry = |sequence, kind| Owned::new(b"a", sequence, kind, operand.as_bytes());
+        let operands = [entry(2, EntryKind::Merge), entry(3, EntryKind::Merge)];
+        for (oldest, kind) in [
+            // Folded onto a value, and combined above one that is not at hand.
+            (EntryKind::Put, EntryKind::Put),
+            (EntryKind::BlobPointer, EntryKind::Merge),
+        ] {
+            let mut payload = Vec::new();
+            let pointer = BlobPointer {
+                file: FileNumber(1),
+                offset: 1,
+                length: 9,
+                checksum: 7,
+                expiry_ms: None,
+            };
+            pointer.encode(&mut payload);
+            let oldest = Owned::new(b"a", 1, oldest, &payload);
+            let mut entries = [&[oldest], &operands[..]].concat();
+            sort(&mut entries);
+            let job = Job {
+                inputs: &[History { entries: entries.clone(), tombstones: Vec::new() }],
+                deeper: &[],
+                knowledge: Exact,
+                stripes: Stripes::new(&[], SequenceNumber(3)),
+                operator: Some(Arc::new(Inflate)),
+                block: 0,
+            };
+            let after = job.run().entries;
+            if is_made {
+                assert_eq!((after[0].kind, after[0].value.len()), (kind, length));
+            } else {
+                assert!(after == entries, "not kept as they were");
+            }
+        }
+        let resolver = Resolver { now_ms: NOW_MS, operator: Some(&Inflate), blobs: None };
+        let read = resolver.combine(b"a", None, &[operand.as_bytes()]);
+        match is_made {
+            true => assert_eq!(read.unwrap().len(), length),
+            false => assert_eq!(read.unwrap_err().kind(), ErrorKind::InvalidArgument),
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! 4. A merge operand leaves the decision to the next version and is applied to what that says.
 //!    An expiry belongs to the value it was put with: operands applied to it do not expire.
 
-use crate::merge_operator::MergeOperator;
+use crate::merge_operator::{MergeOperator, full};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
@@ -129,7 +129,8 @@ impl Resolver<'_> {
     /// The value after `operands`, newest first, are applied to `base`.
     ///
     /// # Errors
-    /// `Unsupported` without a merge operator; what the operator fails with.
+    /// `Unsupported` without a merge operator; what the operator fails with; `InvalidArgument`, if
+    /// its result is longer than a value may be.
     pub fn combine<T: AsRef<[u8]>>(
         &self,
         key: &[u8],
@@ -141,7 +142,7 @@ impl Resolver<'_> {
                 .with_hint("open the family with the merge operator it was written with"));
         };
         let oldest_first: Vec<&[u8]> = operands.iter().rev().map(AsRef::as_ref).collect();
-        operator.full(key, base, &oldest_first)
+        full(operator, key, base, &oldest_first)
     }
 }
 
