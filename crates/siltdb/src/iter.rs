@@ -14,6 +14,9 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 /// A new cursor stands nowhere. Later writes are not seen. It holds the memtables and tables it
 /// walks, so dropped data stays on disk until the cursor is dropped.
 ///
+/// After an error it stands nowhere. Where only one key is at fault, as when the family's merge
+/// operator fails for it, those behind it can be read still: seek past that key.
+///
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let db = siltdb::Db::open(dir.path())?;
@@ -62,7 +65,7 @@ impl Cursor {
     /// Goes to the first key.
     ///
     /// # Errors
-    /// What reading fails with; the cursor then stands nowhere.
+    /// What reading fails with, or the family's merge operator; the cursor then stands nowhere.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.inner.seek_to_first()
     }
@@ -192,7 +195,9 @@ impl fmt::Debug for Cursor {
 
 /// The keys and values of a range, from both ends, owned by the caller.
 ///
-/// It sees the state at its creation. After an error it yields nothing more.
+/// It sees the state at its creation. After an error it yields nothing more, not even keys that
+/// could be read: a merge operator that fails for one key ends it. A [`Cursor`] can go on from
+/// behind that key.
 pub struct Iter {
     open: Box<dyn Fn() -> Result<ReadCursor> + Send>,
     front: Side,
