@@ -60,8 +60,8 @@ impl<'a> Payload<'a> {
 /// Makes `payload` part of the order of the database.
 ///
 /// # Errors
-/// `InvalidArgument`, for keys and values out of their limits; `NotFound`, for a dropped family;
-/// `NoSpace`; `Closed`; the system's: the payload has no place in the order, now or after a reopen.
+/// `InvalidArgument`, for keys and values out of their limits, and for a merge in a family without
+/// an operator; `NotFound`, for a dropped family; `NoSpace`; `Closed`; the system's: the payload has no place in the order, now or after a reopen.
 /// `Poisoned`: if the database failed meanwhile, the payload may be in log and memory already, so
 /// it may be visible, and a reopen may find it or not; but as a whole or not at all.
 pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
@@ -79,6 +79,9 @@ fn commit_one(
     durability: Durability,
 ) -> Result<()> {
     family.check()?;
+    if operation.kind == EntryKind::Merge {
+        family.check_operator()?;
+    }
     let mut head = [0; HEAD_BYTES_MAX];
     let head_bytes = OperationHead {
         kind: operation.kind,
@@ -108,19 +111,25 @@ type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
 fn check_families(database: &Database, batch: &BatchBytes) -> Result<BatchFamilies> {
     let map = database.families.load();
     let mut families = BatchFamilies::new();
-    let mut last = None;
+    let (mut last, mut merging) = (None, None);
     for operation in batch.operations() {
-        let id = operation?.family;
-        if last == Some(id) || families.iter().any(|(known, _)| *known == id) {
-            last = Some(id);
+        let Operation { family: id, kind, .. } = operation?;
+        let is_checked = kind != EntryKind::Merge || merging == Some(id);
+        if last == Some(id) && is_checked {
             continue;
         }
+        last = Some(id);
         let family = map.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "a family of the batch was dropped")
                 .with_hint("a batch belongs to the database whose families it names")
         })?;
-        families.push((id, Arc::clone(family)));
-        last = Some(id);
+        if !is_checked {
+            family.check_operator()?;
+            merging = Some(id);
+        }
+        if families.iter().all(|(known, _)| *known != id) {
+            families.push((id, Arc::clone(family)));
+        }
     }
     Ok(families)
 }

@@ -61,6 +61,19 @@ impl Family {
     pub fn check(&self) -> Result<()> {
         if self.is_dropped() { Err(not_found(&self.name())) } else { Ok(()) }
     }
+
+    /// Passes if the family can do something with merge operands.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if it has no merge operator.
+    pub fn check_operator(&self) -> Result<()> {
+        if self.tree.peek_options().merge_operator.is_some() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
+            "the default family gets one when the database is opened, others when they are created",
+        ))
+    }
 }
 
 /// The families by id and by name, swapped as a whole.

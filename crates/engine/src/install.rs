@@ -211,14 +211,17 @@ fn put_in_force(
     Ok(gone)
 }
 
+fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
+    let find =
+        |name: &str| target.operators.iter().find(|operator| operator.name() == name).cloned();
+    TreeOptions::decode(bytes, &find)
+}
+
 /// Applies a change of the families; returns the files of tables that go with a dropped one.
 fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumber>> {
     match change {
         Change::CreateFamily { id, name, options } => {
-            let find = |name: &str| {
-                target.operators.iter().find(|operator| operator.name() == name).cloned()
-            };
-            let options = TreeOptions::decode(options, &find)?;
+            let options = decode_options(target, options)?;
             let tree = Tree::new(*id, options, Arc::clone(target.files));
             target.families.add(Arc::new(Family::new(*id, name, tree)))?;
         }
@@ -228,8 +231,15 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
             return Ok(view.version.tables().map(|(_, table)| table.id().file).collect());
         }
         Change::RenameFamily { id, name } => target.families.rename(*id, name)?,
-        Change::FamilyOptions { .. }
-        | Change::AddTable { .. }
+        Change::FamilyOptions { id, options } => {
+            let options = decode_options(target, options)?;
+            let family = target.families.get(*id).ok_or_else(|| {
+                Error::corruption("an edit changes options of a family that does not exist")
+                    .with_mismatch("a family", id)
+            })?;
+            family.tree.set_options(options);
+        }
+        Change::AddTable { .. }
         | Change::RemoveTable { .. }
         | Change::Format { .. }
         | Change::LogStart { .. }
@@ -265,6 +275,29 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
     }
     install(database, vec![create_change(database.numbers.family(), name, &options)], None)?;
     database.families.named(name)
+}
+
+/// Gives the default family the merge operator that the database is opened with, if it has none.
+///
+/// # Errors
+/// `InvalidArgument`, if it has another; as [`install`].
+pub fn adopt_operator(database: &Database) -> Result<()> {
+    let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
+    let family = database.families.named(DEFAULT_FAMILY)?;
+    let options = family.tree.options();
+    if let Some(operator) = &options.merge_operator {
+        if operator.name() == given.name() {
+            return Ok(());
+        }
+        return Err(Error::invalid("the default family has another merge operator")
+            .with_mismatch(operator.name(), given.name())
+            .with_hint("a family keeps its operator: its operands mean nothing to another"));
+    }
+    let operator = Some(Arc::clone(given));
+    let options = TreeOptions { merge_operator: operator, ..TreeOptions::clone(&options) };
+    let mut bytes = Vec::new();
+    options.encode(&mut bytes);
+    install(database, vec![Change::FamilyOptions { id: family.id, options: bytes }], None)
 }
 
 /// Drops a family.

@@ -60,7 +60,8 @@ pub struct EngineOptions {
     pub workers: usize,
     /// What to do about damage in the log below the last synced position.
     pub recovery: RecoveryMode,
-    /// The options of families that are created without options, and what families share.
+    /// The options that the default family is created with. Of those of a family that exists, only
+    /// a merge operator that it lacks is changed by them.
     pub tree: TreeOptions,
     /// Merge operators that stored families may name, besides that of `tree`.
     pub merge_operators: Vec<Arc<dyn MergeOperator>>,

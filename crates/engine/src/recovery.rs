@@ -9,7 +9,8 @@
 //! 3. The log is replayed into memtables, which are frozen generations again.
 //! 4. What was replayed is synced, and a cut is recorded: what this recovery shows, the next one
 //!    shows too.
-//! 5. Files that nothing refers to are removed.
+//! 5. A default family without a merge operator gets the one that is given now.
+//! 6. Files that nothing refers to are removed.
 
 use crate::{
     database::{Database, Numbers, Parts, Waiting},
@@ -80,6 +81,7 @@ pub fn open(
     }
     let database = load(dir, options, waiting)?;
     make_durable(&database)?;
+    install::adopt_operator(&database.database)?;
     remove_orphans(&database.database)?;
     let LoadedDatabase { database, flush_now, .. } = database;
     if flush_now {

@@ -95,7 +95,7 @@ impl WriteBatch {
     }
 
     /// Hands `operand` to the family's merge operator, which combines it with the value when the
-    /// key is read or compacted.
+    /// key is read or compacted. Writing the batch fails if the family has none.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].

@@ -95,7 +95,8 @@ impl Db {
     /// opened for. The batch can be used again.
     ///
     /// # Errors
-    /// As [`Family::put`]; after `Poisoned` too the batch is there as a whole or not at all.
+    /// As [`Family::put`]; `InvalidArgument`, if it merges in a family without a merge operator:
+    /// nothing of it was written then; after `Poisoned` too the batch is there as a whole or not at all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
     }
@@ -236,7 +237,8 @@ impl Options {
     /// # Errors
     /// `Locked`, if anybody has it open; `NotFound` or `AlreadyExists`, as
     /// [`Options::create`] says; `Corruption`, with file and offset; `Unsupported`, if a newer
-    /// version wrote it; `InvalidArgument`, if an option is out of its range; the system's.
+    /// version wrote it; `InvalidArgument`, if an option is out of its range, if a family's merge
+    /// operator is not given, or the default family has another; the system's.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }

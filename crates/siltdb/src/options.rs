@@ -111,7 +111,11 @@ impl Options {
         self
     }
 
-    /// The options of the default family, and of families created without their own.
+    /// The options that the default family is created with, when the database is.
+    ///
+    /// They are stored: a default family that exists keeps its own, whatever is given here. Only a
+    /// merge operator that it lacks is given to it, durably; another one than its own is an error
+    /// of [`Options::open`].
     #[must_use]
     pub fn default_family(mut self, options: FamilyOptions) -> Self {
         self.engine.tree = options.tree;
@@ -119,6 +123,7 @@ impl Options {
     }
 
     /// A merge operator that families of the database may name; one for each name, at every open.
+    /// It does not give an operator to a family that has none.
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.engine.merge_operators.push(operator);
@@ -147,7 +152,8 @@ impl Options {
     }
 }
 
-/// How a family is kept.
+/// How a family is kept, from its creation on: there is no changing it yet, but for what
+/// [`Options::default_family`] says.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -224,6 +230,9 @@ impl FamilyOptions {
 
     /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) applies. Only its name is
     /// stored: give it again at each open, with [`Options::merge_operator`].
+    ///
+    /// Without one, merging is refused. The default family can be given one later, see
+    /// [`Options::default_family`]; any other family only when it is created.
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.tree.merge_operator = Some(operator);

@@ -3,7 +3,7 @@
 use siltdb::{Db, ErrorKind, FamilyOptions, MergeOperator, Options, Read, WriteBatch};
 use siltdb_base::{
     error::{Error, Result},
-    fs::mem::MemFs,
+    fs::mem::{Crash, MemFs},
 };
 use std::sync::Arc;
 
@@ -41,6 +41,71 @@ fn merge(db: &Db, key: &str, operand: &str) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.merge(&db.default_family(), key, operand)?;
     db.write(&batch)
+}
+
+/// What the next process sees after a kill.
+fn killed(fs: &MemFs) -> MemFs {
+    fs.crash_clone(Crash::Kill)
+}
+
+fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn a_merge_without_an_operator_is_refused_and_leaves_no_trace() {
+    let fs = MemFs::new();
+    let db = options(&fs).default_family(appending("append")).open("db").unwrap();
+    let plain = db.create_family("plain", FamilyOptions::new()).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.merge(&db.default_family(), "key", "1").unwrap();
+    batch.put(&plain, "key", "value").unwrap();
+    db.write(&batch).unwrap();
+    batch.merge(&plain, "key", "2").unwrap();
+    assert_eq!(kind(db.write(&batch)), Some(ErrorKind::InvalidArgument));
+    let again = options(&killed(&fs)).default_family(appending("append")).open("db").unwrap();
+    for db in [db, again] {
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"1"[..]));
+        let value = db.family("plain").unwrap().get("key").unwrap();
+        assert_eq!(value.as_deref(), Some(&b"value"[..]));
+    }
+}
+
+#[test]
+fn a_default_family_without_an_operator_gets_the_one_it_is_opened_with_for_good() {
+    let fs = MemFs::new();
+    let db = options(&fs).open("db").unwrap();
+    db.put("key", "1").unwrap();
+    assert_eq!(kind(merge(&db, "key", "2")), Some(ErrorKind::InvalidArgument));
+    db.close().unwrap();
+    // One that families may name is not theirs by that.
+    let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db").unwrap();
+    assert_eq!(kind(merge(&db, "key", "2")), Some(ErrorKind::InvalidArgument));
+    db.close().unwrap();
+    let db = options(&fs).default_family(appending("append")).open("db").unwrap();
+    merge(&db, "key", "2").unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"12"[..]));
+    let fs = fs.crash_clone(Crash::PowerLoss { seed: 1 });
+    assert_eq!(kind(options(&fs).open("db")), Some(ErrorKind::InvalidArgument));
+    let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db").unwrap();
+    merge(&db, "key", "3").unwrap();
+    db.flush().unwrap();
+    assert!(db.get("key").unwrap().unwrap().ends_with(b"3"));
+}
+
+#[test]
+fn a_default_family_keeps_its_operator() {
+    let fs = MemFs::new();
+    let db = options(&fs).default_family(appending("append")).open("db").unwrap();
+    merge(&db, "key", "1").unwrap();
+    db.close().unwrap();
+    let other = options(&fs).default_family(appending("other"));
+    assert_eq!(kind(other.clone().open("db")), Some(ErrorKind::InvalidArgument));
+    let both = other.merge_operator(Arc::new(Append("append")));
+    assert_eq!(kind(both.open("db")), Some(ErrorKind::InvalidArgument));
+    let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db").unwrap();
+    merge(&db, "key", "2").unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"12"[..]));
 }
 
 #[test]
