@@ -2,7 +2,10 @@
 //!
 //! It counts; it does not evict, wait or refuse. Those who can give memory back look at it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// A part of the memory of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,5 +63,28 @@ impl Budget {
     #[must_use]
     pub fn total(&self) -> usize {
         self.parts.iter().map(|part| part.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Bytes that are charged for as long as this lives.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Arc<Budget>,
+    part: Part,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Charges `bytes` to a part of `budget`.
+    #[must_use]
+    pub fn new(budget: &Arc<Budget>, part: Part, bytes: usize) -> Self {
+        budget.charge(part, bytes);
+        Self { budget: Arc::clone(budget), part, bytes }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.release(self.part, self.bytes);
     }
 }

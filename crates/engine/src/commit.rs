@@ -14,7 +14,7 @@ use crate::{
     database::Database,
     family::Family,
     options::Durability,
-    tail::{Chore, Demand, Reservation},
+    tail::{Chore, Counts, Demand, Reservation},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -91,7 +91,8 @@ fn commit_one(
     }
     .encode(&mut head)?;
     let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
-    commit_parts(database, parts, 1, durability, |reservation| {
+    let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
+    commit_parts(database, parts, Counts { all: 1, range_deletes }, durability, |reservation| {
         family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
             memtable.insert(operation.entry(reservation.first));
         });
@@ -99,8 +100,8 @@ fn commit_one(
 }
 
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
-    let families = check_families(database, batch)?;
-    commit_parts(database, &[batch.as_bytes()], batch.count(), durability, |reservation| {
+    let (families, counts) = check_families(database, batch)?;
+    commit_parts(database, &[batch.as_bytes()], counts, durability, |reservation| {
         insert_batch(database, batch, reservation, &families);
     })
 }
@@ -108,12 +109,14 @@ fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability)
 /// The families of a batch, in the order in which they first occur; nearly always one.
 type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
 
-fn check_families(database: &Database, batch: &BatchBytes) -> Result<BatchFamilies> {
+fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamilies, Counts)> {
     let map = database.families.load();
     let mut families = BatchFamilies::new();
+    let mut counts = Counts { all: batch.count(), range_deletes: 0 };
     let (mut last, mut merging) = (None, None);
     for operation in batch.operations() {
         let Operation { family: id, kind, .. } = operation?;
+        counts.range_deletes += u32::from(kind == EntryKind::RangeDelete);
         let is_checked = kind != EntryKind::Merge || merging == Some(id);
         if last == Some(id) && is_checked {
             continue;
@@ -131,13 +134,13 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<BatchFamili
             families.push((id, Arc::clone(family)));
         }
     }
-    Ok(families)
+    Ok((families, counts))
 }
 
 fn commit_parts(
     database: &Database,
     parts: &[&[u8]],
-    count: u32,
+    counts: Counts,
     durability: Durability,
     insert: impl FnOnce(&Reservation),
 ) -> Result<()> {
@@ -150,12 +153,12 @@ fn commit_parts(
     let demand = Demand {
         record_bytes: record_bytes(logged_bytes),
         payload_bytes: payload_bytes as u64,
-        count,
+        counts,
     };
     database.pay(demand.payload_bytes);
     let reservation = reserve(database, &demand)?;
-    let last = SequenceNumber(reservation.first.0 + u64::from(count) - 1);
-    if let Err(error) = fill(&reservation, kind, count, parts) {
+    let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
+    if let Err(error) = fill(&reservation, kind, counts.all, parts) {
         // Before publication, so that every commit behind this one sees it.
         let error = database.health.poison(error);
         database.publisher.complete(reservation.ticket, last);

@@ -2,11 +2,16 @@
 //!
 //! It trusts no byte of them, and knows nothing of files.
 
-use crate::{family::Families, generation::Frozen, wal::SegmentSlot};
+use crate::{
+    family::Families,
+    generation::Frozen,
+    tail::{Counts, memtable_bytes},
+    wal::SegmentSlot,
+};
 use siltdb_base::{
     error::{Error, Result},
     id::{FamilyId, SegmentId, SequenceNumber},
-    key::Entry,
+    key::{Entry, EntryKind},
 };
 use siltdb_disk::{
     batch::operations,
@@ -78,15 +83,17 @@ impl<'a> Replay<'a> {
     pub fn record(&mut self, record: &Record<'_>) -> Result<()> {
         let header = &record.header;
         let generation = self.enter(record.at.segment);
+        let mut counts = Counts { all: header.count, range_deletes: 0 };
         if header.kind == RecordKind::Batch {
-            self.batch(generation, header.first_sequence, header.count, record.payload)?;
+            counts.range_deletes =
+                self.batch(generation, header.first_sequence, header.count, record.payload)?;
         } else if header.kind != RecordKind::Skip {
             return Err(Error::corruption("the log has a record that belongs into a manifest"));
         }
         self.records += 1;
         self.last = SequenceNumber(header.next_sequence().0 - 1);
         let current = self.generations.last_mut().expect("a segment was entered above");
-        current.bytes += record.payload.len() as u64 + 40 * u64::from(header.count);
+        current.bytes += memtable_bytes(record.payload.len() as u64, counts);
         current.last = self.last;
         Ok(())
     }
@@ -108,13 +115,15 @@ impl<'a> Replay<'a> {
         Generation(current.segments[0].0)
     }
 
+    /// Says how many of the operations delete a range.
     fn batch(
         &mut self,
         generation: Generation,
         first: SequenceNumber,
         count: u32,
         payload: &[u8],
-    ) -> Result<()> {
+    ) -> Result<u32> {
+        let mut range_deletes = 0;
         let mut entries: Vec<Entry<'_>> = Vec::with_capacity(ENTRIES_AT_ONCE.min(count as usize));
         let mut family = None;
         let mut sequence = first;
@@ -125,10 +134,12 @@ impl<'a> Replay<'a> {
                 entries.clear();
                 family = Some(operation.family);
             }
+            range_deletes += u32::from(operation.kind == EntryKind::RangeDelete);
             entries.push(operation.entry(sequence));
             sequence = sequence.next();
         }
-        self.insert(generation, family, &entries)
+        self.insert(generation, family, &entries)?;
+        Ok(range_deletes)
     }
 
     fn insert(

@@ -23,6 +23,10 @@ use std::sync::Arc;
 /// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
 
+/// Roughly what a range deletion takes beyond that, with the fragments that are cut from it for
+/// readers, however it overlaps others, in bytes.
+const RANGE_DELETE_BYTES: u64 = 640;
+
 /// A window is asked for when less of the prepared bytes is left than was used of the segment, or
 /// than this.
 const PREPARED_BYTES_LOW: u64 = 8 << 20;
@@ -65,7 +69,23 @@ pub struct Demand {
     /// What its operations take in the log, in bytes.
     pub payload_bytes: u64,
     /// Operations.
-    pub count: u32,
+    pub counts: Counts,
+}
+
+/// How many operations there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// In all.
+    pub all: u32,
+    /// Those that delete a range.
+    pub range_deletes: u32,
+}
+
+impl Demand {
+    #[inline]
+    fn memtable_bytes(&self) -> u64 {
+        memtable_bytes(self.payload_bytes, self.counts)
+    }
 }
 
 /// Bounds of a generation.
@@ -223,7 +243,7 @@ impl Tail {
             }
         }
         let first = self.next_sequence;
-        let next = SequenceNumber(first.0 + u64::from(demand.count));
+        let next = SequenceNumber(first.0 + u64::from(demand.counts.all));
         // Only a damaged file can bring this about: at a million a second they last 2,000 years.
         if next > SequenceNumber::MAX {
             return Err(Chore::GiveUp(used_up()));
@@ -243,7 +263,7 @@ impl Tail {
             && active.prepared < end + end.min(PREPARED_BYTES_LOW)
             && active.prepared < active.segment.file.capacity();
         active.is_asked |= low;
-        active.bytes += memtable_bytes(demand);
+        active.bytes += demand.memtable_bytes();
         active.is_full |= is_huge(demand, limits);
         let grown = active.bytes > active.step_end;
         if grown {
@@ -325,13 +345,18 @@ fn generation_of(segment: &Segment) -> GenerationNumber {
     GenerationNumber(segment.id.0)
 }
 
-fn memtable_bytes(demand: &Demand) -> u64 {
-    demand.payload_bytes + u64::from(demand.count) * ENTRY_OVERHEAD_BYTES
+/// Roughly what operations take in memtables that take `payload_bytes` in the log.
+#[inline]
+#[must_use]
+pub fn memtable_bytes(payload_bytes: u64, counts: Counts) -> u64 {
+    payload_bytes
+        + u64::from(counts.all) * ENTRY_OVERHEAD_BYTES
+        + u64::from(counts.range_deletes) * RANGE_DELETE_BYTES
 }
 
 /// Whether a commit is so large that it gets a segment and a generation of its own.
 fn is_huge(demand: &Demand, limits: &TailLimits) -> bool {
-    memtable_bytes(demand) > limits.memtable_bytes / 2
+    demand.memtable_bytes() > limits.memtable_bytes / 2
 }
 
 #[cfg(test)]

@@ -98,10 +98,21 @@ impl Memtable {
 
     /// The range tombstones as fragments; each is in them once its insert has returned.
     ///
-    /// Cost: one reference count if none was added since the last call, else cutting all anew.
+    /// Cost: one reference count if none was added since the last call, else cutting all anew: for
+    /// a memtable that is complete.
     #[must_use]
     pub fn tombstones(&self) -> Arc<Fragments> {
         self.tombstones.fragments()
+    }
+
+    /// The range tombstones as a few lists of fragments that overlap each other; each is in one of
+    /// them once its insert has returned.
+    ///
+    /// Cost: a load if there are none; else far less than [`Self::tombstones`] where deleting and
+    /// asking take turns.
+    #[must_use]
+    pub fn tombstone_lists(&self) -> Vec<Arc<Fragments>> {
+        self.tombstones.lists()
     }
 
     /// The newest range tombstone over `key` with a sequence number up to `visible`.

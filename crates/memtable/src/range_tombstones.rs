@@ -7,8 +7,10 @@
 //! reading, and nothing at all while there is no tombstone.
 //!
 //! # Invariants
-//! 1. `fragments` is cut from the first `cut` tombstones of `all`.
-//! 2. `count` is the length of `all` while nobody holds the lock for writing.
+//! 1. `lists` are cut from the first tombstones of `all`, each from `count` of them, in order.
+//! 2. Each list has more than [`LIST_PART`] times the tombstones of the next one. So there are few
+//!    of them, and a tombstone is cut anew only so many times for each.
+//! 3. `count` is the length of `all` while nobody holds the lock for writing.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -22,10 +24,11 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Tombstones that a single lookup passes over one by one before it cuts anew; beyond these, one
-/// for every [`UNCUT_PART`] that are cut, so that cutting costs a constant number of times.
-const UNCUT_MIN: usize = 16;
-const UNCUT_PART: usize = 8;
+/// Tombstones that a single lookup passes over one by one before it cuts them.
+const UNCUT_MAX: usize = 16;
+
+/// A list is joined with the one before it once it has this part of its tombstones.
+const LIST_PART: usize = 8;
 
 /// A list of range tombstones.
 #[derive(Debug)]
@@ -39,8 +42,14 @@ pub struct RangeTombstones {
 #[derive(Debug, Default)]
 struct State {
     all: Vec<RangeTombstone>,
+    lists: Vec<List>,
+}
+
+/// Some of the tombstones, cut.
+#[derive(Debug)]
+struct List {
     fragments: Arc<Fragments>,
-    cut: usize,
+    count: usize,
 }
 
 impl RangeTombstones {
@@ -86,51 +95,97 @@ impl RangeTombstones {
     ///
     /// Cost: one reference count if nothing was added since the last call, else cutting all anew.
     pub fn fragments(&self) -> Arc<Fragments> {
+        if self.count() == 0 {
+            return Arc::default();
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        match &state.lists[..] {
+            [list] if list.count == state.all.len() => {}
+            _ => state.cut_from(0, &self.budget),
+        }
+        Arc::clone(&state.lists[0].fragments)
+    }
+
+    /// All of them as a few lists; every tombstone whose insert has returned is in one of them.
+    ///
+    /// Cost: a load if there are none; a tombstone is cut O(log n) times on average, however often
+    /// this is called.
+    pub fn lists(&self) -> Vec<Arc<Fragments>> {
+        if self.count() == 0 {
+            return Vec::new();
+        }
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            if state.cut == state.all.len() {
-                return Arc::clone(&state.fragments);
+            if state.uncut().is_empty() {
+                return state.fragments();
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.recut();
-        Arc::clone(&state.fragments)
+        state.cut(&self.budget);
+        state.fragments()
     }
 
     /// The newest tombstone over `key` that a reader at `visible` sees.
     ///
-    /// Cost: a load if there are none. Does not cut anew for each tombstone added, so that deleting
-    /// and reading in turn does not cost the square of their number.
+    /// Cost: a load if there are none. Does not cut for each tombstone added.
     pub fn covering(&self, key: &[u8], visible: SequenceNumber) -> Option<SequenceNumber> {
         if self.count() == 0 {
             return None;
         }
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            if state.all.len() - state.cut <= UNCUT_MIN + state.cut / UNCUT_PART {
+            if state.uncut().len() <= UNCUT_MAX {
                 return state.covering(key, visible);
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.recut();
+        state.cut(&self.budget);
         state.covering(key, visible)
     }
 }
 
 impl State {
-    fn recut(&mut self) {
-        if self.cut != self.all.len() {
-            self.fragments = Arc::new(Fragments::new(&self.all));
-            self.cut = self.all.len();
+    /// The tombstones that are in no list yet.
+    fn uncut(&self) -> &[RangeTombstone] {
+        &self.all[self.lists.iter().map(|list| list.count).sum()..]
+    }
+
+    fn fragments(&self) -> Vec<Arc<Fragments>> {
+        self.lists.iter().map(|list| Arc::clone(&list.fragments)).collect()
+    }
+
+    /// Cuts what is not cut yet, together with the lists before that are not much longer.
+    fn cut(&mut self, budget: &Arc<Budget>) {
+        let mut count = self.uncut().len();
+        if count == 0 {
+            return;
         }
+        let mut kept = self.lists.len();
+        while let Some(last) = kept.checked_sub(1)
+            && count * LIST_PART >= self.lists[last].count
+        {
+            count += self.lists[last].count;
+            kept = last;
+        }
+        self.cut_from(kept, budget);
+    }
+
+    /// Keeps so many lists, and makes one of all other tombstones.
+    fn cut_from(&mut self, kept: usize, budget: &Arc<Budget>) {
+        self.lists.truncate(kept);
+        let tombstones = self.uncut();
+        let fragments = Fragments::new(tombstones).charged(budget, Part::Memtables);
+        let list = List { count: tombstones.len(), fragments: Arc::new(fragments) };
+        self.lists.push(list);
     }
 
     fn covering(&self, key: &[u8], visible: SequenceNumber) -> Option<SequenceNumber> {
-        let uncut = self.all[self.cut..].iter().filter(|tombstone| {
+        let uncut = self.uncut().iter().filter(|tombstone| {
             tombstone.sequence <= visible && *tombstone.start <= *key && *key < *tombstone.end
         });
         let newest = uncut.map(|tombstone| tombstone.sequence).max();
-        newest.max(self.fragments.covering(key, visible))
+        let cut = self.lists.iter().filter_map(|list| list.fragments.covering(key, visible)).max();
+        newest.max(cut)
     }
 }
 

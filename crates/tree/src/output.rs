@@ -22,7 +22,7 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
     slice::Slice,
-    tombstone::{Fragment, Fragments, RangeTombstone},
+    tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::{edit::TableReference, summary::TableSummary, table::TableWriter};
 use std::sync::Arc;
@@ -57,8 +57,10 @@ pub enum Place<'f> {
 /// when it is seen.
 pub struct Stream<'s, C, D> {
     retain: &'s mut Retain<C, D>,
-    /// Range tombstones to be written, those that end before the lower border left out.
-    tombstones: &'s [Fragment],
+    /// Range tombstones to be written.
+    tombstones: &'s Fragments,
+    /// The first of their fragments that does not end before the lower border.
+    first_fragment: usize,
     borders: Borders,
     ahead: Option<OwnedEntry>,
     /// Blocks that are copied between the entries.
@@ -103,8 +105,8 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
         borders: Borders,
         copies: Copies,
     ) -> Result<Self> {
-        let tombstones = tombstones.as_slice();
-        let mut stream = Self { retain, tombstones, borders, ahead: None, copies };
+        let mut stream =
+            Self { retain, tombstones, first_fragment: 0, borders, ahead: None, copies };
         stream.drop_passed_tombstones();
         stream.read_ahead()?;
         Ok(stream)
@@ -142,7 +144,8 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     fn tombstones_before(&self, border: Option<&Slice>) -> Vec<RangeTombstone> {
         let lower = self.borders.lower.as_ref();
         let mut parts = Vec::new();
-        for fragment in self.tombstones {
+        let fragments = self.tombstones.as_slice().iter().enumerate().skip(self.first_fragment);
+        for (index, fragment) in fragments {
             if border.is_some_and(|border| fragment.start >= *border) {
                 break;
             }
@@ -152,11 +155,9 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
             }
             let start = lower.map_or(&fragment.start, |lower| lower.max(&fragment.start));
             let end = border.map_or(&fragment.end, |border| border.min(&fragment.end));
-            parts.extend(fragment.sequences.iter().map(|&sequence| RangeTombstone {
-                start: start.clone(),
-                end: end.clone(),
-                sequence,
-            }));
+            let part =
+                |sequence| RangeTombstone { start: start.clone(), end: end.clone(), sequence };
+            parts.extend(self.tombstones.sequences(index).into_iter().map(part));
         }
         parts
     }
@@ -164,7 +165,7 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     /// Begins anew at `border`; without one, everything is written.
     fn go_on_from(&mut self, border: Option<Slice>) {
         match border {
-            None => self.tombstones = &[],
+            None => self.first_fragment = self.tombstones.as_slice().len(),
             Some(border) => {
                 self.borders.lower = Some(border);
                 self.drop_passed_tombstones();
@@ -174,8 +175,7 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
 
     fn drop_passed_tombstones(&mut self) {
         if let Some(lower) = &self.borders.lower {
-            let passed = self.tombstones.partition_point(|fragment| fragment.end <= *lower);
-            self.tombstones = &self.tombstones[passed..];
+            self.first_fragment = self.tombstones.index_ending_after(lower);
         }
     }
 

@@ -294,7 +294,7 @@ impl Table {
         let charged = size_of::<Self>()
             + contents.index.memory_bytes()
             + contents.filter.as_ref().map_or(0, Filter::bytes)
-            + tombstones::memory_bytes(&contents.tombstones)
+            + contents.tombstones.memory_bytes()
             + Slots::<Block>::bytes(blocks);
         cache.budget().charge(Part::Tables, charged);
         let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));

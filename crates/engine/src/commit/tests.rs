@@ -14,6 +14,7 @@ use crate::{
     read, recovery,
 };
 use siltdb_base::{
+    budget::Part,
     fs::{
         Fs,
         mem::{CallKind, Crash, FaultError, MemFs},
@@ -466,4 +467,29 @@ fn a_commit_larger_than_all_memtables_does_not_stop_the_next() {
     });
     let expected: Pairs = vec![(b"huge".to_vec(), huge), (b"next".to_vec(), b"small".to_vec())];
     assert_eq!(contents(&engine, "default", None), expected);
+}
+
+/// Ranges within ranges: what they are cut into must not grow with the square of their number.
+#[test]
+fn nested_range_deletes_stay_within_the_memory_of_memtables() {
+    let fs = MemFs::new();
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.families.named("default").unwrap();
+    let memtable_bytes = database.options.memtable_bytes;
+    let count = 5_000_u32;
+    let mut most = 0;
+    for number in 0..count {
+        let (start, end) = (number.to_be_bytes(), (2 * count - number).to_be_bytes());
+        let payload = Payload::one(&family, EntryKind::RangeDelete, &start, &end);
+        commit(&database, &payload, Durability::Buffered).unwrap();
+        if number % 10 == 9 {
+            let reader = read::PinnedReader::new(&database, &family, None);
+            let mut cursor = reader.cursor(read::ReadRange::default()).unwrap();
+            cursor.seek_to_first().unwrap();
+            most = most.max(database.budget.used(Part::Memtables));
+        }
+    }
+    assert!(most > memtable_bytes / 2, "they are not charged: {most}");
+    assert!(most < (FROZEN_MAX + 1) * memtable_bytes * 11 / 10, "{most} bytes");
 }

@@ -39,7 +39,8 @@ fn log(capacity: u64) -> Log {
 
 /// What a commit of `count` operations in so many bytes needs.
 fn demand(payload_bytes: u64, count: u32) -> Demand {
-    Demand { record_bytes: record_bytes(payload_bytes as usize), payload_bytes, count }
+    let counts = Counts { all: count, range_deletes: 0 };
+    Demand { record_bytes: record_bytes(payload_bytes as usize), payload_bytes, counts }
 }
 
 impl Log {
@@ -130,6 +131,25 @@ fn a_full_generation_is_followed_by_another() {
     let next = log.reserve(piece);
     let end = HEADER_BYTES + 4 * piece.record_bytes;
     assert_rotated(&next, &last, end, MEMTABLE_BYTES + 4 * ENTRY_OVERHEAD_BYTES);
+}
+
+#[test]
+fn range_deletes_fill_a_generation_sooner_than_their_bytes() {
+    let mut log = log(1 << 20);
+    let piece = Demand { counts: Counts { all: 2, range_deletes: 1 }, ..demand(30, 2) };
+    let bytes = 30 + 2 * ENTRY_OVERHEAD_BYTES + RANGE_DELETE_BYTES;
+    let fit = MEMTABLE_BYTES.div_ceil(bytes);
+    let first = log.reserve(piece);
+    let mut last = log.reserve_behind(&first, piece);
+    for _ in 2..fit {
+        last = log.reserve_behind(&first, piece);
+    }
+    let next = log.reserve(piece);
+    assert_rotated(&next, &last, HEADER_BYTES + fit * piece.record_bytes, fit * bytes);
+    let half = MEMTABLE_BYTES / 2 / (RANGE_DELETE_BYTES + ENTRY_OVERHEAD_BYTES) + 1;
+    let counts = Counts { all: half as u32, range_deletes: half as u32 };
+    let huge = log.reserve(Demand { counts, ..demand(30, 1) });
+    assert!(huge.rotation.is_some(), "a generation of its own");
 }
 
 #[test]

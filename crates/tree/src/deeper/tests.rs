@@ -5,7 +5,7 @@ use crate::{
     fixture::{open_files, reference, version},
     version::Version,
 };
-use siltdb_base::{fs::mem::MemFs, id::SequenceNumber, slice::Slice};
+use siltdb_base::{fs::mem::MemFs, slice::Slice};
 
 fn shape() -> Version {
     let files = open_files(&Arc::new(MemFs::new()));
@@ -44,7 +44,6 @@ fn a_fragment_ends_before_its_end() {
         let fragment = Fragment {
             start: Slice::copy_from(start.as_bytes()),
             end: Slice::copy_from(end.as_bytes()),
-            sequences: vec![SequenceNumber(1)],
         };
         deeper.has_in(&fragment) == Deeper::Something
     };

@@ -2,8 +2,11 @@
 //!
 //! It does not cut them at the borders of output tables.
 
-use crate::retain::stripes::{Deeper, Stripes};
-use siltdb_base::tombstone::{Fragment, Fragments, RangeTombstone};
+use crate::retain::stripes::{Deeper, Stripe, Stripes};
+use siltdb_base::{
+    id::SequenceNumber,
+    tombstone::{Fragment, Fragments, RangeTombstone},
+};
 
 /// The range tombstones that go on, ordered by start; neighbouring pieces are joined again.
 ///
@@ -18,18 +21,20 @@ pub fn retain_tombstones(
     let mut kept: Vec<RangeTombstone> = Vec::new();
     // Indices in `kept` of the tombstones of the fragment before: those that can be extended.
     let mut open: Vec<usize> = Vec::new();
-    for fragment in fragments.as_slice() {
-        let mut last_stripe = None;
+    for (place, fragment) in fragments.as_slice().iter().enumerate() {
         let mut open_here = Vec::new();
-        for &sequence in &fragment.sequences {
-            if let Some(stripe) = stripes.find(sequence) {
-                if last_stripe == Some(stripe) {
-                    continue;
-                }
-                last_stripe = Some(stripe);
-                if stripe.is_oldest() && deeper(fragment) == Deeper::Nothing {
-                    continue;
-                }
+        let mut next = fragments.newest_visible(place, SequenceNumber::MAX);
+        while let Some(sequence) = next {
+            let stripe = stripes.find(sequence);
+            // The others of the stripe are passed over without a look: there may be many.
+            let older = match stripe {
+                Some(stripe) => stripes.end_before(stripe),
+                None => sequence.0.checked_sub(1).map(SequenceNumber),
+            };
+            next = older.and_then(|older| fragments.newest_visible(place, older));
+            let is_last = stripe.is_some_and(Stripe::is_oldest);
+            if is_last && deeper(fragment) == Deeper::Nothing {
+                continue;
             }
             let extended = open.iter().copied().find(|&index| {
                 kept[index].sequence == sequence && kept[index].end == fragment.start

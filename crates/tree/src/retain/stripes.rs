@@ -52,6 +52,12 @@ impl Stripes {
         let index = self.ends.partition_point(|&end| end < sequence);
         self.ends.get(index).map(|&end| Stripe { index, end })
     }
+
+    /// Where the stripe before `stripe` ends; `None`, if that is the oldest.
+    #[must_use]
+    pub fn end_before(&self, stripe: Stripe) -> Option<SequenceNumber> {
+        Some(self.ends[stripe.index.checked_sub(1)?])
+    }
 }
 
 /// Whether data lies deeper than the output of a flush or compaction.

@@ -124,10 +124,7 @@ impl View {
     fn tombstones(&self, bounds: &Bounds) -> Result<Vec<Arc<Fragments>>> {
         let mut lists = Vec::new();
         for table in self.memory.tables() {
-            let fragments = table.memtable.tombstones();
-            if !fragments.is_empty() {
-                lists.push(fragments);
-            }
+            lists.extend(table.memtable.tombstone_lists());
         }
         for (_, table) in self.version.tables() {
             // Only tables that have tombstones are opened for them.

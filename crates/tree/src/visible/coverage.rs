@@ -23,6 +23,8 @@ struct List {
     fragments: Arc<Fragments>,
     /// The fragment that held the key asked for last, or the first after it.
     near: usize,
+    /// The newest visible tombstone of that fragment.
+    newest: Option<SequenceNumber>,
 }
 
 /// The range tombstones that a reader at one snapshot sees.
@@ -37,8 +39,11 @@ impl Coverage {
     #[must_use]
     pub fn new(lists: Vec<Arc<Fragments>>, snapshot: SequenceNumber) -> Self {
         let lists = lists.into_iter().filter(|fragments| !fragments.is_empty());
-        let lists = lists.map(|fragments| List { fragments, near: 0 }).collect();
-        Self { lists, snapshot }
+        let list = |fragments: Arc<Fragments>| {
+            let newest = fragments.newest_visible(0, snapshot);
+            List { fragments, near: 0, newest }
+        };
+        Self { lists: lists.map(list).collect(), snapshot }
     }
 
     /// Whether there is no tombstone at all.
@@ -60,12 +65,12 @@ impl Coverage {
     fn search(&mut self, key: &[u8]) -> Option<Cover> {
         let mut newest: Option<Cover> = None;
         for (index, list) in self.lists.iter_mut().enumerate() {
-            list.approach(key);
+            list.approach(key, self.snapshot);
             let Some(fragment) = list.fragments.as_slice().get(list.near) else { continue };
             if fragment.start.as_bytes() > key {
                 continue;
             }
-            let Some(sequence) = fragment.newest_visible(self.snapshot) else { continue };
+            let Some(sequence) = list.newest else { continue };
             if newest.is_none_or(|cover| cover.sequence < sequence) {
                 newest = Some(Cover { sequence, list: index, fragment: list.near });
             }
@@ -77,11 +82,10 @@ impl Coverage {
     #[must_use]
     pub fn is_clear(&self, first: &[u8], last: &[u8]) -> bool {
         self.lists.iter().all(|list| {
-            let fragments = &list.fragments.as_slice()[list.fragments.index_ending_after(first)..];
-            fragments
-                .iter()
-                .take_while(|fragment| fragment.start.as_bytes() <= last)
-                .all(|fragment| fragment.newest_visible(self.snapshot).is_none())
+            let fragments = list.fragments.as_slice();
+            (list.fragments.index_ending_after(first)..fragments.len())
+                .take_while(|&index| fragments[index].start.as_bytes() <= last)
+                .all(|index| list.fragments.newest_visible(index, self.snapshot).is_none())
         })
     }
 
@@ -94,7 +98,8 @@ impl Coverage {
 
 impl List {
     /// Makes `near` the index of the first fragment that ends after `key`.
-    fn approach(&mut self, key: &[u8]) {
+    #[inline]
+    fn approach(&mut self, key: &[u8], snapshot: SequenceNumber) {
         let fragments = self.fragments.as_slice();
         let ends_after = |index: usize| {
             fragments.get(index).is_none_or(|fragment| fragment.end.as_bytes() > key)
@@ -102,6 +107,9 @@ impl List {
         let begins = self.near == 0 || !ends_after(self.near - 1);
         if !(begins && ends_after(self.near)) {
             self.near = self.fragments.index_ending_after(key);
+            let is_there = self.near < fragments.len();
+            self.newest =
+                is_there.then(|| self.fragments.newest_visible(self.near, snapshot)).flatten();
         }
     }
 }
