@@ -96,7 +96,8 @@ impl Db {
     ///
     /// # Errors
     /// As [`Family::put`]; `InvalidArgument`, if it merges in a family without a merge operator:
-    /// nothing of it was written then; after `Poisoned` too the batch is there as a whole or not at all.
+    /// nothing of it was written then; after `Poisoned` too the batch is there as a whole or not at
+    /// all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
     }
