@@ -276,12 +276,17 @@ fn run_shared(
     })
 }
 
-/// Merges all of a family into one level.
+/// Merges all that a family has in tables now into one level, rewritten by what can be seen now.
 ///
 /// # Errors
 /// `NotFound`, if it was dropped; what keeps it from being merged.
 pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
-    let request = Request { range: None, rewrite_before: database.numbers.next_file() };
+    wait_for_plans(database, family)?;
+    let request = Request {
+        range: None,
+        newest: database.publisher.published(),
+        rewrite_before: database.numbers.next_file(),
+    };
     loop {
         database.health.check()?;
         family.check()?;
@@ -291,6 +296,20 @@ pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
             Step::Wait => database.room.wait(seen, PATIENCE),
             Step::Done => return Ok(()),
         }
+    }
+}
+
+/// Waits for the compactions of a family that run already: they keep what could be seen when they
+/// began, in files whose numbers do not tell.
+fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
+    let begun = family.tree.plans_begun();
+    loop {
+        database.health.check()?;
+        let seen = database.room.seen();
+        if !family.tree.runs_any_of(begun) {
+            return Ok(());
+        }
+        database.room.wait(seen, PATIENCE);
     }
 }
 

@@ -84,7 +84,8 @@ impl Family {
     }
 
     /// Merges all tables of the family into the deepest level and forgets what nobody can see.
-    /// Writes what is in memory first; the other families stay as they are.
+    /// Writes what is in memory first; the other families stay as they are. What is written to the
+    /// family meanwhile need not get there.
     ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is damaged; the system's.

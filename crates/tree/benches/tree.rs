@@ -137,7 +137,7 @@ impl Bench {
     }
 
     fn compact(&self, rewrite_before: FileNumber) {
-        let request = Request { range: None, rewrite_before };
+        let request = Request { newest: SequenceNumber::MAX, range: None, rewrite_before };
         while let Step::Plan(plan) = self.tree.begin_request(&request) {
             let changes = match plan.way {
                 Way::Move => plan.move_changes(FamilyId(0)),

@@ -8,7 +8,10 @@ use crate::{
     plan::{Busy, Input, Plan, Reason, Way, bring_down},
     version::Version,
 };
-use siltdb_base::{id::FileNumber, limits::LEVELS};
+use siltdb_base::{
+    id::{FileNumber, SequenceNumber},
+    limits::LEVELS,
+};
 use siltdb_disk::summary::KeyRange;
 
 /// What one request has to do still.
@@ -16,6 +19,10 @@ use siltdb_disk::summary::KeyRange;
 pub struct Request {
     /// The keys; `None` for all.
     pub range: Option<KeyRange>,
+    /// The newest sequence number when the request came: tables of newer entries alone are left
+    /// where they are. So it is done some time, however much is written meanwhile: each step takes
+    /// some of what was there one level down, and nothing brings it up again.
+    pub newest: SequenceNumber,
     /// Tables that lie at the bottom already are rewritten too, if their file is older than this:
     /// the next file number when the request came. So each is rewritten once. 0: they stay.
     pub rewrite_before: FileNumber,
@@ -33,7 +40,8 @@ pub enum Step {
 }
 
 /// The next step of compacting what `request` asks for: the topmost level that has some of it goes
-/// to the next one that has, until all lies in one level.
+/// to the next one that has, until all lies in one level. What came later than the request does
+/// not count.
 #[must_use]
 pub fn plan_request(
     version: &Version,
@@ -42,7 +50,11 @@ pub fn plan_request(
     busy: &Busy,
 ) -> Step {
     let Some(range) = request.range.clone().or_else(|| version.range()) else { return Step::Done };
-    let touched = |level: usize| version.levels()[level].overlapping(&range);
+    let touched = |level: usize| -> Vec<usize> {
+        let level = &version.levels()[level];
+        let was_there = |&index: &usize| level.tables()[index].sequence_min() <= request.newest;
+        level.overlapping(&range).into_iter().filter(was_there).collect()
+    };
     let mut levels = (0..LEVELS).filter(|&level| !touched(level).is_empty());
     let Some(top) = levels.next() else { return Step::Done };
     if levels.next().is_none() && top > 0 {

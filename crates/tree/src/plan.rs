@@ -145,12 +145,16 @@ impl Plan {
 /// The plans of one tree that are being carried out.
 #[derive(Debug, Default)]
 pub struct Busy {
+    /// How many plans have begun so far.
+    begun: u64,
     claims: Vec<Claim>,
     tables: HashSet<TableId>,
 }
 
 #[derive(Debug)]
 struct Claim {
+    /// How many plans began before.
+    number: u64,
     tables: Vec<(usize, TableId)>,
     output_level: usize,
     range: KeyRange,
@@ -198,7 +202,20 @@ impl Busy {
             .collect();
         self.tables.extend(tables.iter().map(|(_, table)| *table));
         let (output_level, range) = (plan.output_level, plan.range.clone());
-        self.claims.push(Claim { tables, output_level, range });
+        self.claims.push(Claim { number: self.begun, tables, output_level, range });
+        self.begun += 1;
+    }
+
+    /// How many plans have begun so far.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether one of the first `count` plans that began is still running.
+    #[must_use]
+    pub fn runs_any_of(&self, count: u64) -> bool {
+        self.claims.iter().any(|claim| claim.number < count)
     }
 
     /// Notes that `plan` was installed or given up.

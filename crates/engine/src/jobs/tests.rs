@@ -93,6 +93,35 @@ fn a_file_that_could_not_be_removed_is_removed_later() {
     assert_eq!(tables(&fs), used(&engine));
 }
 
+/// The job has looked which snapshots there are, and writes files with newer numbers.
+#[test]
+fn compacting_forgets_what_a_job_that_ran_already_keeps() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..600, b"old");
+    let snapshot = engine.snapshot();
+    for value in 1..5 {
+        put_range(&engine, "a", 0..300, &[value]);
+        engine.flush().unwrap();
+    }
+    let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
+    let stopped = stop_call(&fs, move |call| call.kind == CallKind::Sync && is_table(call));
+    let job = std::thread::spawn({
+        let engine = engine.clone();
+        move || engine.run_job()
+    });
+    stopped.wait();
+    drop(snapshot);
+    let compacting = held_up({
+        let engine = engine.clone();
+        move || engine.compact_all()
+    });
+    stopped.go_on();
+    assert!(job.join().unwrap().unwrap());
+    compacting.recv().unwrap().unwrap();
+    assert_eq!(engine.stats().table_entries, 600);
+}
+
 /// A database whose next edit begins a manifest, and a job that is due in it.
 fn before_a_job(job: Job) -> (MemFs, Engine) {
     let fs = MemFs::new();

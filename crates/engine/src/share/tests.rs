@@ -48,7 +48,8 @@ impl Work {
             engine.flush().unwrap();
         }
         let tree = &engine.family("default").unwrap().tree;
-        let request = Request { range: None, rewrite_before: FileNumber(0) };
+        let request =
+            Request { newest: SequenceNumber::MAX, range: None, rewrite_before: FileNumber(0) };
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
         let present = SequenceNumber(engine.stats().sequence);
         let compaction: Arc<Compaction> =

@@ -109,7 +109,8 @@ fn everything_deleted_leaves_no_table() {
     world.flush();
     world.write(b"", EntryKind::RangeDelete, b"z");
     world.flush();
-    let request = Request { range: None, rewrite_before: world.next_file() };
+    let request =
+        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 2);
     }
@@ -244,7 +245,8 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     for (key, value) in &expected {
         assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
     }
-    let request = Request { range: None, rewrite_before: world.next_file() };
+    let request =
+        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
     world.snapshots.clear();
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 2);

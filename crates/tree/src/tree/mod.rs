@@ -308,6 +308,18 @@ impl Tree {
         step
     }
 
+    /// How many plans have begun so far.
+    #[must_use]
+    pub fn plans_begun(&self) -> u64 {
+        lock(&self.busy).begun()
+    }
+
+    /// Whether one of the first `count` plans that began is still running.
+    #[must_use]
+    pub fn runs_any_of(&self, count: u64) -> bool {
+        lock(&self.busy).runs_any_of(count)
+    }
+
     /// Notes that a plan was installed or given up.
     ///
     /// # Panics

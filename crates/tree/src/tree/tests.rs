@@ -73,7 +73,8 @@ fn random_step(world: &mut World, random: &mut Random) {
             let [a, b] = [random_key(random), random_key(random)];
             let range = crate::fixture::range((&a).min(&b), (&a).max(&b));
             let rewrite_before = world.next_file();
-            let request = Request { range: Some(range), rewrite_before };
+            let request =
+                Request { newest: SequenceNumber::MAX, range: Some(range), rewrite_before };
             while let Step::Plan(plan) = world.tree.begin_request(&request) {
                 world.compact(&plan, 1 + random.below(4) as usize);
             }
@@ -106,6 +107,44 @@ fn random_histories_show_what_the_model_shows() {
 }
 
 #[test]
+fn a_request_is_done_although_something_is_flushed_at_each_step() {
+    for with_others in [false, true] {
+        let mut random = Random::new(7);
+        let mut world = World::new(small_options());
+        for _ in 0..1_500 {
+            world.put(&random_key(&mut random), &[b'x'; 50]);
+            if random.below(100) == 0 {
+                world.flush();
+            }
+        }
+        world.settle();
+        world.put(b"newest", b"y");
+        world.flush();
+        let (newest, rewrite_before) = (world.sequence, world.next_file());
+        let request = Request { newest, range: None, rewrite_before };
+        let mut steps = 0;
+        while let Step::Plan(plan) = world.tree.begin_request(&request) {
+            world.compact(&plan, 1);
+            for _ in 0..20 {
+                world.put(&random_key(&mut random), &[b'z'; 50]);
+            }
+            world.flush();
+            if with_others && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot()) {
+                world.compact(&plan, 1);
+            }
+            steps += 1;
+            assert!(steps < 200, "it is never done");
+        }
+        let view = world.tree.view();
+        let old = view.version.tables().filter(|(_, table)| table.sequence_min() <= newest);
+        let old: Vec<_> = old.collect();
+        assert!(old.len() > 1 && old.iter().all(|(level, _)| *level == old[0].0));
+        assert!(old.iter().all(|(_, table)| table.id().file >= rewrite_before));
+        world.check(&mut random);
+    }
+}
+
+#[test]
 fn a_view_outlives_what_happens_to_the_tree() {
     let mut world = World::new(small_options());
     for number in 0..500_u32 {
@@ -120,7 +159,8 @@ fn a_view_outlives_what_happens_to_the_tree() {
         world.write(format!("key{number:04}").as_bytes(), EntryKind::Delete, b"");
     }
     world.flush();
-    let request = Request { range: None, rewrite_before: world.next_file() };
+    let request =
+        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 1);
     }
