@@ -61,10 +61,10 @@ impl<'a> Payload<'a> {
 ///
 /// # Errors
 /// `InvalidArgument`, for keys and values out of their limits, and for a merge in a family without
-/// an operator; `NotFound`, for a dropped family; `NoSpace`; `Closed`; the system's: the payload has
-/// no place in the order, now or after a reopen.
-/// `Poisoned`: if the database failed meanwhile, the payload may be in log and memory already, so
-/// it may be visible, and a reopen may find it or not; but as a whole or not at all.
+/// an operator; `NotFound`, for a dropped family; `NoSpace`; `Closed`; the system's: the payload
+/// has no place in the order, now or after a reopen. `Poisoned`: if the database failed meanwhile,
+/// the payload may be in log and memory already, so it may be visible, and a reopen may find it or
+/// not; but as a whole or not at all.
 pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
     match payload {
         Payload::One(family, operation) => commit_one(database, family, operation, durability),
