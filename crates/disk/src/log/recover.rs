@@ -16,7 +16,7 @@ use super::{
     read::{Record, SegmentReader, Stop},
     record::{LogPosition, PlacedHeader, RecordKind},
     scan::{Found, Search, scan_headers},
-    segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
+    segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segments_within},
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -349,11 +349,13 @@ fn look_behind(
             Found::Ours
         })?;
     }
-    // A file whose first bytes are lost or damaged may still hold records of a segment we need.
+    // A file whose first bytes are lost or damaged may still hold records of a segment we need: one
+    // of those that follow what is known, a file for each. Who forges a larger id wants them all.
+    let end = segments_within(evidence.highest_segment, inventory.unknown.len() as u64);
     for &file_index in &inventory.unknown {
         let SegmentFile { path, file } = &files[file_index];
         scan_headers(file, path, Search { segment: None, offset: 0 }, &mut |placed| {
-            if !is_live(placed.at.segment, options) {
+            if !is_live(placed.at.segment, options) || placed.at.segment >= end {
                 return Found::Stale;
             }
             evidence.behind_end(placed, file_index);

@@ -153,3 +153,10 @@ pub fn next_segment(highest: SegmentId, random: u32) -> Result<SegmentId> {
 pub fn segments_end(highest: SegmentId) -> SegmentId {
     SegmentId(highest.0.min(SEGMENT_ID_MAX.0) + 1)
 }
+
+/// The bound above the ids of `count` segments that follow `highest`.
+#[must_use]
+pub(super) fn segments_within(highest: SegmentId, count: u64) -> SegmentId {
+    let last = (highest.0 >> RANDOM_BITS).saturating_add(count);
+    SegmentId(last.saturating_add(1).saturating_mul(1 << RANDOM_BITS))
+}

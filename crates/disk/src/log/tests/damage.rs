@@ -429,6 +429,30 @@ fn an_unknown_kind_is_refused_only_in_its_own_segment() {
 }
 
 #[test]
+fn a_file_without_a_header_claims_no_segment_that_cannot_be_there() {
+    let first = SegmentId(5 << 32 | 77);
+    let options = RecoveryOptions { first, ..RecoveryOptions::default() };
+    let mut writer = Writer::new(first.0, vec![0; 512]);
+    writer.append_numbered(10);
+    let expected = recovered(&writer.files, &options).unwrap();
+    for (count, is_possible) in [(6, true), (7, false), (u64::from(u32::MAX >> 1), false)] {
+        let mut lost = Writer::new(count << 32 | 1, vec![0; 512]);
+        lost.append_numbered(10);
+        lost.sync();
+        lost.append_numbered(10);
+        lost.files[0][..64].fill(0);
+        let files = [writer.files[0].clone(), lost.files[0].clone()];
+        match recovered(&files, &options) {
+            Ok(found) => assert!(!is_possible && found == expected, "count {count}"),
+            Err(error) => {
+                assert!(is_possible, "count {count}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_the_receiver_refuses_is_reported_with_its_place() {
     let writer = small_log();
     let mut count = 0;
