@@ -175,6 +175,20 @@ pub struct Config {
 }
 
 impl Config {
+    /// What an engine is told that takes all three: for its [`Facts`].
+    #[must_use]
+    pub fn knobs(&self) -> String {
+        match self.arm {
+            Arm::Defaults => "its own defaults".to_owned(),
+            Arm::Equal => format!(
+                "memtable {} MiB, cache {} MiB, filter {} bits a key",
+                self.write_buffer_bytes >> 20,
+                self.cache_bytes >> 20,
+                self.bloom_bits_per_key
+            ),
+        }
+    }
+
     /// For engines that have one family in this benchmark, one kind of table, and no level 0.
     ///
     /// # Errors

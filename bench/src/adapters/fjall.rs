@@ -94,16 +94,7 @@ impl Engine for Fjall {
             Durability::Buffered => (Class::Process, "the journal reaches the page cache"),
             Durability::Synced => (Class::Power, "PersistMode::SyncData after each commit"),
         };
-        let knobs = match config.arm {
-            Arm::Defaults => "its own defaults".to_owned(),
-            Arm::Equal => format!(
-                "memtable {} MiB, cache {} MiB, filter {} bits a key",
-                config.write_buffer_bytes >> 20,
-                config.cache_bytes >> 20,
-                config.bloom_bits_per_key
-            ),
-        };
-        let options = format!("{knobs}, {:?}; {why}", config.codec);
+        let options = format!("{}, {:?}; {why}", config.knobs(), config.codec);
         Facts { version: "3.1.13".to_owned(), class, options }
     }
 

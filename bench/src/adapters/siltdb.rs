@@ -79,16 +79,7 @@ impl Engine for Siltdb {
                 (Class::Power, "fdatasync before return, shared by those who wait")
             }
         };
-        let knobs = match config.arm {
-            Arm::Defaults => "its own defaults: memtable 64 MiB, 512 MiB of memory".to_owned(),
-            Arm::Equal => format!(
-                "memtable {} MiB, cache {} MiB, filter {} bits a key",
-                config.write_buffer_bytes >> 20,
-                config.cache_bytes >> 20,
-                config.bloom_bits_per_key
-            ),
-        };
-        let options = format!("{knobs}, {:?}; {why}", config.codec);
+        let options = format!("{}, {:?}; {why}", config.knobs(), config.codec);
         Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
     }
 

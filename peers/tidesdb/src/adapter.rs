@@ -138,18 +138,10 @@ impl Engine for Tidesdb {
             }
             Durability::Synced => (Class::Power, "SyncMode::Full: each commit is synced"),
         };
-        let knobs = match config.arm {
-            Arm::Defaults => "its own defaults".to_owned(),
-            Arm::Equal => format!(
-                "memtable {} MiB, cache {} MiB, filter as of {} bits a key",
-                config.write_buffer_bytes >> 20,
-                config.cache_bytes >> 20,
-                config.bloom_bits_per_key,
-            ),
-        };
         let options = format!(
-            "{knobs}, {:?}; its default of 2 threads each to flush and compact; tables are \
-             B+trees; {why}",
+            "{}, {:?}; its default of 2 threads each to flush and compact; tables are B+trees; \
+             {why}",
+            config.knobs(),
             config.codec
         );
         let version = format!("{TIDESDB_LINKED_VERSION} (crate tidesdb 1.0)");
