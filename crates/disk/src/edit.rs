@@ -53,6 +53,9 @@ pub const FEATURES_KNOWN: u64 = 0;
 /// before the next edit are still numbers of files.
 pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN_EDITS_MAX);
 
+/// Largest id from which on an edit may say that families get theirs.
+const NEXT_FAMILY_MAX: FamilyId = FamilyId(u32::MAX / 2);
+
 /// Where a table lies, and what its tree sees of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableReference {
@@ -285,7 +288,7 @@ impl Change {
                 bytes: reader.varint()?,
             },
             10 => Self::NextFile(next_file(reader)?),
-            11 => Self::NextFamily(family(reader)?),
+            11 => Self::NextFamily(next_family(reader)?),
             12 => Self::LastSequence(sequence(reader)?),
             13 => Self::LogSynced(position(reader)?),
             14 => Self::LatestTime(reader.varint()?),
@@ -323,6 +326,16 @@ fn format(reader: &mut Reader<'_>) -> Result<Change> {
 
 fn family(reader: &mut Reader<'_>) -> Result<FamilyId> {
     reader.varint_u32().map(FamilyId)
+}
+
+/// Half of all ids: what a process gives out until the next edit are still ids.
+fn next_family(reader: &mut Reader<'_>) -> Result<FamilyId> {
+    let next = family(reader)?;
+    if next > NEXT_FAMILY_MAX {
+        return Err(Error::corruption("ids of families are used up")
+            .with_mismatch(format_args!("at most {NEXT_FAMILY_MAX}"), next));
+    }
+    Ok(next)
 }
 
 /// What may be one more than the id of any segment.

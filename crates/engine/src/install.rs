@@ -37,6 +37,8 @@ pub struct Target<'a> {
     pub files: &'a Arc<OpenFiles>,
     /// The operators that families may name.
     pub operators: &'a [Arc<dyn MergeOperator>],
+    /// What stands for one that is not among them, if anything may.
+    pub absent: fn(&str) -> Option<Arc<dyn MergeOperator>>,
 }
 
 /// Makes `changes` durable and applies them; `flushed` leaves the memory in the same step.
@@ -59,8 +61,12 @@ pub fn install(
     changes.push(Change::LatestTime(database.options.clock.wall_ms()));
     let edit = Edit { changes };
     let operators = lock(&database.operators).clone();
-    let target =
-        Target { families: &database.families, files: &database.files, operators: &operators };
+    let target = Target {
+        families: &database.families,
+        files: &database.files,
+        operators: &operators,
+        absent: |_| None,
+    };
     let prepared = prepare(&target, &edit)?;
     if cfg!(seeded_fault = "install_before_manifest") {
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
@@ -212,9 +218,8 @@ fn put_in_force(
 }
 
 fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
-    let find =
-        |name: &str| target.operators.iter().find(|operator| operator.name() == name).cloned();
-    TreeOptions::decode(bytes, &find)
+    let given = |name: &str| target.operators.iter().find(|given| given.name() == name).cloned();
+    TreeOptions::decode(bytes, &|name: &str| given(name).or_else(|| (target.absent)(name)))
 }
 
 /// Applies a change of the families; returns the files of tables that go with a dropped one.

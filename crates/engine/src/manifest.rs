@@ -319,8 +319,12 @@ pub fn read_manifest(
     let mut is_first = true;
     let path = files[0].path.clone();
     let recovered = recover(&files, &options, &mut |record| {
-        if record.header.kind == RecordKind::Skip {
-            return Ok(());
+        match record.header.kind {
+            RecordKind::Edit => {}
+            RecordKind::Skip | RecordKind::End => return Ok(()),
+            RecordKind::Batch => {
+                return Err(Error::corruption("a record of a log stands in the manifest"));
+            }
         }
         let edit = match std::mem::take(&mut is_first) {
             true => Edit::decode_snapshot(record.payload)?,

@@ -44,7 +44,10 @@ use siltdb_disk::{
     },
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
-use siltdb_tree::open_files::OpenFiles;
+use siltdb_tree::{
+    merge_operator::{Absent, MergeOperator},
+    open_files::OpenFiles,
+};
 use std::{
     cmp::Ordering,
     ops::Range,
@@ -79,7 +82,7 @@ pub fn open(
         // Somebody else may have created one between the look and the lock.
         prepare_directory(dir, &options)?;
     }
-    let database = load(dir, options, waiting)?;
+    let database = load(dir, options, waiting, |_| None)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
     remove_orphans(&database.database)?;
@@ -92,7 +95,7 @@ pub fn open(
 }
 
 /// Loads the database in `dir`, which must exist, to look at it: nothing is written but the lock
-/// file.
+/// file, and nothing merged, so no merge operator is needed.
 ///
 /// # Errors
 /// As [`open`].
@@ -103,7 +106,8 @@ pub fn inspect(
 ) -> Result<(Database, Box<dyn FileLock>)> {
     prepare_directory(dir, &options)?;
     let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
-    Ok((load(dir, options, waiting)?.database, directory_lock))
+    let database = load(dir, options, waiting, |name| Some(Arc::new(Absent::new(name))))?;
+    Ok((database.database, directory_lock))
 }
 
 fn no_database(dir: &Path) -> Error {
@@ -184,7 +188,12 @@ struct LoadedDatabase {
     flush_now: bool,
 }
 
-fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
+fn load(
+    dir: &Path,
+    mut options: EngineOptions,
+    waiting: Waiting,
+    absent: fn(&str) -> Option<Arc<dyn MergeOperator>>,
+) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let budget = Arc::new(Budget::new(options.memory_budget));
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max());
@@ -192,7 +201,7 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     let files = OpenFiles::new(Arc::clone(&options.fs), dir.to_owned(), Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();
-    let target = Target { families: &families, files: &files, operators: &operators };
+    let target = Target { families: &families, files: &files, operators: &operators, absent };
     let fs = &*options.fs;
     let current = read_current(fs, dir)?;
     let mut known = Known::default();

@@ -1,6 +1,6 @@
 //! Merging: what the family's operator does and does not do is what callers see.
 
-use siltdb::{Db, ErrorKind, FamilyOptions, MergeOperator, Options, Read, WriteBatch};
+use siltdb::{Create, Db, ErrorKind, FamilyOptions, MergeOperator, Options, Read, WriteBatch};
 use siltdb_base::{
     error::{Error, Result},
     fs::mem::{Crash, MemFs},
@@ -131,4 +131,21 @@ fn an_operator_that_fails_for_a_key_ends_an_iterator_and_not_a_cursor() {
         cursor.seek("b\0").unwrap();
         assert_eq!(cursor.entry(), Some((&b"c"[..], &b"3"[..])));
     }
+}
+
+#[test]
+fn a_database_is_checked_without_its_operators() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options::new().workers(0).default_family(appending("append"));
+    let db = options().open(dir.path()).unwrap();
+    merge(&db, "key", "a").unwrap();
+    db.flush().unwrap();
+    merge(&db, "key", "b").unwrap();
+    db.close().unwrap();
+    let report = siltdb::check(dir.path(), &mut |_| ()).unwrap();
+    assert!(report.errors.is_empty() && report.tables == 1, "{report:?}");
+    let without = Options::new().workers(0).create(Create::Never).open(dir.path());
+    assert_eq!(kind(without), Some(ErrorKind::InvalidArgument));
+    let db = options().open(dir.path()).unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"ab"[..]));
 }

@@ -38,6 +38,34 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>>;
 }
 
+/// Stands for an operator that was not given, where nothing is merged: it combines nothing.
+#[derive(Debug)]
+pub struct Absent {
+    name: String,
+}
+
+impl Absent {
+    /// For the operator of this name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned() }
+    }
+}
+
+impl MergeOperator for Absent {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Result<Vec<u8>> {
+        Err(Error::invalid(format!("the merge operator {:?} was not given", self.name)))
+    }
+
+    fn partial(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 /// What [`MergeOperator::full`] makes of these, if it can be stored.
 ///
 /// # Errors

@@ -148,6 +148,8 @@ fn fields_out_of_range_are_refused() {
         Change::LogSynced(offset_too_large),
         Change::NextFile(FileNumber(NEXT_FILE_MAX.0 + 1)),
         Change::NextFile(FileNumber(u64::MAX)),
+        Change::NextFamily(FamilyId(u32::MAX / 2 + 1)),
+        Change::NextFamily(FamilyId(u32::MAX)),
     ] {
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
