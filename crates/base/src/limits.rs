@@ -28,8 +28,8 @@ pub const FILE_NUMBER_MAX: u64 = 1 << 62;
 /// whose number is farther ahead is none that it made.
 pub const FILES_BETWEEN_EDITS_MAX: u64 = 1 << 40;
 
-/// Where a table ends in its file at most, in bytes; more than that no number of a table counts. So
-/// those of some tables can be added without overflow.
+/// Where a table ends in its file at most, in bytes, and the largest of the counts in its summary:
+/// those of many tables can be added without overflow.
 pub const TABLE_END_MAX: u64 = 1 << 48;
 
 /// Levels of a tree: 0 (overlapping, newest first) to 6.

@@ -137,7 +137,11 @@ impl Fragments {
     /// Tombstones, one for each fragment and sequence number.
     #[must_use]
     pub fn count(&self) -> usize {
-        (0..self.fragments.len()).map(|index| self.sequences(index).len()).sum()
+        let count = |index| match self.covers.only_list(index) {
+            Some(list) => list.chunk_by(|newer, older| newer == older).count(),
+            None => self.sequences(index).len(),
+        };
+        (0..self.fragments.len()).map(count).sum()
     }
 
     /// The fragments in key order.
@@ -254,19 +258,32 @@ impl Covers {
         Self { leaves, starts, sequences }
     }
 
+    fn list(&self, node: usize) -> &[SequenceNumber] {
+        &self.sequences[self.starts[node]..self.starts[node + 1]]
+    }
+
+    /// The list of a place, if none but places have lists, as in what was cut before.
+    #[inline]
+    fn only_list(&self, place: usize) -> Option<&[SequenceNumber]> {
+        (self.starts[self.leaves] == 0).then(|| self.list(self.leaves + place))
+    }
+
     /// The lists that hold for a place.
     #[inline]
     fn lists(&self, place: usize) -> impl Iterator<Item = &[SequenceNumber]> {
         let leaf = self.leaves + place;
         let path = std::iter::successors(Some(leaf), |&node| (node > 1).then_some(node / 2));
-        path.map(|node| &self.sequences[self.starts[node]..self.starts[node + 1]])
+        path.map(|node| self.list(node))
     }
 
     fn newest(&self, place: usize, visible: SequenceNumber) -> Option<SequenceNumber> {
         let newest = |list: &[SequenceNumber]| {
             list.get(list.partition_point(|&sequence| sequence > visible)).copied()
         };
-        self.lists(place).filter_map(newest).max()
+        match self.only_list(place) {
+            Some(list) => newest(list),
+            None => self.lists(place).filter_map(newest).max(),
+        }
     }
 
     fn all(&self, place: usize) -> Vec<SequenceNumber> {

@@ -123,6 +123,10 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamil
             continue;
         }
         last = Some(id);
+        let is_known = families.iter().any(|(known, _)| *known == id);
+        if is_known && is_checked {
+            continue;
+        }
         let family = map.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "a family of the batch was dropped")
                 .with_hint("a batch belongs to the database whose families it names")
@@ -131,7 +135,7 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamil
             family.check_operator()?;
             merging = Some(id);
         }
-        if families.iter().all(|(known, _)| *known != id) {
+        if !is_known {
             families.push((id, Arc::clone(family)));
         }
     }

@@ -1,10 +1,9 @@
 //! What all parts of an open database share: a struct of the rooms below, and few words between
 //! them.
 //!
-//! It decides nothing. Its locks are taken in this order, each optional: `changing_io`,
-//! `manifest_io`, `tail`,
-//! `frozen`, `jobs`; those inside the rooms come after. Only those whose name says so are held
-//! during IO.
+//! It decides nothing. Its locks are taken in this order, each optional: the `closing_io` of the
+//! engine, `changing_io`, `manifest_io`, `tail`, `frozen`, `jobs`; those inside the rooms come
+//! after. Only those whose name says so are held during IO.
 
 use crate::{
     calls::{Call, Calls},

@@ -16,7 +16,7 @@ use crate::{
     workers::Workers,
 };
 use siltdb_base::{
-    error::{ErrorKind, Result},
+    error::Result,
     fs::FileLock,
     id::SequenceNumber,
     slice::{Pinnable, Slice},
@@ -38,7 +38,8 @@ pub struct Engine {
 struct Open {
     database: Arc<Database>,
     workers: Workers,
-    directory_lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// The lock of the directory, until it is closed.
+    closing_io: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 impl Engine {
@@ -55,8 +56,8 @@ impl Engine {
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
         let database = Arc::new(database);
         let workers = Workers::start(&database)?;
-        let directory_lock = Mutex::new(Some(directory_lock));
-        Ok(Self { open: Arc::new(Open { database, workers, directory_lock }) })
+        let closing_io = Mutex::new(Some(directory_lock));
+        Ok(Self { open: Arc::new(Open { database, workers, closing_io }) })
     }
 
     fn database(&self) -> &Database {
@@ -204,8 +205,7 @@ impl Engine {
         self.flush()?;
         let families = self.database().families.load();
         families.iter().try_for_each(|family| match self.compact_flushed(family) {
-            // It was dropped meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(_) if family.is_dropped() => Ok(()),
             result => result,
         })
     }
@@ -251,17 +251,21 @@ impl Engine {
 
 impl Open {
     /// 1. Later commits are refused. 2. Jobs end, those of the workers and those that callers do on
-    ///    their own threads. 3. The log is synced and marked as closed. 4. The directory is
-    ///    unlocked: nobody touches a file of it any more.
+    ///    their own threads. 3. Commits that have a place are waited for; the log is synced and
+    ///    marked as closed. 4. The directory is unlocked: nobody changes a file of it any more.
     fn close(&self) -> Result<()> {
         // Held meanwhile: a second one who closes finds it closed when this returns.
-        let mut open = lock(&self.directory_lock);
+        let mut open = lock(&self.closing_io);
         let Some(directory_lock) = open.take() else { return Ok(()) };
         self.database.health.close();
         self.workers.end(&self.database);
         self.database.calls.end();
         let result = match self.database.health.failure() {
-            Some(failure) => Err(failure),
+            Some(failure) => {
+                // Each completes, also if it fails.
+                self.database.publisher.wait(lock(&self.database.tail).last().0);
+                Err(failure)
+            }
             None => jobs::close_log(&self.database),
         };
         drop(directory_lock);

@@ -11,7 +11,7 @@ use crate::{
     share::Shared,
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     id::{FileNumber, SegmentId, TableUid},
     sync::lock,
 };
@@ -345,7 +345,7 @@ fn purge(database: &Database) {
     for number in unused {
         // What cannot be removed now is tried again with the next job, or at the next open.
         let removed = database.options.fs.remove(&database.files.path(number));
-        if removed.is_err_and(|error| error.kind() != siltdb_base::error::ErrorKind::NotFound) {
+        if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             left.push(number);
         }
     }
@@ -395,12 +395,13 @@ fn mark_end(database: &Database) -> Result<LogPosition> {
     };
     let header =
         RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced: end };
-    if segment.file.prepare(mark).is_err() {
-        // No room for a mark: the next open reads the log as after a kill.
-        return Ok(end);
+    match segment.file.prepare(mark) {
+        // The next open reads the log as after a kill.
+        Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(end),
+        prepared => prepared
+            .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
+            .map_err(|error| database.health.poison(error))?,
     }
-    fill_record(&*segment.file, end, &header, &[])
-        .map_err(|error| database.health.poison(error))?;
     let end = LogPosition { offset: mark, ..end };
     database.wal.sync_to(end, &database.health)
 }

@@ -45,7 +45,7 @@ use siltdb_disk::{
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
-    merge_operator::{Absent, MergeOperator},
+    merge_operator::{AbsentOperator, MergeOperator},
     open_files::OpenFiles,
 };
 use std::{
@@ -106,7 +106,7 @@ pub fn inspect(
 ) -> Result<(Database, Box<dyn FileLock>)> {
     prepare_directory(dir, &options)?;
     let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
-    let database = load(dir, options, waiting, |name| Some(Arc::new(Absent::new(name))))?;
+    let database = load(dir, options, waiting, |name| Some(Arc::new(AbsentOperator::new(name))))?;
     Ok((database.database, directory_lock))
 }
 

@@ -88,7 +88,8 @@ impl Family {
     /// family meanwhile need not get there.
     ///
     /// # Errors
-    /// `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is damaged; the system's.
+    /// `NotFound`, if it was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is
+    /// damaged; the system's.
     pub fn compact(&self) -> Result<()> {
         self.source.engine.compact(&self.source.family)
     }

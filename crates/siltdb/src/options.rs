@@ -95,7 +95,8 @@ impl Options {
     }
 
     /// Threads that compact. 0: no background threads at all; whoever must wait runs a job instead,
-    /// and commits that nobody asked to be synced are synced by later ones and by closing only.
+    /// and what was committed without asking for a sync is synced by a later commit that asks for
+    /// one, by a job, and by closing.
     /// Default: one for each core, at most 4.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {

@@ -19,6 +19,8 @@ pub const RESULT_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { VALUE_BYTE
 /// and lists of operands these must hold, and both functions must depend on their arguments alone:
 /// 1. `full(full(base, older), newer) == full(base, older ++ newer)`;
 /// 2. if `partial(x, y)` is `Some(z)`, then `z` may stand for `x, y` in any list of operands.
+///
+/// They must not call the database: whoever closes it waits for the job that calls them.
 pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name, stored with the family; another operator needs another name.
     fn name(&self) -> &str;
@@ -40,11 +42,11 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
 
 /// Stands for an operator that was not given, where nothing is merged: it combines nothing.
 #[derive(Debug)]
-pub struct Absent {
+pub struct AbsentOperator {
     name: String,
 }
 
-impl Absent {
+impl AbsentOperator {
     /// For the operator of this name.
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -52,7 +54,7 @@ impl Absent {
     }
 }
 
-impl MergeOperator for Absent {
+impl MergeOperator for AbsentOperator {
     fn name(&self) -> &str {
         &self.name
     }

@@ -1,11 +1,15 @@
-//! Many threads while generations are frozen, flushed and merged all the time.
+//! Many threads while generations are frozen, flushed and merged all the time; closing beside them.
 
 use super::*;
 use crate::{
-    fixture::{DIR, contents, killed, open, options},
+    fixture::{DIR, contents, held_up, killed, on_segments, open, options, stop_call, try_put},
     options::MEMTABLE_BYTES_MIN,
 };
-use siltdb_base::{fs::mem::MemFs, id::FamilyId};
+use siltdb_base::{
+    error::{Error, ErrorKind},
+    fs::mem::{CallKind, MemFs},
+    id::FamilyId,
+};
 use siltdb_disk::batch::BatchBytes;
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -120,4 +124,21 @@ fn what_is_published_is_visible_while_generations_change_hundreds_of_times() {
         assert_eq!(contents(&engine, family, None), all);
         assert_eq!(contents(&reopened, family, None), all);
     }
+}
+
+#[test]
+fn closing_a_poisoned_database_waits_for_commits_that_have_a_place() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let fill = stop_call(&fs, on_segments(CallKind::Fill));
+    let commits = engine.clone();
+    let pair = (&b"key"[..], &b"value"[..]);
+    let commit = thread::spawn(move || try_put(&commits, "default", pair, Durability::Buffered));
+    fill.wait();
+    engine.database().fail(Error::new(ErrorKind::Io, "a sync failed"));
+    let closes = engine.clone();
+    let closed = held_up(move || closes.close());
+    fill.go_on();
+    assert_eq!(commit.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(closed.recv().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
 }
