@@ -262,7 +262,7 @@ impl Covers {
         &self.sequences[self.starts[node]..self.starts[node + 1]]
     }
 
-    /// The list of a place, if none but places have lists, as in what was cut before.
+    /// The list of a place, if none but places have lists: so it is in what a table holds.
     #[inline]
     fn only_list(&self, place: usize) -> Option<&[SequenceNumber]> {
         (self.starts[self.leaves] == 0).then(|| self.list(self.leaves + place))

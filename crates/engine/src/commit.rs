@@ -114,29 +114,28 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamil
     let map = database.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
-    let (mut last, mut merging) = (None, None);
+    let mut last = None;
     for operation in batch.operations() {
         let Operation { family: id, kind, .. } = operation?;
         counts.range_deletes += u32::from(kind == EntryKind::RangeDelete);
-        let is_checked = kind != EntryKind::Merge || merging == Some(id);
-        if last == Some(id) && is_checked {
+        let is_merge = kind == EntryKind::Merge;
+        if last == Some((id, is_merge)) {
             continue;
         }
-        last = Some(id);
-        let is_known = families.iter().any(|(known, _)| *known == id);
-        if is_known && is_checked {
-            continue;
-        }
-        let family = map.get(id).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "a family of the batch was dropped")
-                .with_hint("a batch belongs to the database whose families it names")
-        })?;
-        if !is_checked {
-            family.check_operator()?;
-            merging = Some(id);
-        }
-        if !is_known {
-            families.push((id, Arc::clone(family)));
+        last = Some((id, is_merge));
+        let index = match families.iter().position(|(known, _)| *known == id) {
+            Some(index) => index,
+            None => {
+                let family = map.get(id).ok_or_else(|| {
+                    Error::new(ErrorKind::NotFound, "a family of the batch was dropped")
+                        .with_hint("a batch belongs to the database whose families it names")
+                })?;
+                families.push((id, Arc::clone(family)));
+                families.len() - 1
+            }
+        };
+        if is_merge {
+            families[index].1.check_operator()?;
         }
     }
     Ok((families, counts))

@@ -263,7 +263,8 @@ impl Open {
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Each completes, also if it fails.
-                self.database.publisher.wait(lock(&self.database.tail).last().0);
+                let (last, _) = lock(&self.database.tail).last();
+                self.database.publisher.wait(last);
                 Err(failure)
             }
             None => jobs::close_log(&self.database),
