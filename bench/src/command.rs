@@ -127,8 +127,8 @@ struct Run {
     /// what acknowledged commits survive (some seconds for each engine).
     #[arg(long, value_enum, value_delimiter = ',')]
     skip: Vec<Groundwork>,
-    /// Seconds after which a measured phase is cut off and reported as capped; a phase that seeds
-    /// may take ten times as long.
+    /// Seconds after which a measured phase is cut off and reported as capped. Phases that seed
+    /// are not.
     #[arg(long, default_value_t = 600.0)]
     cap: f64,
     /// Seconds after which all that an engine does for a row, once, is cut off, and the row

@@ -20,7 +20,7 @@ pub enum FailureKind {
     Unsupported,
     /// The engine returned something else than was written.
     Verification,
-    /// Something before the measured phase took longer than a phase may.
+    /// All together took longer than a row may: said by who runs the worker.
     Capped,
 }
 

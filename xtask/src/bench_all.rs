@@ -16,7 +16,7 @@ const SMALL: f64 = 0.05;
 /// some minutes, and engines that are far behind are not repeated. Else a small run takes half a
 /// day, most of it spent on engines that are thirty times slower than the best.
 const UNLESS_ASKED: [(&str, &str); 3] =
-    [("--cap", "2"), ("--timeout", "300"), ("--repeat-within", "3")];
+    [("--cap", "2"), ("--timeout", "900"), ("--repeat-within", "3")];
 /// Where results go.
 const RESULTS: &str = "target/bench";
 

@@ -37,7 +37,7 @@ struct Gone {
 ///
 /// # Errors
 /// If there is nothing to seed, or nowhere; the engine's; `Unsupported`, if by its own word it may
-/// lose commits by a kill; `Capped`, if it takes too long.
+/// lose commits by a kill.
 pub fn leave<E: Engine>(job: &Job, watch: &Watch<'_>, tell: &dyn Fn(Left)) -> Result<()> {
     let (_engine, left) = seeded::<E>(job, watch)?;
     tell(left);
@@ -50,7 +50,7 @@ pub fn leave<E: Engine>(job: &Job, watch: &Watch<'_>, tell: &dyn Fn(Left)) -> Re
 ///
 /// # Errors
 /// If there is nothing to seed, or nowhere; the engine's; `Unsupported`, if by its own word it may
-/// lose commits by a kill; `Capped`, if it takes too long.
+/// lose commits by a kill.
 fn seeded<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<(E, Left)> {
     if job.work.state != State::Killed {
         return Err(Failure::error("a kill leaves no database in another state"));

@@ -15,8 +15,6 @@ const (
 	KindUnsupported FailureKind = "unsupported"
 	// KindVerification: the engine returned something else than was written.
 	KindVerification FailureKind = "verification"
-	// KindCapped: something before the measured phase took longer than a phase may.
-	KindCapped FailureKind = "capped"
 )
 
 // Failure is a failure and what it says.
@@ -33,11 +31,6 @@ func (f *Failure) Error() string {
 // Unsupported says that the engine does not have what is asked for.
 func Unsupported(what string) error {
 	return &Failure{Kind: KindUnsupported, Message: what}
-}
-
-// Capped says that something was cut off.
-func Capped(what string) error {
-	return &Failure{Kind: KindCapped, Message: what}
 }
 
 // Verification says that something else came back than was written.
