@@ -203,6 +203,10 @@ pub struct LogFileOptions {
 }
 
 /// How the log is written.
+///
+/// A mapping makes most commits free of system calls. Its price: if the device fails to read back a
+/// page of the log that memory was short of, or somebody else shortens the file, the process is
+/// killed by a signal (SIGBUS), where writing returns an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogIo {
     /// By mapping where that is safe (ext4, xfs, tmpfs), else by writing.
@@ -210,7 +214,7 @@ pub enum LogIo {
     Auto,
     /// By a shared mapping (large records still by writing).
     Map,
-    /// By `pwrite`.
+    /// By `pwrite`: a system call for each commit.
     Write,
 }
 

@@ -3,6 +3,7 @@
 //! It adds no caching and no names of its own; a path means what it means to the system.
 
 mod platform;
+mod descriptors;
 mod file;
 mod log;
 mod lock;
@@ -11,9 +12,10 @@ use crate::{
     error::{Error, Result},
     fs::{DirEntry, File, FileLock, Fs, LogFile, LogFileOptions, Metadata, WriteFile},
 };
-use file::{OsFile, OsWriteFile, check_plain};
+use descriptors::ReadableFile;
+use file::{OsFile, OsWriteFile};
 use log::OsLogFile;
-use platform::{OPEN_DIRECTORY_FLAGS, OPEN_FLAGS};
+use platform::{OPEN_DIRECTORY_FLAGS, OPEN_FLAGS, check_plain};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -100,13 +102,8 @@ impl Fs for OsFs {
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let open = || {
-            let file = OpenOptions::new().read(true).custom_flags(OPEN_FLAGS).open(path)?;
-            let len = check_plain(&file)?.len();
-            Ok(OsFile { file, path: path.to_owned(), len })
-        };
-        let file = open().map_err(|error| Error::io("open", path, error))?;
-        Ok(Arc::new(file))
+        let file = ReadableFile::open(path).map_err(|error| Error::io("open", path, error))?;
+        Ok(Arc::new(OsFile { file, path: path.to_owned() }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {

@@ -2,6 +2,7 @@
 //!
 //! Interrupted and short calls are continued; no other error is retried.
 
+use super::descriptors::ReadableFile;
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::{File, WriteFile},
@@ -12,44 +13,30 @@ use std::{
     io::{self, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
-
-/// Refuses what is no plain file, which may have no end and no offsets.
-pub(super) fn check_plain(file: &fs::File) -> io::Result<fs::Metadata> {
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        Err(io::ErrorKind::IsADirectory.into())
-    } else if !metadata.is_file() {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"))
-    } else {
-        Ok(metadata)
-    }
-}
 
 /// A file open for reading.
 #[derive(Debug)]
 pub(super) struct OsFile {
-    pub(super) file: fs::File,
+    pub(super) file: Arc<ReadableFile>,
     pub(super) path: PathBuf,
-    pub(super) len: u64,
 }
 
 impl File for OsFile {
     fn len(&self) -> u64 {
-        self.len
+        self.file.len()
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let file = self.file.descriptor().map_err(|error| Error::io("open", &self.path, error))?;
         let mut read = 0;
         while read < buffer.len() {
             let at = offset.saturating_add(read as u64);
             let end = offset.saturating_add(buffer.len() as u64);
             // The system refuses ranges past this; for the caller they are past the end.
-            let count = if end > i64::MAX as u64 {
-                Ok(0)
-            } else {
-                self.file.read_at(&mut buffer[read..], at)
-            };
+            let count =
+                if end > i64::MAX as u64 { Ok(0) } else { file.read_at(&mut buffer[read..], at) };
             match count {
                 Ok(0) => return Err(ends_early(&self.path, offset, buffer.len(), read)),
                 Ok(count) => read += count,

@@ -8,7 +8,7 @@
 //! 2. The path still names the locked file once the lock is held; else somebody replaced the file
 //!    and another process may hold the new one's.
 
-use super::platform::OPEN_FLAGS;
+use super::platform::{OPEN_FLAGS, check_plain};
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::FileLock,
@@ -81,7 +81,7 @@ fn try_lock(path: &Path) -> Result<Option<OsLock>> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).custom_flags(OPEN_FLAGS);
     let file = options.open(path).map_err(failed)?;
-    let metadata = super::file::check_plain(&file).map_err(failed)?;
+    let metadata = check_plain(&file).map_err(failed)?;
     let identity = (metadata.dev(), metadata.ino());
     if !held().insert(identity) {
         return Err(locked(path, "this process has it open already: share the handle"));

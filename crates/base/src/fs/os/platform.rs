@@ -2,7 +2,11 @@
 //!
 //! It offers no file; it answers questions about one.
 
-use std::{fs::File, io, os::fd::AsFd};
+use std::{
+    fs::{File, Metadata},
+    io,
+    os::fd::AsFd,
+};
 
 /// Length of the first window of a log that is prepared, in bytes: a small database should not pay
 /// for a large one. The following windows double up to `limits::LOG_WINDOW_BYTES_MAX`.
@@ -99,4 +103,16 @@ pub(super) fn write_vectored_at(
     use std::os::unix::fs::FileExt;
     let part = slices.iter().find(|slice| !slice.is_empty());
     part.map_or(Ok(0), |part| file.write_at(part, offset))
+}
+
+/// Refuses what is no plain file, which may have no end and no offsets.
+pub(super) fn check_plain(file: &File) -> io::Result<Metadata> {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else if !metadata.is_file() {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"))
+    } else {
+        Ok(metadata)
+    }
 }
