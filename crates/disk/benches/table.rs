@@ -15,7 +15,7 @@ use siltdb_base::{
     key::{Entry, EntryKind},
 };
 use siltdb_disk::{
-    cache::{Cache, CacheFill},
+    cache::{Cache, CacheFill, TableMemory},
     options::TableOptions,
     summary::TableSummary,
     table::{Found, LookupKey, Table, TableWriter},
@@ -132,7 +132,8 @@ impl Tables {
     }
 
     fn open(written: &[(Arc<Bytes>, TableSummary)]) -> Self {
-        let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), usize::MAX >> 1);
+        let budget = Arc::new(Budget::new(usize::MAX));
+        let cache = Cache::new(budget, usize::MAX >> 1, TableMemory::Beside);
         let open = |(file, summary): &(Arc<Bytes>, TableSummary)| {
             let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
             let path = Path::new("bench");
@@ -346,7 +347,7 @@ impl Contest {
         });
         results.measure("table verify", count, || {
             for table in &cold.tables {
-                table.verify(&mut |_| {}).expect("sound");
+                table.verify(&mut |_, _| {}).expect("sound");
             }
         });
         let some = self.keys.len().min(200_000);

@@ -43,7 +43,7 @@ use form::{Form, HEAD_BYTES, KIND_BITS, KIND_MASK, OFFSET_BYTES, PADDING_BYTES};
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX, put_varint, varint_len},
     error::{Error, Result},
-    hint::{CACHE_LINE_BYTES, prefetch_bytes},
+    hint::{CACHE_LINE_BYTES, prefetch_address, prefetch_bytes},
     id::SequenceNumber,
     key::{Entry, EntryKind, Trailer, compare, head, split_expiring},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
@@ -102,6 +102,13 @@ impl Resident for Block {
     fn front(&self) -> *const u8 {
         self.bytes.as_ptr()
     }
+
+    /// The number of entries, and the bytes of one on average.
+    fn layout(&self) -> u64 {
+        let entries_bytes = self.bytes.len() - self.count() * (HEAD_BYTES + OFFSET_BYTES);
+        let stride = u32::try_from(entries_bytes / self.count()).unwrap_or(u32::MAX);
+        u64::from(stride) << 32 | u64::from(self.count)
+    }
 }
 
 impl Block {
@@ -149,6 +156,14 @@ impl Block {
         };
         block.fill_arrays(&mut bytes, header_bytes)?;
         Ok(Self { bytes: bytes.freeze(), ..block })
+    }
+
+    /// A copy of it, where `copy` chooses the memory.
+    #[must_use]
+    pub fn copy_into(&self, copy: impl FnOnce(&[u8], Margins) -> Buffer) -> Self {
+        let bytes = copy(&self.bytes, Margins { front: 0, back: 0 }).freeze();
+        let Self { form, count, prefix_start, prefix_bytes, .. } = *self;
+        Self { bytes, form, count, prefix_start, prefix_bytes }
     }
 
     /// Checks every entry, the first of which follows `header_bytes` of the block, and writes its
@@ -352,6 +367,39 @@ impl Block {
             before = after;
         }
         Ok(())
+    }
+
+    /// Asks for what [`Block::get_at`] will look at, of a block of this `layout` that begins at
+    /// `front`: where the entry at `index` lies is guessed from the length of others.
+    #[inline]
+    pub fn prefetch_guess(front: *const u8, layout: u64, index: usize) {
+        let (count, stride) = (layout as u32 as usize, (layout >> 32) as usize);
+        let offsets = front.wrapping_add(count * HEAD_BYTES);
+        prefetch_address(offsets.wrapping_add(index * OFFSET_BYTES));
+        let raw = offsets.wrapping_add(count * OFFSET_BYTES);
+        prefetch_address(raw);
+        prefetch_bytes(raw.wrapping_add(index.wrapping_mul(stride)), ENTRY_FRONT_BYTES);
+    }
+
+    /// The entry at `index`, if it is one of `key`.
+    #[inline]
+    #[must_use]
+    pub fn get_at(&self, index: usize, key: &[u8]) -> Option<Located> {
+        if index >= self.count() {
+            return None;
+        }
+        let located = self.locate(index);
+        let suffix = key.strip_prefix(self.prefix())?;
+        (self.suffix_at(&located) == suffix).then_some(located)
+    }
+
+    /// The entries that are the first of their keys.
+    pub fn firsts(&self) -> impl Iterator<Item = usize> {
+        let mut before = None;
+        (0..self.count()).filter(move |&index| {
+            let suffix = self.entry(index).suffix;
+            before.replace(suffix) != Some(suffix)
+        })
     }
 
     /// Asks for the front of the entry at `index`, the lines of which are looked at one after the

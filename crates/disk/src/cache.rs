@@ -17,13 +17,19 @@
 //!
 //! # Invariants
 //! 1. The bytes of a value are in `Cache::used` from before it enters its slot until after it left.
-//! 2. `Cache::used` never exceeds the capacity, unless the capacity was lowered and the hand has
+//! 2. `Cache::used` never exceeds the capacity, unless the capacity became less and the hand has
 //!    not found enough to evict since.
 //! 3. A value enters a slot only if the slot is empty, and whoever takes it out releases its bytes.
 //! 4. If a slot holds a value and its insertion has returned, its bit in `occupied` is set: a bit
 //!    is cleared before the slot is emptied, and set after it was filled.
 
-use arc_swap::ArcSwapOption;
+mod held;
+mod array;
+
+pub use held::{Held, Resident};
+
+use array::Array;
+use held::Sweep;
 use siltdb_base::{
     budget::{Budget, Part},
     hint::prefetch_bytes,
@@ -32,12 +38,9 @@ use siltdb_base::{
 };
 use std::{
     fmt,
-    mem::ManuallyDrop,
-    ops::Deref,
-    ptr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -50,6 +53,16 @@ pub enum CacheFill {
     Pass,
 }
 
+/// Where the memory of the indexes and filters of open tables comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableMemory {
+    /// From elsewhere.
+    Beside,
+    /// From the capacity of the cache: it may hold the less, the more they take, but always a
+    /// quarter.
+    Within,
+}
+
 /// Which room a value may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
@@ -58,9 +71,6 @@ enum Room {
     /// Only what is free.
     Spare,
 }
-
-/// Slots that share one stripe of the occupied bits.
-const SLOTS_PER_WORD: usize = 64;
 
 /// Counters that threads spread their hits over.
 const HIT_STRIPES: usize = 16;
@@ -72,54 +82,14 @@ const ROUNDS_MAX: usize = 3;
 /// Marks that the hand takes away in one eviction before it evicts marked values too.
 const PATIENCE: usize = 4096;
 
-/// What a cached value costs beyond its own bytes: reference counts and the allocator's header.
-const HELD_OVERHEAD_BYTES: usize = 48;
-
 /// The region has one part in so many more than the capacity.
 const REGION_SLACK: usize = 8;
 
-/// What can be kept in a cache.
-pub trait Resident: Send + Sync + 'static {
-    /// Bytes at its front that a reader looks at first.
-    const FRONT_BYTES: usize;
+/// What leads to values takes at most one part of the capacity in so many.
+const GUIDES_SHARE: usize = 8;
 
-    /// Where it begins in memory.
-    fn front(&self) -> *const u8;
-}
-
-/// A value in the cache, or one that was or could have been.
-#[derive(Debug)]
-pub struct Held<T> {
-    referenced: AtomicBool,
-    bytes: usize,
-    value: T,
-}
-
-impl<T> Held<T> {
-    /// A value that takes `bytes` of memory beside its own size.
-    #[must_use]
-    pub fn new(value: T, bytes: usize) -> Self {
-        let bytes = bytes + size_of::<Self>() + HELD_OVERHEAD_BYTES;
-        Self { referenced: AtomicBool::new(false), bytes, value }
-    }
-
-    fn mark(&self) {
-        // Relaxed: the mark is a hint to the hand. Looking first keeps the line shared among
-        // readers.
-        if !self.referenced.load(Ordering::Relaxed) {
-            self.referenced.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-impl<T> Deref for Held<T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
+/// Of the capacity, at least one part in so many stays for values, whatever tables take.
+const VALUES_SHARE: usize = 4;
 
 /// What a cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,8 +112,12 @@ pub struct CacheStats {
 pub struct Cache {
     budget: Arc<Budget>,
     region: Arc<Region>,
+    /// What it may hold, and tables if they share it.
     capacity: AtomicUsize,
+    tables: TableMemory,
     used: AtomicUsize,
+    /// The bytes that what leads to values takes of those of tables.
+    guides: AtomicUsize,
     hand: Mutex<Hand>,
     next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
@@ -165,30 +139,18 @@ struct Hand {
     slot: usize,
 }
 
-/// A slot array as the hand sees it.
-trait Sweep: Send + Sync {
-    /// Passes over the slots from `from` on until `wanted` bytes are free or the array ends, and
-    /// spares at most `patience` marked values.
-    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept;
-}
-
-/// What one pass of the hand did.
-struct Swept {
-    freed: usize,
-    evicted: u64,
-    /// The slot to go on at; `None` at the end of the array.
-    next: Option<usize>,
-}
-
 impl Cache {
-    /// An empty cache that may hold `capacity_bytes`, counted as [`Part::Blocks`] of `budget`.
+    /// An empty cache that may hold `capacity_bytes`, counted as [`Part::Blocks`] of `budget`; or
+    /// less what open tables take, if these are to be within.
     #[must_use]
-    pub fn new(budget: Arc<Budget>, capacity_bytes: usize) -> Arc<Self> {
+    pub fn new(budget: Arc<Budget>, capacity_bytes: usize, tables: TableMemory) -> Arc<Self> {
         Arc::new(Self {
             budget,
             region: Region::new(capacity_bytes.saturating_add(capacity_bytes / REGION_SLACK)),
             capacity: AtomicUsize::new(capacity_bytes),
+            tables,
             used: AtomicUsize::new(0),
+            guides: AtomicUsize::new(0),
             hand: Mutex::default(),
             next_array: AtomicU64::new(0),
             hits: Default::default(),
@@ -211,14 +173,32 @@ impl Cache {
         &self.region
     }
 
+    /// The bytes it may hold now.
+    fn capacity(&self) -> usize {
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        match self.tables {
+            TableMemory::Beside => capacity,
+            TableMemory::Within => {
+                let left = capacity.saturating_sub(self.budget.used(Part::Tables));
+                left.max(capacity / VALUES_SHARE)
+            }
+        }
+    }
+
+    /// Evicts what is too much since the capacity became less: because it was changed, or because
+    /// tables took of it.
+    pub fn fit(&self) {
+        let (used, capacity) = (self.used.load(Ordering::Relaxed), self.capacity());
+        if used > capacity {
+            self.evict(used - capacity);
+        }
+    }
+
     /// Changes the bytes it may hold, and evicts what is too much.
     pub fn set_capacity(&self, bytes: usize) {
         // Relaxed: `reserve` and `evict` look again.
         self.capacity.store(bytes, Ordering::Relaxed);
-        let used = self.used.load(Ordering::Relaxed);
-        if used > bytes {
-            self.evict(used - bytes);
-        }
+        self.fit();
     }
 
     /// What it did so far. Exact once all readers have finished.
@@ -231,7 +211,7 @@ impl Cache {
             insertions: self.insertions.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             bytes: self.used.load(Ordering::Relaxed),
-            capacity: self.capacity.load(Ordering::Relaxed),
+            capacity: self.capacity(),
         }
     }
 
@@ -247,7 +227,7 @@ impl Cache {
     /// Takes `bytes` of the capacity; `false` if there is no such room to be had.
     fn reserve(&self, bytes: usize, room: Room) -> bool {
         loop {
-            let capacity = self.capacity.load(Ordering::Relaxed);
+            let capacity = self.capacity();
             let used = self.used.load(Ordering::Relaxed);
             let wanted = used.saturating_add(bytes);
             if bytes > capacity {
@@ -269,9 +249,44 @@ impl Cache {
         }
     }
 
+    /// Whether `bytes` more could be had just now without evicting anything.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.capacity()
+    }
+
     fn release(&self, bytes: usize) {
         self.budget.release(Part::Blocks, bytes);
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes `bytes` of what tables have for something that leads to values; `false` if all of that
+    /// would take too much, or if values would have to leave for it.
+    #[must_use]
+    pub fn reserve_guide(&self, bytes: usize) -> bool {
+        // Relaxed, all: counts of bytes.
+        let most = self.capacity.load(Ordering::Relaxed) / GUIDES_SHARE;
+        let may_be = |guides: usize| guides.saturating_add(bytes) <= most;
+        let has_room = match self.tables {
+            TableMemory::Beside => true,
+            TableMemory::Within => self.has_room(bytes),
+        };
+        // Looked at first: lookups in a full cache come by here, and should change nothing.
+        if !has_room || !may_be(self.guides.load(Ordering::Relaxed)) {
+            return false;
+        }
+        if !may_be(self.guides.fetch_add(bytes, Ordering::Relaxed)) {
+            self.guides.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.budget.charge(Part::Tables, bytes);
+        true
+    }
+
+    /// Gives back what [`Cache::reserve_guide`] took.
+    pub fn release_guide(&self, bytes: usize) {
+        self.guides.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.release(Part::Tables, bytes);
     }
 
     /// Moves the hand until `wanted` bytes are free, or all slots were passed often enough.
@@ -334,56 +349,11 @@ pub struct Slots<T: Resident> {
     array: Arc<Array<T>>,
 }
 
-struct Array<T> {
-    /// Nothing is done to drop one: an `ArcSwap` looks at what all threads read even if it is
-    /// empty, which for all slots of a table takes longer than to read it. Who drops the array
-    /// empties them.
-    slots: Box<[ManuallyDrop<ArcSwapOption<Held<T>>>]>,
-    hints: Box<[Hint]>,
-    occupied: Box<[AtomicU64]>,
-    /// Which slots were offered a value.
-    offered: Box<[AtomicU64]>,
-}
-
-/// Where in memory what a slot has, or had last, lies: addresses, 0 at first.
-///
-/// Only to ask for that memory, all at once: a slot leads to its value in two steps, each of which
-/// may miss the processor's caches.
-#[derive(Debug, Default)]
-struct Hint {
-    held: AtomicUsize,
-    front: AtomicUsize,
-}
-
-impl Hint {
-    // Relaxed, both: what lies there is not looked at.
-    fn set<T: Resident>(&self, held: &Arc<Held<T>>) {
-        self.held.store(Arc::as_ptr(held).addr(), Ordering::Relaxed);
-        self.front.store(held.front().addr(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn prefetch<T: Resident>(&self, front_bytes: usize) {
-        let front = self.front.load(Ordering::Relaxed);
-        if front != 0 {
-            let held = self.held.load(Ordering::Relaxed);
-            prefetch_bytes(ptr::without_provenance(held), size_of::<Held<T>>());
-            prefetch_bytes(ptr::without_provenance(front), front_bytes);
-        }
-    }
-}
-
 impl<T: Resident> Slots<T> {
     /// `count` empty slots.
     #[must_use]
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
-        let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
-        let array = Arc::new(Array {
-            slots: (0..count).map(|_| ManuallyDrop::new(ArcSwapOption::empty())).collect(),
-            hints: (0..count).map(|_| Hint::default()).collect(),
-            occupied: bits(),
-            offered: bits(),
-        });
+        let array = Arc::new(Array::new(count));
         let sweep = Arc::clone(&array) as Arc<dyn Sweep>;
         Self { cache: Arc::clone(cache), id: cache.register(sweep), array }
     }
@@ -391,19 +361,24 @@ impl<T: Resident> Slots<T> {
     /// Bytes of memory that `count` empty slots take.
     #[must_use]
     pub fn bytes(count: usize) -> usize {
-        count * (size_of::<usize>() + size_of::<Hint>())
-            + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
+        Array::<T>::bytes(count)
+    }
+
+    /// Whether at least half of the slots hold a value.
+    #[inline]
+    #[must_use]
+    pub fn are_half_full(&self) -> bool {
+        self.array.is_half_full()
     }
 
     /// Calls `look` with the value in slot `index`, without taking hold of it; gives `look` back if
-    /// there is none.
+    /// there is none. What `look` will look at is to be asked for before.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
     pub fn with<R, F: FnOnce(&T) -> R>(&self, index: usize, look: F) -> Result<R, F> {
-        self.prefetch(index, T::FRONT_BYTES);
-        let guard = self.array.slots[index].load();
+        let guard = self.array.slots()[index].value().load();
         match &*guard {
             Some(held) => {
                 held.mark();
@@ -421,8 +396,15 @@ impl<T: Resident> Slots<T> {
     /// it has one.
     #[inline]
     pub fn prefetch(&self, index: usize, bytes: usize) {
-        if let Some(hint) = self.array.hints.get(index) {
-            hint.prefetch::<T>(bytes);
+        self.prefetch_part(index, |front, _| prefetch_bytes(front, bytes));
+    }
+
+    /// Asks for the value in slot `index`, and lets `ask` ask for a part of it, by where its front
+    /// is and its [`Resident::layout`]; if there is such a slot and it has one.
+    #[inline]
+    pub fn prefetch_part(&self, index: usize, ask: impl FnOnce(*const u8, u64)) {
+        if let Some(slot) = self.array.slots().get(index) {
+            slot.prefetch(ask);
         }
     }
 
@@ -433,7 +415,7 @@ impl<T: Resident> Slots<T> {
     #[inline]
     pub fn get(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
         self.prefetch(index, T::FRONT_BYTES);
-        match self.array.slots[index].load_full() {
+        match self.array.slots()[index].value().load_full() {
             Some(held) => {
                 match fill {
                     CacheFill::Keep => held.mark(),
@@ -459,6 +441,14 @@ impl<T: Resident> Slots<T> {
         self.insert_into(Room::Made, index, held);
     }
 
+    /// Puts `held` into slot `index`, if it is empty and there is room to spare: displaces nobody.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn insert_spare(&self, index: usize, held: &Arc<Held<T>>) {
+        self.insert_into(Room::Spare, index, held);
+    }
+
     /// What long walks do instead: puts `held` into slot `index` if it was offered before and the
     /// cache has room to spare. What is walked over once does not pay for memory to stay in, and
     /// displaces nobody.
@@ -467,11 +457,9 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     pub fn offer(&self, index: usize, held: &Arc<Held<T>>) {
         if self.is_offered(index) {
-            self.insert_into(Room::Spare, index, held);
+            self.insert_spare(index, held);
         } else {
-            // Relaxed: a hint.
-            self.array.offered[index / SLOTS_PER_WORD]
-                .fetch_or(1 << (index % SLOTS_PER_WORD), Ordering::Relaxed);
+            self.array.note_offer(index);
         }
     }
 
@@ -481,29 +469,20 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     #[must_use]
     pub fn is_offered(&self, index: usize) -> bool {
-        // Relaxed: a hint.
-        let offered = self.array.offered[index / SLOTS_PER_WORD].load(Ordering::Relaxed);
-        offered & 1 << (index % SLOTS_PER_WORD) != 0
+        self.array.is_offered(index)
     }
 
     fn insert_into(&self, room: Room, index: usize, held: &Arc<Held<T>>) {
-        let slot = &self.array.slots[index];
-        if slot.load().is_some() || !self.cache.reserve(held.bytes, room) {
+        let is_empty = self.array.slots()[index].value().load().is_none();
+        // By (1) the bytes are counted first.
+        if !is_empty || !self.cache.reserve(held.bytes, room) {
             return;
         }
-        // By (1) the bytes were counted first; by (3) only an empty slot is filled.
-        let nothing: Option<Arc<Held<T>>> = None;
-        let before = slot.compare_and_swap(&nothing, Some(Arc::clone(held)));
-        if before.is_some() {
+        if self.array.fill(index, held) {
+            self.cache.insertions.fetch_add(1, Ordering::Relaxed);
+        } else {
             self.cache.release(held.bytes);
-            return;
         }
-        self.array.hints[index].set(held);
-        self.cache.insertions.fetch_add(1, Ordering::Relaxed);
-        // By (4): after the slot was filled. Release pairs with the hand's Acquire, so that a hand
-        // that sees the bit sees the value.
-        let bit = 1 << (index % SLOTS_PER_WORD);
-        self.array.occupied[index / SLOTS_PER_WORD].fetch_or(bit, Ordering::Release);
     }
 }
 
@@ -521,67 +500,8 @@ impl<T: Resident> Drop for Slots<T> {
 
 impl<T: Resident> fmt::Debug for Slots<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.array.slots.len();
+        let count = self.array.slots().len();
         f.debug_struct("Slots").field("count", &count).finish_non_exhaustive()
-    }
-}
-
-impl<T> Array<T> {
-    /// Takes out all values; returns the bytes freed.
-    fn empty(&self) -> usize {
-        let mut freed = 0;
-        for (word, occupied) in self.occupied.iter().enumerate() {
-            // Acquire pairs with the Release of an insertion.
-            let mut bits = occupied.swap(0, Ordering::Acquire);
-            while bits != 0 {
-                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                freed += self.slots[index].swap(None).map_or(0, |held| held.bytes);
-            }
-        }
-        freed
-    }
-
-    /// Takes the mark of a value away, or the value; returns the bytes freed.
-    fn pass(&self, index: usize, patience: &mut usize) -> usize {
-        match &*self.slots[index].load() {
-            None => return 0,
-            // Relaxed: a use that the hand misses costs a read later.
-            Some(held) if *patience > 0 && held.referenced.swap(false, Ordering::Relaxed) => {
-                *patience -= 1;
-                return 0;
-            }
-            Some(_) => {}
-        }
-        // By (4): before the slot is emptied.
-        let bit = 1 << (index % SLOTS_PER_WORD);
-        self.occupied[index / SLOTS_PER_WORD].fetch_and(!bit, Ordering::Relaxed);
-        self.slots[index].swap(None).map_or(0, |held| held.bytes)
-    }
-}
-
-impl<T: Send + Sync> Sweep for Array<T> {
-    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept {
-        let mut swept = Swept { freed: 0, evicted: 0, next: None };
-        let first_word = from / SLOTS_PER_WORD;
-        let mut mask = u64::MAX << (from % SLOTS_PER_WORD);
-        for (word, occupied) in self.occupied.iter().enumerate().skip(first_word) {
-            // Acquire pairs with the Release of an insertion.
-            let mut bits = occupied.load(Ordering::Acquire) & mask;
-            mask = u64::MAX;
-            while bits != 0 {
-                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let freed = self.pass(index, patience);
-                swept.freed += freed;
-                swept.evicted += u64::from(freed > 0);
-                if swept.freed >= wanted {
-                    swept.next = Some(index + 1).filter(|&next| next < self.slots.len());
-                    return swept;
-                }
-            }
-        }
-        swept
     }
 }
 

@@ -9,6 +9,7 @@ pub mod compress;
 pub mod frame;
 pub mod cache;
 pub mod filter;
+pub mod maplet;
 pub mod block;
 pub mod log;
 pub mod batch;

@@ -1,10 +1,10 @@
 //! Slots, the hand, and the budget under concurrent readers.
 
-use super::*;
+use super::{held::HELD_OVERHEAD_BYTES, *};
 
 fn cache(capacity: usize) -> (Arc<Budget>, Arc<Cache>) {
     let budget = Arc::new(Budget::new(1 << 30));
-    (Arc::clone(&budget), Cache::new(budget, capacity))
+    (Arc::clone(&budget), Cache::new(budget, capacity, TableMemory::Beside))
 }
 
 impl Resident for u64 {
@@ -12,6 +12,10 @@ impl Resident for u64 {
 
     fn front(&self) -> *const u8 {
         std::ptr::from_ref(self).cast()
+    }
+
+    fn layout(&self) -> u64 {
+        *self
     }
 }
 
@@ -129,7 +133,7 @@ fn tables_that_come_and_go_leave_the_hand_in_place() {
             _ => {
                 let Some(count) = tables.len().checked_sub(1) else { continue };
                 let slots = &tables[pick / 7 % (count + 1)];
-                let index = pick / 50 % slots.array.slots.len();
+                let index = pick / 50 % slots.array.slots().len();
                 slots.insert(index, &held(round as u64));
                 // The insertion makes room, whatever was marked.
                 assert!(slots.get(index, CacheFill::Keep).is_some());
@@ -187,4 +191,77 @@ fn dropped_slots_let_go_of_what_they_held() {
     drop(slots);
     assert!(all.iter().all(|(_, held)| Arc::strong_count(held) == 1));
     assert_eq!((budget.used(Part::Blocks), cache.stats().bytes), (0, 0));
+}
+
+#[test]
+fn a_part_is_asked_for_by_where_the_value_lies() {
+    let (_, cache) = cache(10_000);
+    let slots = Slots::new(&cache, 2);
+    for index in [1, 2] {
+        slots.prefetch_part(index, |front, _| panic!("there is no value at {front:?}"));
+    }
+    let value = held(7);
+    slots.insert(1, &value);
+    let mut asked = None;
+    slots.prefetch_part(1, |front, layout| asked = Some((front, layout)));
+    assert_eq!(asked, Some((std::ptr::from_ref(&**value).cast(), 7)));
+}
+
+#[test]
+fn slots_tell_when_half_of_them_are_full() {
+    let (_, cache) = cache(10_000);
+    let slots = Slots::new(&cache, 5);
+    for index in 0..3 {
+        assert!(!slots.are_half_full(), "{index}");
+        slots.insert(index, &held(1));
+        slots.insert(index, &held(2));
+    }
+    assert!(slots.are_half_full());
+    cache.set_capacity(2_999);
+    assert!(!slots.are_half_full());
+}
+
+#[test]
+fn what_leads_to_values_takes_an_eighth_at_most_and_displaces_none() {
+    for tables in [TableMemory::Beside, TableMemory::Within] {
+        let budget = Arc::new(Budget::new(1 << 30));
+        let cache = Cache::new(Arc::clone(&budget), 10_000, tables);
+        let slots = Slots::new(&cache, 10);
+        assert!(!cache.reserve_guide(1_251));
+        assert!(cache.reserve_guide(1_000) && !cache.reserve_guide(251));
+        assert_eq!((budget.used(Part::Tables), budget.used(Part::Blocks)), (1_000, 0));
+        for index in 0..10 {
+            slots.insert(index, &held(1));
+        }
+        let is_within = tables == TableMemory::Within;
+        assert_eq!(cache.stats().evictions, u64::from(is_within));
+        assert_eq!(cache.reserve_guide(1), !is_within);
+        cache.release_guide(if is_within { 1_000 } else { 1_001 });
+        assert_eq!(budget.used(Part::Tables), 0);
+    }
+}
+
+#[test]
+fn tables_within_the_capacity_leave_the_less_for_values() {
+    let budget = Arc::new(Budget::new(1 << 30));
+    let cache = Cache::new(Arc::clone(&budget), 5_000, TableMemory::Within);
+    let slots = Slots::new(&cache, 10);
+    budget.charge(Part::Tables, 1_000);
+    for index in 0..5 {
+        slots.insert(index, &held(1));
+    }
+    assert_eq!((cache.stats().bytes, cache.stats().capacity), (4_000, 4_000));
+    budget.charge(Part::Tables, 2_000);
+    cache.fit();
+    assert_eq!((cache.stats().bytes, cache.stats().capacity), (2_000, 2_000));
+    // A quarter is left to them at least.
+    budget.charge(Part::Tables, 9_000);
+    cache.fit();
+    assert_eq!((cache.stats().bytes, cache.stats().capacity), (1_000, 1_250));
+    slots.insert(6, &held(1));
+    assert!(slots.get(6, CacheFill::Keep).is_some());
+    assert_eq!(cache.stats().bytes, 1_000);
+    budget.release(Part::Tables, 12_000);
+    slots.insert(7, &held(1));
+    assert_eq!((cache.stats().bytes, cache.stats().capacity), (2_000, 5_000));
 }

@@ -273,7 +273,7 @@ impl Cursor for TableCursor {
         self.stand_at(self.entry_index + 1);
         if self.located.is_none() && self.block_index + 1 < self.table.block_count() {
             self.enter_at(self.block_index + 1, End::First)?;
-            self.table.prefetch(self.block_index + 1);
+            self.table.prefetch_block(self.block_index + 1);
         }
         Ok(())
     }

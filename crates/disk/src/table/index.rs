@@ -285,6 +285,21 @@ impl Index {
         self.entries.iter().map(|&entries| u64::from(entries)).sum()
     }
 
+    /// Entries of the block that has most.
+    #[must_use]
+    pub fn entries_max(&self) -> u32 {
+        self.entries.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether the block at `index` begins with the key that the one before ends with.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn continues(&self, index: usize) -> bool {
+        self.continues[index]
+    }
+
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

@@ -21,6 +21,7 @@ mod heads;
 mod index;
 mod writer;
 mod reader;
+mod lookup;
 mod ahead;
 mod cursor;
 mod verify;
@@ -29,8 +30,9 @@ pub use cursor::TableCursor;
 pub use facts::Contents;
 pub use footer::{FOOTER_BYTES, Footer};
 pub use index::BlockInfo;
+pub use lookup::{Found, LookupKey};
 pub use properties::Properties;
-pub use reader::{Found, LookupKey, Table};
+pub use reader::Table;
 pub use sealed::SealedBlock;
 pub use writer::TableWriter;
 

@@ -14,72 +14,47 @@ use crate::{
     cache::{Cache, CacheFill, Held, Slots},
     filter::Filter,
     frame::{Frame, FrameKind, Place},
+    maplet::{Maplet, Shape},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
 use siltdb_base::{
     budget::Part,
-    checksum::xxh3,
     error::{Error, Result},
     fs::File,
-    id::{SequenceNumber, TableUid},
-    key::EntryKind,
+    id::TableUid,
     memory::region::Buffer,
-    slice::{Pinnable, Slice},
+    slice::Slice,
     tombstone::Fragments,
 };
 use std::{
     cell::Cell,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// Working memory that a thread keeps between reads, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// A key to be looked up in several tables: it is hashed once.
-#[derive(Clone, Copy, Debug)]
-pub struct LookupKey<'k> {
-    key: &'k [u8],
-    hash: u64,
-}
-
-impl<'k> LookupKey<'k> {
-    /// `key`, hashed as the filters of tables have it.
-    #[inline]
-    #[must_use]
-    pub fn new(key: &'k [u8]) -> Self {
-        Self { key, hash: xxh3(key) }
-    }
-
-    /// The key.
-    #[inline]
-    #[must_use]
-    pub fn key(&self) -> &'k [u8] {
-        self.key
-    }
-}
-
-/// A point entry that was found, where it lies.
-#[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
-    /// Its place in the order of the database.
-    pub sequence: SequenceNumber,
-    /// What it does.
-    pub kind: EntryKind,
-    /// Its payload.
-    pub value: Pinnable<'a>,
-}
-
 /// An open table.
 ///
+/// A lookup goes through filter, index and block. Once half of the blocks are in the cache, a
+/// maplet is made of those that are looked into, so that lookups are led to their entry at once.
+///
 /// # Thread safety
-/// Any number of threads may read; nothing changes but the cache.
+/// Any number of threads may read; nothing changes but the cache and the maplet.
+///
+/// # Invariants
+/// 1. The maplet, once made, has taken its bytes of what tables have.
+/// 2. It leads to the first of the entries that the table has of a key, which is the newest.
 #[derive(Debug)]
 pub struct Table {
     pub(super) source: Source,
     pub(super) contents: TableContents,
-    slots: Slots<Block>,
-    cache: Arc<Cache>,
+    pub(super) slots: Slots<Block>,
+    pub(super) maplet: OnceLock<Maplet>,
+    /// Of its maplet; `None`, if it is to have none.
+    pub(super) maplet_shape: Option<Shape>,
+    pub(super) cache: Arc<Cache>,
     /// Bytes charged to [`Part::Tables`].
     charged: usize,
 }
@@ -297,45 +272,12 @@ impl Table {
             + contents.tombstones.memory_bytes()
             + Slots::<Block>::bytes(blocks);
         cache.budget().charge(Part::Tables, charged);
+        cache.fit();
+        let index = &contents.index;
+        let maplet_shape = Shape::new(blocks, index.entries(), index.entries_max());
         let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
-        Ok(Arc::new(Self { source, contents, slots, cache, charged }))
-    }
-
-    /// Calls `look` with the newest point entry of `key` that is not newer than `visible`, if
-    /// there is one.
-    ///
-    /// Asks the filter first; reads at most one block.
-    ///
-    /// # Errors
-    /// Corruption, if the block is damaged; what reading fails with. Nothing is cached then.
-    #[inline]
-    pub fn get<R>(
-        &self,
-        key: LookupKey<'_>,
-        visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let LookupKey { key, hash } = key;
-        if let Some(filter) = &self.contents.filter
-            && !filter.may_contain(hash)
-        {
-            return Ok(None);
-        }
-        let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
-        let look_into = |block: &Block| {
-            let located = block.get(key, visible)?;
-            let value = block.pinnable_value_at(&located);
-            Some(look(Found { sequence: located.sequence, kind: located.kind, value }))
-        };
-        self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
-    }
-
-    /// Asks for the memory that [`Table::get`] will look at first.
-    #[inline]
-    pub fn prefetch_filter(&self, key: LookupKey<'_>) {
-        if let Some(filter) = &self.contents.filter {
-            filter.prefetch(key.hash);
-        }
+        let maplet = OnceLock::new();
+        Ok(Arc::new(Self { source, contents, slots, maplet, maplet_shape, cache, charged }))
     }
 
     /// The range tombstones.
@@ -362,6 +304,13 @@ impl Table {
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.contents.index.count()
+    }
+
+    /// Whether it has one entry of each of its keys, a `Put`, and no range tombstones.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let index = &self.contents.index;
+        self.tombstones().count() == 0 && (0..index.count()).all(|block| index.is_plain(block))
     }
 
     /// What the index knows of a data block.
@@ -426,8 +375,22 @@ impl Table {
     }
 
     /// Asks for the memory of the data block at `index`, if it is in the cache.
-    pub(super) fn prefetch(&self, index: usize) {
+    pub(super) fn prefetch_block(&self, index: usize) {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
+    }
+
+    /// Puts a copy of the data block at `index` into the cache, if there is room to spare: for
+    /// those who have read it for another reason.
+    ///
+    /// # Panics
+    /// If there is none of this index.
+    pub fn keep(&self, index: usize, block: &Block) {
+        if self.cache.has_room(block.bytes()) {
+            let region = self.cache.region();
+            let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
+            let bytes = block.bytes();
+            self.slots.insert_spare(index, &Arc::new(Held::new(block, bytes)));
+        }
     }
 
     /// Reads the data block at `index` from the file and caches it.
@@ -473,6 +436,9 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
+        if let (Some(_), Some(shape)) = (self.maplet.get(), self.maplet_shape) {
+            self.cache.release_guide(shape.bytes());
+        }
         self.cache.budget().release(Part::Tables, self.charged);
     }
 }

@@ -4,11 +4,12 @@ mod ahead;
 mod copies;
 mod damage;
 mod faults;
+mod lookup;
 mod model;
 
 use super::*;
 use crate::{
-    cache::{Cache, CacheFill},
+    cache::{Cache, CacheFill, TableMemory},
     options::{Compression, TableOptions},
     summary::TableSummary,
 };
@@ -62,7 +63,7 @@ impl WriteFile for Bytes {
 }
 
 fn new_cache(capacity: usize) -> Arc<Cache> {
-    Cache::new(Arc::new(Budget::new(1 << 30)), capacity)
+    Cache::new(Arc::new(Budget::new(1 << 30)), capacity, TableMemory::Beside)
 }
 
 fn options(compression: Compression) -> TableOptions {
@@ -121,7 +122,7 @@ fn table_of(
     let summary = write(&mut file, options, 7, entries, tombstones);
     let table = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
     let mut bytes = 0;
-    table.verify(&mut |block| bytes += block).unwrap();
+    table.verify(&mut |index, _| bytes += table.block_info(index).bytes).unwrap();
     assert!(bytes <= summary.file_bytes);
     table
 }

@@ -4,6 +4,7 @@
 //! by those who look for damage.
 
 use super::{ahead::Ahead, facts::Facts, reader::Table};
+use crate::block::Block;
 use siltdb_base::{
     checksum::xxh3,
     error::{Error, Result},
@@ -14,11 +15,11 @@ use std::cmp::Ordering;
 
 impl Table {
     /// Checks every frame of the file, the order of the entries, and index, filter and summary
-    /// against them; calls `on_block` with the bytes of each data block.
+    /// against them; calls `on_block` with the index of each data block, and the block.
     ///
     /// # Errors
     /// Corruption, naming file and offset; what reading fails with.
-    pub fn verify(&self, on_block: &mut dyn FnMut(u64)) -> Result<()> {
+    pub fn verify(&self, on_block: &mut dyn FnMut(usize, &Block)) -> Result<()> {
         let read_again = self.source.read_contents()?;
         if read_again.summary != self.contents.summary
             || read_again.tombstones != self.contents.tombstones
@@ -57,7 +58,7 @@ impl Table {
                 }
             }
             total.merge(sealed.facts());
-            on_block(info.bytes);
+            on_block(index, sealed.block());
         }
         self.check_total(total)
     }

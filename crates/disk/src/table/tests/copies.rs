@@ -35,7 +35,7 @@ fn copied_blocks_read_as_if_they_had_been_written() {
             &new_cache(1 << 20),
         )
         .unwrap();
-        table.verify(&mut |_| {}).unwrap();
+        table.verify(&mut |_, _| {}).unwrap();
         assert_eq!(scan(&table).unwrap(), all);
         for owned in &all {
             check_get(&table, &all, &owned.0, owned.1).unwrap();
@@ -83,7 +83,7 @@ fn versions_of_a_key_continue_in_a_copied_block() {
     writer.add_sealed(&source.read_sealed(0).unwrap()).unwrap();
     let summary = writer.finish().unwrap();
     let table = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
-    table.verify(&mut |_| {}).unwrap();
+    table.verify(&mut |_, _| {}).unwrap();
     let all = [&[put("k", 9, "new")][..], &old].concat();
     for visible in 0..12 {
         check_get(&table, &all, b"k", visible).unwrap();

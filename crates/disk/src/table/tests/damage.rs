@@ -32,7 +32,7 @@ fn read_all(
 ) -> Result<()> {
     let table = open(bytes, expected, &new_cache(1 << 20))?;
     assert_eq!(**table.tombstones(), Fragments::new(tombstones));
-    let mut noticed = table.verify(&mut |_| {});
+    let mut noticed = table.verify(&mut |_, _| {});
     for owned in entries {
         for visible in [owned.1, SequenceNumber::MAX.0] {
             if let Err(error) = check_get(&table, entries, &owned.0, visible) {
@@ -189,7 +189,7 @@ impl Forgery {
 
     fn verify(&self) -> Result<()> {
         let bytes = self.bytes();
-        open(&bytes, None, &new_cache(1 << 20))?.verify(&mut |_| {})
+        open(&bytes, None, &new_cache(1 << 20))?.verify(&mut |_, _| {})
     }
 
     fn bytes(&self) -> Vec<u8> {

@@ -339,7 +339,7 @@ fn tables_share_a_file() {
             Table::open(file, path, *offset, length, Some(summary), &cache)
         };
         let table = open(summary.file_bytes).unwrap();
-        table.verify(&mut |_| {}).unwrap();
+        table.verify(&mut |_, _| {}).unwrap();
         assert_eq!(scan(&table).unwrap(), *entries);
         assert!(open(summary.file_bytes - 1).is_err() && open(summary.file_bytes + 1).is_err());
         assert!(open(u64::MAX).is_err() && open(3).is_err());

@@ -1,0 +1,211 @@
+//! The slots of one table in memory: what each holds, and what the hand does to them.
+//!
+//! It counts no bytes of the cache: whoever fills or empties a slot does. The invariants are those
+//! of the cache.
+
+use super::held::{Held, Resident, Sweep, Swept};
+use arc_swap::ArcSwapOption;
+use siltdb_base::hint::prefetch_bytes;
+use std::{
+    mem::ManuallyDrop,
+    ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+/// Slots whose bits share a word.
+const SLOTS_PER_WORD: usize = 64;
+
+/// A place for a value, and beside it where in memory the value lies that it has, or had last:
+/// addresses, 0 at first.
+///
+/// These are only to ask for that memory, all at once: a slot leads to its value in two steps, each
+/// of which may miss the processor's caches.
+#[repr(align(32))]
+pub(super) struct Slot<T> {
+    /// Nothing is done to drop it: an `ArcSwap` looks at what all threads read even if it is empty,
+    /// which for all slots of a table takes longer than to read it. Who drops the array empties
+    /// them.
+    value: ManuallyDrop<ArcSwapOption<Held<T>>>,
+    held: AtomicUsize,
+    front: AtomicUsize,
+    layout: AtomicU64,
+}
+
+impl<T: Resident> Slot<T> {
+    fn empty() -> Self {
+        Self {
+            value: ManuallyDrop::new(ArcSwapOption::empty()),
+            held: AtomicUsize::new(0),
+            front: AtomicUsize::new(0),
+            layout: AtomicU64::new(0),
+        }
+    }
+
+    /// Its value, if it has one.
+    #[inline]
+    pub(super) fn value(&self) -> &ArcSwapOption<Held<T>> {
+        &self.value
+    }
+
+    /// Asks for the value, and lets `ask` ask for a part of it, by where its front is and its
+    /// [`Resident::layout`].
+    #[inline]
+    pub(super) fn prefetch(&self, ask: impl FnOnce(*const u8, u64)) {
+        // Relaxed, here and in `note`: what lies there is not looked at.
+        let front = self.front.load(Ordering::Relaxed);
+        if front != 0 {
+            let held = self.held.load(Ordering::Relaxed);
+            prefetch_bytes(ptr::without_provenance(held), size_of::<Held<T>>());
+            ask(ptr::without_provenance(front), self.layout.load(Ordering::Relaxed));
+        }
+    }
+
+    fn note(&self, held: &Arc<Held<T>>) {
+        self.held.store(Arc::as_ptr(held).addr(), Ordering::Relaxed);
+        self.layout.store(held.layout(), Ordering::Relaxed);
+        self.front.store(held.front().addr(), Ordering::Relaxed);
+    }
+}
+
+/// The slots of a table.
+pub(super) struct Array<T> {
+    slots: Box<[Slot<T>]>,
+    occupied: Box<[AtomicU64]>,
+    /// Which slots were offered a value.
+    offered: Box<[AtomicU64]>,
+    filled: Filled,
+}
+
+/// How many slots hold a value; on a cache line of its own, since hits read those beside it.
+#[repr(align(128))]
+struct Filled(AtomicUsize);
+
+impl<T: Resident> Array<T> {
+    pub(super) fn new(count: usize) -> Self {
+        let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            slots: (0..count).map(|_| Slot::empty()).collect(),
+            occupied: bits(),
+            offered: bits(),
+            filled: Filled(AtomicUsize::new(0)),
+        }
+    }
+
+    /// Bytes of memory that `count` empty slots take.
+    pub(super) fn bytes(count: usize) -> usize {
+        count * size_of::<Slot<T>>() + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
+    }
+
+    #[inline]
+    pub(super) fn slots(&self) -> &[Slot<T>] {
+        &self.slots
+    }
+
+    #[inline]
+    pub(super) fn is_half_full(&self) -> bool {
+        // Relaxed: a hint.
+        2 * self.filled.0.load(Ordering::Relaxed) >= self.slots.len()
+    }
+
+    pub(super) fn is_offered(&self, index: usize) -> bool {
+        // Relaxed, here and in `note_offer`: a hint.
+        let offered = self.offered[index / SLOTS_PER_WORD].load(Ordering::Relaxed);
+        offered & bit_of(index) != 0
+    }
+
+    pub(super) fn note_offer(&self, index: usize) {
+        self.offered[index / SLOTS_PER_WORD].fetch_or(bit_of(index), Ordering::Relaxed);
+    }
+
+    /// Puts a value into a slot, if it is empty.
+    pub(super) fn fill(&self, index: usize, held: &Arc<Held<T>>) -> bool {
+        let slot = &self.slots[index];
+        // By (3) only an empty slot is filled.
+        let nothing: Option<Arc<Held<T>>> = None;
+        if slot.value.compare_and_swap(&nothing, Some(Arc::clone(held))).is_some() {
+            return false;
+        }
+        slot.note(held);
+        // Relaxed: a hint; but before the bit is set, so that the hand takes no value off that was
+        // not counted.
+        self.filled.0.fetch_add(1, Ordering::Relaxed);
+        // By (4): after the slot was filled. Release pairs with the hand's Acquire, so that a hand
+        // that sees the bit sees the value.
+        self.occupied[index / SLOTS_PER_WORD].fetch_or(bit_of(index), Ordering::Release);
+        true
+    }
+}
+
+impl<T> Array<T> {
+    /// Takes out all values; returns the bytes freed.
+    pub(super) fn empty(&self) -> usize {
+        let mut freed = 0;
+        for (word, occupied) in self.occupied.iter().enumerate() {
+            // Acquire pairs with the Release of an insertion.
+            let mut bits = occupied.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                freed += self.take(index);
+            }
+        }
+        freed
+    }
+
+    /// Takes the mark of a value away, or the value; returns the bytes freed.
+    fn pass(&self, index: usize, patience: &mut usize) -> usize {
+        match &*self.slots[index].value.load() {
+            None => return 0,
+            // Relaxed: a use that the hand misses costs a read later.
+            Some(held) if *patience > 0 && held.referenced.swap(false, Ordering::Relaxed) => {
+                *patience -= 1;
+                return 0;
+            }
+            Some(_) => {}
+        }
+        // By (4): before the slot is emptied.
+        self.occupied[index / SLOTS_PER_WORD].fetch_and(!bit_of(index), Ordering::Relaxed);
+        self.take(index)
+    }
+
+    /// Empties a slot; returns the bytes freed.
+    fn take(&self, index: usize) -> usize {
+        let Some(held) = self.slots[index].value.swap(None) else { return 0 };
+        self.filled.0.fetch_sub(1, Ordering::Relaxed);
+        held.bytes
+    }
+}
+
+impl<T: Send + Sync> Sweep for Array<T> {
+    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept {
+        let mut swept = Swept { freed: 0, evicted: 0, next: None };
+        let first_word = from / SLOTS_PER_WORD;
+        let mut mask = u64::MAX << (from % SLOTS_PER_WORD);
+        for (word, occupied) in self.occupied.iter().enumerate().skip(first_word) {
+            // Acquire pairs with the Release of an insertion.
+            let mut bits = occupied.load(Ordering::Acquire) & mask;
+            mask = u64::MAX;
+            while bits != 0 {
+                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let freed = self.pass(index, patience);
+                swept.freed += freed;
+                swept.evicted += u64::from(freed > 0);
+                if swept.freed >= wanted {
+                    swept.next = Some(index + 1).filter(|&next| next < self.slots.len());
+                    return swept;
+                }
+            }
+        }
+        swept
+    }
+}
+
+/// The bit of a slot in its word.
+#[inline]
+fn bit_of(index: usize) -> u64 {
+    1 << (index % SLOTS_PER_WORD)
+}

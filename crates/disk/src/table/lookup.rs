@@ -1,0 +1,209 @@
+//! Looking up one key in a table: by its maplet, or by filter, index and block.
+//!
+//! It does not decide what a reader may see: it shows what is there.
+
+use super::reader::Table;
+use crate::{
+    block::{Block, Located},
+    cache::Resident,
+    maplet::{KeyPlace, Maplet},
+};
+use siltdb_base::{
+    checksum::xxh3, error::Result, id::SequenceNumber, key::EntryKind, slice::Pinnable,
+};
+
+/// A key to be looked up in several tables: it is hashed once.
+#[derive(Clone, Copy, Debug)]
+pub struct LookupKey<'k> {
+    key: &'k [u8],
+    hash: u64,
+}
+
+impl<'k> LookupKey<'k> {
+    /// `key`, hashed as the filters of tables have it.
+    #[inline]
+    #[must_use]
+    pub fn new(key: &'k [u8]) -> Self {
+        Self { key, hash: xxh3(key) }
+    }
+
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &'k [u8] {
+        self.key
+    }
+}
+
+/// A point entry that was found, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Its place in the order of the database.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    /// Its payload.
+    pub value: Pinnable<'a>,
+}
+
+impl<'a> Found<'a> {
+    #[inline]
+    fn new(block: &'a Block, located: &Located) -> Self {
+        let Located { sequence, kind, .. } = *located;
+        Self { sequence, kind, value: block.pinnable_value_at(located) }
+    }
+}
+
+/// What a maplet led to.
+enum Sight<R, L> {
+    /// The entry sought: what was made of it.
+    Shown(R),
+    /// A newer entry of the key than may be looked at.
+    Newer(L),
+    /// Another key.
+    Other(L),
+}
+
+impl Table {
+    /// Calls `look` with the newest point entry of `key` that is not newer than `visible`, if
+    /// there is one.
+    ///
+    /// Asks maplet and filter first; reads at most one block, but for one in some hundred lookups.
+    ///
+    /// # Errors
+    /// Corruption, if the block is damaged; what reading fails with. Nothing is cached then.
+    #[inline]
+    pub fn get<R>(
+        &self,
+        key: LookupKey<'_>,
+        visible: SequenceNumber,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut look = look;
+        if let Some(maplet) = self.maplet.get() {
+            let mut places = maplet.search(key.hash);
+            let mut is_newer = false;
+            for place in places.by_ref() {
+                match self.look_at(place, key.key, visible, look)? {
+                    Sight::Shown(shown) => return Ok(Some(shown)),
+                    Sight::Newer(back) => {
+                        look = back;
+                        is_newer = true;
+                        break;
+                    }
+                    Sight::Other(back) => look = back,
+                }
+            }
+            if !is_newer && places.is_certain() {
+                return Ok(None);
+            }
+        }
+        self.search(key, visible, look)
+    }
+
+    /// Looks at a place where `key` may lie.
+    #[inline]
+    fn look_at<R, L: FnOnce(Found<'_>) -> R>(
+        &self,
+        place: KeyPlace,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: L,
+    ) -> Result<Sight<R, L>> {
+        let KeyPlace { block: index, entry } = place;
+        self.slots.prefetch_part(index, |front, layout| {
+            Block::prefetch_guess(front, layout, entry);
+        });
+        let look_into = |block: &Block| match block.get_at(entry, key) {
+            None => Sight::Other(look),
+            Some(located) if located.sequence > visible => Sight::Newer(look),
+            Some(located) => Sight::Shown(look(Found::new(block, &located))),
+        };
+        self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
+    }
+
+    /// [`Table::get`] without the maplet, which learns of the block that is looked into.
+    #[inline]
+    fn search<R>(
+        &self,
+        key: LookupKey<'_>,
+        visible: SequenceNumber,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let LookupKey { key, hash } = key;
+        if let Some(filter) = &self.contents.filter
+            && !filter.may_contain(hash)
+        {
+            return Ok(None);
+        }
+        let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
+        let look_into = |block: &Block| {
+            self.map(index, block);
+            let located = block.get(key, visible)?;
+            Some(look(Found::new(block, &located)))
+        };
+        self.slots.prefetch(index, Block::FRONT_BYTES);
+        self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
+    }
+
+    /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
+    /// to make one.
+    #[inline]
+    fn map(&self, index: usize, block: &Block) {
+        let maplet = match self.maplet.get() {
+            None if self.slots.are_half_full() => self.new_maplet(),
+            maplet => maplet,
+        };
+        if let Some(maplet) = maplet
+            && !maplet.is_mapped(index)
+        {
+            self.map_block(maplet, index, block);
+        }
+    }
+
+    /// Makes the maplet; does without, if the cache has no room to spare.
+    #[cold]
+    fn new_maplet(&self) -> Option<&Maplet> {
+        let shape = self.maplet_shape?;
+        if !self.cache.reserve_guide(shape.bytes()) {
+            return None;
+        }
+        let mut is_made = false;
+        let maplet = self.maplet.get_or_init(|| {
+            is_made = true;
+            Maplet::new(shape)
+        });
+        if !is_made {
+            // Another thread was faster; by (1) its bytes are taken.
+            self.cache.release_guide(shape.bytes());
+        }
+        Some(maplet)
+    }
+
+    #[cold]
+    fn map_block(&self, maplet: &Maplet, index: usize, block: &Block) {
+        // By (2): the first entry of a key that the block before ends with lies there.
+        let elsewhere = usize::from(self.contents.index.continues(index));
+        maplet.map(index, || {
+            let mut key = Vec::new();
+            block.firsts().skip(elsewhere).map(move |entry| {
+                block.copy_key(entry, &mut key);
+                (xxh3(&key), entry)
+            })
+        });
+    }
+
+    /// Asks for the memory that [`Table::get`] will look at first.
+    #[inline]
+    pub fn prefetch(&self, key: LookupKey<'_>) {
+        if let Some(maplet) = self.maplet.get() {
+            maplet.prefetch(key.hash);
+            if maplet.knows_all() {
+                return;
+            }
+        }
+        if let Some(filter) = &self.contents.filter {
+            filter.prefetch(key.hash);
+        }
+    }
+}

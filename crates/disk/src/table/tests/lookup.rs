@@ -1,0 +1,133 @@
+//! Lookups with a maplet answer as those without.
+
+use super::*;
+
+/// Entries with many versions of some keys, so that keys go on from block to block.
+fn versions() -> Vec<Owned> {
+    let mut entries = Vec::new();
+    for number in 0..600_u64 {
+        let count = if number % 50 == 7 { 60 } else { 1 + number % 2 };
+        for version in 0..count {
+            entries.push(put(format!("key-{number:04}"), 1 + 3 * version, vec![b'v'; 30]));
+        }
+    }
+    sort(&mut entries);
+    entries
+}
+
+fn opened(entries: &[Owned], filter_bits_per_key: u32, cache: &Arc<Cache>) -> Arc<Table> {
+    let mut file = Bytes::default();
+    let options = TableOptions { filter_bits_per_key, ..options(Compression::Lz4) };
+    let summary = write(&mut file, &options, 7, entries, &[]);
+    open(&file.0, Some(&summary), cache).unwrap()
+}
+
+fn check_all(table: &Table, entries: &[Owned]) {
+    for owned in entries {
+        for visible in [owned.1 - 1, owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
+            check_get(table, entries, &owned.0, visible).unwrap();
+        }
+    }
+    for number in 0..600 {
+        for absent in [format!("key-{number:04}-"), format!("key{number:04}")] {
+            check_get(table, entries, absent.as_bytes(), SequenceNumber::MAX.0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_table_that_is_half_in_memory_gets_a_maplet_and_answers_the_same() {
+    let entries = versions();
+    for filter_bits_per_key in [0, 10] {
+        let cache = new_cache(8 << 20);
+        let table = opened(&entries, filter_bits_per_key, &cache);
+        let blocks = table.block_count();
+        assert!(blocks > 20 && (0..blocks).any(|index| table.contents.index.continues(index)));
+        for index in 0..blocks {
+            assert!(table.maplet.get().is_none() || 2 * index >= blocks, "{index}");
+            let key = table.block_info(index).first_key.to_vec();
+            check_get(&table, &entries, &key, SequenceNumber::MAX.0).unwrap();
+        }
+        // The blocks that were looked into before it was made are mapped when they are again.
+        check_all(&table, &entries);
+        assert!(table.maplet.get().unwrap().knows_all());
+        check_all(&table, &entries);
+        // Also where the blocks are gone.
+        cache.set_capacity(0);
+        check_all(&table, &entries);
+    }
+}
+
+#[test]
+fn a_maplet_that_knows_all_leads_past_filter_and_index() {
+    let entries = versions();
+    let cache = new_cache(8 << 20);
+    let table = opened(&entries, 0, &cache);
+    check_all(&table, &entries);
+    check_all(&table, &entries);
+    let looks = || cache.stats().hits + cache.stats().misses;
+    let before = looks();
+    let absent = |number| format!("key-{number:04}-");
+    for number in 0..600 {
+        check_get(&table, &entries, absent(number).as_bytes(), 5).unwrap();
+    }
+    // Without a filter, each would have looked into a block. Some lines are full, some tags alike.
+    assert!(looks() - before < 200, "{}", looks() - before);
+}
+
+#[test]
+fn the_memory_of_a_maplet_is_counted_with_its_tables() {
+    let entries = versions();
+    let cache = new_cache(8 << 20);
+    let used = || cache.budget().used(Part::Tables);
+    let table = opened(&entries, 10, &cache);
+    let before = used();
+    check_all(&table, &entries);
+    let maplet_bytes = table.maplet_shape.unwrap().bytes();
+    assert_eq!(used(), before + maplet_bytes);
+    cache.set_capacity(0);
+    assert_eq!(cache.budget().used(Part::Blocks), 0);
+    assert_eq!(used(), before + maplet_bytes, "it stays when the blocks go");
+    drop(table);
+    assert_eq!(used(), 0);
+    // Where it would be too large a part of the cache, there is none.
+    let cache = new_cache(maplet_bytes * 8 - 1);
+    let table = opened(&entries, 10, &cache);
+    check_all(&table, &entries);
+    assert!(table.maplet.get().is_none());
+}
+
+#[test]
+fn threads_that_look_at_once_make_one_maplet() {
+    let entries = versions();
+    let cache = new_cache(8 << 20);
+    let table = opened(&entries, 10, &cache);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| check_all(&table, &entries));
+        }
+    });
+    assert!(table.maplet.get().is_some());
+    drop(table);
+    assert_eq!(cache.budget().used(Part::Tables), 0);
+}
+
+#[test]
+fn what_was_verified_is_kept_where_there_is_room() {
+    let entries = versions();
+    let cache = new_cache(8 << 20);
+    let table = opened(&entries, 10, &cache);
+    table.verify(&mut |index, block| table.keep(index, block)).unwrap();
+    let kept = cache.stats();
+    assert_eq!(kept.insertions, table.block_count() as u64);
+    check_all(&table, &entries);
+    assert_eq!(cache.stats().misses, kept.misses);
+    // Nothing goes for it.
+    let cache = new_cache(kept.bytes / 2);
+    let table = opened(&entries, 10, &cache);
+    table.verify(&mut |index, block| table.keep(index, block)).unwrap();
+    let stats = cache.stats();
+    assert!(stats.insertions > 0 && stats.insertions < kept.insertions, "{stats:?}");
+    assert_eq!(stats.evictions, 0);
+    check_all(&table, &entries);
+}
