@@ -11,7 +11,7 @@ use siltdb_base::{
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     key::{Entry, EntryKind},
 };
-use siltdb_disk::cache::{Cache, CacheFill};
+use siltdb_disk::cache::{Cache, CacheFill, TableMemory};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
     flush::Flush,
@@ -59,7 +59,7 @@ impl Bench {
         let fs = Arc::new(MemFs::new());
         fs.create_dir_all(Path::new("/db")).expect("a new file system takes a directory");
         let budget = Arc::new(Budget::new(8 << 30));
-        let cache = Cache::new(budget.clone(), 2 << 30);
+        let cache = Cache::new(budget.clone(), 2 << 30, TableMemory::Beside);
         let files = OpenFiles::new(fs, "/db".into(), cache);
         Self {
             tree: Tree::new(FamilyId(0), TreeOptions::default(), files),
@@ -109,7 +109,7 @@ impl Bench {
         });
         let reader = Reader {
             snapshot: self.present(),
-            now_ms: 0,
+            clock: Arc::new(ManualClock::default()),
             operator: None,
             blobs: None,
             fetch: Fetch::Values,
@@ -137,7 +137,7 @@ impl Bench {
     }
 
     fn compact(&self, rewrite_before: FileNumber) {
-        let request = Request { newest: SequenceNumber::MAX, range: None, rewrite_before };
+        let request = Request::new(None, SequenceNumber::MAX, rewrite_before);
         while let Step::Plan(plan) = self.tree.begin_request(&request) {
             let changes = match plan.way {
                 Way::Move => plan.move_changes(FamilyId(0)),

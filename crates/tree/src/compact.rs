@@ -32,6 +32,8 @@ use siltdb_base::{
 use siltdb_disk::cache::CacheFill;
 use std::{collections::HashSet, sync::Arc};
 
+/// Tables are joined if there are more than so many times as many as there need be.
+const SPLIT_MAX: u64 = 2;
 /// Blocks of a table that are looked at to find borders, at most.
 const SAMPLES_PER_TABLE: usize = 64;
 
@@ -211,6 +213,24 @@ impl Part for Subjob {
         tables.verify(context)?;
         Ok(tables)
     }
+}
+
+/// Whether carrying out `plan` would write the same entries again, into hardly fewer tables: it
+/// takes tables of one level that stay there, and of each key they have one plain put.
+///
+/// Opens tables that nobody has opened. A table that cannot be opened counts as one that changes:
+/// what is wrong with it is for the job to say.
+#[must_use]
+pub fn would_change_nothing(plan: &Plan, options: &TreeOptions) -> bool {
+    let [input] = &plan.inputs[..] else { return false };
+    let tables_min = plan.bytes().div_ceil(options.table_bytes_target.max(1)).max(1);
+    let is_plain = |reference: &Arc<OpenReference>| {
+        reference.is_whole() && reference.table().is_ok_and(|table| table.is_plain())
+    };
+    input.level == plan.output_level
+        && input.level > 0
+        && input.tables.len() as u64 <= tables_min * SPLIT_MAX
+        && input.tables.iter().all(is_plain)
 }
 
 /// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the

@@ -14,7 +14,7 @@ use siltdb_base::{
     slice::Slice,
 };
 use siltdb_disk::{
-    cache::Cache,
+    cache::{Cache, TableMemory},
     edit::{Change, TableReference},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
@@ -25,8 +25,17 @@ pub const FAMILY: FamilyId = FamilyId(1);
 
 /// A database directory in memory.
 pub fn open_files(fs: &Arc<MemFs>) -> Arc<OpenFiles> {
-    let cache = Cache::new(Arc::new(Budget::new(1 << 30)), 1 << 20);
-    OpenFiles::new(fs.clone(), PathBuf::from("/db"), cache)
+    open_files_with(fs, &new_cache())
+}
+
+/// The same, of which blocks are kept in `cache`.
+pub fn open_files_with(fs: &Arc<MemFs>, cache: &Arc<Cache>) -> Arc<OpenFiles> {
+    OpenFiles::new(fs.clone(), PathBuf::from("/db"), cache.clone())
+}
+
+/// A cache of a MiB.
+pub fn new_cache() -> Arc<Cache> {
+    Cache::new(Arc::new(Budget::new(1 << 30)), 1 << 20, TableMemory::Beside)
 }
 
 /// A range of keys, both ends included.

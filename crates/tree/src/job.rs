@@ -161,7 +161,9 @@ impl NewTables {
         for table in &self.tables {
             context.go_on()?;
             let open = context.files.reference(table.reference.clone())?;
-            open.table()?.verify(&mut |_| ())?;
+            // What was just written is likely to be read, and here it lies decoded.
+            let table = open.table()?;
+            table.verify(&mut |index, block| table.keep(index, block))?;
             self.open.push(open);
         }
         Ok(())

@@ -6,7 +6,10 @@ use siltdb_base::{
     error::{Error, Result},
     limits::VALUE_BYTES_MAX,
 };
-use std::fmt;
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 /// Longest result of an operator that is made use of, in bytes: nothing longer can be stored. The
 /// tests of this floor have a shorter one, so that they reach it.
@@ -20,7 +23,8 @@ pub const RESULT_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { VALUE_BYTE
 /// 1. `full(full(base, older), newer) == full(base, older ++ newer)`;
 /// 2. if `partial(x, y)` is `Some(z)`, then `z` may stand for `x, y` in any list of operands.
 ///
-/// They must not call the database: whoever closes it waits for the job that calls them.
+/// They must not call the database: whoever closes it waits for the job that calls them. And they
+/// should not panic, which counts as an error: operands come from disk as they were written.
 pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name, stored with the family; another operator needs another name.
     fn name(&self) -> &str;
@@ -36,8 +40,18 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
 
     /// One operand that does what `older` and then `newer` do, if there is one.
     ///
-    /// One longer than a value may be counts as none.
-    fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>>;
+    /// One longer than a value may be counts as none. By default there never is one.
+    fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        let _ = (key, older, newer);
+        None
+    }
+}
+
+/// What is said of an operator that a family needs and nobody has given.
+#[must_use]
+pub fn not_given(name: &str) -> Error {
+    Error::invalid(format!("the family needs the merge operator {name:?}"))
+        .with_hint("open the database with this operator")
 }
 
 /// Stands for an operator that was not given, where nothing is merged: it combines nothing.
@@ -62,23 +76,23 @@ impl MergeOperator for AbsentOperator {
     fn full(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Result<Vec<u8>> {
         Err(Error::invalid(format!("the merge operator {:?} was not given", self.name)))
     }
-
-    fn partial(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
 }
 
 /// What [`MergeOperator::full`] makes of these, if it can be stored.
 ///
 /// # Errors
-/// What the operator fails with; `InvalidArgument`, if its result is too long.
+/// What the operator fails with; `InvalidArgument`, if its result is too long, or if it panics.
 pub fn full(
     operator: &dyn MergeOperator,
     key: &[u8],
     base: Option<&[u8]>,
     operands: &[&[u8]],
 ) -> Result<Vec<u8>> {
-    let value = operator.full(key, base, operands)?;
+    let combine = AssertUnwindSafe(|| operator.full(key, base, operands));
+    let value = catch_unwind(combine).unwrap_or_else(|_| {
+        let name = operator.name();
+        Err(Error::invalid(format!("the merge operator {name:?} panicked")))
+    })?;
     if value.len() > RESULT_BYTES_MAX {
         let name = operator.name();
         return Err(Error::invalid(format!("the merge operator {name:?} made too long a value"))
@@ -95,5 +109,8 @@ pub fn partial(
     older: &[u8],
     newer: &[u8],
 ) -> Option<Vec<u8>> {
-    operator.partial(key, older, newer).filter(|operand| operand.len() <= RESULT_BYTES_MAX)
+    let combine = AssertUnwindSafe(|| operator.partial(key, older, newer));
+    // Whoever reads the key is told of the panic.
+    let operand = catch_unwind(combine).unwrap_or(None);
+    operand.filter(|operand| operand.len() <= RESULT_BYTES_MAX)
 }

@@ -21,7 +21,10 @@ use std::{
     collections::HashMap,
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, Weak},
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Where a table lies: unique in a database, because file numbers are never reused.
@@ -44,19 +47,40 @@ pub struct OpenFiles {
     dir: PathBuf,
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
+    is_closed: AtomicBool,
 }
 
 impl OpenFiles {
     /// No file in use, of the database in `dir`.
     #[must_use]
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, cache: Arc<Cache>) -> Arc<Self> {
-        Arc::new(Self { fs, dir, cache, files: Mutex::default() })
+        let (files, is_closed) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { fs, dir, cache, files, is_closed })
     }
 
     /// The file system.
     #[must_use]
     pub fn fs(&self) -> &Arc<dyn Fs> {
         &self.fs
+    }
+
+    /// From now on others may remove files: one that is missing is no damage.
+    pub fn close(&self) {
+        // Release pairs with the acquire in `explain`, so that whoever misses a file that was
+        // removed after this knows why.
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// What it means that a table file cannot be opened.
+    fn explain(&self, error: Error, path: &Path) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        if self.is_closed.load(Ordering::Acquire) {
+            let message = "the database was closed, and a table of it removed since";
+            return Error::new(ErrorKind::Closed, message).with_file(path);
+        }
+        Error::corruption("a table that the manifest names is missing").with_file(path)
     }
 
     /// The directory of the database.
@@ -119,6 +143,25 @@ impl fmt::Debug for OpenFiles {
     }
 }
 
+/// An open table file. What is read of it may have to be opened again, and may be gone then.
+#[derive(Debug)]
+struct TableFile {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    files: Arc<OpenFiles>,
+}
+
+impl File for TableFile {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.file.read_exact_at(buffer, offset);
+        read.map_err(|error| self.files.explain(error, &self.path))
+    }
+}
+
 /// A table file in use; all tables in it share one open file.
 #[derive(Debug)]
 pub struct SharedFile {
@@ -129,17 +172,13 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    fn open(&self, files: &OpenFiles) -> Result<&Arc<dyn File>> {
+    fn open(&self, files: &Arc<OpenFiles>) -> Result<&Arc<dyn File>> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
         let path = files.path(self.number);
-        let file = files.fs.open(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Error::corruption("a table that the manifest names is missing").with_file(&path)
-            }
-            _ => error,
-        })?;
+        let file = files.fs.open(&path).map_err(|error| files.explain(error, &path))?;
+        let file = Arc::new(TableFile { file, path, files: files.clone() });
         Ok(self.file.get_or_init(|| file))
     }
 
@@ -149,7 +188,7 @@ impl SharedFile {
 
     /// Opens the table at a place of this file, or finds it open: a clone of a family reads the
     /// tables of its source without holding their indexes twice.
-    fn table(&self, files: &OpenFiles, reference: &TableReference) -> Result<Arc<Table>> {
+    fn table(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<Arc<Table>> {
         if let Some(table) = self.find_open(reference.offset) {
             expect_summary(table.summary(), &reference.summary, &files.path(self.number))?;
             return Ok(table);
@@ -268,7 +307,7 @@ impl OpenReference {
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(table) = self.table.get() {
-            table.prefetch_filter(key);
+            table.prefetch(key);
         }
     }
 

@@ -19,7 +19,7 @@
 //! 9    tombstone percent trigger varint
 //! ```
 
-use crate::merge_operator::MergeOperator;
+use crate::merge_operator::{MergeOperator, not_given};
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
@@ -168,11 +168,8 @@ impl TreeOptions {
             Tag::MergeOperator => {
                 let name = std::str::from_utf8(value)
                     .map_err(|_| Error::corruption("the name of a merge operator is not UTF-8"))?;
-                let missing = || {
-                    Error::invalid(format!("the family needs the merge operator {name:?}"))
-                        .with_hint("open the database with this operator")
-                };
-                self.merge_operator = Some(find_operator(name).ok_or_else(missing)?);
+                let operator = find_operator(name).ok_or_else(|| not_given(name))?;
+                self.merge_operator = Some(operator);
             }
             Tag::SizeRatio => self.level_size_ratio = whole_u32(value)?,
             Tag::RunsTrigger => self.level0_runs_trigger = whole_u32(value)?,

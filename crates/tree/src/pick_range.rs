@@ -3,6 +3,7 @@
 //! One step at a time, like the picker that works by itself; the caller asks until there is none.
 
 use crate::{
+    open_files::TableId,
     options::TreeOptions,
     pick_leveled::{Targets, below_level0, limits},
     plan::{Busy, Input, Plan, Reason, Way, bring_down},
@@ -13,6 +14,7 @@ use siltdb_base::{
     limits::LEVELS,
 };
 use siltdb_disk::summary::KeyRange;
+use std::collections::HashSet;
 
 /// What one request has to do still.
 #[derive(Clone, Debug)]
@@ -26,6 +28,25 @@ pub struct Request {
     /// Tables that lie at the bottom already are rewritten too, if their file is older than this:
     /// the next file number when the request came. So each is rewritten once. 0: they stay.
     pub rewrite_before: FileNumber,
+    /// Tables that stay as they are all the same: to rewrite them would change nothing.
+    kept: HashSet<TableId>,
+}
+
+impl Request {
+    /// A request of which nothing was done yet.
+    #[must_use]
+    pub fn new(
+        range: Option<KeyRange>,
+        newest: SequenceNumber,
+        rewrite_before: FileNumber,
+    ) -> Self {
+        Self { range, newest, rewrite_before, kept: HashSet::new() }
+    }
+
+    /// The tables of `plan` stay as they are.
+    pub fn keep(&mut self, plan: &Plan) {
+        self.kept.extend(plan.tables().map(|table| table.id()));
+    }
 }
 
 /// The next step of a request.
@@ -91,7 +112,10 @@ fn plan_rewrite(
 ) -> Step {
     let level = &version.levels()[number];
     let run = &level.tables()[level.overlapping_run(range)];
-    let is_old = |index: &usize| run[*index].id().file < request.rewrite_before;
+    let is_old = |index: &usize| {
+        let id = run[*index].id();
+        id.file < request.rewrite_before && !request.kept.contains(&id)
+    };
     let Some(first) = (0..run.len()).find(is_old) else { return Step::Done };
     // Neighbours together, so that what has shrunk is joined into tables of full size.
     let mut bytes = 0;

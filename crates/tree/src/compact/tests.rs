@@ -109,8 +109,7 @@ fn everything_deleted_leaves_no_table() {
     world.flush();
     world.write(b"", EntryKind::RangeDelete, b"z");
     world.flush();
-    let request =
-        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 2);
     }
@@ -198,7 +197,7 @@ fn what_a_compaction_returns_survives_a_loss_of_power() {
         for change in &output.changes {
             if let Change::AddTable { table, .. } = change {
                 let open = files.reference(table.clone()).unwrap();
-                open.table().unwrap().verify(&mut |_| ()).unwrap();
+                open.table().unwrap().verify(&mut |_, _| ()).unwrap();
                 tables += 1;
             }
         }
@@ -213,6 +212,7 @@ fn a_damaged_input_is_an_error_and_not_a_smaller_table() {
     let plan = due(&world);
     let number = FileNumber(*world.files_there().first().unwrap());
     world.fs.bytes_flip(&world.files.path(number), 20, 4).unwrap();
+    world.cache.set_capacity(0);
     let before = world.files_there();
     let error = world.carry_out(&plan, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -245,8 +245,7 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     for (key, value) in &expected {
         assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
     }
-    let request =
-        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
     world.snapshots.clear();
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 2);
@@ -276,4 +275,46 @@ fn a_part_that_drops_everything_can_be_cancelled_too() {
     assert_eq!(world.carry_out(&plan, 1).unwrap_err().kind(), ErrorKind::Closed);
     world.cancelled.store(false, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(world.carry_out(&plan, 1).unwrap().bytes_written, 0);
+}
+
+/// A tree of puts, and of what `change` writes while they are seen by a snapshot, brought down to
+/// where it stays, and the plan that would rewrite it there.
+fn at_the_bottom(change: impl FnOnce(&mut World)) -> (World, Plan) {
+    let mut world = World::new(small_options());
+    for number in 0..1000 {
+        world.put(format!("key{number:04}").as_bytes(), &[number as u8; 20]);
+    }
+    world.snapshots.push(world.sequence);
+    change(&mut world);
+    world.flush();
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    loop {
+        let Step::Plan(plan) = world.tree.begin_request(&request) else {
+            panic!("tables that are older than a request are rewritten");
+        };
+        if plan.inputs[0].level == plan.output_level {
+            return (world, plan);
+        }
+        world.compact(&plan, 1);
+    }
+}
+
+#[test]
+fn a_rewrite_is_worth_nothing_where_all_stays_as_it_is() {
+    let (mut world, plan) = at_the_bottom(|_| ());
+    assert!(would_change_nothing(&plan, &small_options()));
+    // Of many small tables few large ones may come.
+    let larger = TreeOptions { table_bytes_target: 1 << 20, ..small_options() };
+    assert!(plan.inputs[0].tables.len() > 2);
+    assert!(!would_change_nothing(&plan, &larger));
+    let before = numbers(plan.tables());
+    world.compact(&plan, 1);
+    let version = world.tree.view().version.clone();
+    assert_ne!(numbers(version.levels()[plan.output_level].tables()), before);
+    for (kind, value) in
+        [(EntryKind::Put, &b"new"[..]), (EntryKind::Delete, b""), (EntryKind::RangeDelete, b"z")]
+    {
+        let (_, plan) = at_the_bottom(|world| world.write(b"key0050", kind, value));
+        assert!(!would_change_nothing(&plan, &small_options()), "{kind:?}");
+    }
 }

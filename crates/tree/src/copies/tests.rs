@@ -152,8 +152,7 @@ fn a_damaged_block_is_not_copied() {
     let mut world = patchy(&mut random);
     world.settle();
     // Nothing lies above the last level where this rewrites it: all plain blocks are copied.
-    let request =
-        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
     let plan = loop {
         let Step::Plan(plan) = world.tree.begin_request(&request) else { panic!("not rewritten") };
         if plan.inputs[0].level == plan.output_level {

@@ -241,7 +241,7 @@ fn what_a_flush_returns_survives_a_loss_of_power() {
         for change in &output.changes {
             let Change::AddTable { table, .. } = change else { panic!("{change:?}") };
             let open = files.reference(table.clone()).unwrap();
-            open.table().unwrap().verify(&mut |_| ()).unwrap();
+            open.table().unwrap().verify(&mut |_, _| ()).unwrap();
         }
     }
 }
@@ -283,4 +283,20 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
     assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Corruption);
     fs.on_call(None);
     assert!(fs.list(std::path::Path::new("/db")).unwrap().is_empty());
+}
+
+#[test]
+fn what_was_flushed_is_read_from_the_cache() {
+    let mut world = World::new(small_options());
+    for number in 0..200 {
+        world.put(format!("key{number:04}").as_bytes(), &[number as u8; 20]);
+    }
+    world.flush();
+    let before = world.cache.stats();
+    assert!(before.insertions > 4, "{before:?}");
+    for number in 0..200 {
+        let found = world.get(format!("key{number:04}").as_bytes(), SequenceNumber::MAX);
+        assert_eq!(found.as_deref(), Some(&[number as u8; 20][..]));
+    }
+    assert_eq!(world.cache.stats().misses, before.misses);
 }

@@ -24,11 +24,7 @@ fn step(version: &Version, request: &Request) -> Option<(Way, Vec<u64>, usize)> 
 }
 
 fn keys(first: &[u8], last: &[u8]) -> Request {
-    Request {
-        newest: SequenceNumber::MAX,
-        range: Some(range(first, last)),
-        rewrite_before: FileNumber(0),
-    }
+    Request::new(Some(range(first, last)), SequenceNumber::MAX, FileNumber(0))
 }
 
 #[test]
@@ -60,11 +56,7 @@ fn a_request_touches_only_its_range() {
 #[test]
 fn the_last_tables_are_rewritten_if_they_are_older_than_the_request() {
     let shape = shape(&[(6, 4, "a", "c"), (6, 5, "d", "f"), (6, 9, "g", "h")]);
-    let request = |before| Request {
-        newest: SequenceNumber::MAX,
-        range: None,
-        rewrite_before: FileNumber(before),
-    };
+    let request = |before| Request::new(None, SequenceNumber::MAX, FileNumber(before));
     assert_eq!(step(&shape, &request(9)), Some((Way::Merge, vec![4, 5], 6)));
     assert_eq!(step(&shape, &request(5)), Some((Way::Merge, vec![4], 6)));
     assert_eq!(step(&shape, &request(4)), None);

@@ -73,8 +73,7 @@ fn random_step(world: &mut World, random: &mut Random) {
             let [a, b] = [random_key(random), random_key(random)];
             let range = crate::fixture::range((&a).min(&b), (&a).max(&b));
             let rewrite_before = world.next_file();
-            let request =
-                Request { newest: SequenceNumber::MAX, range: Some(range), rewrite_before };
+            let request = Request::new(Some(range), SequenceNumber::MAX, rewrite_before);
             while let Step::Plan(plan) = world.tree.begin_request(&request) {
                 world.compact(&plan, 1 + random.below(4) as usize);
             }
@@ -121,7 +120,7 @@ fn a_request_is_done_although_something_is_flushed_at_each_step() {
         world.put(b"newest", b"y");
         world.flush();
         let (newest, rewrite_before) = (world.sequence, world.next_file());
-        let request = Request { newest, range: None, rewrite_before };
+        let request = Request::new(None, newest, rewrite_before);
         let mut steps = 0;
         while let Step::Plan(plan) = world.tree.begin_request(&request) {
             world.compact(&plan, 1);
@@ -159,8 +158,7 @@ fn a_view_outlives_what_happens_to_the_tree() {
         world.write(format!("key{number:04}").as_bytes(), EntryKind::Delete, b"");
     }
     world.flush();
-    let request =
-        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: world.next_file() };
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 1);
     }

@@ -19,7 +19,7 @@ use crate::{
     visible::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
-        judge::{Verdict, judge},
+        judge::{Verdict, depends_on_time, judge},
         plain::{Plain, Sight},
         reader::{Fetch, Reader},
     },
@@ -345,7 +345,7 @@ impl<C: Cursor> Visible<C> {
                 continue;
             }
             let cover = self.coverage.find(entry.key);
-            match verdict(&entry, cover, self.reader.now_ms)? {
+            match verdict(&entry, cover, &self.reader)? {
                 Verdict::Value(value) => {
                     self.value_place = ValuePlace::Cursor(entry.value.len() - value.len());
                 }
@@ -383,7 +383,7 @@ impl<C: Cursor> Visible<C> {
             } else if entry.key != self.key {
                 break None;
             }
-            match verdict(&entry, cover, resolver.now_ms)? {
+            match verdict(&entry, cover, &self.reader)? {
                 Verdict::Value(value) => break Some(value),
                 Verdict::Blob(pointer) => {
                     fetched = resolver.fetch(&pointer)?;
@@ -432,7 +432,7 @@ impl<C: Cursor> Visible<C> {
                 break;
             }
             if entry.sequence <= self.reader.snapshot {
-                let operand = match verdict(&entry, cover, self.reader.now_ms)? {
+                let operand = match verdict(&entry, cover, &self.reader)? {
                     Verdict::Operand(operand) => Some(operand.to_vec()),
                     Verdict::Value(value) => {
                         copy(&mut self.value, value);
@@ -551,10 +551,11 @@ impl<C: Cursor> Visible<C> {
     }
 }
 
-/// What an entry that the snapshot sees says.
+/// What an entry that the snapshot sees says now.
 #[inline]
-fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, now_ms: u64) -> Result<Verdict<'a>> {
+fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, reader: &Reader) -> Result<Verdict<'a>> {
     let covering = cover.map(|cover| cover.sequence);
+    let now_ms = if depends_on_time(entry.kind) { reader.clock.wall_ms() } else { 0 };
     judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
 }
 

@@ -12,6 +12,7 @@ use crate::{
 };
 use proptest::prelude::*;
 use siltdb_base::{
+    clock::ManualClock,
     error::{Error, Result},
     id::{FileNumber, SequenceNumber},
     key::{BlobPointer, EntryKind},
@@ -249,7 +250,7 @@ fn blob(offset: u64) -> Vec<u8> {
 pub(crate) fn reader(snapshot: u64) -> Reader {
     Reader {
         snapshot: SequenceNumber(snapshot),
-        now_ms: NOW_MS,
+        clock: Arc::new(ManualClock::new(NOW_MS)),
         operator: Some(Arc::new(Append)),
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
         fetch: Fetch::Values,

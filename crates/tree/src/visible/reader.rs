@@ -1,4 +1,4 @@
-//! Who reads: at which point of the order, at which time, and with what means.
+//! Who reads: at which point of the order, by which clock, and with what means.
 //!
 //! It does not read anything itself.
 
@@ -6,7 +6,7 @@ use crate::{
     merge_operator::MergeOperator,
     visible::judge::{BlobSource, Resolver},
 };
-use siltdb_base::id::SequenceNumber;
+use siltdb_base::{clock::Clock, id::SequenceNumber};
 use std::{fmt, sync::Arc};
 
 /// Whether the values are wanted too.
@@ -25,8 +25,8 @@ pub enum Fetch {
 pub struct Reader {
     /// Entries newer than this are not seen.
     pub snapshot: SequenceNumber,
-    /// The wall time that decides expiry, in ms since 1970.
-    pub now_ms: u64,
+    /// Tells the time that decides expiry, whenever the reader comes to an entry.
+    pub clock: Arc<dyn Clock>,
     /// The family's merge operator.
     pub operator: Option<Arc<dyn MergeOperator>>,
     /// Where separated values are read.
@@ -36,11 +36,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The reader's means to turn versions into values.
+    /// The reader's means to turn versions into values, now.
     #[must_use]
     pub fn resolver(&self) -> Resolver<'_> {
         Resolver {
-            now_ms: self.now_ms,
+            now_ms: self.clock.wall_ms(),
             operator: self.operator.as_deref(),
             blobs: self.blobs.as_deref(),
         }

@@ -235,11 +235,7 @@ fn a_tree_that_shrinks_and_grows_drains_its_upper_levels() {
     }
     tree.check();
     assert_eq!(tree.live_bytes(), 0);
-    let request = Request {
-        newest: SequenceNumber::MAX,
-        range: None,
-        rewrite_before: FileNumber(tree.last_file + 1),
-    };
+    let request = Request::new(None, SequenceNumber::MAX, FileNumber(tree.last_file + 1));
     compact_all(&mut tree, &request);
     assert!(tree.version.is_empty(), "{:?}", tree.version);
 }
@@ -254,17 +250,12 @@ fn a_request_leaves_one_level_and_rewrites_each_table_once() {
         tree.flush(keys);
         tree.settle();
     }
-    let request =
-        Request { newest: SequenceNumber::MAX, range: None, rewrite_before: FileNumber(0) };
+    let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
     compact_all(&mut tree, &request);
     let occupied = tree.version.levels().iter().filter(|level| !level.is_empty()).count();
     assert_eq!(occupied, 1);
     let before = tree.written_bytes;
-    let request = Request {
-        newest: SequenceNumber::MAX,
-        range: None,
-        rewrite_before: FileNumber(tree.last_file + 1),
-    };
+    let request = Request::new(None, SequenceNumber::MAX, FileNumber(tree.last_file + 1));
     compact_all(&mut tree, &request);
     tree.check();
     let live = tree.live_bytes();
@@ -304,14 +295,11 @@ fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
                 if let Some(plan) = tree.pick() {
                     tree.begin(plan);
                 }
-                let request = Request {
-                    newest: SequenceNumber::MAX,
-                    range: Some(crate::fixture::range(
-                        &start.to_be_bytes(),
-                        &(start + 50).to_be_bytes(),
-                    )),
-                    rewrite_before: FileNumber(0),
-                };
+                let request = Request::new(
+                    Some(crate::fixture::range(&start.to_be_bytes(), &(start + 50).to_be_bytes())),
+                    SequenceNumber::MAX,
+                    FileNumber(0),
+                );
                 if random.below(10) == 0
                     && let Step::Plan(plan) =
                         plan_request(&tree.version, &request, &tree.options, &tree.busy)
