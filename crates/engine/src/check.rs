@@ -4,11 +4,26 @@
 
 use crate::{
     database::{Database, Waiting},
+    family::Families,
+    install::{self, Target},
+    manifest::{read_current, read_manifest},
     options::{Create, EngineOptions},
     recovery,
 };
-use siltdb_base::error::{Error, Result};
-use std::path::Path;
+use siltdb_base::{
+    budget::Budget,
+    error::{Error, ErrorKind, Result},
+    fs::Fs,
+};
+use siltdb_disk::{
+    cache::{Cache, TableMemory},
+    file_name::FileName,
+};
+use siltdb_tree::{
+    merge_operator::{AbsentOperator, MergeOperator},
+    open_files::OpenFiles,
+};
+use std::{path::Path, sync::Arc};
 
 /// How far a check has come.
 #[non_exhaustive]
@@ -36,6 +51,10 @@ pub struct CheckReport {
     pub bytes: u64,
     /// Everything that is wrong; empty if nothing is.
     pub errors: Vec<Error>,
+    /// What was left out because of something that is wrong: `log`, `tables`. Of a log that is
+    /// named here no record is counted, and of the manifest or the log only the first damage is
+    /// among the errors.
+    pub not_verified: Vec<&'static str>,
 }
 
 impl CheckReport {
@@ -55,7 +74,85 @@ pub fn check(
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
     let mut report = CheckReport { log_records: database.log_records, ..CheckReport::default() };
-    let families = database.families.load();
+    check_tables(&database.families, &database.files, &mut report, on_progress);
+    Ok(report)
+}
+
+/// Verifies a database that nobody has open: its manifest and log by replaying them, then as
+/// [`check`]. Nothing is written but the lock.
+///
+/// A damaged log does not keep the tables from being verified: the manifest names them. Without
+/// `CURRENT` and the manifest nothing else can be. Of all that is wrong with these and with the log
+/// only the first is found; [`CheckReport::not_verified`] says what is left out.
+///
+/// # Errors
+/// `NotFound`, `Locked`; the system's. Damage is in the report.
+pub fn check_closed(dir: &Path, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
+    let options = EngineOptions { create: Create::Never, workers: 0, ..EngineOptions::default() };
+    check_with(dir, options, on_progress)
+}
+
+fn check_with(
+    dir: &Path,
+    options: EngineOptions,
+    on_progress: &mut dyn FnMut(CheckProgress),
+) -> Result<CheckReport> {
+    let fs = Arc::clone(&options.fs);
+    match recovery::inspect(dir, options, Waiting::RunJob(|_| Ok(false))) {
+        Ok((database, _lock)) => check(&database, on_progress),
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            let mut report = CheckReport { errors: vec![error], ..CheckReport::default() };
+            check_without_log(&fs, dir, &mut report, on_progress)?;
+            Ok(report)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Verifies the tables of a database that cannot be loaded, as far as the manifest names them.
+fn check_without_log(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    report: &mut CheckReport,
+    on_progress: &mut dyn FnMut(CheckProgress),
+) -> Result<()> {
+    report.not_verified.push("log");
+    // It was given back when loading failed; until it is had again anything may have happened.
+    let _lock = fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    // Each block is read once, past the cache.
+    let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
+    let files = OpenFiles::new(Arc::clone(fs), dir.to_owned(), cache);
+    let families = Families::default();
+    match read_families(&families, &files) {
+        Ok(()) => check_tables(&families, &files, report, on_progress),
+        // It is what loading failed with, and in the report.
+        Err(error) if error.kind() == ErrorKind::Corruption => report.not_verified.push("tables"),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Adds the families that the manifest in force names, with their tables.
+///
+/// # Errors
+/// Corruption, also if there is no `CURRENT`; the system's.
+fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<()> {
+    let (fs, dir) = (&**files.fs(), files.dir());
+    let number = read_current(fs, dir)?.ok_or_else(|| Error::corruption("CURRENT is missing"))?;
+    let absent = |name: &str| -> Option<Arc<dyn MergeOperator>> {
+        Some(Arc::new(AbsentOperator::new(name)))
+    };
+    let target = Target { families, files, operators: &[], absent };
+    read_manifest(fs, dir, number, &mut |edit| install::apply(&target, &edit)).map(drop)
+}
+
+fn check_tables(
+    families: &Families,
+    files: &OpenFiles,
+    report: &mut CheckReport,
+    on_progress: &mut dyn FnMut(CheckProgress),
+) {
+    let families = families.load();
     let views: Vec<_> = families.iter().map(|family| family.tree.view()).collect();
     let tables: Vec<_> = views.iter().flat_map(|view| view.version.tables()).collect();
     let mut progress = CheckProgress {
@@ -67,8 +164,8 @@ pub fn check(
     }
     for (_, table) in tables {
         let verified = table.table().and_then(|open| {
-            open.verify(&mut |bytes| {
-                progress.bytes_done += bytes;
+            open.verify(&mut |index, _| {
+                progress.bytes_done += open.block_info(index).bytes;
                 on_progress(progress);
             })?;
             Ok(open.block_count())
@@ -80,24 +177,10 @@ pub fn check(
                 report.entries += table.summary().entries;
                 report.bytes += table.bytes();
             }
-            Err(error) => report.errors.push(error.or_file(&database.files.path(table.id().file))),
+            Err(error) => report.errors.push(error.or_file(&files.path(table.id().file))),
         }
     }
-    Ok(report)
 }
 
-/// Verifies a database that nobody has open: its manifest and log by replaying them, then as
-/// [`check`]. Nothing is written but the lock.
-///
-/// # Errors
-/// `NotFound`, `Locked`; the system's. Damage is in the report.
-pub fn check_closed(dir: &Path, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-    let options = EngineOptions { create: Create::Never, workers: 0, ..EngineOptions::default() };
-    match recovery::inspect(dir, options, Waiting::RunJob(|_| Ok(false))) {
-        Ok((database, _lock)) => check(&database, on_progress),
-        Err(error) if error.kind() == siltdb_base::error::ErrorKind::Corruption => {
-            Ok(CheckReport { errors: vec![error], ..CheckReport::default() })
-        }
-        Err(error) => Err(error),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,7 @@ impl<'a> Payload<'a> {
 pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
     match payload {
         Payload::One(family, operation) => commit_one(database, family, operation, durability),
-        Payload::Batch(batch) if batch.is_empty() => Ok(()),
+        Payload::Batch(batch) if batch.is_empty() => commit_nothing(database, durability),
         Payload::Batch(batch) => commit_batch(database, batch, durability),
     }
 }
@@ -98,6 +98,16 @@ fn commit_one(
             memtable.insert(operation.entry(reservation.first));
         });
     })
+}
+
+/// What a commit of no operations promises: that those before it are as durable as it asks for.
+fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
+    database.health.check()?;
+    match durability {
+        Durability::Volatile | Durability::Buffered => Ok(()),
+        Durability::Interval(interval) => database.sync_within(interval),
+        Durability::Synced => database.sync_wal(),
+    }
 }
 
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
@@ -169,6 +179,9 @@ fn commit_parts(
         return Err(error);
     }
     insert(&reservation);
+    if kind == RecordKind::Skip {
+        database.note_unlogged(last);
+    }
     database.publisher.complete(reservation.ticket, last);
     database.health.check_log()?;
     let at = reservation.at();

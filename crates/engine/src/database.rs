@@ -10,10 +10,11 @@ use crate::{
     family::{Families, Family},
     generation::Frozen,
     health::Health,
+    instance::Instance,
     manifest::Manifest,
+    numbers::Numbers,
     options::{EngineOptions, FROZEN_MAX},
     publish::Publisher,
-    random::Random,
     share::Shared,
     signal::Signal,
     snapshots::Snapshots,
@@ -24,15 +25,14 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
-    id::{FamilyId, FileNumber, TableUid},
-    limits::FILES_BETWEEN_EDITS_MAX,
+    id::{FamilyId, FileNumber, SequenceNumber},
     sync::lock,
 };
-use siltdb_disk::{cache::Cache, edit::NEXT_FILE_MAX};
+use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::ArenaPool;
 use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles, pick_leveled::debt_bytes};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -63,6 +63,8 @@ pub enum Waiting {
 /// An open database.
 #[derive(Debug)]
 pub struct Database {
+    /// Which of the open ones it is.
+    pub instance: Instance,
     /// How it was opened.
     pub options: EngineOptions,
     /// Its directory.
@@ -121,10 +123,12 @@ pub struct Database {
     pressure: AtomicU64,
     /// Delay owed by writers and not yet slept, in nanoseconds.
     owed_ns: AtomicU64,
-    /// How soon unsynced commits must be synced, in nanoseconds.
+    /// How soon commits since the last sync must be synced, in nanoseconds.
     sync_within_ns: AtomicU64,
     /// When the log was last synced for time's sake, by the monotonic clock.
     last_sync_ns: AtomicU64,
+    /// The sequence number of the last commit that is not in the log.
+    unlogged_last: AtomicU64,
     /// Threads shall end.
     pub ending: AtomicBool,
 }
@@ -140,80 +144,17 @@ pub struct JobState {
     pub shared: Vec<Arc<Shared>>,
     /// Files that no version refers to any more.
     pub obsolete: Vec<FileNumber>,
-    /// Why the last job failed; `None` once one succeeds.
-    pub failure: Option<Error>,
+    /// Why jobs failed, until the same succeed: the flush, and compactions by family.
+    pub failures: BTreeMap<JobOf, Error>,
 }
 
-/// Numbers to give out, each once.
-#[derive(Debug)]
-pub struct Numbers {
-    next_file: AtomicU64,
-    next_family: AtomicU64,
-    random: Mutex<Random>,
-}
-
-impl Numbers {
-    /// Gives out numbers from these on.
-    #[must_use]
-    pub fn new(next_file: FileNumber, next_family: FamilyId, random: Random) -> Self {
-        Self {
-            next_file: AtomicU64::new(next_file.0),
-            next_family: AtomicU64::new(u64::from(next_family.0)),
-            random: Mutex::new(random),
-        }
-    }
-
-    /// A file number that was never used.
-    #[must_use]
-    pub fn file(&self) -> FileNumber {
-        if cfg!(seeded_fault = "reuse_file_number") && self.next_file().0 % 8 == 7 {
-            return FileNumber(self.next_file().0 - 1);
-        }
-        // Relaxed, here and below: a number carries no other data with it.
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Looks whether there are numbers left for files.
-    ///
-    /// # Errors
-    /// Corruption, if not: they last forever, but a damaged manifest may claim any number.
-    pub fn check_files_left(&self) -> Result<()> {
-        if self.next_file().0 < NEXT_FILE_MAX.0 - FILES_BETWEEN_EDITS_MAX {
-            return Ok(());
-        }
-        Err(Error::corruption("file numbers are used up")
-            .with_hint("the manifest claims numbers that were never given"))
-    }
-
-    /// No number from here on was given out.
-    #[must_use]
-    pub fn next_file(&self) -> FileNumber {
-        FileNumber(self.next_file.load(Ordering::Relaxed))
-    }
-
-    /// A family id that was never used.
-    #[must_use]
-    pub fn family(&self) -> FamilyId {
-        FamilyId(self.next_family.fetch_add(1, Ordering::Relaxed) as u32)
-    }
-
-    /// No id from here on was given out.
-    #[must_use]
-    pub fn next_family(&self) -> FamilyId {
-        FamilyId(self.next_family.load(Ordering::Relaxed) as u32)
-    }
-
-    /// A random name for a table.
-    #[must_use]
-    pub fn table_uid(&self) -> TableUid {
-        TableUid(lock(&self.random).next_u64())
-    }
-
-    /// A random number.
-    #[must_use]
-    pub fn random(&self) -> u32 {
-        lock(&self.random).next_u64() as u32
-    }
+/// What a job is done for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobOf {
+    /// The memtables of all families.
+    Memory,
+    /// The tables of one family.
+    Family(FamilyId),
 }
 
 /// What was counted since the database was opened.
@@ -283,6 +224,7 @@ impl Database {
         let now = parts.options.clock.monotonic_ns();
         let operators = parts.options.operators();
         Self {
+            instance: Instance::next(),
             options: parts.options,
             dir: parts.dir,
             health: Health::default(),
@@ -314,6 +256,7 @@ impl Database {
             owed_ns: AtomicU64::new(0),
             sync_within_ns: AtomicU64::new(nanoseconds(SYNC_INTERVAL)),
             last_sync_ns: AtomicU64::new(now),
+            unlogged_last: AtomicU64::new(0),
             ending: AtomicBool::new(false),
         }
     }
@@ -337,6 +280,14 @@ impl Database {
         self.work.raise();
     }
 
+    /// Roughly what all memtables hold.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let active_bytes = lock(&self.tail).active_bytes();
+        let frozen = lock(&self.frozen);
+        active_bytes + frozen.iter().map(|frozen| frozen.bytes).sum::<u64>()
+    }
+
     /// What memtables hold and flushes have yet to write, `active_bytes` of it in the generation
     /// that is being written. A frozen one counts as a quarter of a memtable at least. Bursts may
     /// fill what is set aside for frozen ones; one memtable more is the way to the brakes.
@@ -350,26 +301,25 @@ impl Database {
         Debt { bytes: frozen + active_bytes, soft: most, hard: most + memtable }
     }
 
-    /// The share of the worst debt that the levels of a family have run up.
-    fn worst_level_share(&self) -> f64 {
+    /// The share of the worse debt that the levels of a family have run up.
+    fn level_share_of(&self, family: &Family) -> f64 {
         let memtable = self.options.memtable_bytes as u64;
-        let share = |family: &Arc<Family>| {
-            let view = family.tree.view();
-            let (soft, hard) = LEVEL0_GENERATIONS;
-            let runs = view.version.levels()[0].tables().len() as u64;
-            let level0 = Debt { bytes: runs, soft, hard };
-            let bytes = debt_bytes(&view.version, &family.tree.peek_options());
-            let (soft, hard) = (memtable * MERGE_MEMTABLES.0, memtable * MERGE_MEMTABLES.1);
-            level0.share().max(Debt { bytes, soft, hard }.share())
-        };
-        self.families.load().iter().map(share).fold(0.0, f64::max)
+        let view = family.tree.view();
+        let (soft, hard) = LEVEL0_GENERATIONS;
+        let runs = view.version.levels()[0].tables().len() as u64;
+        let level0 = Debt { bytes: runs, soft, hard };
+        let bytes = debt_bytes(&view.version, &family.tree.peek_options());
+        let (soft, hard) = (memtable * MERGE_MEMTABLES.0, memtable * MERGE_MEMTABLES.1);
+        level0.share().max(Debt { bytes, soft, hard }.share())
     }
 
     /// Looks at all debts again; called whenever the tables of a family have changed.
     ///
     /// Cost: a look at each family.
     pub fn update_debts(&self) {
-        let worst = self.worst_level_share();
+        let families = self.families.load();
+        let shares = families.iter().map(|family| self.level_share_of(family));
+        let worst = shares.fold(0.0, f64::max);
         // Relaxed: as in `tail_limits`.
         self.level_share.store(worst.to_bits(), Ordering::Relaxed);
         let active_bytes = lock(&self.tail).active_bytes();
@@ -440,12 +390,41 @@ impl Database {
         if self.tail_limits().room == Room::Free {
             return Ok(());
         }
-        if let Some(failure) = &lock(&self.jobs).failure {
-            return Err(failure.duplicate());
+        if let Some(failure) = self.failure_in_the_way() {
+            return Err(failure);
         }
         self.work.raise();
         self.room.wait(seen, Duration::from_millis(100));
         Ok(())
+    }
+
+    /// Why there is no room and none comes, if a job fails that would make some: a flush, or the
+    /// compaction of a family whose levels are full.
+    fn failure_in_the_way(&self) -> Option<Error> {
+        let families = self.families.load();
+        let is_in_the_way = |job: JobOf, error: &Error| match job {
+            JobOf::Memory => true,
+            // Others do not come to be tried.
+            JobOf::Family(_) if error.kind() == ErrorKind::NoSpace => true,
+            JobOf::Family(id) => {
+                families.get(id).is_some_and(|family| self.level_share_of(family) >= 1.0)
+            }
+        };
+        let jobs = lock(&self.jobs);
+        let failure = jobs.failures.iter().find(|(job, error)| is_in_the_way(**job, error));
+        failure.map(|(_, error)| error.duplicate())
+    }
+
+    /// Why a job fails, if one does: a flush, or the compaction of a family that exists.
+    #[must_use]
+    pub fn background_error(&self) -> Option<Error> {
+        let families = self.families.load();
+        let jobs = lock(&self.jobs);
+        let failure = jobs.failures.iter().find(|(job, _)| match job {
+            JobOf::Memory => true,
+            JobOf::Family(id) => families.get(*id).is_some(),
+        });
+        failure.map(|(_, error)| error.duplicate())
     }
 
     /// Sees to it that what is acknowledged now is synced within `interval`.
@@ -482,7 +461,22 @@ impl Database {
             return Ok(());
         }
         self.last_sync_ns.store(self.options.clock.monotonic_ns(), Ordering::Relaxed);
+        // Before the end of the log is looked at: whoever asks for less after this is seen to by
+        // the next sync, and whoever asked before is published, and so within this one.
+        self.sync_within_ns.store(nanoseconds(SYNC_INTERVAL), Ordering::Relaxed);
         self.sync_wal()
+    }
+
+    /// Notes that a commit up to `last` is in memory alone; called before it is published.
+    pub fn note_unlogged(&self, last: SequenceNumber) {
+        // Relaxed, here and below: who looks has waited for the publication.
+        self.unlogged_last.fetch_max(last.0, Ordering::Relaxed);
+    }
+
+    /// The sequence number of the last published commit that is not in the log; 0 if there is none.
+    #[must_use]
+    pub fn unlogged_last(&self) -> SequenceNumber {
+        SequenceNumber(self.unlogged_last.load(Ordering::Relaxed))
     }
 
     /// Makes everything acknowledged so far durable.

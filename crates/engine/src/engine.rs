@@ -7,7 +7,9 @@ use crate::{
     commit::{self, Payload},
     database::{Database, Waiting},
     family::Family,
-    install, jobs,
+    install,
+    instance::Instance,
+    jobs,
     options::{Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
     recovery,
@@ -16,7 +18,7 @@ use crate::{
     workers::Workers,
 };
 use siltdb_base::{
-    error::Result,
+    error::{Error, Result},
     fs::FileLock,
     id::SequenceNumber,
     slice::{Pinnable, Slice},
@@ -38,8 +40,16 @@ pub struct Engine {
 struct Open {
     database: Arc<Database>,
     workers: Workers,
+    /// Held while it is closed.
+    closing_io: Mutex<Closing>,
+}
+
+#[derive(Debug)]
+struct Closing {
     /// The lock of the directory, until it is closed.
-    closing_io: Mutex<Option<Box<dyn FileLock>>>,
+    directory: Option<Box<dyn FileLock>>,
+    /// What closing has failed with.
+    failure: Option<Error>,
 }
 
 impl Engine {
@@ -56,12 +66,41 @@ impl Engine {
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
         let database = Arc::new(database);
         let workers = Workers::start(&database)?;
-        let closing_io = Mutex::new(Some(directory_lock));
+        let closing = Closing { directory: Some(directory_lock), failure: None };
+        let closing_io = Mutex::new(closing);
         Ok(Self { open: Arc::new(Open { database, workers, closing_io }) })
     }
 
     fn database(&self) -> &Database {
         &self.open.database
+    }
+
+    /// Which of the open databases it is.
+    #[inline]
+    #[must_use]
+    pub fn instance(&self) -> Instance {
+        self.database().instance
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.database().dir
+    }
+
+    /// The wall time that decides expiry, in ms since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.database().options.clock.wall_ms()
+    }
+
+    /// Passes while `family` may be written.
+    ///
+    /// # Errors
+    /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
+    pub fn check_writable(&self, family: &Family) -> Result<()> {
+        self.database().health.check()?;
+        family.check()
     }
 
     /// Makes `payload` part of the order of the database, as durable as asked for, or as the
@@ -76,8 +115,14 @@ impl Engine {
     }
 
     /// A family now, or at `sequence`, which a live snapshot must hold, pinned.
-    #[must_use]
-    pub fn reader(&self, family: &Family, sequence: Option<SequenceNumber>) -> PinnedReader {
+    ///
+    /// # Errors
+    /// As [`PinnedReader::new`].
+    pub fn reader(
+        &self,
+        family: &Family,
+        sequence: Option<SequenceNumber>,
+    ) -> Result<PinnedReader> {
         PinnedReader::new(self.database(), family, sequence)
     }
 
@@ -106,7 +151,7 @@ impl Engine {
         keys: &[K],
         sequence: Option<SequenceNumber>,
     ) -> Result<Vec<Option<Slice>>> {
-        let reader = self.reader(family, sequence);
+        let reader = self.reader(family, sequence)?;
         keys.iter().map(|key| reader.get(key.as_ref())).collect()
     }
 
@@ -120,7 +165,7 @@ impl Engine {
         range: ReadRange,
         sequence: Option<SequenceNumber>,
     ) -> Result<ReadCursor> {
-        self.reader(family, sequence).cursor(range)
+        self.reader(family, sequence)?.cursor(range)
     }
 
     /// Registers a snapshot of this moment.
@@ -226,6 +271,12 @@ impl Engine {
         self.database().at_work(jobs::run_one)
     }
 
+    /// What the last background job that failed did so with, until that job succeeds.
+    #[must_use]
+    pub fn background_error(&self) -> Option<Error> {
+        self.database().background_error()
+    }
+
     /// What the database holds and does.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -240,26 +291,32 @@ impl Engine {
         check::check(self.database(), on_progress)
     }
 
-    /// Closes the database for all clones.
+    /// Closes the database for all clones. Whoever closes it again is told the same.
     ///
     /// # Errors
-    /// What syncing the log fails with, or the first failure before.
+    /// What syncing the log fails with, or the first failure before; what keeps commits that are
+    /// not in the log from being flushed.
     pub fn close(&self) -> Result<()> {
         self.open.close()
     }
 }
 
 impl Open {
-    /// 1. Later commits are refused. 2. Jobs end, those of the workers and those that callers do on
-    ///    their own threads. 3. Commits that have a place are waited for; the log is synced and
-    ///    marked as closed. 4. The directory is unlocked: nobody changes a file of it any more.
+    /// 1. Later calls are refused. 2. What is in memory alone is flushed. 3. Jobs end, those of the
+    ///    workers and those that callers do on their own threads. 4. Commits that have a place are
+    ///    waited for; the log is synced and marked as closed. 5. The directory is unlocked: nobody
+    ///    changes a file of it any more, and nobody takes one of those that come for one of these.
     fn close(&self) -> Result<()> {
         // Held meanwhile: a second one who closes finds it closed when this returns.
-        let mut open = lock(&self.closing_io);
-        let Some(directory_lock) = open.take() else { return Ok(()) };
+        let mut closing = lock(&self.closing_io);
+        if closing.directory.is_none() {
+            return closing.failure.as_ref().map_or(Ok(()), |failure| Err(failure.duplicate()));
+        }
         self.database.health.close();
+        let flushed = self.database.at_work(jobs::flush_for_close);
         self.workers.end(&self.database);
         self.database.calls.end();
+        self.database.files.close();
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Each completes, also if it fails.
@@ -267,17 +324,26 @@ impl Open {
                 self.database.publisher.wait(last);
                 Err(failure)
             }
-            None => jobs::close_log(&self.database),
+            None => {
+                let closed = jobs::close_log(&self.database);
+                flushed.and(closed)
+            }
         };
-        drop(directory_lock);
+        closing.directory = None;
+        closing.failure = result.as_ref().err().map(Error::duplicate);
         result
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if lock(&self.closing_io).directory.is_none() {
+            return;
+        }
         // Nobody is left to tell; what was acknowledged keeps what its durability promises.
-        let _ = self.close();
+        if let Err(error) = self.close() {
+            log::error!("closing {} failed: {error}", self.database.dir.display());
+        }
     }
 }
 

@@ -12,13 +12,13 @@ use std::sync::{
 };
 
 const FINE: u8 = 0;
-const CLOSED: u8 = 1;
-const POISONED: u8 = 2;
+const CLOSED: u8 = 1 << 0;
+const POISONED: u8 = 1 << 1;
 
 /// The sticky state of a database.
 ///
 /// # Invariants
-/// 1. `state` only grows, and once it is `POISONED`, `cause` holds an error.
+/// 1. The bits of `state` are only set, and once `POISONED` is, `cause` holds an error.
 /// 2. A commit that is published after a failed one observes the failure: `poison` stores the state
 ///    before the failed commit is published, and publishing is in order.
 #[derive(Debug, Default)]
@@ -45,7 +45,20 @@ impl Health {
     #[inline]
     pub fn check_log(&self) -> Result<()> {
         // Acquire: as in `check`.
-        if self.state.load(Ordering::Acquire) < POISONED { Ok(()) } else { Err(self.refusal()) }
+        if self.state.load(Ordering::Acquire) & POISONED == 0 {
+            return Ok(());
+        }
+        Err(self.refusal())
+    }
+
+    /// Passes until the database is closed: what was written can be read, whatever failed.
+    ///
+    /// # Errors
+    /// `Closed`.
+    #[inline]
+    pub fn check_open(&self) -> Result<()> {
+        // Relaxed: nothing else is looked at for it.
+        if self.state.load(Ordering::Relaxed) & CLOSED == 0 { Ok(()) } else { Err(closed()) }
     }
 
     /// What a call on a database that is not fine any more is told.
@@ -54,7 +67,7 @@ impl Health {
     pub fn refusal(&self) -> Error {
         match &*lock(&self.cause) {
             Some(cause) => cause.duplicate(),
-            None => Error::new(ErrorKind::Closed, "the database is closed"),
+            None => closed(),
         }
     }
 
@@ -73,7 +86,7 @@ impl Health {
         self.refusal()
     }
 
-    /// Refuses every later write with `Closed`, unless a failure is known already.
+    /// Refuses every later read with `Closed`, and every later write, if no failure is known.
     pub fn close(&self) {
         self.raise(CLOSED);
     }
@@ -86,6 +99,11 @@ impl Health {
 
     fn raise(&self, state: u8) {
         // Release pairs with the acquire in `check`.
-        self.state.fetch_max(state, Ordering::Release);
+        self.state.fetch_or(state, Ordering::Release);
     }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the database is closed")
 }

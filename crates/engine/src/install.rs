@@ -218,7 +218,9 @@ fn put_in_force(
 }
 
 fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
-    let given = |name: &str| target.operators.iter().find(|given| given.name() == name).cloned();
+    // The last one: a family that is created gets what came with it, whatever another is called.
+    let given =
+        |name: &str| target.operators.iter().rev().find(|given| given.name() == name).cloned();
     TreeOptions::decode(bytes, &|name: &str| given(name).or_else(|| (target.absent)(name)))
 }
 
@@ -275,10 +277,15 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
     if database.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    if let Some(operator) = &options.merge_operator {
-        lock(&database.operators).push(Arc::clone(operator));
+    let operators = lock(&database.operators).len();
+    lock(&database.operators).extend(options.merge_operator.clone());
+    let creation = create_change(database.numbers.family(), name, &options);
+    let installed = install(database, vec![creation], None);
+    if installed.is_err() {
+        // Under `changing_io`, so nobody else has added one.
+        lock(&database.operators).truncate(operators);
     }
-    install(database, vec![create_change(database.numbers.family(), name, &options)], None)?;
+    installed?;
     database.families.named(name)
 }
 

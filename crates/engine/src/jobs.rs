@@ -4,7 +4,7 @@
 //! pinned, the tree writes files, `install` makes them count, and what they replace is given up.
 
 use crate::{
-    database::{Counters, Database, JobState, Waiting},
+    database::{Counters, Database, JobOf, JobState, Waiting},
     family::Family,
     generation::Frozen,
     install::install,
@@ -24,7 +24,7 @@ use siltdb_disk::{
     },
 };
 use siltdb_tree::{
-    compact::Compaction,
+    compact::{Compaction, would_change_nothing},
     flush::{Flush, FlushInput},
     job::{JobContext, JobOutput, NewTables, Part},
     memory::Generation,
@@ -33,6 +33,10 @@ use siltdb_tree::{
     retain::stripes::Stripes,
 };
 use std::{sync::Arc, time::Duration};
+
+/// What a close leaves in the log for the next opening to replay, at most. So much takes about as
+/// long to replay, at each opening, as to write out once.
+const REPLAY_BYTES_MAX: u64 = 1 << 20;
 
 /// How long somebody who waits for other jobs does so before looking again.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -71,11 +75,27 @@ fn stripes(database: &Database) -> Stripes {
 }
 
 /// Notes how a job ended, and wakes those who wait for room or for files.
-fn ended<T>(database: &Database, result: Result<T>, end: impl FnOnce(&mut JobState)) -> Result<T> {
+fn ended<T>(
+    database: &Database,
+    job: JobOf,
+    result: Result<T>,
+    end: impl FnOnce(&mut JobState),
+) -> Result<T> {
     {
         let mut jobs = lock(&database.jobs);
         end(&mut jobs);
-        jobs.failure = result.as_ref().err().map(Error::duplicate);
+        match &result {
+            Ok(_) => {
+                jobs.failures.remove(&job);
+            }
+            Err(error) => {
+                let before = jobs.failures.insert(job, error.duplicate());
+                // Once: it is tried again and again.
+                if before.is_none() && error.kind() != ErrorKind::Closed {
+                    log::error!("a job for {job:?} failed: {error}");
+                }
+            }
+        }
     }
     database.update_debts();
     purge(database);
@@ -102,7 +122,7 @@ pub fn flush_next(database: &Database) -> Result<bool> {
         }
     };
     let result = flush_generation(database, &frozen);
-    ended(database, result, |jobs| jobs.is_flushing = false)?;
+    ended(database, JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
     database.work.raise();
     Ok(true)
 }
@@ -171,6 +191,32 @@ fn segment_after(database: &Database) -> SegmentId {
 /// What keeps it from being flushed.
 pub fn flush_all(database: &Database) -> Result<()> {
     database.health.check()?;
+    flush_memory(database)
+}
+
+/// Writes out what memory holds, if some of it is in no log, or so much that the next one to open
+/// the database would wait for it to be replayed. Called when the database takes no commits any
+/// more and is about to close.
+///
+/// # Errors
+/// What keeps commits from being written that are in no log.
+pub fn flush_for_close(database: &Database) -> Result<()> {
+    let (last, _) = lock(&database.tail).last();
+    database.publisher.wait(last);
+    // What a flush has written is known to the manifest.
+    let flushed = lock(&database.manifest_io).state.last_sequence;
+    if database.unlogged_last() > flushed {
+        return flush_memory(database);
+    }
+    if database.memory_bytes() > REPLAY_BYTES_MAX
+        && let Err(error) = flush_memory(database)
+    {
+        log::warn!("memory is left to the log, as it could not be written out: {error}");
+    }
+    Ok(())
+}
+
+fn flush_memory(database: &Database) -> Result<()> {
     let last = {
         let mut tail = lock(&database.tail);
         if let Some(frozen) = tail.freeze() {
@@ -190,7 +236,8 @@ pub fn flush_all(database: &Database) -> Result<()> {
     }
 }
 
-/// Helps with a job that is in parts, or compacts what is due, if anything is.
+/// Helps with a job that is in parts, or compacts what is due, if anything is. Families that were
+/// last seen to fail come last, and keep no other from being compacted.
 ///
 /// # Errors
 /// `NoSpace`, `Corruption` of an input, and everything else that merging tables can fail with; the
@@ -207,15 +254,32 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     let retained = database.snapshots.retained(|| database.publisher.published());
     let oldest = retained.first().copied().unwrap_or_default();
-    for family in database.families.load().iter() {
-        if let Some(plan) = family.tree.begin_plan(oldest) {
-            run_plan(database, family, plan)?;
-            return Ok(true);
+    let families = database.families.load();
+    let failing: Vec<JobOf> = lock(&database.jobs).failures.keys().copied().collect();
+    let mut families: Vec<_> = families.iter().collect();
+    if !failing.is_empty() {
+        families.sort_by_key(|family| failing.contains(&JobOf::Family(family.id)));
+    }
+    let mut failure = None;
+    for family in families {
+        let Some(plan) = family.tree.begin_plan(oldest) else { continue };
+        match run_plan(database, family, plan) {
+            Ok(()) => return Ok(true),
+            // What keeps all jobs from being done.
+            Err(error) if is_everywhere(&error) => return Err(error),
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
         }
     }
     // What a reader held, or what went with a family, has waited for no job.
     purge(database);
-    Ok(false)
+    failure.map_or(Ok(false), Err)
+}
+
+/// Whether a job for another family would fail with the same.
+fn is_everywhere(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Poisoned | ErrorKind::Closed)
 }
 
 /// Carries out a plan that was noted as running.
@@ -231,7 +295,7 @@ fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
     if result.is_ok() {
         Counters::add(&database.counters.compactions, 1);
     }
-    ended(database, result, |jobs| jobs.compactions -= 1)?;
+    ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
     database.work.raise();
     Ok(())
 }
@@ -282,16 +346,18 @@ fn run_shared(
 /// `NotFound`, if it was dropped; what keeps it from being merged.
 pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
     wait_for_plans(database, family)?;
-    let request = Request {
-        range: None,
-        newest: database.publisher.published(),
-        rewrite_before: database.numbers.next_file(),
-    };
+    let (newest, next_file) = (database.publisher.published(), database.numbers.next_file());
+    let mut request = Request::new(None, newest, next_file);
     loop {
         database.health.check()?;
         family.check()?;
         let seen = database.room.seen();
         match family.tree.begin_request(&request) {
+            Step::Plan(plan) if would_change_nothing(&plan, &family.tree.options()) => {
+                family.tree.end_plan(&plan);
+                request.keep(&plan);
+                database.room.raise();
+            }
             Step::Plan(plan) => run_plan(database, family, plan)?,
             Step::Wait => database.room.wait(seen, PATIENCE),
             Step::Done => return Ok(()),
@@ -369,8 +435,8 @@ pub fn keep_log(database: &Database) -> Result<()> {
 }
 
 /// Ends the log of a database that is being closed: everything is published and synced, then
-/// marked, and the manifest is told where it ends, so that a log that is missing or cut short is
-/// noticed at the next open.
+/// marked, and the manifest is told where it ends, if there is space for that, so that a log that
+/// is missing or cut short is noticed at the next open.
 ///
 /// # Errors
 /// `Poisoned`, if a sync fails; as [`install`].
@@ -381,7 +447,11 @@ pub fn close_log(database: &Database) -> Result<()> {
     if end <= known {
         return Ok(());
     }
-    install(database, vec![Change::LogSynced(end)], None)
+    match install(database, vec![Change::LogSynced(end)], None) {
+        // Everything is durable; a log that is cut short will be taken for one of a kill.
+        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
+        result => result,
+    }
 }
 
 /// Says at the end of the log that it was closed, if it has a segment with room for that. Returns

@@ -11,6 +11,8 @@ pub mod throttle;
 pub mod signal;
 pub mod calls;
 pub mod random;
+pub mod instance;
+pub mod numbers;
 pub mod wal;
 pub mod generation;
 pub mod tail;

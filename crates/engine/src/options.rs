@@ -7,7 +7,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::{Fs, LogIo, os::OsFs},
 };
-use siltdb_disk::log::recover::RecoveryMode;
+use siltdb_disk::{cache::TableMemory, log::recover::RecoveryMode};
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
 use std::{sync::Arc, time::Duration};
 
@@ -15,14 +15,19 @@ use std::{sync::Arc, time::Duration};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// In memory; it is on disk after the next flush. Not part of the log: a crash loses it, alone
-    /// or with others, and the order of what survives is not promised.
+    /// In memory; it is on disk after the next flush, or once the database was closed. Not part of
+    /// the log: a crash loses it, alone or with others, and the order of what survives is not
+    /// promised.
     Volatile,
     /// Reached the operating system: survives a killed process, not a power loss.
     #[default]
     Buffered,
     /// As `Buffered`, and synced by a worker: survives a power loss once it was acknowledged more
-    /// than this duration plus one sync ago.
+    /// than this duration plus two syncs ago: one that was under way, and the one it waited for.
+    ///
+    /// Less than a millisecond counts as one, and more than a second as one: the log is synced once
+    /// a second anyway. Without workers, later commits that ask for a sync, jobs and closing sync
+    /// what is due, and nobody else does.
     Interval(Duration),
     /// Survives a power loss on return.
     Synced,
@@ -47,10 +52,10 @@ pub struct EngineOptions {
     pub create: Create,
     /// The durability of commits that do not say otherwise.
     pub durability: Durability,
-    /// Memory for memtables and cache together, in bytes.
+    /// Memory for memtables, cache and open tables together, in bytes.
     pub memory_budget: usize,
-    /// Memory for the block cache within the budget, in bytes; `None`: what memtables leave of it,
-    /// at least a quarter.
+    /// Memory for the block cache within the budget, in bytes, open tables aside; `None`: what
+    /// memtables leave of the budget, at least a quarter, for both.
     pub cache_bytes: Option<usize>,
     /// Size at which the memtables of a generation are frozen together, in bytes.
     pub memtable_bytes: usize,
@@ -143,6 +148,16 @@ impl EngineOptions {
             self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
         };
         self.cache_bytes.unwrap_or_else(left)
+    }
+
+    /// Who asks for a cache of a certain size gets it; otherwise indexes and filters are taken from
+    /// it.
+    #[must_use]
+    pub fn table_memory(&self) -> TableMemory {
+        match self.cache_bytes {
+            Some(_) => TableMemory::Beside,
+            None => TableMemory::Within,
+        }
     }
 }
 

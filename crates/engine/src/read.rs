@@ -83,17 +83,23 @@ pub struct PinnedReader {
 
 impl PinnedReader {
     /// `family` as it is now, or at `sequence`, which a live snapshot must hold.
-    #[must_use]
-    pub fn new(database: &Database, family: &Family, sequence: Option<SequenceNumber>) -> Self {
-        let (view, snapshot) = pin(database, family, sequence);
+    ///
+    /// # Errors
+    /// `Closed`; `NotFound`, if the family was dropped and there is no snapshot.
+    pub fn new(
+        database: &Database,
+        family: &Family,
+        sequence: Option<SequenceNumber>,
+    ) -> Result<Self> {
+        let (view, snapshot) = pin(database, family, sequence)?;
         let reader = TreeReader {
             snapshot,
-            now_ms: database.options.clock.wall_ms(),
+            clock: Arc::clone(&database.options.clock),
             operator: family.tree.options().merge_operator.clone(),
             blobs: None,
             fetch: Fetch::Values,
         };
-        Self { view: Guard::into_inner(view), reader }
+        Ok(Self { view: Guard::into_inner(view), reader })
     }
 
     /// The value of a key.
@@ -118,7 +124,7 @@ impl PinnedReader {
 /// there is one.
 ///
 /// # Errors
-/// As [`PinnedReader::get`].
+/// As [`PinnedReader::new`] and [`PinnedReader::get`].
 #[inline]
 pub fn get<R>(
     database: &Database,
@@ -127,7 +133,7 @@ pub fn get<R>(
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
-    let (view, snapshot) = pin(database, family, sequence);
+    let (view, snapshot) = pin(database, family, sequence)?;
     let options = OnceCell::new();
     let resolver = || Resolver {
         now_ms: database.options.clock.wall_ms(),
@@ -142,9 +148,13 @@ fn pin(
     database: &Database,
     family: &Family,
     sequence: Option<SequenceNumber>,
-) -> (Guard<Arc<View>>, SequenceNumber) {
+) -> Result<(Guard<Arc<View>>, SequenceNumber)> {
+    database.health.check_open()?;
     match sequence {
-        Some(sequence) => (family.tree.view(), sequence),
-        None => family.tree.pin(|| database.publisher.published()),
+        Some(sequence) => Ok((family.tree.view(), sequence)),
+        None => {
+            family.check()?;
+            Ok(family.tree.pin(|| database.publisher.published()))
+        }
     }
 }

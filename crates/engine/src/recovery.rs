@@ -13,10 +13,11 @@
 //! 6. Files that nothing refers to are removed.
 
 use crate::{
-    database::{Database, Numbers, Parts, Waiting},
+    database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
     install::{self, Target},
     manifest::{LogState, Manifest, read_current, read_manifest},
+    numbers::Numbers,
     options::{Create, EngineOptions},
     publish::Publisher,
     random::Random,
@@ -45,7 +46,7 @@ use siltdb_disk::{
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
-    merge_operator::{AbsentOperator, MergeOperator},
+    merge_operator::{AbsentOperator, not_given},
     open_files::OpenFiles,
 };
 use std::{
@@ -82,7 +83,8 @@ pub fn open(
         // Somebody else may have created one between the look and the lock.
         prepare_directory(dir, &options)?;
     }
-    let database = load(dir, options, waiting, |_| None)?;
+    let database = load(dir, options, waiting)?;
+    check_operators(&database.database)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
     remove_orphans(&database.database)?;
@@ -106,8 +108,20 @@ pub fn inspect(
 ) -> Result<(Database, Box<dyn FileLock>)> {
     prepare_directory(dir, &options)?;
     let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
-    let database = load(dir, options, waiting, |name| Some(Arc::new(AbsentOperator::new(name))))?;
+    let database = load(dir, options, waiting)?;
     Ok((database.database, directory_lock))
+}
+
+/// Checks that the merge operators are given that the families name.
+fn check_operators(database: &Database) -> Result<()> {
+    let given = lock(&database.operators);
+    for family in database.families.load().iter() {
+        let Some(named) = &family.tree.options().merge_operator else { continue };
+        if !given.iter().any(|given| given.name() == named.name()) {
+            return Err(not_given(named.name()));
+        }
+    }
+    Ok(())
 }
 
 fn no_database(dir: &Path) -> Error {
@@ -188,20 +202,23 @@ struct LoadedDatabase {
     flush_now: bool,
 }
 
-fn load(
-    dir: &Path,
-    mut options: EngineOptions,
-    waiting: Waiting,
-    absent: fn(&str) -> Option<Arc<dyn MergeOperator>>,
-) -> Result<LoadedDatabase> {
+/// Reads the database in `dir`. Something stands for merge operators that are not given: a family
+/// that needed one may have been dropped since.
+fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let budget = Arc::new(Budget::new(options.memory_budget));
-    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max());
+    let table_memory = options.table_memory();
+    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
     let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
     let files = OpenFiles::new(Arc::clone(&options.fs), dir.to_owned(), Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();
-    let target = Target { families: &families, files: &files, operators: &operators, absent };
+    let target = Target {
+        families: &families,
+        files: &files,
+        operators: &operators,
+        absent: |name| Some(Arc::new(AbsentOperator::new(name))),
+    };
     let fs = &*options.fs;
     let current = read_current(fs, dir)?;
     let mut known = Known::default();

@@ -1,13 +1,14 @@
 //! The database: opening it, its families, writing, and looking after it.
 
 use crate::{
-    batch::{WriteBatch, WriteOptions},
+    batch::{WriteBatch, other_database},
     family::Family,
     options::{FamilyOptions, Options},
-    read::{Read, Source},
+    read::{Read, Source, sealed::Sealed},
     snapshot::Snapshot,
+    write_options::WriteOptions,
 };
-use siltdb_base::{error::Result, key::EntryKind};
+use siltdb_base::error::{Error, ErrorKind, Result};
 use siltdb_engine::{
     check::{CheckProgress, CheckReport},
     commit::Payload,
@@ -15,13 +16,15 @@ use siltdb_engine::{
     family::DEFAULT_FAMILY,
     stats::Stats,
 };
-use std::path::Path;
+use std::{fmt, path::Path};
 
 /// An open database. Cheap to clone; may be used from any thread.
 ///
 /// Reading and writing it directly uses the family `default`.
 ///
-/// The last clone that is dropped closes the database; [`Db::close`] does so and tells of errors.
+/// It is closed when the last clone is dropped and nothing holds it open any more: every
+/// [`Family`], [`Snapshot`] and clone does, and until then the directory stays locked. Dropping
+/// waits as [`Db::close`] does, which also tells of errors, where dropping can only log them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -34,9 +37,15 @@ use std::path::Path;
 /// db.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Db {
     default: Family,
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Db").field(&self.engine().dir()).finish()
+    }
 }
 
 impl Db {
@@ -51,8 +60,9 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let family = engine.family(DEFAULT_FAMILY)?;
-        Ok(Self { default: Family { source: Source { engine, family, sequence: None } } })
+        let (family, instance) = (engine.family(DEFAULT_FAMILY)?, engine.instance());
+        let source = Source { engine, instance, family, sequence: None };
+        Ok(Self { default: Family { source } })
     }
 
     fn engine(&self) -> &Engine {
@@ -68,7 +78,8 @@ impl Db {
         self.default.put(key, value)
     }
 
-    /// Sets the value of a key with options of its own.
+    /// Sets the value of a key of the default family with options of its own; see
+    /// [`Family::put_with`].
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -78,9 +89,7 @@ impl Db {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        let family = &self.default.source.family;
-        let operation = Payload::one(family, EntryKind::Put, key.as_ref(), value.as_ref());
-        self.engine().commit(&operation, options.durability)
+        self.default.put_with(key, value, options)
     }
 
     /// Deletes a key of the default family, whether it exists or not.
@@ -95,18 +104,22 @@ impl Db {
     /// opened for. The batch can be used again.
     ///
     /// # Errors
-    /// As [`Family::put`]; `InvalidArgument`, if it merges in a family without a merge operator:
-    /// nothing of it was written then; after `Poisoned` too the batch is there as a whole or not at
-    /// all.
+    /// As [`Family::put`]; `InvalidArgument`, if it merges in a family without a merge operator, or
+    /// names families of another open database: nothing of it was written then; after `Poisoned`
+    /// too the batch is there as a whole or not at all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
     }
 
-    /// Applies a batch with options of its own.
+    /// Applies a batch with options of its own. An empty one that asks to be synced does what
+    /// [`Db::sync_wal`] does.
     ///
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        if !batch.is_empty() && batch.instance != Some(self.default.source.instance) {
+            return Err(other_database());
+        }
         self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
     }
 
@@ -125,17 +138,49 @@ impl Db {
         Ok(Family { source: Source { family, ..self.default.source.clone() } })
     }
 
-    /// Creates a family. It is durable on return.
+    /// Creates a family. It is durable on return. A name has 1 to 255 bytes and no control
+    /// characters; there are at most 65,536 families.
     ///
     /// # Errors
-    /// `AlreadyExists`; `InvalidArgument`, for a bad name or bad options; as [`Family::put`].
+    /// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options or too many families; as
+    /// [`Family::put`].
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().create_family(name, options.tree)?;
         Ok(Family { source: Source { family, ..self.default.source.clone() } })
     }
 
-    /// Drops a family and all it holds. It is durable on return; open iterators and snapshots
-    /// finish on what they have, then the files go.
+    /// The family called `name`, which is created if there is none; `options` count only then.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::{Db, FamilyOptions};
+    /// # let path = dir.path().join("data");
+    /// for _ in 0..2 {
+    ///     let db = Db::open(&path)?;
+    ///     let users = db.family_or_create("users", FamilyOptions::new())?;
+    ///     users.put(b"alice", b"1")?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::create_family`], but for `AlreadyExists`.
+    pub fn family_or_create(&self, name: &str, options: FamilyOptions) -> Result<Family> {
+        let is = |error: &Error, kind: ErrorKind| error.kind() == kind;
+        match self.family(name) {
+            Err(error) if is(&error, ErrorKind::NotFound) => {}
+            found => return found,
+        }
+        match self.create_family(name, options) {
+            // Another thread was faster.
+            Err(error) if is(&error, ErrorKind::AlreadyExists) => self.family(name),
+            created => created,
+        }
+    }
+
+    /// Drops a family and all it holds. It is durable on return. Its handles fail with `NotFound`
+    /// from then on; open iterators, and snapshots of it taken with [`Snapshot::family`], finish on
+    /// what they have. The files go when the last of all these is gone.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`Family::put`].
@@ -164,10 +209,10 @@ impl Db {
     }
 
     /// Makes every commit that was acknowledged so far survive a power loss, `Volatile` ones
-    /// excepted.
+    /// excepted: these need [`Db::flush`].
     ///
     /// # Errors
-    /// `Poisoned`, if the sync fails; `Closed`.
+    /// `Poisoned`, if the sync fails or anything failed before.
     pub fn sync_wal(&self) -> Result<()> {
         self.engine().sync_wal()
     }
@@ -188,12 +233,21 @@ impl Db {
         self.engine().compact_all()
     }
 
-    /// Returns once nothing is left to flush or compact for the shape that the data has now.
+    /// Returns once nothing is left to flush or compact for the shape that the data has now. What
+    /// is in memory and not full stays there; under steady writing it may take for ever.
     ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`; the system's.
     pub fn settle(&self) -> Result<()> {
         self.engine().settle()
+    }
+
+    /// Why background work fails, if it does: a flush, or the compaction of a family. It is tried
+    /// again until it succeeds, and logged when it fails first; writers are told once they have to
+    /// wait for it.
+    #[must_use]
+    pub fn background_error(&self) -> Option<Error> {
+        self.engine().background_error()
     }
 
     /// What the database holds and does, counted now.
@@ -202,11 +256,12 @@ impl Db {
         self.engine().stats()
     }
 
-    /// Reads and verifies everything on disk that this database refers to: every block of every
-    /// table, order, filters, counts, and the manifest. `on_progress` is called between blocks.
+    /// Reads and verifies every table that this database refers to: every block, order, filters
+    /// and counts, and that they fit together. `on_progress` is called between blocks. The manifest
+    /// and the log were verified when the database was opened; [`check`] does so again.
     ///
     /// # Errors
-    /// The system's. Damage is not an error here: it is in the report.
+    /// None at present. Damage, and what cannot be read, is in the report.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
         self.engine().check(on_progress)
     }
@@ -220,11 +275,18 @@ impl Db {
         self.engine().run_job()
     }
 
-    /// Closes the database: waits for running commits and jobs, syncs the log, ends the threads and
-    /// releases the lock. Whatever still holds a clone gets `Closed` when it writes.
+    /// Closes the database for all clones: waits for running commits and jobs, syncs the log, ends
+    /// the threads and releases the lock. What is in memory is flushed first, if some of it was
+    /// written `Volatile`, or if it is more than a MiB, so that the next opening has little to
+    /// replay. Whatever still holds the database gets `Closed` when it reads or writes; iterators
+    /// and values that it has go on, but an iterator that comes to a file that somebody else has
+    /// removed meanwhile gets `Closed`.
+    ///
+    /// Closing another clone returns when the first has been closed, with the same result.
     ///
     /// # Errors
-    /// What syncing the log fails with, or the first failure of the database's life.
+    /// What syncing the log fails with, or the first failure of the database's life; what keeps
+    /// `Volatile` commits from being flushed.
     pub fn close(self) -> Result<()> {
         self.engine().close()
     }
@@ -239,11 +301,15 @@ impl Options {
     /// `Locked`, if anybody has it open; `NotFound` or `AlreadyExists`, as
     /// [`Options::create`] says; `Corruption`, with file and offset; `Unsupported`, if a newer
     /// version wrote it; `InvalidArgument`, if an option is out of its range, if a family's merge
-    /// operator is not given, or the default family has another; the system's.
+    /// operator is not given, if the default family has another, if the path is a file, or if the
+    /// directory holds other files and no database; `ReadOnly`, if it may not be written; the
+    /// system's.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }
 }
+
+impl Sealed for Db {}
 
 impl Read for Db {
     fn source(&self) -> &Source {
@@ -253,6 +319,10 @@ impl Read for Db {
 
 /// Checks a database that nobody has open, without changing it: what [`Db::check`] looks at, and
 /// the log.
+///
+/// It need not be fit to open. A damaged log ends the look at the log, and the tables are verified
+/// all the same; without `CURRENT` and the manifest, which name everything else, nothing else can
+/// be. [`CheckReport::not_verified`] says what was left out.
 ///
 /// # Errors
 /// `NotFound`, `Locked`; the system's. Damage is in the report.

@@ -2,14 +2,20 @@
 //!
 //! A handle is cheap to clone and stays valid when the family is renamed.
 
-use crate::read::{Read, Source};
+use crate::{
+    read::{Read, Source, sealed::Sealed},
+    write_options::WriteOptions,
+};
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind};
 use siltdb_engine::{
     commit::Payload,
+    options::Durability,
     stats::{Stats, family_stats},
 };
+use std::{fmt, time::Duration};
 
-/// A handle on a family.
+/// A handle on a family. It keeps the database open, and its directory locked; after the family was
+/// dropped it keeps the files of the family, and its calls fail with `NotFound`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -22,9 +28,15 @@ use siltdb_engine::{
 /// assert_eq!(db.get(b"alice")?, None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Family {
     pub(crate) source: Source,
+}
+
+impl fmt::Debug for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Family").field(&self.source).finish()
+    }
 }
 
 impl Family {
@@ -40,15 +52,63 @@ impl Family {
 
     /// Sets the value of a key. Durable as the database was opened for.
     ///
-    /// A buffered put makes no system call; it costs a copy into the log and an insert into memory.
+    /// A buffered put costs a copy into the log and an insert into memory; as a rule it makes no
+    /// system call where the log can be mapped (see [`LogIo`](crate::LogIo)).
+    ///
+    /// # When writes wait
+    /// Writers that are faster than flushes and compactions are slowed down, by naps of up to
+    /// 30 ms, and wait where memory or the levels are full until there is room;
+    /// [`Stats`](crate::Stats) tells how often and for how long. Without
+    /// [`Options::workers`](crate::Options::workers) whoever has to wait runs a job instead.
     ///
     /// # Errors
     /// `InvalidArgument`, if key or value are too long; `NotFound`, if the family was dropped;
-    /// `NoSpace`, `Poisoned`, `Closed`; the system's. Nothing was then written, except that after
-    /// `Poisoned` it may be visible, and found or not when the database is reopened.
+    /// `NoSpace`, `Poisoned`, `Closed`; the system's; where there is no room, what the job failed
+    /// with that would have made some, such as `Corruption` of a table. Nothing was then written,
+    /// except that after `Poisoned` it may be visible, and found or not when the database is
+    /// reopened.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.apply(EntryKind::Put, key.as_ref(), value.as_ref())
+    }
+
+    /// Sets the value of a key with options of its own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Durability, WriteOptions};
+    ///
+    /// let synced = WriteOptions::new().durability(Durability::Synced);
+    /// db.default_family().put_with(b"order:7", b"paid", &synced)?;
+    /// // It survives a power loss from here on.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.apply_with(EntryKind::Put, key.as_ref(), value.as_ref(), options.durability)
+    }
+
+    /// Sets the value of a key for a time; see [`WriteBatch::put_for`](crate::WriteBatch::put_for).
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Duration,
+    ) -> Result<()> {
+        let expiry = self.expiry_ms(time).to_le_bytes();
+        let payload = [&expiry[..], value.as_ref()].concat();
+        self.apply(EntryKind::PutExpiring, key.as_ref(), &payload)
     }
 
     /// Deletes a key, whether it exists or not. Durable as the database was opened for.
@@ -59,16 +119,51 @@ impl Family {
         self.apply(EntryKind::Delete, key.as_ref(), b"")
     }
 
-    /// Deletes every key from `start` up to, but not including, `end`, at the cost of one write.
+    /// Deletes a key with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.apply_with(EntryKind::Delete, key.as_ref(), b"", options.durability)
+    }
+
+    /// Deletes every key from `start` up to, but not including, `end`, at the cost of one write. An
+    /// empty range writes nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.default_family().delete_range("a", "c")?;
+    /// assert!(!db.contains("b")? && db.contains("c")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Family::put`].
     pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         let (start, end) = (start.as_ref(), end.as_ref());
         if start >= end {
-            return Ok(());
+            return self.source.engine.check_writable(&self.source.family);
         }
         self.apply(EntryKind::RangeDelete, start, end)
+    }
+
+    /// Hands `operand` to the family's merge operator; see
+    /// [`WriteBatch::merge`](crate::WriteBatch::merge).
+    ///
+    /// # Errors
+    /// As [`Family::put`]; `InvalidArgument`, if the family has no merge operator.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.apply(EntryKind::Merge, key.as_ref(), operand.as_ref())
+    }
+
+    /// When a value expires that is to be there for `time` from now on.
+    pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
+        self.source.engine.now_ms().saturating_add(whole_ms(time))
     }
 
     /// What the family holds, counted now.
@@ -79,8 +174,19 @@ impl Family {
 
     #[inline]
     fn apply(&self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
+        self.apply_with(kind, key, value, None)
+    }
+
+    #[inline]
+    fn apply_with(
+        &self,
+        kind: EntryKind,
+        key: &[u8],
+        value: &[u8],
+        durability: Option<Durability>,
+    ) -> Result<()> {
         let operation = Payload::one(&self.source.family, kind, key, value);
-        self.source.engine.commit(&operation, None)
+        self.source.engine.commit(&operation, durability)
     }
 
     /// Merges all tables of the family into the deepest level and forgets what nobody can see.
@@ -95,8 +201,15 @@ impl Family {
     }
 }
 
+impl Sealed for Family {}
+
 impl Read for Family {
     fn source(&self) -> &Source {
         &self.source
     }
+}
+
+/// Whole milliseconds, rounded up.
+pub(crate) fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -23,7 +23,7 @@ use siltdb_base::{error::Result, fs::os::OsFs};
 use siltdb_engine::inspect::{manifest::inspect_manifest, table::inspect_table, wal::inspect_wal};
 use std::path::Path;
 
-pub use siltdb_engine::inspect::line::{Detail, Line, quoted};
+pub use siltdb_engine::inspect::line::{Detail, Field, Line, quoted};
 
 /// Reports the log of the database in the directory `path`, or the one log file `path`: segments in
 /// order, their records and operations, and where each segment stops and why.

@@ -15,25 +15,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Limits: keys up to 64 KiB, values up to 4 GiB - 1 MiB - 1, both may be empty; batches up to
-//! 4 GiB - 1.
+//! What was written survives a process that is killed; a power cut it survives if it was synced
+//! ([`Durability`]).
+//!
+//! Limits: keys up to 64 KiB ([`KEY_BYTES_MAX`]), values up to 4 GiB - 1 MiB - 1
+//! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 1; 65,536 families.
 #![forbid(unsafe_code)]
 
-pub mod iter;
-pub mod read;
-pub mod family;
-pub mod batch;
-pub mod snapshot;
-pub mod options;
-pub mod db;
+mod iter;
+mod read;
+mod write_options;
+mod family;
+mod batch;
+mod snapshot;
+mod options;
+mod db;
 pub mod inspect;
+pub mod testing;
 
 /// The examples of the project's front page are compiled with those of the library.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
-pub use batch::{WriteBatch, WriteOptions};
+pub use batch::WriteBatch;
 pub use db::{Db, check};
 pub use family::Family;
 pub use iter::{Cursor, Iter};
@@ -43,6 +48,7 @@ pub use options::{
 pub use read::Read;
 pub use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
 };
 pub use siltdb_engine::{
@@ -50,3 +56,4 @@ pub use siltdb_engine::{
     stats::Stats,
 };
 pub use snapshot::Snapshot;
+pub use write_options::WriteOptions;

@@ -51,17 +51,23 @@ impl Options {
         self
     }
 
-    /// Memory for memtables and block cache together, in bytes; at least twice
-    /// [`Options::memtable_bytes`]. Default: 512 MiB.
+    /// Memory for memtables, the block cache, and the indexes and filters of open tables together,
+    /// in bytes; at least twice [`Options::memtable_bytes`]. Default: 512 MiB.
+    ///
+    /// Four memtables, which there may be where writers are faster than flushes, are set aside, but
+    /// at most three quarters: a budget of less than 5⅓ memtables may be exceeded. The rest is the
+    /// cache's, less what indexes and filters take, some 3 % of data with values of 100 bytes; but
+    /// a quarter of it stays the cache's, so that very much data exceeds the budget, too.
+    /// [`Stats`](crate::Stats) tells what each holds.
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.engine.memory_budget = bytes;
         self
     }
 
-    /// Memory for the block cache, in bytes, within [`Options::memory_budget`] and at most that; 0
-    /// keeps no blocks. Default: what memtables leave of the budget, four of them, at least a
-    /// quarter.
+    /// Memory for the block cache, in bytes, at most [`Options::memory_budget`]; 0 keeps no blocks.
+    /// Indexes and filters are then not taken from it. Default: what memtables leave of the budget,
+    /// four of them, at least a quarter, less indexes and filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -94,10 +100,12 @@ impl Options {
         self
     }
 
-    /// Threads that compact. 0: no background threads at all; whoever must wait runs a job instead,
-    /// and what was committed without asking for a sync is synced by a later commit that asks for
-    /// one, by a job, and by closing.
-    /// Default: one for each core, at most 4.
+    /// Threads that compact; three more keep the log, sync it and flush. Default: one for each
+    /// core, at most 4.
+    ///
+    /// 0: no background threads at all; whoever must wait runs a job instead, and what was
+    /// committed without asking for a sync is synced by a later commit that asks for one, by a job,
+    /// and by closing.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {
         self.engine.workers = threads;
@@ -131,14 +139,16 @@ impl Options {
         self
     }
 
-    /// The file system, for tests and simulators. Default: the operating system's.
+    /// The file system, for tests and simulators; see [`testing`](crate::testing). Default: the
+    /// operating system's.
     #[must_use]
     pub fn fs(mut self, fs: Arc<dyn Fs>) -> Self {
         self.engine.fs = fs;
         self
     }
 
-    /// The clock, for tests and simulators. Default: the machine's.
+    /// The clock, for tests and simulators; see [`testing`](crate::testing). Default: the
+    /// machine's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.engine.clock = clock;
@@ -191,7 +201,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Bits of the Bloom filter for each key; 0 for none. Default: 10, about 1 % false positives.
+    /// Bits of the Bloom filter for each key, at most 32; 0 for none. Default: 10, about 1 % false
+    /// positives.
     #[must_use]
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.tree.table.filter_bits_per_key = bits;
@@ -199,7 +210,9 @@ impl FamilyOptions {
     }
 
     /// Size of a table at which the next is begun, in bytes: 1 KiB to 4 GiB. Smaller ones mean
-    /// finer compactions and more files. Default: 32 MiB.
+    /// finer compactions and more files. Half of the files that the process may have open
+    /// (`ulimit -n`) are tables at most; those beyond are opened again when they are read. Default:
+    /// 32 MiB.
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.tree.table_bytes_target = bytes;
@@ -234,6 +247,40 @@ impl FamilyOptions {
     ///
     /// Without one, merging is refused. The default family can be given one later, see
     /// [`Options::default_family`]; any other family only when it is created.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::{FamilyOptions, MergeOperator, Options, Read, Result};
+    /// use std::sync::Arc;
+    ///
+    /// /// Adds numbers of eight bytes.
+    /// #[derive(Debug)]
+    /// struct Sum;
+    ///
+    /// fn number(bytes: &[u8]) -> u64 {
+    ///     bytes.try_into().map_or(0, u64::from_le_bytes)
+    /// }
+    ///
+    /// impl MergeOperator for Sum {
+    ///     fn name(&self) -> &str {
+    ///         "sum"
+    ///     }
+    ///
+    ///     fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+    ///         let sum = operands.iter().map(|operand| number(operand));
+    ///         Ok(sum.fold(base.map_or(0, number), u64::wrapping_add).to_le_bytes().to_vec())
+    ///     }
+    /// }
+    ///
+    /// let db = Options::new().merge_operator(Arc::new(Sum)).open(dir.path())?;
+    /// let options = FamilyOptions::new().merge_operator(Arc::new(Sum));
+    /// let visits = db.family_or_create("visits", options)?;
+    /// for count in [3_u64, 4] {
+    ///     visits.merge(b"page", &count.to_le_bytes())?;
+    /// }
+    /// assert_eq!(visits.get(b"page")?.as_deref(), Some(&7_u64.to_le_bytes()[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.tree.merge_operator = Some(operator);

@@ -8,19 +8,41 @@ use siltdb_base::{
     id::SequenceNumber,
     slice::{Pinnable, Slice},
 };
-use siltdb_engine::{engine::Engine, family::Family as EngineFamily, read::ReadRange};
+use siltdb_engine::{
+    engine::Engine, family::Family as EngineFamily, instance::Instance, read::ReadRange,
+};
 use std::{
+    fmt,
     ops::{Bound, RangeBounds},
     sync::Arc,
 };
 
+/// Keeps others from implementing [`Read`], so that it may grow.
+pub(crate) mod sealed {
+    /// What can be read from.
+    pub trait Sealed {}
+}
+
 /// A family at a moment: what a reader reads.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Source {
     pub(crate) engine: Engine,
+    /// Which of the open databases that is.
+    pub(crate) instance: Instance,
     pub(crate) family: Arc<EngineFamily>,
     /// `None`: now.
     pub(crate) sequence: Option<SequenceNumber>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Source");
+        fields.field("dir", &self.engine.dir()).field("family", &self.family.name());
+        if let Some(sequence) = self.sequence {
+            fields.field("sequence", &sequence.0);
+        }
+        fields.finish()
+    }
 }
 
 /// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
@@ -43,16 +65,20 @@ pub struct Source {
 /// assert_eq!((total(&db)?, total(&before)?), (2, 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Read {
+pub trait Read: sealed::Sealed {
     /// The family and the moment that are read.
+    #[doc(hidden)]
     fn source(&self) -> &Source;
 
     /// The value of a key, pinned, without a copy where it lies in a table.
     ///
-    /// Costs at most one block read for each level that the filters do not rule out.
+    /// Costs at most one block read for each level, and each run of level 0, that the filters do
+    /// not rule out; and what opening a table costs that nobody has read yet. The value keeps its
+    /// block in memory for as long as it lives.
     ///
     /// # Errors
-    /// `Corruption` with file and offset; the system's.
+    /// `Corruption` with file and offset; `Closed`; `NotFound`, if the family was dropped; what the
+    /// merge operator fails with; the system's.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let source = self.source();
         source.engine.get(&source.family, key.as_ref(), source.sequence, |value| value.pin())
@@ -119,7 +145,7 @@ pub trait Read {
     /// # Errors
     /// As [`Read::get`].
     fn iter(&self) -> Result<Iter> {
-        self.iter_over(ReadRange::default())
+        iter_over(self.source(), ReadRange::default())
     }
 
     /// The keys and values of a range, in order, from either end. A range whose start lies behind
@@ -140,10 +166,8 @@ pub trait Read {
     /// # Errors
     /// As [`Read::get`].
     fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        self.iter_over(ReadRange {
-            start: owned(range.start_bound()),
-            end: owned(range.end_bound()),
-        })
+        let (start, end) = (owned(range.start_bound()), owned(range.end_bound()));
+        iter_over(self.source(), ReadRange { start, end })
     }
 
     /// The keys that begin with `prefix`, and their values, in order.
@@ -151,7 +175,7 @@ pub trait Read {
     /// # Errors
     /// As [`Read::get`].
     fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        self.iter_over(ReadRange::prefix(prefix.as_ref()))
+        iter_over(self.source(), ReadRange::prefix(prefix.as_ref()))
     }
 
     /// The first key and its value.
@@ -169,13 +193,11 @@ pub trait Read {
     fn last(&self) -> Result<Option<(Slice, Slice)>> {
         self.iter()?.next_back().transpose()
     }
+}
 
-    #[doc(hidden)]
-    fn iter_over(&self, range: ReadRange) -> Result<Iter> {
-        let source = self.source();
-        let reader = source.engine.reader(&source.family, source.sequence);
-        Ok(Iter::new(move || reader.cursor(range.clone())))
-    }
+fn iter_over(source: &Source, range: ReadRange) -> Result<Iter> {
+    let reader = source.engine.reader(&source.family, source.sequence)?;
+    Ok(Iter::new(move || reader.cursor(range.clone())))
 }
 
 fn owned<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<Slice> {

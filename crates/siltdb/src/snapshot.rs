@@ -4,15 +4,16 @@
 
 use crate::{
     family::Family,
-    read::{Read, Source},
+    read::{Read, Source, sealed::Sealed},
 };
+use siltdb_base::error::{Error, Result};
 use siltdb_engine::snapshots::LiveSnapshot;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The state of all families at one moment.
 ///
 /// Reading from it directly reads the default family; [`Snapshot::family`] reads the others.
-/// Cloning is cheap; the moment is let go with the last clone.
+/// Cloning is cheap; the moment is let go with the last clone. It keeps the database open.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -25,10 +26,16 @@ use std::sync::Arc;
 /// assert_eq!(snapshot.get(b"k")?.as_deref(), Some(&b"before"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     source: Source,
     live: Arc<LiveSnapshot>,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Snapshot").field(&self.source).finish()
+    }
 }
 
 impl Snapshot {
@@ -37,11 +44,16 @@ impl Snapshot {
         Self { source, live: Arc::new(live) }
     }
 
-    /// A family at this moment.
-    #[must_use]
-    pub fn family(&self, family: &Family) -> Self {
+    /// A family at this moment. It stays readable when the family is dropped.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the family is of another open database.
+    pub fn family(&self, family: &Family) -> Result<Self> {
+        if family.source.instance != self.source.instance {
+            return Err(Error::invalid("the family is of another open database than the snapshot"));
+        }
         let source = Source { sequence: self.source.sequence, ..family.source.clone() };
-        Self { source, live: Arc::clone(&self.live) }
+        Ok(Self { source, live: Arc::clone(&self.live) })
     }
 
     /// The number of operations that happened before this moment, since the database was created.
@@ -50,6 +62,8 @@ impl Snapshot {
         self.live.sequence().0
     }
 }
+
+impl Sealed for Snapshot {}
 
 impl Read for Snapshot {
     fn source(&self) -> &Source {

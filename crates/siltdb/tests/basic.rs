@@ -68,7 +68,7 @@ fn a_batch_over_families_and_a_reopen_without_a_close() {
     let snapshot = db.snapshot();
     users.delete(b"alice").unwrap();
     assert_eq!(users.get(b"alice").unwrap(), None);
-    let users_before = snapshot.family(&users);
+    let users_before = snapshot.family(&users).unwrap();
     assert_eq!(users_before.get(b"alice").unwrap().as_deref(), Some(&b"1"[..]));
     // The files as they are now, as after a killed process.
     let copy = tempfile::tempdir().unwrap();

@@ -149,3 +149,84 @@ fn a_database_is_checked_without_its_operators() {
     let db = options().open(dir.path()).unwrap();
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"ab"[..]));
 }
+
+#[test]
+fn the_operator_of_a_dropped_family_need_not_be_given() {
+    let fs = MemFs::new();
+    let db = options(&fs).open("db").unwrap();
+    let counters = db.create_family("counters", appending("append")).unwrap();
+    counters.merge("key", "1").unwrap();
+    drop(counters);
+    db.close().unwrap();
+    assert_eq!(kind(options(&fs).open("db")), Some(ErrorKind::InvalidArgument));
+    let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db").unwrap();
+    assert_eq!(db.family("counters").unwrap().get("key").unwrap().as_deref(), Some(&b"1"[..]));
+    db.drop_family("counters").unwrap();
+    db.close().unwrap();
+    options(&fs).open("db").unwrap();
+}
+
+/// Appends as [`Append`] does, with a mark of its own between.
+#[derive(Debug)]
+struct Marked(&'static str);
+
+impl MergeOperator for Marked {
+    fn name(&self) -> &str {
+        "same"
+    }
+
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        Ok([base.unwrap_or_default(), self.0.as_bytes(), &operands.concat()].concat())
+    }
+}
+
+#[test]
+fn a_family_gets_the_operator_that_it_is_created_with_whatever_another_is_called() {
+    let fs = MemFs::new();
+    let db = options(&fs).open("db").unwrap();
+    for mark in ["-", "+"] {
+        let options = FamilyOptions::new().merge_operator(Arc::new(Marked(mark)));
+        let family = db.create_family(mark, options).unwrap();
+        family.merge("key", "1").unwrap();
+        let expected = format!("{mark}1").into_bytes();
+        assert_eq!(family.get("key").unwrap().as_deref(), Some(&expected[..]));
+    }
+}
+
+/// Panics for operands that begin with `!`.
+#[derive(Debug)]
+struct Panics;
+
+impl MergeOperator for Panics {
+    fn name(&self) -> &str {
+        "panics"
+    }
+
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        assert!(operands.iter().all(|operand| !operand.starts_with(b"!")));
+        Ok([base.unwrap_or_default(), &operands.concat()].concat())
+    }
+
+    fn partial(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        assert!(!older.starts_with(b"!") && !newer.starts_with(b"!"));
+        Some([older, newer].concat())
+    }
+}
+
+#[test]
+fn an_operator_that_panics_fails_the_read_and_keeps_the_operands() {
+    let fs = MemFs::new();
+    let family = FamilyOptions::new().merge_operator(Arc::new(Panics));
+    let db = options(&fs).default_family(family).open("db").unwrap();
+    db.put("bad", "0").unwrap();
+    for operand in ["1", "!", "2"] {
+        merge(&db, "bad", operand).unwrap();
+        merge(&db, "good", "3").unwrap();
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    assert_eq!(kind(db.get("bad")), Some(ErrorKind::InvalidArgument));
+    assert_eq!(db.get("good").unwrap().as_deref(), Some(&b"333"[..]));
+    db.put("bad", "4").unwrap();
+    db.close().unwrap();
+}

@@ -1,6 +1,8 @@
 //! What a database remembers from one process to the next besides its data.
 
-use siltdb::{Db, ErrorKind, Options, Read, RecoveryMode, WriteBatch};
+use siltdb::{
+    Db, Durability, ErrorKind, FamilyOptions, Options, Read, RecoveryMode, WriteBatch, WriteOptions,
+};
 use siltdb_base::{
     clock::ManualClock,
     fs::{
@@ -11,6 +13,7 @@ use siltdb_base::{
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
 fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
@@ -27,8 +30,10 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
     let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
     let db = open(&fs, &clock).unwrap();
     let mut batch = WriteBatch::new();
-    batch.put_expiring(&db.default_family(), b"short", b"1", 2_000).unwrap();
-    batch.put_expiring(&db.default_family(), b"long", b"2", 9_000).unwrap();
+    let family = db.default_family();
+    batch.put_for(&family, b"short", b"1", Duration::from_millis(1_000)).unwrap();
+    let late = UNIX_EPOCH + Duration::from_millis(9_000);
+    batch.put_until(&family, b"long", b"2", late).unwrap();
     db.write(&batch).unwrap();
     assert!(db.contains(b"short").unwrap());
     clock.set_wall_ms(3_000);
@@ -38,6 +43,81 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
     let db = open(&fs, &clock).unwrap();
     assert!(!db.contains(b"short").unwrap());
     assert!(db.contains(b"long").unwrap());
+}
+
+#[test]
+fn a_close_keeps_what_is_not_in_the_log() {
+    let volatile = WriteOptions::new().durability(Durability::Volatile);
+    for closes in [true, false] {
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let db = open(&fs, &clock).unwrap();
+        let users = db.create_family("users", FamilyOptions::new()).unwrap();
+        db.put_with(b"loaded", b"1", &volatile).unwrap();
+        users.put_with(b"alice", b"2", &volatile).unwrap();
+        db.put(b"logged", b"3").unwrap();
+        drop(users);
+        if closes {
+            db.close().unwrap();
+        } else {
+            drop(db);
+        }
+        let db = open(&fs, &clock).unwrap();
+        let users = db.family("users").unwrap();
+        assert!(db.contains(b"loaded").unwrap() && db.contains(b"logged").unwrap());
+        assert!(users.contains(b"alice").unwrap());
+        // Nothing is written where there is nothing that would be lost.
+        assert_eq!(db.stats().flushes, 0);
+        db.put(b"logged", b"4").unwrap();
+        drop(users);
+        db.close().unwrap();
+        assert_eq!(open(&fs, &clock).unwrap().stats().table_entries, 3);
+    }
+}
+
+#[test]
+fn a_close_that_cannot_keep_everything_says_so_to_all() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    let volatile = WriteOptions::new().durability(Durability::Volatile);
+    db.put(b"logged", b"1").unwrap();
+    db.put_with(b"loaded", vec![7; 1 << 20], &volatile).unwrap();
+    fs.set_space_limit(Some(fs.space_used()));
+    let clone = db.clone();
+    for db in [db, clone] {
+        assert_eq!(db.close().unwrap_err().kind(), ErrorKind::NoSpace);
+    }
+    fs.set_space_limit(None);
+    let db = open(&fs, &clock).unwrap();
+    assert!(db.contains(b"logged").unwrap() && !db.contains(b"loaded").unwrap());
+}
+
+#[test]
+fn a_close_leaves_little_to_be_replayed() {
+    let value = vec![7; 1 << 10];
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let write = |db: &Db, first: u32, count: u32| {
+        for number in first..first + count {
+            db.put(number.to_be_bytes(), &value).unwrap();
+        }
+    };
+    let db = open(&fs, &clock).unwrap();
+    write(&db, 0, 500);
+    db.close().unwrap();
+    let db = open(&fs, &clock).unwrap();
+    assert_eq!(db.stats().table_entries, 0);
+    // What was replayed counts as what is written.
+    write(&db, 500, 600);
+    db.close().unwrap();
+    let db = open(&fs, &clock).unwrap();
+    assert_eq!(db.stats().table_entries, 1_100);
+    // The log has it all, if there is no space for a table.
+    write(&db, 1_100, 1_100);
+    fs.set_space_limit(Some(fs.space_used()));
+    db.close().unwrap();
+    fs.set_space_limit(None);
+    let db = open(&fs, &clock).unwrap();
+    assert_eq!(db.stats().table_entries, 1_100);
+    assert_eq!(db.iter().unwrap().count(), 2_200);
 }
 
 /// The files of the log, of which there must be one.

@@ -484,7 +484,7 @@ fn nested_range_deletes_stay_within_the_memory_of_memtables() {
         let payload = Payload::one(&family, EntryKind::RangeDelete, &start, &end);
         commit(&database, &payload, Durability::Buffered).unwrap();
         if number % 10 == 9 {
-            let reader = read::PinnedReader::new(&database, &family, None);
+            let reader = read::PinnedReader::new(&database, &family, None).unwrap();
             let mut cursor = reader.cursor(read::ReadRange::default()).unwrap();
             cursor.seek_to_first().unwrap();
             most = most.max(database.budget.used(Part::Memtables));

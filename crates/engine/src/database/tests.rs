@@ -8,7 +8,7 @@ use crate::{
     options::Durability,
     recovery,
 };
-use siltdb_base::{fs::mem::MemFs, key::EntryKind};
+use siltdb_base::{clock::ManualClock, fs::mem::MemFs, key::EntryKind};
 use std::path::Path;
 
 #[test]
@@ -27,5 +27,21 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
             commit(&database, &put, Durability::Buffered).unwrap();
             drop(lock);
         });
+    }
+}
+
+#[test]
+fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
+    let (database, _lock) = recovery::open(Path::new(DIR), options, Waiting::ForWorkers).unwrap();
+    let soon = Duration::from_millis(5);
+    assert_eq!(database.sync_due_in(), SYNC_INTERVAL);
+    for _ in 0..2 {
+        database.sync_within(soon).unwrap();
+        assert_eq!(database.sync_due_in(), soon);
+        clock.advance(soon);
+        database.sync_if_due().unwrap();
+        assert_eq!(database.sync_due_in(), SYNC_INTERVAL, "nobody asks for it any more");
     }
 }

@@ -21,8 +21,57 @@ pub enum Detail {
 /// One line of a report. The first field, `item`, says what it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Names and values, in the order in which they are shown.
-    pub fields: Vec<(&'static str, String)>,
+    /// In the order in which they are shown.
+    pub fields: Vec<Field>,
+}
+
+/// A name, what is shown of its value, and the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    name: &'static str,
+    text: String,
+    value: Value,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    /// What is shown, and no more: words, and numbers with a notation of their own.
+    Text,
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+impl Field {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its value as it is shown: bytes as [`quoted`] says.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The number that its value is, if it is one.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        match self.value {
+            Value::Number(number) => Some(number),
+            Value::Text | Value::Bytes(_) => None,
+        }
+    }
+
+    /// The bytes that its value is, if it is a key or the like.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match &self.value {
+            Value::Bytes(bytes) => Some(bytes),
+            Value::Text | Value::Number(_) => None,
+        }
+    }
 }
 
 /// Takes the lines of a report; what it fails with ends the inspection.
@@ -32,20 +81,30 @@ impl Line {
     /// A line about an `item`.
     #[must_use]
     pub fn new(item: &'static str) -> Self {
-        Self { fields: vec![("item", item.to_owned())] }
+        Self { fields: Vec::new() }.with("item", item)
     }
 
-    /// Adds a field.
+    /// Adds a field of words, or of a number with a notation of its own.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
-        self.fields.push((name, value.to_string()));
-        self
+    pub fn with(self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.with_field(name, value.to_string(), Value::Text)
+    }
+
+    /// Adds a field of a number.
+    #[must_use]
+    pub fn with_number(self, name: &'static str, number: u64) -> Self {
+        self.with_field(name, number.to_string(), Value::Number(number))
     }
 
     /// Adds a field of bytes: quoted, and escaped as [`quoted`] says.
     #[must_use]
     pub fn with_bytes(self, name: &'static str, bytes: &[u8]) -> Self {
-        self.with(name, quoted(bytes))
+        self.with_field(name, quoted(bytes), Value::Bytes(bytes.to_vec()))
+    }
+
+    fn with_field(mut self, name: &'static str, text: String, value: Value) -> Self {
+        self.fields.push(Field { name, text, value });
+        self
     }
 
     /// Adds the name of a file, without its directory.
@@ -55,19 +114,19 @@ impl Line {
         self.with("file", name.to_string_lossy())
     }
 
-    /// The value of a field.
+    /// The value of a field, as it is shown.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str())
+        self.fields.iter().find(|field| field.name == name).map(Field::text)
     }
 }
 
 /// `name=value`, the fields separated by two spaces.
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, value)) in self.fields.iter().enumerate() {
+        for (index, Field { name, text, .. }) in self.fields.iter().enumerate() {
             let separator = if index == 0 { "" } else { "  " };
-            write!(f, "{separator}{name}={value}")?;
+            write!(f, "{separator}{name}={text}")?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::manifest::read_current;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, Metadata},
+    id::FamilyId,
 };
 use siltdb_disk::{
     edit::{Change, Edit, TableReference},
@@ -52,8 +53,8 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
     on_line(
         Line::new("manifest")
             .with_file(path)
-            .with("file_bytes", file.len())
-            .with("segment", header.id),
+            .with_number("file_bytes", file.len())
+            .with_number("segment", header.id.0),
     )?;
     let mut reader = SegmentReader::new(file, path.to_owned(), header.id)?;
     let mut edits = 0_u64;
@@ -70,9 +71,9 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
     on_line(
         Line::new("stop")
             .with_file(path)
-            .with("offset", reader.position().offset)
+            .with_number("offset", reader.position().offset)
             .with("reason", reason)
-            .with("edits", edits),
+            .with_number("edits", edits),
     )
 }
 
@@ -87,10 +88,10 @@ fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<
     if detail >= Detail::Records {
         on_line(
             Line::new("edit")
-                .with("edit", index)
-                .with("offset", record.at.offset)
-                .with("payload_bytes", record.payload.len())
-                .with("changes", edit.changes.len()),
+                .with_number("edit", index)
+                .with_number("offset", record.at.offset)
+                .with_number("payload_bytes", record.payload.len() as u64)
+                .with_number("changes", edit.changes.len() as u64),
         )?;
     }
     if detail >= Detail::Operations {
@@ -101,39 +102,39 @@ fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<
 
 fn change_line(change: &Change) -> Line {
     let line = |kind: &str| Line::new("change").with("kind", kind);
+    let of_family = |kind: &str, id: FamilyId| line(kind).with_number("family", id.0.into());
     match change {
-        Change::Format { version, features } => {
-            line("format").with("version", version).with("features", format_args!("{features:#x}"))
-        }
-        Change::CreateFamily { id, name, options } => line("create-family")
-            .with("family", id)
+        Change::Format { version, features } => line("format")
+            .with_number("version", (*version).into())
+            .with("features", format_args!("{features:#x}")),
+        Change::CreateFamily { id, name, options } => of_family("create-family", *id)
             .with_bytes("name", name.as_bytes())
             .with_bytes("options", options),
-        Change::DropFamily { id } => line("drop-family").with("family", id),
+        Change::DropFamily { id } => of_family("drop-family", *id),
         Change::RenameFamily { id, name } => {
-            line("rename-family").with("family", id).with_bytes("name", name.as_bytes())
+            of_family("rename-family", *id).with_bytes("name", name.as_bytes())
         }
         Change::FamilyOptions { id, options } => {
-            line("family-options").with("family", id).with_bytes("options", options)
+            of_family("family-options", *id).with_bytes("options", options)
         }
         Change::AddTable { family, level, table } => {
-            let line = line("add-table").with("family", family).with("level", level);
+            let line = of_family("add-table", *family).with_number("level", (*level).into());
             with_summary(with_reference(line, table), &table.summary)
         }
-        Change::RemoveTable { family, level, file, offset } => line("remove-table")
-            .with("family", family)
-            .with("level", level)
+        Change::RemoveTable { family, level, file, offset } => of_family("remove-table", *family)
+            .with_number("level", (*level).into())
             .with("file", FileName::Table(*file))
-            .with("offset", offset),
-        Change::LogStart { segment } => line("log-start").with("segment", segment),
-        Change::LogCut { position, next, bytes } => {
-            line("log-cut").with("at", position).with("next_segment", next).with("bytes", bytes)
-        }
-        Change::NextFile(file) => line("next-file").with("number", file),
-        Change::NextFamily(family) => line("next-family").with("family", family),
-        Change::LastSequence(sequence) => line("last-sequence").with("sequence", sequence),
+            .with_number("offset", *offset),
+        Change::LogStart { segment } => line("log-start").with_number("segment", segment.0),
+        Change::LogCut { position, next, bytes } => line("log-cut")
+            .with("at", position)
+            .with_number("next_segment", next.0)
+            .with_number("bytes", *bytes),
+        Change::NextFile(file) => line("next-file").with_number("number", file.0),
+        Change::NextFamily(family) => of_family("next-family", *family),
+        Change::LastSequence(sequence) => line("last-sequence").with_number("sequence", sequence.0),
         Change::LogSynced(position) => line("log-synced").with("at", position),
-        Change::LatestTime(ms) => line("latest-time").with("ms", ms),
+        Change::LatestTime(ms) => line("latest-time").with_number("ms", *ms),
         // Changes of versions to come.
         other => line("other").with("change", format_args!("{other:?}")),
     }
@@ -142,16 +143,16 @@ fn change_line(change: &Change) -> Line {
 fn with_reference(line: Line, table: &TableReference) -> Line {
     let mut line = line
         .with("file", FileName::Table(table.file))
-        .with("offset", table.offset)
-        .with("length", table.length);
+        .with_number("offset", table.offset)
+        .with_number("length", table.length);
     if let Some(sequence) = table.visible_to {
-        line = line.with("visible_to", sequence);
+        line = line.with_number("visible_to", sequence.0);
     }
     if let Some(slice) = &table.key_slice {
         line = with_range(line, ["slice_first", "slice_last"], slice);
     }
     if let Some(sequence) = table.global_sequence {
-        line = line.with("global_sequence", sequence);
+        line = line.with_number("global_sequence", sequence.0);
     }
     line
 }
@@ -160,16 +161,16 @@ fn with_reference(line: Line, table: &TableReference) -> Line {
 pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
     let line = line.with("uid", format_args!("{:016x}", summary.uid.0));
     let line = with_range(line, ["first_key", "last_key"], &summary.range)
-        .with("entries", summary.entries)
-        .with("point_tombstones", summary.point_tombstones)
-        .with("range_tombstones", summary.range_tombstones)
-        .with("merge_operands", summary.merge_operands)
-        .with("sequence_min", summary.sequence_min)
-        .with("sequence_max", summary.sequence_max)
-        .with("logical_bytes", summary.logical_bytes)
-        .with("table_bytes", summary.file_bytes);
+        .with_number("entries", summary.entries)
+        .with_number("point_tombstones", summary.point_tombstones)
+        .with_number("range_tombstones", summary.range_tombstones)
+        .with_number("merge_operands", summary.merge_operands)
+        .with_number("sequence_min", summary.sequence_min.0)
+        .with_number("sequence_max", summary.sequence_max.0)
+        .with_number("logical_bytes", summary.logical_bytes)
+        .with_number("table_bytes", summary.file_bytes);
     match summary.expiry_min_ms {
-        Some(expiry_ms) => line.with("expiry_min_ms", expiry_ms),
+        Some(expiry_ms) => line.with_number("expiry_min_ms", expiry_ms),
         None => line,
     }
 }

@@ -17,7 +17,7 @@ use siltdb_base::{
     fs::{File, Fs},
 };
 use siltdb_disk::{
-    cache::Cache,
+    cache::{Cache, TableMemory},
     frame::{Frame, FrameKind, Place},
     table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, Table},
 };
@@ -34,8 +34,8 @@ pub fn inspect_table(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'
     on_line(
         Line::new("file")
             .with_file(path)
-            .with("file_bytes", file.len())
-            .with("tables", places.len()),
+            .with_number("file_bytes", file.len())
+            .with_number("tables", places.len() as u64),
     )?;
     let report = |(offset, footer): &(u64, Footer)| {
         let bytes = TableBytes { file: &file, path, offset: *offset, footer };
@@ -75,7 +75,12 @@ fn read_footer(file: &dyn File, path: &Path, end: u64) -> Result<Footer> {
     file.read_exact_at(&mut bytes, at)
         .and_then(|()| Footer::decode(&bytes))
         .and_then(|footer| {
-            let least = FOOTER_BYTES as u64 + footer.properties_bytes;
+            // A checksum says who wrote the lengths, not that they make sense.
+            let least = (FOOTER_BYTES as u64).checked_add(footer.properties_bytes);
+            let Some(least) = least.filter(|&least| least <= end) else {
+                return Err(Error::corruption("properties longer than their table")
+                    .with_mismatch(format_args!("at most {at} bytes"), footer.properties_bytes));
+            };
             if (least..=end).contains(&footer.table_bytes) {
                 return Ok(footer);
             }
@@ -113,23 +118,25 @@ impl TableBytes<'_> {
 fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     let footer = bytes.footer;
     let properties = bytes.read_properties()?;
-    let line = Line::new("table").with("offset", bytes.offset).with("length", footer.table_bytes);
+    let line = Line::new("table")
+        .with_number("offset", bytes.offset)
+        .with_number("length", footer.table_bytes);
     on_line(with_summary(line, &properties.summary))?;
     on_line(
         Line::new("properties")
-            .with("data_frames", properties.data_frames)
-            .with("data_bytes", properties.data_bytes)
-            .with("filter_bytes", properties.filter_bytes)
-            .with("range_tombstone_bytes", properties.tombstone_bytes)
-            .with("index_frames", properties.index_bytes.len())
-            .with("index_bytes", properties.index_bytes.iter().sum::<u64>())
-            .with("properties_bytes", footer.properties_bytes),
+            .with_number("data_frames", properties.data_frames)
+            .with_number("data_bytes", properties.data_bytes)
+            .with_number("filter_bytes", properties.filter_bytes)
+            .with_number("range_tombstone_bytes", properties.tombstone_bytes)
+            .with_number("index_frames", properties.index_bytes.len() as u64)
+            .with_number("index_bytes", properties.index_bytes.iter().sum())
+            .with_number("properties_bytes", footer.properties_bytes),
     )?;
     if detail < Detail::Records {
         return Ok(());
     }
     // Blocks are read past the cache, so that it needs no capacity.
-    let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0);
+    let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
     let (file, length) = (Arc::clone(bytes.file), footer.table_bytes);
     let table = Table::open(file, bytes.path, bytes.offset, length, None, &cache)?;
     for index in 0..table.block_count() {
@@ -146,16 +153,16 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
 
 fn block_line(index: usize, info: &BlockInfo<'_>) -> Line {
     let line = Line::new("block")
-        .with("block", index)
-        .with("offset", info.offset)
-        .with("length", info.bytes)
+        .with_number("block", index as u64)
+        .with_number("offset", info.offset)
+        .with_number("length", info.bytes)
         .with_bytes("first_key", info.first_key)
         .with_bytes("last_key", info.last_key)
-        .with("entries", info.entries)
-        .with("sequence_max", info.sequence_max)
+        .with_number("entries", info.entries)
+        .with_number("sequence_max", info.sequence_max.0)
         .with("flags", flags(info.contents));
     match info.expiry_min_ms {
-        Some(expiry_ms) => line.with("expiry_min_ms", expiry_ms),
+        Some(expiry_ms) => line.with_number("expiry_min_ms", expiry_ms),
         None => line,
     }
 }
@@ -182,7 +189,7 @@ fn report_entries(table: &Table, index: usize, on_line: OnLine<'_>) -> Result<()
         block.copy_key(place, &mut key);
         let line = Line::new("entry")
             .with_bytes("key", &key)
-            .with("sequence", entry.sequence)
+            .with_number("sequence", entry.sequence.0)
             .with("kind", kind_name(entry.kind));
         on_line(with_payload(line, entry.kind, entry.value)?)?;
     }
@@ -195,7 +202,7 @@ fn report_tombstones(table: &Table, on_line: OnLine<'_>) -> Result<()> {
             Line::new("range-tombstone")
                 .with_bytes("start", &tombstone.start)
                 .with_bytes("end", &tombstone.end)
-                .with("sequence", tombstone.sequence),
+                .with_number("sequence", tombstone.sequence.0),
         )
     })
 }

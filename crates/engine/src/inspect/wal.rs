@@ -87,11 +87,12 @@ fn report_state(fs: &dyn Fs, dir: &Path, on_line: OnLine<'_>) -> Result<()> {
         Ok(Some(number)) => {
             on_line(
                 line.with("manifest", FileName::Manifest(number))
-                    .with("first_needed", state.first)
-                    .with("last_sequence", state.last_sequence),
+                    .with_number("first_needed", state.first.0)
+                    .with_number("last_sequence", state.last_sequence.0),
             )?;
             state.cuts.iter().try_for_each(|cut| {
-                on_line(Line::new("cut").with("at", cut.at).with("next_segment", cut.next))
+                let line = Line::new("cut").with("at", cut.at);
+                on_line(line.with_number("next_segment", cut.next.0))
             })
         }
     }
@@ -103,13 +104,14 @@ fn report_segment(
     detail: Detail,
     on_line: OnLine<'_>,
 ) -> Result<()> {
-    let line = Line::new("segment").with_file(&slot.path).with("file_bytes", slot.file.len());
+    let line = Line::new("segment").with_file(&slot.path);
+    let line = line.with_number("file_bytes", slot.file.len());
     let Some(header) = slot.header else {
         return on_line(line.with("segment", "none"));
     };
     on_line(
-        line.with("segment", header.id)
-            .with("first_sequence", header.first_sequence)
+        line.with_number("segment", header.id.0)
+            .with_number("first_sequence", header.first_sequence.0)
             .with("previous", header.previous)
             .with("synced", header.synced),
     )?;
@@ -128,22 +130,22 @@ fn report_segment(
     let end = reader.position();
     let reason = reader.stop().expect("a reader that returned no record says why");
     let follows = |header: &&SegmentHeader| header.previous == end;
-    let next = headers.iter().find(follows).map_or("none".to_owned(), |next| next.id.to_string());
-    on_line(
-        Line::new("stop")
-            .with_file(&slot.path)
-            .with("offset", end.offset)
-            .with("reason", reason)
-            .with("records", records)
-            .with("next_sequence", reader.next_sequence())
-            .with("next_segment", next),
-    )
+    let line = Line::new("stop")
+        .with_file(&slot.path)
+        .with_number("offset", end.offset)
+        .with("reason", reason)
+        .with_number("records", records)
+        .with_number("next_sequence", reader.next_sequence().0);
+    on_line(match headers.iter().find(follows) {
+        Some(next) => line.with_number("next_segment", next.id.0),
+        None => line.with("next_segment", "none"),
+    })
 }
 
 fn record_line(record: &Record<'_>) -> Line {
     let header = &record.header;
     Line::new("record")
-        .with("offset", record.at.offset)
+        .with_number("offset", record.at.offset)
         .with(
             "kind",
             match header.kind {
@@ -153,9 +155,9 @@ fn record_line(record: &Record<'_>) -> Line {
                 RecordKind::End => "end",
             },
         )
-        .with("first_sequence", header.first_sequence)
-        .with("count", header.count)
-        .with("payload_bytes", record.payload.len())
+        .with_number("first_sequence", header.first_sequence.0)
+        .with_number("count", header.count.into())
+        .with_number("payload_bytes", record.payload.len() as u64)
         .with("synced", header.synced)
 }
 
@@ -170,9 +172,9 @@ fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {
 
 fn operation_line(sequence: SequenceNumber, operation: &Operation<'_>) -> Result<Line> {
     let line = Line::new("operation")
-        .with("sequence", sequence)
+        .with_number("sequence", sequence.0)
         .with("kind", kind_name(operation.kind))
-        .with("family", operation.family)
+        .with_number("family", operation.family.0.into())
         .with_bytes("key", operation.key);
     with_payload(line, operation.kind, operation.payload)
 }
@@ -193,18 +195,18 @@ pub(super) fn kind_name(kind: EntryKind) -> &'static str {
 /// Adds what there is to say of the payload of an entry of `kind`: of a value only its length.
 pub(super) fn with_payload(line: Line, kind: EntryKind, payload: &[u8]) -> Result<Line> {
     Ok(match kind {
-        EntryKind::Put | EntryKind::Merge => line.with("value_bytes", payload.len()),
+        EntryKind::Put | EntryKind::Merge => line.with_number("value_bytes", payload.len() as u64),
         EntryKind::Delete | EntryKind::SingleDelete => line,
         EntryKind::RangeDelete => line.with_bytes("end", payload),
         EntryKind::PutExpiring => {
             let (expiry_ms, value) = split_expiring(payload)?;
-            line.with("value_bytes", value.len()).with("expiry_ms", expiry_ms)
+            line.with_number("value_bytes", value.len() as u64).with_number("expiry_ms", expiry_ms)
         }
         EntryKind::BlobPointer => {
             let pointer = BlobPointer::decode(payload)?;
             line.with("blob", FileName::Blob(pointer.file))
-                .with("blob_offset", pointer.offset)
-                .with("value_bytes", pointer.length)
+                .with_number("blob_offset", pointer.offset)
+                .with_number("value_bytes", pointer.length.into())
         }
     })
 }

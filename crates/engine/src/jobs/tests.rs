@@ -71,7 +71,7 @@ fn files_of_a_dropped_family_go_with_its_last_reader() {
     crate::fixture::put(&engine, "short", b"key", b"value");
     engine.flush().unwrap();
     let family = engine.family("short").unwrap();
-    let reader = engine.reader(&family, None);
+    let reader = engine.reader(&family, None).unwrap();
     engine.drop_family("short").unwrap();
     assert!(!engine.run_job().unwrap());
     assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -79,6 +79,43 @@ fn files_of_a_dropped_family_go_with_its_last_reader() {
     drop((family, reader));
     assert!(!engine.run_job().unwrap());
     assert_eq!(tables(&fs).len(), 0);
+}
+
+#[test]
+fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
+    let fs = MemFs::new();
+    // Without a cache, which would keep what was written.
+    let uncached = EngineOptions { cache_bytes: Some(0), ..options(&fs) };
+    let engine = Engine::open(Path::new(DIR), uncached).unwrap();
+    for family in ["a", "z"] {
+        engine.create_family(family, tree_options()).unwrap();
+        // The same keys again and again, so that they must be merged.
+        for value in 0..5 {
+            put(&engine, family, b"key", &[value]);
+            engine.flush().unwrap();
+        }
+        if family == "a" {
+            for table in files(&fs, ".table") {
+                fs.bytes_flip(&table, 10, 1).unwrap();
+            }
+        }
+    }
+    let runs = |family: &str| {
+        let family = engine.family(family).unwrap();
+        family.tree.view().version.levels()[0].tables().len()
+    };
+    assert!(engine.background_error().is_none());
+    assert!(engine.run_job().unwrap());
+    assert_eq!((runs("a"), runs("z")), (5, 0));
+    // Where nothing else is to be done.
+    assert_eq!(engine.run_job().unwrap_err().kind(), ErrorKind::Corruption);
+    // Also after other jobs have succeeded.
+    put(&engine, "z", b"key", b"value");
+    engine.flush().unwrap();
+    assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::Corruption);
+    engine.drop_family("a").unwrap();
+    assert!(engine.background_error().is_none());
+    assert!(!engine.run_job().unwrap());
 }
 
 #[test]
@@ -120,6 +157,27 @@ fn compacting_forgets_what_a_job_that_ran_already_keeps() {
     assert!(job.join().unwrap().unwrap());
     compacting.recv().unwrap().unwrap();
     assert_eq!(engine.stats().table_entries, 600);
+}
+
+#[test]
+fn compacting_again_writes_nothing_new_until_something_can_go() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..300, b"value");
+    engine.flush().unwrap();
+    let flushed = tables(&fs);
+    engine.compact_all().unwrap();
+    assert_eq!(tables(&fs), flushed);
+    let snapshot = engine.snapshot();
+    put_range(&engine, "a", 0..10, b"newer");
+    engine.compact_all().unwrap();
+    let merged = tables(&fs);
+    assert!(merged.is_disjoint(&flushed));
+    assert_eq!(engine.stats().table_entries, 310);
+    drop(snapshot);
+    engine.compact_all().unwrap();
+    assert!(tables(&fs).is_disjoint(&merged));
+    assert_eq!(engine.stats().table_entries, 300);
 }
 
 /// A database whose next edit begins a manifest, and a job that is due in it.
@@ -232,6 +290,8 @@ fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
         engine.create_family("short", tree_options()).unwrap();
         put(&engine, "short", b"key", b"value");
         if job == Job::Merge {
+            engine.flush().unwrap();
+            put(&engine, "short", b"key", b"newer");
             engine.flush().unwrap();
         }
         let stopped = stop_call(&fs, on_new_names);

@@ -48,8 +48,7 @@ impl Work {
             engine.flush().unwrap();
         }
         let tree = &engine.family("default").unwrap().tree;
-        let request =
-            Request { newest: SequenceNumber::MAX, range: None, rewrite_before: FileNumber(0) };
+        let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
         let present = SequenceNumber(engine.stats().sequence);
         let compaction: Arc<Compaction> =

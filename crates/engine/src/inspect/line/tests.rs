@@ -5,10 +5,19 @@ use std::path::Path;
 
 #[test]
 fn a_line_shows_its_fields_in_order() {
-    let line = Line::new("record").with("offset", 64).with_bytes("key", b"a b");
+    let line = Line::new("record").with_number("offset", 64).with_bytes("key", b"a b");
     assert_eq!(line.to_string(), "item=record  offset=64  key=\"a b\"");
     assert_eq!(line.field("offset"), Some("64"));
     assert_eq!(line.field("count"), None);
+}
+
+#[test]
+fn numbers_and_bytes_can_be_had_as_what_they_are() {
+    let line = Line::new("record").with_number("offset", 64).with_bytes("key", b"a\xff");
+    let seen: Vec<_> = line.fields.iter().map(|f| (f.name(), f.number(), f.bytes())).collect();
+    let expected =
+        [("item", None, None), ("offset", Some(64), None), ("key", None, Some(&b"a\xff"[..]))];
+    assert_eq!(seen, expected);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     options::{Compression, TableOptions},
-    table::TableWriter,
+    table::{Footer, TableWriter},
 };
 use std::path::Path;
 
@@ -177,5 +177,21 @@ fn a_file_that_ends_early_is_no_table() {
         let (lines, result) = report(&fs, Detail::Operations);
         assert_eq!(result.map_err(|error: Error| error.kind()), Err(ErrorKind::Corruption));
         assert!(of_item(&lines, "table").is_empty(), "{len}");
+    }
+}
+
+/// Checksum and magic are right: whoever makes such a file wants to see it read.
+#[test]
+fn a_footer_whose_lengths_cannot_be_is_an_error() {
+    let fs = MemFs::new();
+    let lengths = [(40, u64::MAX), (40, u64::MAX - 39), (40, 1), (39, 0), (41, 0), (u64::MAX, 0)];
+    for (table_bytes, properties_bytes) in lengths {
+        let footer = Footer { uid: TableUid(1), table_bytes, properties_bytes };
+        fs.write_all(Path::new(PATH), &footer.encode()).unwrap();
+        let (lines, result) = report(&fs, Detail::Operations);
+        let error = result.unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(0)), "{error}");
+        assert_eq!(error.file(), Some(PATH));
+        assert!(of_item(&lines, "table").is_empty());
     }
 }

@@ -1,0 +1,25 @@
+//! What tests of programs need: a clock that shows what it is told, and files in memory, which can
+//! be full, fail, and be left as a crash leaves them.
+//!
+//! These are the tools of the engine's own tests. They may change with any release.
+//!
+//! ```
+//! use siltdb::{Options, Read, testing::{ManualClock, MemFs}};
+//! use std::{sync::Arc, time::Duration};
+//!
+//! let clock = Arc::new(ManualClock::new(0));
+//! let db = Options::new().fs(Arc::new(MemFs::new())).clock(clock.clone()).open("data")?;
+//! db.default_family().put_for(b"session", b"alice", Duration::from_secs(60))?;
+//! assert!(db.contains(b"session")?);
+//! clock.advance(Duration::from_secs(60));
+//! assert!(!db.contains(b"session")?);
+//! # Ok::<(), siltdb::Error>(())
+//! ```
+
+pub use siltdb_base::{
+    clock::{Clock, ManualClock},
+    fs::{
+        Fs,
+        mem::{Crash, MemFs},
+    },
+};
