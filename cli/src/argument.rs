@@ -5,6 +5,7 @@
 use crate::bounds::{KeyRange, key_range};
 use crate::failure::{Failure, Result};
 use crate::output::{Settings, Style};
+use crate::session::{DEFAULT_FAMILY, Missing};
 use crate::text::Form;
 use clap::Args;
 use siltdb::Durability;
@@ -52,6 +53,15 @@ impl FamilyArguments {
     /// The name given, if one was.
     pub fn name(&self) -> Option<&str> {
         self.family.as_deref()
+    }
+
+    /// What a verb that writes does where there is no database: no other family than the default
+    /// one is in a new one, so that none is made for it.
+    pub fn missing(&self) -> Missing {
+        match self.name() {
+            None | Some(DEFAULT_FAMILY) => Missing::Create,
+            Some(_) => Missing::Refuse,
+        }
     }
 }
 

@@ -21,6 +21,9 @@ With --escape the text can be read back, for a backslash is then printed as \\\\
 hexadecimal digits. Both also hold for the keys and values given.";
 
 const AFTER_HELP: &str = "\
+A database with a family that has a merge operator is opened by the program that has the operator; \
+of the verbs only check and inspect take it.
+
 Exit codes:
   0  done
   1  not found, check failed, or any other failure
@@ -133,8 +136,9 @@ enum FamiliesVerb {
 
 const SHELL: &str = "\
 Verbs are those of the command line, without the database; `use NAME` works on another family. \
-Quotes hold white space together. Lines can also come from a file or pipe, and then the first \
-failure ends the shell.
+Quotes hold white space together, and a line that begins with # is a remark. Lines can also come \
+from a file or pipe, each of at most 16 MiB, and then the first failure ends the shell; so does, \
+with exit code 1, that nobody reads its output any more.
 
 Example:
   silt shell demo.db
@@ -148,6 +152,8 @@ Example:
   silt get demo.db photo:17 --raw > photo.jpg";
 
 const PUT: &str = "\
+A family other than default must be there. A value has less than 4 GiB - 1 MiB.
+
 Example:
   silt put demo.db user:1 Ada
   silt put demo.db photo:17 --file photo.jpg
@@ -174,7 +180,8 @@ One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in es
 \\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word comes a space, and then the \
 key ends at the next space and the value is the rest of the line; or a tab, and then tabs stand \
 between the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad \
-line is named with line and column, and then nothing is written.
+line is named with line and column, and then nothing is written and no database made. A family \
+other than default must be there.
 
 Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
@@ -190,8 +197,9 @@ Formats:
 
 A record that is not what its format asks for is named with line and column (a field in csv and \
 tsv, a byte in the others) and ends the import with exit code 2. Chunks committed before it stay, \
-and the message says how many records they hold. A family that does not exist is created. A record \
-has at most 256 MiB, and a chunk is committed at 64 MiB at the latest.
+and the message says how many records they hold; with a bad one in the first chunk no database is \
+made. A family that does not exist is created. A record has at most 256 MiB, and a chunk is \
+committed at 64 MiB at the latest.
 
 Example:
   silt import demo.db examples/data/airports.csv
@@ -200,13 +208,21 @@ Example:
 const EXPORT: &str = "\
 Formats:
   csv, tsv  If all values are JSON objects, one column for each field, preceded
-            by the key if it is not one of them; else the columns key and value.
+            by the key unless it is the first field of them all (or the one
+            --key names); else the columns key and value.
   jsonl     A value that is a JSON object with the key in its first field (or in
             the one --key names) is written as it is, any other record as
-            {\"key\": …, \"value\": …}.
+            {\"key\": …, \"value\": …}, with {\"hex\": …} for what is not UTF-8.
   lines     Key, tab, value. With --escape or --hex they hold any bytes.
 
-What a format cannot hold ends the export with exit code 2.
+Import brings back lines as they were: with --escape or --hex any record, without them every one \
+that is not refused. It brings back jsonl if all values hold their keys, and csv and tsv if their \
+fields are strings besides, the same in all: a cell does not tell a string from a number, nor null \
+from an empty string or a field that is missing.
+
+What a format cannot hold ends the export with exit code 2. A file is written beside the one that \
+is asked for, and replaces it when it is complete: an export that fails leaves the one before it, \
+one that is killed a file NAME.1.tmp as well.
 
 Example:
   silt export demo.db airports.jsonl
@@ -226,7 +242,10 @@ Example:
 
 const CHECK: &str = "\
 Verifies every block of every table and every record of the log, also of a database that does not \
-open. Ends with exit code 1 if anything is damaged.
+open. A damaged log is reported at its first damage, and the tables are verified all the same. \
+CURRENT and the manifest say which tables and what log there are: where they are damaged, nothing \
+else can be verified. What was not verified is printed as such. Ends with exit code 1 if anything \
+is damaged.
 
 Example:
   silt check demo.db";
@@ -240,6 +259,10 @@ Example:
   silt flush demo.db";
 
 const INSPECT: &str = "\
+Keys stand between quotation marks, with a backslash before a quotation mark or backslash, and any \
+byte that is not printable ASCII as \\xNN. With --escape, --hex or --json they are printed as by \
+other verbs; with --escape between quotation marks, one inside as \\x22.
+
 Example:
   silt inspect wal demo.db | head
   silt inspect manifest demo.db --json
@@ -269,15 +292,15 @@ impl CommandLine {
             Verb::Put(on) => {
                 let entry = on.arguments.entry(settings.form)?;
                 let put = |session: &mut _| point::put(session, &on.arguments, &entry);
-                open(&on.db, Missing::Create, output, put)
+                open(&on.db, on.arguments.missing(), output, put)
             }
             Verb::Delete(on) => existing(&on, output, point::delete),
             Verb::Scan(on) => existing(&on, output, scan::scan),
             Verb::Count(on) => existing(&on, output, scan::count),
             Verb::Batch(on) => {
-                let source = on.arguments.source()?;
-                let batch = |session: &mut _| batch::run(session, &on.arguments, source);
-                open(&on.db, Missing::Create, output, batch)
+                let operations = on.arguments.operations(settings)?;
+                let batch = |session: &mut _| batch::run(session, &on.arguments, operations);
+                open(&on.db, on.arguments.missing(), output, batch)
             }
             Verb::Import(on) => {
                 let job = on.arguments.job(settings)?;
@@ -288,13 +311,13 @@ impl CommandLine {
             Verb::Stats(on) => existing(&on, output, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut output);
-                output.flush().and(outcome)
+                flushed(outcome, &mut output)
             }
             Verb::Compact(on) => existing(&on, output, |session, _| upkeep::compact(session)),
             Verb::Flush(on) => existing(&on, output, |session, _| upkeep::flush(session)),
             Verb::Inspect(arguments) => {
                 let outcome = inspect::run(&mut output, &arguments);
-                output.flush().and(outcome)
+                flushed(outcome, &mut output)
             }
             Verb::Completions(arguments) => {
                 completions::run(&mut output, &arguments, Self::command())?;
@@ -315,6 +338,13 @@ fn run_families(arguments: FamiliesArguments, output: Output) -> Result<()> {
         Some(FamiliesVerb::Drop(on)) => existing(&on, output, families::drop),
         Some(FamiliesVerb::Rename(on)) => existing(&on, output, families::rename),
     }
+}
+
+/// Hands what is printed to the system. A failure before that is the one to tell: that nobody reads
+/// what was printed is no reason to call a damaged file sound.
+fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
+    let flushed = output.flush();
+    outcome.and(flushed)
 }
 
 /// Runs `verb` on a database that must be there.

@@ -28,11 +28,25 @@ pub enum Failure {
     },
     /// Stdout cannot be written.
     Stdout(io::Error),
+    /// The reader of stdout went away while this line of a script ran: the rest of it did not.
+    ScriptStopped {
+        /// The line, from 1.
+        line: u64,
+    },
+    /// A family needs a merge operator, and the tool has none.
+    MergeOperator(Error),
     /// The database refused.
     Database(Error),
 }
 
 impl Failure {
+    /// Words that are no command line: what clap says of them, which begins with `error: `.
+    pub fn command_line(error: &clap::Error) -> Self {
+        let message = error.render().to_string();
+        let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
+        Self::Usage(message.to_owned())
+    }
+
     /// A failure to do `action` with the file `name`.
     pub fn file(action: &'static str, name: impl Into<String>, source: io::Error) -> Self {
         Self::File { action, name: name.into(), source }
@@ -57,8 +71,8 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Missing(_) => "not found",
             Self::CheckFailed => "check failed",
-            Self::File { .. } | Self::Stdout(_) => "io",
-            Self::Database(error) => error.kind().as_str(),
+            Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
+            Self::MergeOperator(error) | Self::Database(error) => error.kind().as_str(),
         }
     }
 
@@ -66,7 +80,12 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::Missing(_) | Self::CheckFailed | Self::File { .. } | Self::Stdout(_) => 1,
+            Self::Missing(_)
+            | Self::CheckFailed
+            | Self::File { .. }
+            | Self::Stdout(_)
+            | Self::ScriptStopped { .. }
+            | Self::MergeOperator(_) => 1,
             Self::Database(error) => match error.kind() {
                 ErrorKind::InvalidArgument => 2,
                 ErrorKind::Corruption => 3,
@@ -91,6 +110,16 @@ impl fmt::Display for Failure {
             Self::CheckFailed => write!(f, "check failed: the database is damaged"),
             Self::File { action, name, source } => write!(f, "cannot {action} {name}: {source}"),
             Self::Stdout(source) => write!(f, "cannot write to stdout: {source}"),
+            Self::ScriptStopped { line } => {
+                write!(f, "stdout was closed while line {line} ran; the lines after it did not")
+            }
+            Self::MergeOperator(error) => write!(
+                f,
+                "{}: {}; `silt check` and `silt inspect` do without, anything else takes the \
+                 program that has it",
+                error.kind().as_str(),
+                error.message()
+            ),
             Self::Database(error) => write!(f, "{error}"),
         }
     }

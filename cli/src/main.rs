@@ -5,11 +5,13 @@
 
 mod failure;
 mod text;
+mod limits;
 mod json;
 mod formats;
 mod output;
 mod progress;
 mod source;
+mod destination;
 mod bounds;
 mod session;
 mod argument;
@@ -18,10 +20,21 @@ mod command_line;
 
 use clap::Parser;
 use command_line::CommandLine;
+use failure::Failure;
+use output::Style;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::parse();
+    let command_line = match CommandLine::try_parse() {
+        Ok(command_line) => command_line,
+        Err(error) if error.use_stderr() && asks_for_json() => {
+            let failure = Failure::command_line(&error);
+            output::report(&failure, Style::Json);
+            return ExitCode::from(failure.exit_code());
+        }
+        // Help and version are no failures; other messages are in colour where there is one.
+        Err(error) => error.exit(),
+    };
     let style = command_line.style();
     match command_line.run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,4 +44,10 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Whether `--json` is among the options, of a command line that cannot be read otherwise.
+fn asks_for_json() -> bool {
+    let mut options = std::env::args_os().skip(1).take_while(|word| word.as_os_str() != "--");
+    options.any(|word| word.as_os_str() == "--json")
 }

@@ -4,7 +4,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::text::Form;
+use crate::text::{Form, printable};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -160,7 +160,10 @@ pub fn report(failure: &Failure, style: Style) {
     let mut stderr = anstream::stderr().lock();
     // Nobody is left to tell if stderr is gone.
     let _ = match style {
-        Style::Text => writeln!(stderr, "\x1b[1;31merror:\x1b[0m {failure}"),
+        Style::Text => {
+            let failure = printable(&failure.to_string());
+            writeln!(stderr, "\x1b[1;31merror:\x1b[0m {failure}")
+        }
         Style::Json => {
             let error = json!({
                 "kind": failure.kind(),

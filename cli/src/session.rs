@@ -5,9 +5,14 @@
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use siltdb::{Create, Db, Durability, ErrorKind, Family, Options, Read, WriteBatch, WriteOptions};
+use siltdb::{
+    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, WriteBatch, WriteOptions,
+};
 use std::ops::ControlFlow;
 use std::path::Path;
+
+/// The family that every database has.
+pub const DEFAULT_FAMILY: &str = "default";
 
 /// Whether a verb makes a database where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +44,21 @@ impl Session {
     /// Opens the database at `path`.
     ///
     /// # Errors
-    /// [`Failure::Missing`] if there is none and it is not to be made; those of the database.
+    /// [`Failure::Missing`] if there is none and it is not to be made;
+    /// [`Failure::MergeOperator`] if a family needs one; those of the database.
     pub fn open(path: &Path, missing: Missing, output: Output) -> Result<Self> {
-        if missing == Missing::Refuse && !path.exists() {
+        if missing == Missing::Refuse && !exists(path)? {
             return Err(Failure::no_database(path));
         }
         let create = match missing {
             Missing::Create => Create::IfMissing,
             Missing::Refuse => Create::Never,
         };
-        let db = Options::new().create(create).open(path)?;
-        Ok(Self { db, family: "default".to_owned(), output })
+        let db = Options::new().create(create).open(path).map_err(|error| {
+            // Nothing on the command line is wrong then, as it is with other invalid arguments.
+            if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
+        })?;
+        Ok(Self { db, family: DEFAULT_FAMILY.to_owned(), output })
     }
 
     /// The database.
@@ -117,6 +126,20 @@ impl Session {
         self.db.close()?;
         flushed
     }
+}
+
+/// Whether something lies at `path`.
+///
+/// # Errors
+/// [`Failure::File`] if that cannot be told: that something is not seen is not that it is missing.
+pub fn exists(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| Failure::file("open", path.display().to_string(), error))
+}
+
+/// Whether opening failed because a family needs a merge operator; the error has no kind for it.
+fn is_about_operator(error: &Error) -> bool {
+    error.kind() == ErrorKind::InvalidArgument
+        && error.message().starts_with("the family needs the merge operator")
 }
 
 /// What is shown each key and value, and says whether to go on.

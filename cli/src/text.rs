@@ -14,6 +14,9 @@ use std::fmt::Write;
 #[cfg(test)]
 mod tests;
 
+/// Most characters of a name in a message.
+const NAME_CHARACTERS_MAX: usize = 60;
+
 /// How bytes are written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -85,6 +88,26 @@ impl Form {
             Self::Hex => parse_hex(text),
         }
     }
+}
+
+/// `text` as a terminal can show it, its line ends kept: what a message says may come from a file.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let content = line.strip_suffix('\n').unwrap_or(line);
+        Form::Plain.render(content.as_bytes(), &mut shown);
+        shown.push_str(&line[content.len()..]);
+    }
+    shown
+}
+
+/// `name` as a message shows it: on one line, printable, and not longer than a name should be.
+pub fn shortened(name: &str) -> String {
+    let end = name.char_indices().nth(NAME_CHARACTERS_MAX).map(|(end, _)| end);
+    let mut shown = String::new();
+    Form::Plain.render(&name.as_bytes()[..end.unwrap_or(name.len())], &mut shown);
+    shown.push_str(if end.is_some() { "…" } else { "" });
+    shown
 }
 
 /// Whether a terminal shows `character` and stays as it was.

@@ -6,6 +6,7 @@
 mod place;
 
 use place::{AIRPORTS, Place, Run};
+use siltdb::{FamilyOptions, MergeOperator};
 use std::{
     collections::BTreeMap,
     fs,
@@ -13,6 +14,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
 };
 
 const SILT: &str = env!("CARGO_BIN_EXE_silt");
@@ -357,6 +359,95 @@ fn a_flipped_byte_of_a_table_fails_the_reads_that_meet_it() {
     place.run(&["compact", "db"], 3).says(&["corruption: bad checksum", &name(&path)]);
     assert!(fs::read(&path).unwrap() == damaged, "the table was changed");
     assert_eq!(place.ok(&["get", "db", "x"]), "1\n");
+}
+
+#[test]
+fn a_check_verifies_the_tables_beside_a_damaged_log_and_says_what_it_left_out() {
+    let place = filled();
+    let sound = place.run(&["check", "db", "--json"], 0).json().remove(0);
+    assert_eq!(sound["not_verified"], serde_json::json!([]));
+    let log = file(&place, "log");
+    change(&log, |bytes| bytes[70] ^= 0x10);
+    let damaged = place.run(&["check", "db", "--json"], 1).json().remove(0);
+    for count in ["tables", "blocks", "entries"] {
+        assert!(damaged[count].as_u64() > Some(0));
+        assert_eq!(damaged[count], sound[count]);
+    }
+    assert_eq!(damaged["not_verified"], serde_json::json!(["log"]));
+    let table = file(&place, "table");
+    change(&table, |bytes| bytes[10] ^= 0x10);
+    let report = place.run(&["check", "db"], 1).stdout;
+    assert!(report.contains("0 log records; not verified: log\n"), "{report}");
+    assert!(report.contains(&name(&log)) && report.contains(&name(&table)), "{report}");
+    change(&place.path("db/CURRENT"), |bytes| bytes[17] ^= 0x01);
+    let report = place.run(&["check", "db"], 1).stdout;
+    assert!(report.contains("; not verified: log, tables\n"), "{report}");
+}
+
+#[test]
+fn damage_is_told_although_nobody_reads_the_report() {
+    let place = filled();
+    change(&file(&place, "table"), |bytes| bytes[10] ^= 0x10);
+    for (arguments, exit_code) in [
+        (&["check", "db"][..], 1),
+        (&["inspect", "table", &file(&place, "table").display().to_string(), "--operations"], 3),
+    ] {
+        let mut child = Command::new(SILT)
+            .args(arguments)
+            .current_dir(place.path(""))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("silt starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("silt ends");
+        assert_eq!(output.status.code(), Some(exit_code), "{output:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+/// Keeps the last operand.
+#[derive(Debug)]
+struct Last;
+
+impl MergeOperator for Last {
+    fn name(&self) -> &str {
+        "last"
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> siltdb::Result<Vec<u8>> {
+        Ok(operands.last().map(|operand| operand.to_vec()).unwrap_or_default())
+    }
+
+    fn partial(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+#[test]
+fn a_family_with_a_merge_operator_needs_its_program() {
+    let place = Place::new();
+    let db = siltdb::Db::open(place.path("db")).unwrap();
+    db.create_family("merged", FamilyOptions::new().merge_operator(Arc::new(Last))).unwrap();
+    db.close().unwrap();
+    for verb in VERBS {
+        let run = place.run(verb, 1);
+        run.says(&["needs the merge operator \"last\"", "`silt check` and `silt inspect`"]);
+    }
+    assert!(place.ok(&["check", "db"]).starts_with("ok: "));
+    place.ok(&["inspect", "manifest", "db"]);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_not_called_missing() {
+    let place = Place::new();
+    symlink("db", place.path("db")).unwrap();
+    let inspections = [&["inspect", "wal", "db"], &["inspect", "table", "db"]];
+    for verb in [VERBS[0], &["check", "db"], inspections[0], inspections[1]] {
+        let run = place.run(verb, 1);
+        run.says(&["cannot open db: "]);
+        assert!(!run.stderr.contains("not found"), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::input::{BoundedReader, RecordStart};
 use super::object::{self, Object};
 use super::record::{BadRecord, ReadError, Record, WriteError};
 use super::track::{Track, TrackingReader};
+use crate::text::shortened;
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
@@ -17,6 +18,9 @@ mod tests;
 
 /// Most columns a written file has.
 pub const COLUMNS_MAX: usize = 10_000;
+
+/// Most names of columns that a message lists.
+const NAMES_LISTED_MAX: usize = 20;
 
 /// What stands between the fields of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +146,7 @@ impl Reader {
         for index in 0..self.buffer.len() {
             let name = self.field(index)?;
             if let Some(first) = columns.insert(name, index) {
+                let name = shortened(name);
                 return Err(bad(index, format!("column {} has this name too: {name}", first + 1)));
             }
             let mut json = Vec::new();
@@ -154,7 +159,7 @@ impl Reader {
             Some(name) => *columns.get(name.as_str()).ok_or_else(|| {
                 let mut known: Vec<&str> = columns.keys().copied().collect();
                 known.sort_by_key(|name| columns[name]);
-                bad(0, format!("no column `{name}`; there are: {}", known.join(", ")))
+                bad(0, format!("no column `{name}`; there are: {}", listed(&known)))
             })?,
         };
         Ok(Header { names, key })
@@ -175,6 +180,14 @@ impl Reader {
     }
 }
 
+/// Names as a message lists them: the file is untrusted, and may have very many.
+fn listed(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(NAMES_LISTED_MAX).map(|n| shortened(n)).collect();
+    let left = names.len() - shown.len();
+    let more = if left > 0 { format!(", and {left} more") } else { String::new() };
+    shown.join(", ") + &more
+}
+
 fn bad(line: u64, index: usize, reason: String) -> BadRecord {
     BadRecord { line, column: index as u64 + 1, reason }
 }
@@ -189,12 +202,15 @@ pub struct Columns {
     names: Vec<String>,
     known: HashSet<String>,
     kind: ColumnsKind,
+    /// The name of a field that some object has twice.
+    repeated: Option<String>,
 }
 
 /// What the columns hold. Each kind is the one to fall back to from those above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ColumnsKind {
-    /// The fields of the values, which hold the keys too.
+    /// The fields of the values, which hold the keys too: in the column that is named, or in the
+    /// first one, where import looks for them.
     #[default]
     Fields,
     /// The key, and the fields of the values.
@@ -222,10 +238,14 @@ impl Columns {
             self.kind = ColumnsKind::Pairs;
             return Ok(());
         };
-        if !object.key(key_field).is_ok_and(|found| found.as_bytes() == key) {
+        if !self.holds_key(key_field, key, &object) {
             self.kind = ColumnsKind::KeyAndFields;
         }
+        let mut seen = HashSet::new();
         for (name, _) in object.fields() {
+            if !seen.insert(name) && self.repeated.is_none() {
+                self.repeated = Some(name.clone());
+            }
             if !self.known.contains(name) {
                 self.known.insert(name.clone());
                 self.names.push(name.clone());
@@ -236,6 +256,15 @@ impl Columns {
             return Err(WriteError::Unfit(reason));
         }
         Ok(())
+    }
+
+    /// Whether `key` is found again in the column for `key_field`. Without one that is the first
+    /// column of the file, which need not be the first field of every object.
+    fn holds_key(&self, key_field: Option<&str>, key: &[u8], object: &Object<'_>) -> bool {
+        let first = object.fields().first().map(|(name, _)| name);
+        let is_in_first_column = self.names.is_empty() || self.names.first() == first;
+        object.key(key_field).is_ok_and(|found| found.as_bytes() == key)
+            && (key_field.is_some() || is_in_first_column)
     }
 }
 
@@ -249,12 +278,18 @@ impl<'w> Writer<'w> {
     /// Writes the header for `columns`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// [`WriteError::Unfit`] if an object has two fields of one name; those of `out`.
     pub fn new(
         out: &'w mut dyn Write,
         delimiter: Delimiter,
         columns: Columns,
     ) -> Result<Self, WriteError> {
+        let repeated = columns.repeated.as_deref();
+        if let Some(name) = repeated.filter(|_| columns.kind != ColumnsKind::Pairs) {
+            let name = shortened(name);
+            let reason = format!("an object has two fields `{name}`; jsonl holds such values");
+            return Err(WriteError::Unfit(reason));
+        }
         let mut records =
             WriterBuilder::new().delimiter(delimiter.byte()).flexible(false).from_writer(out);
         let key_name = free_name("key", &columns);
@@ -304,9 +339,8 @@ impl<'w> Writer<'w> {
 
 fn utf8<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, WriteError> {
     std::str::from_utf8(bytes).map_err(|_| {
-        WriteError::Unfit(format!(
-            "a {what} is not UTF-8; jsonl, and lines --escape, hold any bytes"
-        ))
+        let hint = "lines with --escape or --hex hold any bytes, and import brings them back";
+        WriteError::Unfit(format!("a {what} is not UTF-8; {hint}"))
     })
 }
 

@@ -35,20 +35,27 @@ impl LineReader {
     /// # Errors
     /// Those of the input, and `InvalidData` for a line that is too long.
     pub fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
-        line.clear();
-        let limit = self.record_bytes_max + 1;
-        let count = Read::by_ref(&mut self.input).take(limit).read_until(b'\n', line)?;
-        if count == 0 {
-            return Ok(false);
-        }
-        self.line += 1;
-        if line.last() == Some(&b'\n') {
-            line.pop();
-        } else if line.len() as u64 == limit {
-            return Err(too_long(self.record_bytes_max));
-        }
-        Ok(true)
+        let more = read_line(&mut self.input, self.record_bytes_max, line)?;
+        self.line += u64::from(more);
+        Ok(more)
     }
+}
+
+/// Reads a line of at most `line_bytes_max` bytes from `input` over the contents of `line`, without
+/// its end; false at the end of the input.
+///
+/// # Errors
+/// Those of the input, and `InvalidData` for a line that is too long.
+pub fn read_line(input: impl BufRead, line_bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let limit = line_bytes_max + 1;
+    let count = input.take(limit).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() as u64 == limit {
+        return Err(too_long(line_bytes_max));
+    }
+    Ok(count > 0)
 }
 
 /// Fails once one record has taken more than a bound; [`RecordStart`] begins a new one.

@@ -2,6 +2,7 @@
 //!
 //! It does not interpret values beyond the text of a field: numbers keep their digits.
 
+use crate::text::shortened;
 use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
@@ -54,7 +55,9 @@ impl<'a> Object<'a> {
         let (name, value) = match name {
             Some(name) => match self.field(name) {
                 Some(value) => (name, value),
-                None => return Err(format!("no field `{name}` to take the key from")),
+                None => {
+                    return Err(format!("no field `{}` to take the key from", shortened(name)));
+                }
             },
             None => match self.fields.first() {
                 Some((name, value)) => (name.as_str(), *value),
@@ -66,7 +69,7 @@ impl<'a> Object<'a> {
                 let text: Result<String, _> = serde_json::from_str(value.get());
                 return text
                     .map(Cow::Owned)
-                    .map_err(|_| format!("field `{name}` is not valid Unicode"));
+                    .map_err(|_| format!("field `{}` is not valid Unicode", shortened(name)));
             }
             Some(b'-' | b'0'..=b'9') => return Ok(Cow::Borrowed(value.get())),
             Some(b'{') => "an object",
@@ -74,7 +77,7 @@ impl<'a> Object<'a> {
             Some(b'n') => "null",
             _ => "a boolean",
         };
-        Err(format!("field `{name}` is {kind}; a key is a string or a number"))
+        Err(format!("field `{}` is {kind}; a key is a string or a number", shortened(name)))
     }
 }
 

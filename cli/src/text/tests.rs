@@ -43,6 +43,20 @@ fn bad_text_says_where_it_is_wrong() {
 }
 
 #[test]
+fn messages_keep_their_lines_and_nothing_else_that_moves_a_cursor() {
+    assert_eq!(printable("a\n\tb\r\nü\u{202e}\n"), "a\n\\x09b\\x0d\nü\\xe2\\x80\\xae\n");
+    assert_eq!(printable(""), "");
+}
+
+#[test]
+fn a_name_is_shown_up_to_a_length() {
+    let longest = "ü".repeat(NAME_CHARACTERS_MAX);
+    assert_eq!(shortened(&longest), longest);
+    assert_eq!(shortened(&format!("{longest}x")), format!("{longest}…"));
+    assert_eq!(shortened("a\n\x1b[2J"), r"a\x0a\x1b[2J");
+}
+
+#[test]
 fn plain_accepts_anything_as_it_is() {
     assert_eq!(Form::Plain.parse(b"\\x4\xff").unwrap(), b"\\x4\xff");
 }

@@ -9,17 +9,24 @@ use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::formats::input::{LineReader, RECORD_BYTES_MAX};
 use crate::formats::record::BadRecord;
+use crate::limits::{check_entry, too_long};
+use crate::output::Settings;
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::session::{Missing, Session};
 use crate::source::Source;
 use crate::text::Form;
 use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, WriteBatch};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::{fmt, path::PathBuf};
 
 #[cfg(test)]
 mod tests;
+
+/// Most memory that the operations of a batch take before they are handed to the database, in
+/// bytes; a batch has a bound of the same size in the bytes of the log.
+const OPERATIONS_BYTES_MAX: usize = u32::MAX as usize;
 
 /// What `batch` is told.
 #[derive(Args, Debug)]
@@ -33,47 +40,94 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Opens the file, before a database is made for it.
+    /// What to do where there is no database.
+    pub fn missing(&self) -> Missing {
+        self.family.missing()
+    }
+
+    /// Reads the operations, in the form that `settings` say, before a database is made for them.
     ///
     /// # Errors
-    /// [`Failure::File`].
-    pub fn source(&self) -> Result<Source> {
-        Source::open(&self.file)
+    /// [`Failure::File`]; [`Failure::Usage`] with line and column for a bad line.
+    pub fn operations(&self, settings: Settings) -> Result<Operations> {
+        let form = match settings.form {
+            Form::Plain => Form::Escape,
+            form => form,
+        };
+        read(Source::open(&self.file)?, form, OPERATIONS_BYTES_MAX)
     }
 }
 
-/// Applies the operations of `source`, all or none.
-///
-/// # Errors
-/// [`Failure::Usage`] with line and column for a bad line; those of the database.
-pub fn run(session: &mut Session, arguments: &Arguments, source: Source) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
-    let form = match session.output.settings().form {
-        Form::Plain => Form::Escape,
-        form => form,
-    };
+/// The operations of a file, none of which is bad.
+#[derive(Debug)]
+pub struct Operations {
+    name: String,
+    placed: Vec<Placed>,
+}
+
+/// An operation and the line that says so.
+#[derive(Debug)]
+struct Placed {
+    line: u64,
+    operation: Operation,
+}
+
+/// Reads operations that take at most `bytes_max` in memory.
+fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
     let progress = Progress::bytes("reading", source.bytes_total);
     let mut lines = LineReader::new(source.input, RECORD_BYTES_MAX);
     let mut line = Vec::new();
-    let mut batch = WriteBatch::new();
-    while lines.read(&mut line).map_err(|e| Failure::file("read", &source.name, e))? {
-        let bad = |column: usize, reason: String| {
-            let bad = BadRecord { line: lines.line(), column: column as u64 + 1, reason };
-            Failure::Usage(format!("{}: {bad}; nothing was written", source.name))
-        };
-        match parse(&line, form).map_err(|e| bad(e.index, e.reason.to_owned()))? {
-            None => Ok(()),
-            Some(Operation::Put { key, value }) => batch.put(&family, &key, &value),
-            Some(Operation::Delete { key }) => batch.delete(&family, &key),
+    let (name, mut placed, mut bytes) = (source.name, Vec::new(), 0);
+    loop {
+        let more = lines.read(&mut line).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => bad_line(&name, lines.line() + 1, 0, &error),
+            _ => Failure::file("read", &name, error),
+        })?;
+        if !more {
+            drop(progress);
+            return Ok(Operations { name, placed });
         }
-        .map_err(|error| bad(0, error.to_string()))?;
+        let number = lines.line();
+        let operation = parse(&line, form);
+        let operation = operation.map_err(|bad| bad_line(&name, number, bad.index, &bad.reason))?;
         progress.set(source.bytes_read.get());
+        let Some(operation) = operation else { continue };
+        let (key, value) = operation.entry();
+        check_entry(key, value).map_err(|error| bad_line(&name, number, 0, &error))?;
+        bytes += size_of::<Placed>() + key.len() + value.len();
+        if bytes > bytes_max {
+            let error = too_long("batch is too long", bytes_max, "more");
+            return Err(bad_line(&name, number, 0, &error));
+        }
+        placed.push(Placed { line: number, operation });
     }
-    drop(progress);
-    let operations = batch.len();
+}
+
+/// What is wrong with a line, at the byte `index` of it.
+fn bad_line(name: &str, line: u64, index: usize, reason: &dyn fmt::Display) -> Failure {
+    let bad = BadRecord { line, column: index as u64 + 1, reason: reason.to_string() };
+    Failure::Usage(format!("{name}: {bad}; nothing was written"))
+}
+
+/// Applies `operations`, all or none.
+///
+/// # Errors
+/// [`Failure::Usage`] with its line for an operation that the database does not take; those of the
+/// database.
+pub fn run(session: &mut Session, arguments: &Arguments, operations: Operations) -> Result<()> {
+    let family = session.family(arguments.family.name())?;
+    let count = operations.placed.len();
+    let mut batch = WriteBatch::new();
+    for Placed { line, operation } in operations.placed {
+        let added = match operation {
+            Operation::Put { key, value } => batch.put(&family, &key, &value),
+            Operation::Delete { key } => batch.delete(&family, &key),
+        };
+        added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
+    }
     session.write_once(batch, arguments.durability.or(Durability::Synced))?;
-    let text = format!("applied {operations} operations");
-    session.output.result(&text, &json!({ "operations": operations }))
+    let text = format!("applied {count} operations");
+    session.output.result(&text, &json!({ "operations": count }))
 }
 
 /// One line of a batch.
@@ -81,6 +135,16 @@ pub fn run(session: &mut Session, arguments: &Arguments, source: Source) -> Resu
 enum Operation {
     Put { key: Vec<u8>, value: Vec<u8> },
     Delete { key: Vec<u8> },
+}
+
+impl Operation {
+    /// Its key and value; that of a deletion is empty.
+    fn entry(&self) -> (&[u8], &[u8]) {
+        match self {
+            Self::Put { key, value } => (key.as_slice(), value.as_slice()),
+            Self::Delete { key } => (key.as_slice(), &[]),
+        }
+    }
 }
 
 /// A line that is no operation.

@@ -4,6 +4,7 @@
 
 use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::bounds::KeyRange;
+use crate::destination::Destination;
 use crate::failure::{Failure, Result};
 use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
@@ -14,8 +15,7 @@ use crate::text::Form;
 use clap::Args;
 use serde_json::json;
 use siltdb::Family;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -71,10 +71,12 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         });
         return Ok(());
     }
-    let file = File::create(&arguments.file).map_err(|e| Failure::file("create", &name, e))?;
-    let mut out = BufWriter::with_capacity(256 << 10, file);
+    // An export may be the only copy, and so may be the one it replaces: it takes the name when it
+    // is complete, and is on the device before it is reported.
+    let out = Destination::create(&arguments.file);
+    let mut out = out.map_err(|error| Failure::file("create", &name, error))?;
     exporter.export(&mut out, &fail)?;
-    finish(out).map_err(|error| fail(error.into()))?;
+    out.finish().map_err(|error| fail(error.into()))?;
     let exported = exporter.exported;
     let text = format!("exported {exported} records");
     session.output.result(&text, &json!({ "exported": exported }))
@@ -94,12 +96,6 @@ fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
         return Err(Failure::Usage(message.to_owned()));
     }
     Ok(format)
-}
-
-/// An export may be the only copy: it is on the device before it is reported.
-fn finish(out: BufWriter<File>) -> io::Result<()> {
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
 }
 
 /// What is shown each key and value of a pass.

@@ -4,7 +4,7 @@
 
 use crate::failure::Result;
 use crate::output::Style;
-use crate::session::Session;
+use crate::session::{DEFAULT_FAMILY, Session};
 use clap::Args;
 use serde_json::json;
 use siltdb::FamilyOptions;
@@ -54,7 +54,7 @@ pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.family(Some(&arguments.name))?;
     session.db().drop_family(&arguments.name)?;
     if session.family_in_use() == arguments.name {
-        session.use_family("default")?;
+        session.use_family(DEFAULT_FAMILY)?;
     }
     session.output.result("", &json!({ "dropped": arguments.name }))
 }

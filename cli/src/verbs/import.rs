@@ -1,11 +1,13 @@
 //! The verb import: records of a file become entries, chunk by chunk.
 //!
-//! Memory is bounded by one chunk, however long the input. It does not open the database.
+//! Memory is bounded by one chunk, however long the input. The first chunk is read before there is
+//! a database: nothing is made for what is bad from the start. It does not open the database.
 
 use crate::argument::{FamilyArguments, parse_durability};
 use crate::failure::{Failure, Result};
 use crate::formats::record::{ReadError, Record};
 use crate::formats::{Format, Reader};
+use crate::limits::check_entry;
 use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
 use crate::session::Session;
@@ -13,7 +15,8 @@ use crate::source::Source;
 use crate::text::Form;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Family, FamilyOptions, WriteBatch};
+use siltdb::{Durability, Error, Family, FamilyOptions, WriteBatch};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -47,10 +50,16 @@ pub struct Arguments {
     durability: Option<Durability>,
 }
 
-/// An import with its files open, before a database is made for it.
+/// An import with its files open and its first chunk read, before a database is made for it.
 pub struct Job {
     reader: Reader,
     name: String,
+    /// The records of the first chunk with their lines, as far as they are not committed.
+    first: VecDeque<(u64, Record)>,
+    /// Nothing follows `first`.
+    has_ended: bool,
+    /// The line of the record last taken.
+    line: u64,
     acknowledge: Acknowledge,
     progress: Progress,
     bytes_read: crate::source::BytesRead,
@@ -60,10 +69,11 @@ pub struct Job {
 }
 
 impl Arguments {
-    /// Opens the input and the file for acknowledgements.
+    /// Opens the input and the file for acknowledgements, and reads the first chunk.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if the format is not known, [`Failure::File`] if a file cannot be opened.
+    /// [`Failure::Usage`] if the format is not known, or a record of the first chunk is bad;
+    /// [`Failure::File`] if a file cannot be opened or read.
     pub fn job(&self, settings: Settings) -> Result<Job> {
         let Some(format) = self.format.or_else(|| Format::of_path(&self.file)) else {
             let name = self.file.display();
@@ -79,16 +89,21 @@ impl Arguments {
             return Err(Failure::Usage(message.to_owned()));
         }
         let source = Source::open(&self.file)?;
-        Ok(Job {
+        let mut job = Job {
             reader: Reader::new(format, source.input, self.key.clone(), settings.form),
             name: source.name,
+            first: VecDeque::new(),
+            has_ended: false,
+            line: 0,
             acknowledge: Acknowledge::open(self.ack.as_ref())?,
             progress: Progress::bytes("importing", source.bytes_total),
             bytes_read: source.bytes_read,
             chunk: self.chunk.get(),
             family: self.family.family.clone(),
             durability: self.durability.unwrap_or(Durability::Buffered),
-        })
+        };
+        job.read_first()?;
+        Ok(job)
     }
 }
 
@@ -126,16 +141,46 @@ fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
 }
 
 impl Job {
+    /// Reads what the first commit takes: where a record of it is bad, no database is made.
+    fn read_first(&mut self) -> Result<()> {
+        let mut bytes = 0;
+        while self.first.len() < self.chunk && bytes < CHUNK_BYTES_MAX {
+            let mut record = Record::default();
+            if !self.reader.read(&mut record).map_err(|e| self.bad_record(e, 0))? {
+                self.has_ended = true;
+                return Ok(());
+            }
+            let line = self.reader.line();
+            let checked = check_entry(&record.key, &record.value);
+            checked.map_err(|error| self.refused(line, &error, 0))?;
+            bytes += size_of::<(u64, Record)>() + record.key.len() + record.value.len();
+            self.first.push_back((line, record));
+        }
+        Ok(())
+    }
+
+    /// Takes the next record; false at the end of the input.
+    fn take(&mut self, record: &mut Record) -> std::result::Result<bool, ReadError> {
+        if let Some((line, first)) = self.first.pop_front() {
+            (self.line, *record) = (line, first);
+            return Ok(true);
+        }
+        if self.has_ended || !self.reader.read(record)? {
+            return Ok(false);
+        }
+        self.line = self.reader.line();
+        Ok(true)
+    }
+
     fn transfer(&mut self, session: &Session, family: &Family, imported: &mut u64) -> Result<()> {
         let mut record = Record::default();
         let mut batch = WriteBatch::new();
         loop {
-            let more = self.reader.read(&mut record).map_err(|e| self.bad_record(e, *imported))?;
+            let more = self.take(&mut record).map_err(|e| self.bad_record(e, *imported))?;
             if more {
-                batch.put(family, &record.key, &record.value).map_err(|error| {
-                    let line = self.reader.line();
-                    self.stopped(format!("line {line}, column 1: {error}"), *imported)
-                })?;
+                batch
+                    .put(family, &record.key, &record.value)
+                    .map_err(|error| self.refused(self.line, &error, *imported))?;
             }
             let count = batch.len();
             let full = count >= self.chunk || batch.bytes() >= CHUNK_BYTES_MAX;
@@ -160,6 +205,11 @@ impl Job {
             }
             ReadError::Io(error) => Failure::file("read", &self.name, error),
         }
+    }
+
+    /// A record that the database does not take.
+    fn refused(&self, line: u64, error: &Error, imported: u64) -> Failure {
+        self.stopped(format!("line {line}, column 1: {error}"), imported)
     }
 
     fn stopped(&self, reason: String, imported: u64) -> Failure {

@@ -3,7 +3,10 @@
 //! It reads files as they are and opens no database.
 
 use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::json;
+use crate::output::{Output, Style};
+use crate::session::exists;
+use crate::text::Form;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use siltdb::{
@@ -41,7 +44,7 @@ pub struct Arguments {
 /// Those of the files and of stdout.
 pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     let path = arguments.path.as_path();
-    if !path.exists() {
+    if !exists(path)? {
         return Err(match arguments.part {
             Part::Table => Failure::Missing(format!("no table file. path={}", path.display())),
             Part::Wal | Part::Manifest => Failure::no_database(path),
@@ -50,7 +53,7 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     // A failure of stdout has its own kind: it ends the report and is what is told.
     let mut outcome = Ok(());
     let mut on_line = |line: Line| {
-        outcome = print(output, line);
+        outcome = print(output, &line);
         match outcome {
             Ok(()) => Ok(()),
             Err(_) => Err(Error::new(ErrorKind::Io, "cannot print")),
@@ -66,10 +69,43 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     Ok(inspected?)
 }
 
-fn print(output: &mut Output, line: Line) -> Result<()> {
-    let text = line.to_string();
-    let fields = line.fields.into_iter();
-    let fields = fields.map(|(name, value)| (name.to_owned(), Value::from(value)));
-    let object: Map<String, Value> = fields.collect();
-    output.result(&text, &Value::Object(object))
+fn print(output: &mut Output, line: &Line) -> Result<()> {
+    let form = output.settings().form;
+    if output.settings().style == Style::Text {
+        return output.result(&text_of(line, form), &Value::Null);
+    }
+    let object: Map<String, Value> = line
+        .fields
+        .iter()
+        .map(|field| {
+            let value = match (field.number(), field.bytes()) {
+                (Some(number), _) => Value::from(number),
+                (_, Some(bytes)) => json::of_bytes(bytes, form),
+                _ => Value::from(field.text()),
+            };
+            (field.name().to_owned(), value)
+        })
+        .collect();
+    output.result("", &Value::Object(object))
+}
+
+/// The fields of `line`, its bytes in `form`; in the plain one as the library shows them, which can
+/// be told again.
+fn text_of(line: &Line, form: Form) -> String {
+    if form == Form::Plain {
+        return line.to_string();
+    }
+    let fields = line.fields.iter().map(|field| {
+        let Some(bytes) = field.bytes() else {
+            return format!("{}={}", field.name(), field.text());
+        };
+        let mut text = String::new();
+        form.render(bytes, &mut text);
+        match form {
+            // A quotation mark inside could be taken for the closing one.
+            Form::Escape => format!("{}=\"{}\"", field.name(), text.replace('"', "\\x22")),
+            Form::Plain | Form::Hex => format!("{}={text}", field.name()),
+        }
+    });
+    fields.collect::<Vec<_>>().join("  ")
 }

@@ -4,14 +4,18 @@
 
 use crate::argument::{self, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
-use crate::session::Session;
+use crate::limits::{check_entry, too_long};
+use crate::session::{Missing, Session};
 use crate::source::Source;
 use crate::text::Form;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Read as _, WriteBatch};
+use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch};
 use std::io::Read;
 use std::{ffi::OsString, path::PathBuf};
+
+#[cfg(test)]
+mod tests;
 
 /// What `get` is told.
 #[derive(Args, Debug)]
@@ -66,25 +70,40 @@ pub struct Entry {
 }
 
 impl PutArguments {
+    /// What to do where there is no database.
+    pub fn missing(&self) -> Missing {
+        self.family.missing()
+    }
+
     /// The entry to write; found before a database is made for it.
     ///
     /// # Errors
-    /// [`Failure::Usage`] and [`Failure::File`].
+    /// [`Failure::Usage`] and [`Failure::File`]; `InvalidArgument` for what is too long.
     pub fn entry(&self, form: Form) -> Result<Entry> {
         let key = argument::bytes(&self.key, form)?;
         let value = match (&self.value, &self.file) {
             (Some(value), _) => argument::bytes(value, form)?,
-            (None, Some(file)) => {
-                let mut source = Source::open(file)?;
-                let mut value = Vec::new();
-                let read = source.input.read_to_end(&mut value);
-                read.map_err(|error| Failure::file("read", source.name, error))?;
-                value
-            }
+            (None, Some(file)) => read_value(Source::open(file)?, VALUE_BYTES_MAX)?,
             (None, None) => unreachable!("the command line demands one of them"),
         };
+        check_entry(&key, &value)?;
         Ok(Entry { key, value })
     }
+}
+
+/// Reads all of `source`, which may have no end, if it is not longer than `bytes_max`.
+fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
+    let message = "value is too long";
+    if let Some(bytes) = source.bytes_total.filter(|bytes| *bytes > bytes_max as u64) {
+        return Err(too_long(message, bytes_max, bytes).into());
+    }
+    let mut value = Vec::new();
+    let read = source.input.take(bytes_max as u64 + 1).read_to_end(&mut value);
+    read.map_err(|error| Failure::file("read", source.name, error))?;
+    if value.len() > bytes_max {
+        return Err(too_long(message, bytes_max, "more").into());
+    }
+    Ok(value)
 }
 
 /// Writes `entry`.

@@ -1,12 +1,14 @@
 //! The verb shell: the other verbs on one open database, line by line.
 //!
 //! A line is words between white space; quotes, single or double, hold white space together and
-//! mean nothing else. From a terminal there are history and completion, and a failed verb is
-//! reported and forgotten; from a file or pipe the first failure ends the shell. It opens nothing.
+//! mean nothing else; a line that begins with `#` is a remark. From a terminal there are history
+//! and completion, and a failed verb is reported and forgotten; from a file or pipe the first
+//! failure ends the shell. It opens nothing.
 
 use super::{batch, export, families, import, point, scan, upkeep};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
+use crate::formats::input::read_line;
 use crate::output::{message, report};
 use crate::session::Session;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -23,6 +25,9 @@ use std::path::PathBuf;
 
 #[cfg(test)]
 mod tests;
+
+/// Longest line of a script, in bytes; longer values come from files.
+const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// A line of the shell.
 #[derive(Parser)]
@@ -110,14 +115,30 @@ pub fn run(session: &mut Session) -> Result<()> {
 }
 
 fn run_script(session: &mut Session) -> Result<()> {
-    // Stdin is not held between lines: a verb may read the rest of it (`batch -`).
-    let mut line = String::new();
+    let (mut bytes, mut line) = (Vec::new(), 0);
     loop {
-        line.clear();
-        let count = io::stdin().read_line(&mut line);
-        let count = count.map_err(|error| Failure::file("read", "stdin", error))?;
-        if count == 0 || run_line(session, &line)? == Next::End {
+        line += 1;
+        // Stdin is not held between lines: a verb may read the rest of it (`batch -`).
+        let more = read_line(io::stdin().lock(), LINE_BYTES_MAX, &mut bytes);
+        let more = more.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => Failure::Usage(format!("stdin: line {line}: {error}")),
+            _ => Failure::file("read", "stdin", error),
+        })?;
+        if !more {
             return Ok(());
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let column = error.valid_up_to() + 1;
+            Failure::Usage(format!("stdin: line {line}, column {column}: not valid UTF-8"))
+        })?;
+        match run_line(session, text) {
+            Ok(Next::Line) => {}
+            Ok(Next::End) => return Ok(()),
+            // Writes may be among the lines that are left: that they did not run is no success.
+            Err(failure) if failure.is_closed_pipe() => {
+                return Err(Failure::ScriptStopped { line });
+            }
+            Err(failure) => return Err(failure),
         }
     }
 }
@@ -175,8 +196,12 @@ fn history_file() -> Option<PathBuf> {
 
 /// Runs one line; its settings hold for this line only.
 fn run_line(session: &mut Session, line: &str) -> Result<Next> {
+    // A remark is no words: its apostrophes are no quotes.
+    if line.trim_start().starts_with('#') {
+        return Ok(Next::Line);
+    }
     let words = words(line)?;
-    if words.is_empty() || words[0].starts_with('#') {
+    if words.is_empty() {
         return Ok(Next::Line);
     }
     let line = match Line::try_parse_from(&words) {
@@ -185,11 +210,7 @@ fn run_line(session: &mut Session, line: &str) -> Result<Next> {
             session.output.raw(error.render().to_string().as_bytes())?;
             return session.output.flush().map(|()| Next::Line);
         }
-        Err(error) => {
-            let message = error.render().to_string();
-            let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
-            return Err(Failure::Usage(message.to_owned()));
-        }
+        Err(error) => return Err(Failure::command_line(&error)),
     };
     let before = session.output.settings();
     session.output.set(line.settings.settings(before));
@@ -210,7 +231,10 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Delete(arguments) => point::delete(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),
         Verb::Count(arguments) => scan::count(session, &arguments),
-        Verb::Batch(arguments) => batch::run(session, &arguments, arguments.source()?),
+        Verb::Batch(arguments) => {
+            let operations = arguments.operations(settings)?;
+            batch::run(session, &arguments, operations)
+        }
         Verb::Import(arguments) => import::run(session, arguments.job(settings)?),
         Verb::Export(arguments) => export::run(session, &arguments),
         Verb::Families { verb } => match verb {

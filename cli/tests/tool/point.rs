@@ -110,6 +110,26 @@ fn a_failure_is_json_too() {
 }
 
 #[test]
+fn a_bad_command_line_is_json_too() {
+    let place = Place::new();
+    for (arguments, part) in [
+        (&["frobnicate", "db", "--json"][..], "unrecognized subcommand 'frobnicate'"),
+        (&["--json", "put", "db", "k", "--durabilty"], "unexpected argument '--durabilty'"),
+        (&["get", "--json"], "<DB>"),
+    ] {
+        let run = place.run(arguments, 2);
+        assert_eq!(run.stdout, "");
+        let error: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
+        assert_eq!(error["error"]["kind"], "usage");
+        assert_eq!(error["error"]["exit_code"], 2);
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.contains(part) && !message.starts_with("error: "), "{message}");
+    }
+    place.run(&["put", "db", "k", "--durabilty", "--", "--json"], 2).says(&["error: unexpected"]);
+    assert!(place.ok(&["--json", "--version"]).starts_with("silt "));
+}
+
+#[test]
 fn a_missing_database_is_named_and_not_made() {
     let place = Place::new();
     for arguments in [
@@ -167,6 +187,7 @@ fn a_batch_is_applied_whole() {
 #[test]
 fn a_bad_batch_writes_nothing() {
     let place = Place::new();
+    place.ok(&["put", "db", "old", "x"]);
     for (text, place_in_text) in [
         ("put a 1\nput b\n", "line 2, column 6"),
         ("put a 1\nset b 2\n", "line 2, column 1"),
@@ -176,8 +197,36 @@ fn a_bad_batch_writes_nothing() {
         let run = place.run_with(&["batch", "db", "-"], text.as_bytes(), 2);
         run.says(&["stdin: ", place_in_text, "nothing was written"]);
     }
-    assert_eq!(place.ok(&["count", "db"]), "0\n");
+    assert_eq!(place.ok(&["scan", "db"]), "old\tx\n");
     place.run(&["batch", "db", "absent"], 1).says(&["cannot open absent"]);
+}
+
+#[test]
+fn a_write_that_fails_makes_no_database() {
+    let place = Place::new();
+    let key = "k".repeat((64 << 10) + 1);
+    let huge = std::fs::File::create(place.path("huge")).unwrap();
+    huge.set_len(5 << 30).unwrap();
+    let long_line = format!("put a 1\nput {key} 2\n");
+    let long_record = format!("a\t1\n{key}\t2\n");
+    let import = |format: &'static str| ["import", "new", "-", "--format", format];
+    for (arguments, input, exit_code, expected) in [
+        (&["put", "new", "k", "v", "--family", "absent"][..], "", 1, "no database. path=new"),
+        (&["put", "new", &key, "v"], "", 2, "invalid argument: key is too long"),
+        (&["put", "new", "k", "--file", "huge"], "", 2, "invalid argument: value is too long"),
+        (&["batch", "new", "-", "--family", "absent"], "put a 1\n", 1, "no database. path=new"),
+        (&["batch", "new", "-"], "put a 1\nput b\n", 2, "line 2, column 6: no value"),
+        (&["batch", "new", "-"], &long_line, 2, "line 2, column 1: invalid argument: key"),
+        (&import("lines"), "a\t1\nb\n", 2, "line 2, column 2: no tab"),
+        (&import("lines"), &long_record, 2, "line 2, column 1: invalid argument: key"),
+        (&import("csv"), "", 2, "no header"),
+    ] {
+        let run = place.run_with(arguments, input.as_bytes(), exit_code);
+        run.says(&[expected]);
+        assert!(!place.path("new").exists(), "{expected}");
+    }
+    place.ok(&["put", "new", "k", "v", "--family", "default"]);
+    assert_eq!(place.ok(&["get", "new", "k"]), "v\n");
 }
 
 #[test]

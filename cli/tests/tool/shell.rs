@@ -1,6 +1,8 @@
 //! The shell, fed from a pipe.
 
 use crate::place::Place;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 #[test]
 fn lines_are_verbs_on_one_database() {
@@ -79,4 +81,57 @@ fn the_shell_imports_exports_and_checks() {
     assert_eq!(lines[1]["exported"], 1);
     assert_eq!(lines[2]["ok"], true);
     assert_eq!(place.read("out.jsonl"), "{\"key\":\"a\",\"value\":\"1\"}\n");
+}
+
+#[test]
+fn a_remark_may_hold_quotes() {
+    let place = Place::new();
+    let script = "# don't forget\n  #\"\nput a 1 # 'no' remark\n";
+    place.run_with(&["shell", "db"], script.as_bytes(), 2).says(&["unexpected argument '#'"]);
+    let script = "# don't forget\n  #\"\nput a 1\n";
+    place.run_with(&["shell", "db"], script.as_bytes(), 0);
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\n");
+}
+
+#[test]
+fn a_bad_line_of_a_script_is_bad_input() {
+    let place = Place::new();
+    let run = place.run_with(&["shell", "db"], b"put a 1\nput b \xff\nput c 3\n", 2);
+    run.says(&["stdin: line 2, column 7: not valid UTF-8"]);
+    let line = |length: usize| [&b"put b "[..], &vec![b'v'; length - 6]].concat();
+    let longest = 16 << 20;
+    let script = [&line(longest)[..], b"\n", &line(longest + 1), b"\nput c 3\n"].concat();
+    let run = place.run_with(&["shell", "db"], &script, 2);
+    run.says(&["stdin: line 2: ", "longer than 16777216 bytes"]);
+    assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\nb\n");
+}
+
+/// Runs a script whose output nobody reads; returns the exit code and stderr.
+fn run_unread(place: &Place, script: &str) -> (Option<i32>, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_silt"))
+        .current_dir(place.path(""))
+        .args(["shell", "db"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("silt starts");
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().expect("stdin is a pipe");
+    stdin.write_all(script.as_bytes()).expect("the script is read");
+    drop(stdin);
+    let output = child.wait_with_output().expect("silt ends");
+    (output.status.code(), String::from_utf8(output.stderr).expect("what it says is text"))
+}
+
+#[test]
+fn a_script_that_nobody_reads_fails_where_it_stops() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    let (code, stderr) = run_unread(&place, "put b 2\nscan\nput c 3\n");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("stdout was closed while line 2 ran"), "{stderr}");
+    assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\nb\n");
+    let (code, stderr) = run_unread(&place, "put c 3\n");
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
 }

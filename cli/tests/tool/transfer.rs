@@ -2,6 +2,7 @@
 
 use crate::place::{AIRPORTS, Place};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 fn import_airports(place: &Place) {
     let text = place.ok(&["import", "db", AIRPORTS]);
@@ -57,7 +58,10 @@ fn any_bytes_survive_escaped_lines() {
     place.run_with(&["batch", "db", "-", "--hex"], b"put\t\t\nput 00090a5c 0d0aff\n", 0);
     let run = place.run(&["export", "db", "--format", "lines"], 2);
     run.says(&["a key holds a tab or a line end", "--escape"]);
-    place.run(&["export", "db", "--format", "csv"], 2).says(&["not UTF-8"]);
+    // What is recommended is what comes back.
+    let run = place.run(&["export", "db", "--format", "csv"], 2);
+    run.says(&["not UTF-8", "lines with --escape or --hex"]);
+    assert!(!run.stderr.contains("jsonl"), "{}", run.stderr);
     for form in ["--escape", "--hex"] {
         place.ok(&["export", "db", "out.lines", form]);
         let copy = format!("copy{form}");
@@ -130,6 +134,12 @@ fn a_bad_record_ends_the_import_and_says_what_is_in() {
     let run =
         place.run_with(&["import", "db", "-", "--format", "csv", "--key", "x"], b"id\n1\n", 2);
     run.says(&["no column `x`; there are: id"]);
+    let csv = ["import", "db", "-", "--format", "csv", "--key", "x\u{1b}[2J"];
+    let run = place.run_with(&csv, b"\x1b[2J\n1\n", 2);
+    run.says(&[r"no column `x\x1b[2J`; there are: \x1b[2J"]);
+    let jsonl = ["import", "db", "-", "--format", "jsonl"];
+    let run = place.run_with(&jsonl, b"{\"\\u001b[2J\":null}\n", 2);
+    run.says(&[r"field `\x1b[2J` is null"]);
     let long = format!("{}\t1\n", "k".repeat((64 << 10) + 1));
     let run = place.run_with(&["import", "db", "-", "--format", "lines"], long.as_bytes(), 2);
     run.says(&["line 1", "invalid argument"]);
@@ -179,4 +189,29 @@ fn what_cannot_be_read_or_written_is_named() {
     place.ok(&["put", "db", "a", "1"]);
     place.run(&["export", "db", "no/where.csv"], 1).says(&["cannot create no/where.csv"]);
     place.run(&["export", "db", "x.jsonl", "--escape"], 2).says(&["are for lines"]);
+}
+
+#[test]
+fn an_export_that_fails_leaves_the_one_before_it() {
+    let place = Place::new();
+    place.run_with(&["batch", "db", "-"], b"put a 1\n", 0);
+    place.ok(&["export", "db", "out.lines"]);
+    // The second record is the one that lines cannot hold.
+    place.run_with(&["batch", "db", "-"], b"put b \\n\n", 0);
+    place.run(&["export", "db", "out.lines"], 2).says(&["a value holds a line end"]);
+    assert_eq!(place.read("out.lines"), "a\t1\n");
+    place.run(&["export", "db", "new.lines"], 2);
+    let names = || {
+        let entries = std::fs::read_dir(place.path("")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<BTreeSet<_>>()
+    };
+    let expected = BTreeSet::from(["db", "out.lines"].map(str::to_owned));
+    assert_eq!(names(), expected);
+    place.ok(&["export", "db", "out.lines", "--escape"]);
+    assert_eq!(place.read("out.lines"), "a\t1\nb\t\\x0a\n");
+    assert_eq!(names(), expected);
+    for device in ["/dev/null", "/dev/stdout"] {
+        place.ok(&["export", "db", device, "--format", "lines", "--escape"]);
+    }
 }

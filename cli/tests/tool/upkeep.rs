@@ -79,6 +79,39 @@ fn log_and_manifest_can_be_looked_into() {
 }
 
 #[test]
+fn inspected_numbers_are_numbers_and_keys_are_as_other_verbs_print_them() {
+    let place = Place::new();
+    place.run_with(&["batch", "db", "-"], b"put a\"b\\xff 1\nput \xc3\xbc 2\n", 0);
+    let operations = |more: &[&str]| {
+        let arguments = [&["inspect", "wal", "db", "--operations"], more].concat();
+        let mut lines = place.ok(&arguments).lines().map(str::to_owned).collect::<Vec<_>>();
+        lines.retain(|line| line.contains("operation"));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        lines
+    };
+    let objects = |more: &[&str]| -> Vec<serde_json::Value> {
+        let lines = operations(&[&["--json"], more].concat());
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let plain = objects(&[]);
+    assert_eq!(plain[0]["sequence"], 1);
+    assert_eq!(plain[0]["value_bytes"], 1);
+    assert_eq!(plain[0]["kind"], "put");
+    assert_eq!(plain[0]["key"], json!({ "hex": "612262ff" }));
+    assert_eq!(plain[1]["key"], "ü");
+    assert_eq!(objects(&["--hex"])[0]["key"], "612262ff");
+    assert_eq!(objects(&["--escape"])[0]["key"], "a\"b\\xff");
+    let ends = |more: &[&str], key: &str| {
+        let line = operations(more).remove(0);
+        assert!(line.ends_with(&format!("  family=0  key={key}  value_bytes=1")), "{line}");
+    };
+    ends(&[], r#""a\"b\xff""#);
+    ends(&["--hex"], "612262ff");
+    ends(&["--escape"], r#""a\x22b\xff""#);
+    assert!(operations(&["--escape"])[1].contains("key=\"ü\""));
+}
+
+#[test]
 fn completions_come_for_each_shell() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -121,6 +121,60 @@ fn a_key_outside_the_values_gets_a_column() {
     assert_eq!(text, "_key\tkey\nk\t1\n");
 }
 
+/// One file has one order of columns, and import takes the key from the first of them.
+#[test]
+fn keys_in_different_fields_get_a_column() {
+    let first = entry("1", r#"{"id":"1","n":"a"}"#);
+    for (second, row) in [
+        (entry("b", r#"{"n":"b","id":"2"}"#), "b,2,b"),
+        (entry("c", r#"{"x":"c","n":"b"}"#), "c,,b,c"),
+        (entry("3", r#"{"id":"2"}"#), "3,2,"),
+        (entry("4", "{}"), "4,,"),
+    ] {
+        let entries = [first.clone(), second.clone()];
+        let text = written(Delimiter::Comma, None, &entries).unwrap();
+        let keys: Vec<_> = read(Delimiter::Comma, None, text.as_bytes()).unwrap();
+        assert_eq!(keys[0].0, b"1");
+        assert_eq!(keys[1].0, second.0);
+        assert!(text.starts_with("key,id,n") && text.ends_with(&format!("\n{row}\n")), "{text}");
+        let turned = [second, first.clone()];
+        let text = written(Delimiter::Comma, None, &turned).unwrap();
+        assert!(text.starts_with("key"), "{text}");
+    }
+    // The column that is named is another for none of them.
+    let entries = [first, entry("2", r#"{"n":"b","id":"2"}"#)];
+    let text = written(Delimiter::Comma, Some("id"), &entries).unwrap();
+    assert_eq!(text, "id,n\n1,a\n2,b\n");
+}
+
+#[test]
+fn two_fields_of_one_name_are_refused_where_one_would_be_lost() {
+    let entries = [entry("1", r#"{"id":"1","n":"a","n":"b"}"#)];
+    match written(Delimiter::Comma, None, &entries) {
+        Err(WriteError::Unfit(reason)) => assert!(reason.contains("two fields `n`"), "{reason}"),
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+    // As text nothing is lost.
+    let [object] = entries;
+    let text = written(Delimiter::Comma, None, &[object, entry("k", "text")]).unwrap();
+    assert!(text.starts_with("key,value\n1,"), "{text}");
+}
+
+#[test]
+fn a_message_lists_no_more_names_than_one_can_read() {
+    let names: Vec<String> = (0..=NAMES_LISTED_MAX).map(|number| format!("c{number}")).collect();
+    let header = |count: usize| names[..count].join(",");
+    let reason = |header: &str| bad(Some("x"), format!("{header}\n").as_bytes()).reason;
+    assert!(reason(&header(NAMES_LISTED_MAX)).ends_with(", c19"));
+    assert!(reason(&header(NAMES_LISTED_MAX + 1)).ends_with(", c19, and 1 more"));
+    let long = format!("{}\x1b[2J", "a".repeat(50));
+    assert!(reason(&long).ends_with(r"a\x1b[2J"), "{}", reason(&long));
+    let reason = bad(None, format!("{long},{long}\n").as_bytes()).reason;
+    assert!(reason.ends_with(r"a\x1b[2J"), "{reason}");
+    let longer = "a".repeat(1000);
+    assert!(bad(Some("x"), format!("{longer}\n").as_bytes()).reason.len() < 200);
+}
+
 #[test]
 fn other_values_become_pairs() {
     let entries = [entry("1", r#"{"id":1}"#), entry("k", "a,b")];

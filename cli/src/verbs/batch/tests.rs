@@ -44,3 +44,19 @@ fn a_bad_line_says_where() {
     assert_eq!(index(b"put\ta\tb\tc"), 7);
     assert_eq!(index(b"delete a b"), 8);
 }
+
+#[test]
+fn operations_have_a_bound_in_memory() {
+    let text = "put k v\n".repeat(10);
+    let read = |bytes_max: usize| {
+        let input = Box::new(std::io::Cursor::new(text.clone()));
+        let bytes_read = crate::source::BytesRead::default();
+        let source = Source { name: "input".to_owned(), bytes_total: None, bytes_read, input };
+        read(source, Form::Escape, bytes_max)
+    };
+    let needed = 10 * (size_of::<Placed>() + 2);
+    assert_eq!(read(needed).unwrap().placed.len(), 10);
+    let failure = read(needed - 1).unwrap_err();
+    assert_eq!(failure.exit_code(), 2);
+    assert!(failure.to_string().starts_with("input: line 10, column 1: "), "{failure}");
+}

@@ -1,0 +1,104 @@
+//! What lies in a directory while a file is written, after it, and after a failure.
+
+use super::*;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use tempfile::TempDir;
+
+/// What may lie in a directory before `out` is written there.
+const OLD: [&[(&str, &str)]; 2] = [&[], &[("out", "old")]];
+
+fn directory_with(files: &[(&str, &str)]) -> TempDir {
+    let directory = TempDir::new().unwrap();
+    for (name, content) in files {
+        fs::write(directory.path().join(name), content).unwrap();
+    }
+    directory
+}
+
+fn files(directory: &TempDir) -> Vec<(String, String)> {
+    let mut files: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| {
+            let content = fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), content)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
+    files.iter().map(|(name, content)| ((*name).to_owned(), (*content).to_owned())).collect()
+}
+
+#[test]
+fn a_name_is_given_to_what_is_complete() {
+    for old in OLD {
+        let directory = directory_with(old);
+        let mut destination = Destination::create(&directory.path().join("out")).unwrap();
+        destination.write_all(b"new").unwrap();
+        destination.flush().unwrap();
+        let meanwhile = [old, &[("out.1.tmp", "new")]].concat();
+        assert_eq!(files(&directory), owned(&meanwhile));
+        destination.finish().unwrap();
+        assert_eq!(files(&directory), owned(&[("out", "new")]));
+    }
+}
+
+#[test]
+fn what_is_not_finished_leaves_the_old_file_and_nothing_else() {
+    for old in OLD {
+        let directory = directory_with(old);
+        let mut destination = Destination::create(&directory.path().join("out")).unwrap();
+        destination.write_all(&[b'x'; 2 * BUFFER_BYTES]).unwrap();
+        drop(destination);
+        assert_eq!(files(&directory), owned(old));
+    }
+}
+
+#[test]
+fn links_and_permissions_stay() {
+    let directory = directory_with(&[("file", "old")]);
+    let path = |name: &str| directory.path().join(name);
+    fs::set_permissions(path("file"), Permissions::from_mode(0o640)).unwrap();
+    symlink("file", path("link")).unwrap();
+    symlink("nowhere", path("loose")).unwrap();
+    for name in ["link", "loose"] {
+        let mut destination = Destination::create(&path(name)).unwrap();
+        destination.write_all(b"new").unwrap();
+        destination.finish().unwrap();
+        assert!(path(name).is_symlink());
+    }
+    let expected = ["file", "link", "loose", "nowhere"].map(|name| (name, "new"));
+    assert_eq!(files(&directory), owned(&expected));
+    assert_eq!(fs::metadata(path("file")).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn a_device_is_written_directly() {
+    let mut destination = Destination::create(Path::new("/dev/null")).unwrap();
+    assert!(destination.replacement.is_none());
+    destination.write_all(b"new").unwrap();
+    destination.finish().unwrap();
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    assert!(target(Path::new("/dev/stdout")).unwrap().is_none());
+    assert!(target(Path::new("/proc/self/fd/1")).unwrap().is_none());
+}
+
+#[test]
+fn what_a_kill_left_is_passed_over_up_to_a_bound() {
+    let directory = directory_with(&[("out.1.tmp", "left")]);
+    let path = directory.path().join("out");
+    let mut destination = Destination::create(&path).unwrap();
+    destination.write_all(b"new").unwrap();
+    destination.finish().unwrap();
+    assert_eq!(files(&directory), owned(&[("out", "new"), ("out.1.tmp", "left")]));
+    for number in 2..UNFINISHED_MAX {
+        fs::write(directory.path().join(format!("out.{number}.tmp")), "left").unwrap();
+    }
+    drop(Destination::create(&path).unwrap());
+    fs::write(directory.path().join(format!("out.{UNFINISHED_MAX}.tmp")), "left").unwrap();
+    let error = Destination::create(&path).err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+}
