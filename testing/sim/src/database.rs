@@ -9,9 +9,9 @@ use crate::{
     violation::{Checked, Violation, must},
     watch::JobsDone,
 };
-use siltdb::{Db, Family};
+use siltdb::{Db, Family, WriteBatch};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// An open database.
 #[derive(Debug)]
@@ -64,6 +64,27 @@ impl Database {
     #[must_use]
     pub fn first_names() -> Names {
         Names::from([("default".to_owned(), DEFAULT)])
+    }
+
+    /// Has it read the clock, so that its time is known when that is set back: a reader does so
+    /// only at what expires.
+    pub fn read_clock(&self) {
+        let mut unwritten = WriteBatch::new();
+        // It fits, and is let go.
+        let _ = unwritten.put_for(&self.db.default_family(), b"", b"", Duration::ZERO);
+    }
+
+    /// Whether the block cache keeps to what it may hold (law B1).
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_cache(&self) -> Checked<()> {
+        let stats = self.db.stats();
+        let (bytes, bytes_max) = (stats.cache_bytes, stats.cache_bytes_max);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(Violation::new(format!("the cache holds {bytes} bytes, more than {bytes_max}")))
     }
 
     /// Flushes and compactions that have finished since it was opened.

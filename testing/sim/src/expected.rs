@@ -3,11 +3,12 @@
 //! It is compared by `recovery`; the promises themselves stand in `docs/durability.md`.
 
 use crate::{
-    model::{Clock, FamilyIndex, Model},
+    model::{Clock, Commit, FamilyIndex, Model},
     times::Times,
     watch::CrashKind,
 };
-use std::collections::BTreeMap;
+use siltdb::Durability;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// The families of a database by name.
 pub type Names = BTreeMap<String, FamilyIndex>;
@@ -45,6 +46,9 @@ pub struct Expectation {
     pub floors: Floors,
     /// The last commit that may be there.
     pub ceiling: u64,
+    /// Of the volatile commits, those up to a number in this range are there, and no others: the
+    /// ones that were flushed.
+    pub flushed: RangeInclusive<u64>,
     /// The families; more than one possibility if they were being changed.
     pub families: Vec<Names>,
     /// The times of which one is the earliest that may decide expiry, earliest first.
@@ -52,12 +56,18 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Exactly the state after `commit`, whatever happens.
+    /// Exactly the state after `commit`, whatever happens, but for volatile commits.
     #[must_use]
-    pub fn exactly(commit: u64, families: Names, times: &Times) -> Self {
+    pub fn exactly(
+        commit: u64,
+        flushed: RangeInclusive<u64>,
+        families: Names,
+        times: &Times,
+    ) -> Self {
         Self {
             floors: Floors::durable(commit),
             ceiling: commit,
+            flushed,
             families: vec![families],
             floors_ms: times.floors_ms().to_vec(),
         }
@@ -70,14 +80,26 @@ impl Expectation {
     }
 
     /// The commits to try for a database whose clock key says `clock`, latest first: those after it
-    /// that did not write the clock key look the same there.
+    /// that did not write the clock key, or may be lost alone, look the same there.
     #[must_use]
     pub fn candidates(&self, model: &Model, clock: u64) -> Vec<u64> {
-        let silent = |number: &u64| {
-            model.commit(*number).is_some_and(|commit| commit.clock == Clock::Silent)
+        let is_silent = |commit: &Commit| {
+            commit.clock == Clock::Silent || commit.durability == Durability::Volatile
         };
+        let silent = |number: &u64| model.commit(*number).is_some_and(is_silent);
         let mut candidates = vec![clock];
         candidates.extend((clock + 1..=self.ceiling).take_while(silent));
+        candidates.reverse();
+        candidates
+    }
+
+    /// The last flushed commits to try for a database that stands at `commit`, latest first: only
+    /// volatile ones make a difference.
+    #[must_use]
+    pub fn flushed_candidates(&self, model: &Model, commit: u64) -> Vec<u64> {
+        let (first, last) = (*self.flushed.start(), *self.flushed.end());
+        let mut candidates = vec![first];
+        candidates.extend(model.volatile(first + 1..=last.min(commit)));
         candidates.reverse();
         candidates
     }

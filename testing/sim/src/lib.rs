@@ -15,6 +15,7 @@ pub mod watch;
 pub mod times;
 pub mod expected;
 pub mod database;
+pub mod directory;
 pub mod reads;
 pub mod recovery;
 pub mod plan;

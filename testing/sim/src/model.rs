@@ -10,7 +10,7 @@
 
 use crate::operator::Operator;
 use siltdb::Durability;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
 /// Names a family for good; a dropped one's is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,6 +102,8 @@ pub struct Moment {
     pub commit: u64,
     /// The wall time that decides expiry.
     pub wall_ms: u64,
+    /// Of the volatile commits, those after this one are not seen: a crash took them.
+    pub flushed: u64,
 }
 
 /// The history of a database.
@@ -212,13 +214,27 @@ impl Model {
         }
     }
 
-    /// A recovery found the state after commit number `last`, and the sequence number `sequence`.
-    /// Commits that changed nothing may be missing, so those before may have had higher ones.
-    pub fn recovered(&mut self, last: u64, sequence: u64) {
+    /// A recovery found the state after commit number `last`, without the volatile ones after
+    /// number `flushed`, and the sequence number `sequence`. Commits that changed nothing may be
+    /// missing, so those before may have had higher ones.
+    pub fn recovered(&mut self, last: u64, flushed: u64, sequence: u64) {
         self.truncate(last);
         for commit in &mut self.commits {
             commit.sequence = commit.sequence.min(sequence);
         }
+        let Self { commits, families, .. } = self;
+        for family in families {
+            family.retain(|_, versions| {
+                versions.retain(|version| !is_lost(commits, version.commit, flushed));
+                !versions.is_empty()
+            });
+        }
+    }
+
+    /// Volatile commits with numbers in `range`.
+    #[must_use]
+    pub fn volatile(&self, range: RangeInclusive<u64>) -> Vec<u64> {
+        range.filter(|number| is_volatile(&self.commits, *number)).collect()
     }
 
     /// Whether the key, as of the last commit, was put once since it was last deleted: the contract
@@ -244,6 +260,9 @@ impl Model {
         let mut operands = Vec::new();
         let mut base = None;
         for version in versions[..seen].iter().rev() {
+            if is_lost(&self.commits, version.commit, at.flushed) {
+                continue;
+            }
             match &version.effect {
                 Effect::Merge { operand } => operands.push(operand),
                 Effect::Delete => break,
@@ -277,6 +296,17 @@ impl Model {
     pub fn keys(&self, family: FamilyIndex) -> impl Iterator<Item = &Shared> {
         self.families[family.0].keys()
     }
+}
+
+fn is_volatile(commits: &[Commit], number: u64) -> bool {
+    let commit = number.checked_sub(1).and_then(|index| commits.get(index as usize));
+    commit.is_some_and(|commit| commit.durability == Durability::Volatile)
+}
+
+/// Whether a commit was volatile and is gone, if of those only the ones up to number `flushed` are
+/// there.
+fn is_lost(commits: &[Commit], number: u64, flushed: u64) -> bool {
+    number > flushed && is_volatile(commits, number)
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ pub fn plan(
     draw: &mut Draw,
 ) -> Planned {
     let single = draw.chance(3, 10);
-    let mut planner = Planner { settings, model, now_ms, met: BTreeSet::new() };
+    let met = BTreeSet::new();
+    let mut planner = Planner { settings, model, now_ms, durability: Durability::Buffered, met };
     if single {
         let family = draw.pick(families);
         let operation = planner.single(draw);
@@ -62,6 +63,8 @@ pub fn plan(
         let operations = vec![(family, operation)];
         return Planned { operations, form: Form::Single, durability, clock: Clock::Silent };
     }
+    let durability = draw.pick(&settings.durabilities);
+    planner.durability = durability;
     let len = batch_len(draw);
     let few = (len > 300).then_some(100);
     let mut operations = Vec::new();
@@ -75,7 +78,6 @@ pub fn plan(
         let (key, value) = (Shared::from(CLOCK_KEY), Shared::from(number.to_le_bytes()));
         operations.push((DEFAULT, Operation::Put { key, value, expiry_ms: None }));
     }
-    let durability = draw.pick(&settings.durabilities);
     Planned { operations, form: Form::Batch, durability, clock }
 }
 
@@ -83,6 +85,7 @@ struct Planner<'a> {
     settings: &'a Settings,
     model: &'a Model,
     now_ms: u64,
+    durability: Durability,
     /// Keys to be single-deleted that the commit has touched; the model does not know yet.
     met: BTreeSet<(FamilyIndex, Shared)>,
 }
@@ -138,7 +141,7 @@ impl Planner<'_> {
     }
 
     /// A put of a key, or the single deletion of that put: the one needs the other, and suffers no
-    /// third.
+    /// third. So neither may be volatile: a crash could take the one and leave the other.
     fn single_delete(
         &mut self,
         family: FamilyIndex,
@@ -146,7 +149,7 @@ impl Planner<'_> {
         draw: &mut Draw,
     ) -> Operation {
         let key = single_key(draw.next() as u8);
-        if !self.met.insert((family, key.clone())) {
+        if self.durability == Durability::Volatile || !self.met.insert((family, key.clone())) {
             return Operation::Delete { key: self.key(draw) };
         }
         if self.model.was_put_once(family, &key) {

@@ -9,7 +9,11 @@ use crate::{
     violation::{Checked, Violation, must, show, show_option},
 };
 use siltdb::{Cursor, Iter, Read};
-use std::{collections::VecDeque, ops::Bound};
+use siltdb_base::cursor::Course;
+use std::{
+    collections::VecDeque,
+    ops::{Bound, ControlFlow},
+};
 
 /// The pairs of a family, in order.
 pub type Pairs = Vec<(Shared, Shared)>;
@@ -155,7 +159,7 @@ pub fn compare_some(
     draw: &mut Draw,
 ) -> Checked<u64> {
     let mut key = |draw: &mut Draw| shape.key(draw.below(key_count + 1));
-    let result = match draw.below(4) {
+    let result = match draw.below(7) {
         0 => {
             let keys: Vec<Shared> = (0..10).map(|_| key(draw)).collect();
             keys.iter().try_for_each(|key| compare_get(source, truth, key)).map(|()| 10)
@@ -168,12 +172,44 @@ pub fn compare_some(
             let range = (bound(key(draw), draw), bound(key(draw), draw));
             compare_range(source, truth, range, draw)
         }
+        3 => compare_prefix(source, truth, &key(draw), draw),
+        4 => {
+            let keys: Vec<Shared> = (0..10).map(|_| key(draw)).collect();
+            keys.iter().try_for_each(|key| compare_look(source, truth, key)).map(|()| 20)
+        }
+        5 => compare_ends(source, truth),
         _ => {
             let steps = draw.within(5..=40);
             compare_cursor(source, truth, steps, draw, &mut key)
         }
     };
     result.map_err(|violation| truth.blame(violation))
+}
+
+/// Looks at a value where it lies, and whether there is one.
+fn compare_look(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()> {
+    let found = must(source.get_with(key, <[u8]>::to_vec), "get_with")?;
+    compare_value(found.as_deref(), truth, key, "get_with")?;
+    let (found, expected) = (must(source.contains(key), "contains")?, truth.value(key).is_some());
+    if found == expected {
+        return Ok(());
+    }
+    Err(Violation::new(format!("contains \"{}\": {found}, expected {expected}", show(key))))
+}
+
+/// The first and the last pair.
+fn compare_ends(source: &impl Read, truth: Truth<'_>) -> Checked<u64> {
+    let pairs = truth.pairs();
+    let shared =
+        |(key, value): (siltdb::Slice, siltdb::Slice)| (Shared::from(&*key), Shared::from(&*value));
+    let first = must(source.first(), "first")?.map(shared);
+    let last = must(source.last(), "last")?.map(shared);
+    for (what, found, expected) in [("first", first, pairs.first()), ("last", last, pairs.last())] {
+        let found: Pairs = found.into_iter().collect();
+        let expected: Pairs = expected.into_iter().cloned().collect();
+        compare_pairs(&found, &expected).map_err(|violation| violation.during(what))?;
+    }
+    Ok(2)
 }
 
 fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Checked<u64> {
@@ -215,46 +251,105 @@ fn compare_range(
     range: (Bound<Shared>, Bound<Shared>),
     draw: &mut Draw,
 ) -> Checked<u64> {
-    let mut expected: VecDeque<_> = truth.pairs().into();
-    expected.retain(|(key, _)| lies_within(key, &range));
     let what = format!("range {range:?}").chars().take(200).collect::<String>();
-    let iter = must(source.range(range), "range")?;
-    Walk { iter, expected }.go(u64::MAX, draw).map_err(|violation| violation.during(what))
+    let iter = must(source.range(range.clone()), "range")?;
+    let walk = Walk::new(iter, truth, |key| lies_within(key, &range));
+    walk.finish(truth, draw).map_err(|violation| violation.during(what))
+}
+
+/// The keys that begin with some of the bytes of `key`.
+fn compare_prefix(
+    source: &impl Read,
+    truth: Truth<'_>,
+    key: &[u8],
+    draw: &mut Draw,
+) -> Checked<u64> {
+    let prefix = &key[..draw.index(key.len() + 1)];
+    let iter = must(source.prefix(prefix), "prefix")?;
+    let walk = Walk::new(iter, truth, |key| key.starts_with(prefix));
+    walk.finish(truth, draw)
+        .map_err(|violation| violation.during(format!("prefix \"{}\"", show(prefix))))
 }
 
 /// An iterator and what it has still to yield.
 #[derive(Debug)]
 pub struct Walk {
-    /// The iterator.
-    pub iter: Iter,
-    /// What it has still to yield.
-    pub expected: VecDeque<(Shared, Shared)>,
+    iter: Iter,
+    family: FamilyIndex,
+    /// The last commit that it sees.
+    commit: u64,
+    /// The keys that it has still to come by, those without a value among them.
+    keys: VecDeque<Shared>,
 }
 
 impl Walk {
+    /// Of an iterator that was made now, over those keys of a family that lie `within`.
+    #[must_use]
+    pub fn new(iter: Iter, truth: Truth<'_>, within: impl Fn(&[u8]) -> bool) -> Self {
+        let Truth { model, family, at } = truth;
+        let keys = model.keys(family).filter(|key| within(key)).cloned().collect();
+        Self { iter, family, commit: at.commit, keys }
+    }
+
     /// Takes up to `steps` steps from either end, as `draw` decides, and one past the end if it
-    /// comes there. Returns how many.
+    /// comes there. Returns how many, or the error that it met.
     ///
     /// # Errors
-    /// If it yields anything else.
-    pub fn go(&mut self, steps: u64, draw: &mut Draw) -> Checked<u64> {
+    /// If it yields anything else, or anything after its end or an error.
+    pub fn go(
+        &mut self,
+        steps: u64,
+        model: &Model,
+        now: Moment,
+        draw: &mut Draw,
+    ) -> Checked<siltdb::Result<u64>> {
+        let (family, at) = (self.family, Moment { commit: self.commit, ..now });
+        // What has expired meanwhile is passed over.
+        let pair = |key: Shared| model.value(family, &key, at).map(|value| (key, value));
         let forward_of_four = draw.below(5);
         for step in 0..steps {
+            let keys = &mut self.keys;
             let (found, expected) = if draw.chance(forward_of_four, 4) {
-                (self.iter.next(), self.expected.pop_front())
+                let expected = std::iter::from_fn(|| keys.pop_front()).find_map(pair);
+                (self.iter.next(), expected)
             } else {
-                (self.iter.next_back(), self.expected.pop_back())
+                let expected = std::iter::from_fn(|| keys.pop_back()).find_map(pair);
+                (self.iter.next_back(), expected)
             };
             let ended = expected.is_none();
-            let found = must(found.transpose(), "iterating")?;
+            let found = match found.transpose() {
+                Ok(found) => found,
+                Err(error) => {
+                    self.check_over()?;
+                    return Ok(Err(error));
+                }
+            };
             let found: Pairs =
                 found.iter().map(|(k, v)| (Shared::from(&**k), Shared::from(&**v))).collect();
             compare_pairs(&found, &expected.into_iter().collect())?;
             if ended {
-                return Ok(step + 1);
+                self.check_over()?;
+                return Ok(Ok(step + 1));
             }
         }
-        Ok(steps)
+        Ok(Ok(steps))
+    }
+
+    /// Goes to the end, and meets no error. Returns how many steps that took.
+    ///
+    /// # Errors
+    /// As [`Walk::go`], or if it meets an error.
+    pub fn finish(mut self, truth: Truth<'_>, draw: &mut Draw) -> Checked<u64> {
+        must(self.go(u64::MAX, truth.model, truth.at, draw)?, "iterating")
+    }
+
+    /// What has ended or failed yields nothing more, from either end (law V9).
+    fn check_over(&mut self) -> Checked<()> {
+        let more = [self.iter.next(), self.iter.next_back(), self.iter.next()];
+        if more.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        Err(Violation::new(format!("an iterator that was over yields {more:?}")))
     }
 }
 
@@ -305,6 +400,39 @@ impl Pointer<'_> {
         }
     }
 
+    /// Walks over up to `limit` pairs, or fewer if told to stop at one of them; compares them.
+    fn walk(&mut self, course: Course, limit: u64, draw: &mut Draw) -> Checked<String> {
+        let mut stop_at = draw.within(1..=2 * limit);
+        let what = format!("walk {course:?} over {limit} or {stop_at}");
+        let most = limit.min(stop_at) as usize;
+        let mut shown = Pairs::new();
+        let seen = |key: &[u8], value: &[u8]| {
+            shown.push((key.into(), value.into()));
+            stop_at -= 1;
+            if stop_at == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let walked = match course {
+            Course::Forward => self.cursor.walk(limit, seen),
+            Course::Backward => self.cursor.walk_back(limit, seen),
+        };
+        let count = must(walked, &what)?;
+        let (from, pairs) = (self.position, self.pairs);
+        let expected: Pairs = match (from, course) {
+            (None, _) => Pairs::new(),
+            (Some(at), Course::Forward) => pairs[at..].iter().take(most).cloned().collect(),
+            (Some(at), Course::Backward) => pairs[..=at].iter().rev().take(most).cloned().collect(),
+        };
+        compare_pairs(&shown, &expected).map_err(|violation| violation.during(&what))?;
+        if count != shown.len() as u64 {
+            return Err(Violation::new(format!("{what} told of {count}, showed {}", shown.len())));
+        }
+        self.position = match course {
+            Course::Forward => from.map(|at| at + shown.len()).filter(|at| *at < pairs.len()),
+            Course::Backward => from.and_then(|at| at.checked_sub(shown.len())),
+        };
+        Ok(what)
+    }
+
     fn compare(&self, moves: &[String]) -> Checked<()> {
         let pairs = |pair: Option<(&[u8], &[u8])>| -> Pairs {
             pair.into_iter().map(|(k, v)| (Shared::from(k), Shared::from(v))).collect()
@@ -335,6 +463,11 @@ fn compare_cursor(
             2 | 3 => {
                 let key = key(draw);
                 pointer.seek_for_prev(&key).map(|()| format!("seek_for_prev \"{}\"", show(&key)))
+            }
+            4 => {
+                let course = draw.pick(&[Course::Forward, Course::Backward]);
+                let limit = draw.pick(&[1, 2, 7, 40, 1000]);
+                Ok(pointer.walk(course, limit, draw)?)
             }
             _ => pointer.step(draw).map(str::to_owned),
         };

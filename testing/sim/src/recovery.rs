@@ -4,6 +4,7 @@
 
 use crate::{
     database::Database,
+    directory::Directory,
     draw::Draw,
     expected::{Expectation, Names},
     keys::CLOCK_KEY,
@@ -20,7 +21,7 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::{CallKind, Fault, FaultError, FaultSpan},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
 /// How deep crashes in recoveries of crashes go.
 const DEPTH_MAX: u32 = 3;
@@ -43,13 +44,22 @@ pub struct Recovery<'a> {
     pub draw: &'a mut Draw,
 }
 
+/// Which commits a database was found to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The last one.
+    pub commit: u64,
+    /// Of the volatile ones, those up to any number in this range: it makes no difference which.
+    pub flushed: RangeInclusive<u64>,
+}
+
 /// A database after a crash, found to be right.
 #[derive(Debug)]
 pub struct Recovered {
     /// It.
     pub database: Database,
-    /// The last commit in it.
-    pub commit: u64,
+    /// What is in it.
+    pub standing: Standing,
     /// Its time.
     pub times: Times,
 }
@@ -92,20 +102,22 @@ impl Recovery<'_> {
         let nested_max = if depth < DEPTH_MAX { NESTED_MAX } else { 0 };
         let watch = Watch::new(&state.fs, self.draw.fork(), nested_max);
         watch.begin(Activity::Recovery);
-        let db = match self.open_with_fault(state) {
+        let db = match self.open_with_fault(state)? {
             Some(db) => db,
             None => self.open_healthy(state)?,
         };
         let nested = watch.end();
         drop(watch);
+        Directory::list(&state.fs)?.check_opened(&db.stats())?;
         let database = Database::new(state.fs.clone(), db, &expectation.families)?;
-        let (commit, times) = self.judge(&database, expectation)?;
-        self.count_losses(expectation, commit);
-        let mut inside = Expectation { ceiling: commit, ..expectation.clone() };
+        let (standing, times) = self.judge(&database, expectation)?;
+        self.count_losses(expectation, &standing);
+        let Standing { commit: ceiling, flushed } = standing.clone();
+        let mut inside = Expectation { ceiling, flushed, ..expectation.clone() };
         inside.floors_ms.extend_from_slice(times.floors_ms());
         inside.floors_ms.sort_unstable();
         inside.floors_ms.dedup();
-        let mut recovered = Recovered { database, commit, times };
+        let mut recovered = Recovered { database, standing, times };
         for crash in nested {
             self.report.nested += 1;
             let again = self.recover(&crash, JobsDone::default(), &inside, depth + 1)?;
@@ -114,8 +126,9 @@ impl Recovery<'_> {
             }
         }
         if depth < DEPTH_MAX && self.draw.chance(1, 6) {
-            let Recovered { database, commit, times } = &recovered;
-            let shown = Expectation::exactly(*commit, database.names.clone(), times);
+            let Recovered { database, standing, times } = &recovered;
+            let Standing { commit, flushed } = standing.clone();
+            let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
             let crash = CrashState::take(&recovered.database.fs, self.draw);
             recovered = self
                 .recover(&crash, JobsDone::default(), &shown, depth + 1)
@@ -124,7 +137,8 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    /// Opens it while no call fails. On a full disk that may need space; then it gets some.
+    /// Opens it while no call fails. On a full disk that may need space, to record a lost tail;
+    /// then it gets some.
     fn open_healthy(&mut self, state: &CrashState) -> Checked<siltdb::Db> {
         let seed = self.draw.next();
         let opened = Database::open(self.settings, &state.fs, self.clock, seed);
@@ -138,30 +152,45 @@ impl Recovery<'_> {
     }
 
     /// Sometimes tries to open with a call that fails, which may fail and must do no harm.
-    fn open_with_fault(&mut self, state: &CrashState) -> Option<siltdb::Db> {
+    fn open_with_fault(&mut self, state: &CrashState) -> Checked<Option<siltdb::Db>> {
         if !self.draw.chance(1, 10) {
-            return None;
+            return Ok(None);
         }
         let kinds = [CallKind::Fill, CallKind::Write, CallKind::Create, CallKind::SyncDir];
         let kinds = kinds.into_iter().chain([CallKind::Read, CallKind::Rename, CallKind::Remove]);
         let kind = Some(self.draw.pick(&kinds.collect::<Vec<_>>()));
         let nth = self.draw.within(1..=6);
         let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
+        let before = state.fs.faults();
         state.fs.set_fault(Some(Fault { kind, nth, span: FaultSpan::Once, error }));
         let seed = self.draw.next();
         let opened = Database::open(self.settings, &state.fs, self.clock, seed);
         state.fs.set_fault(None);
-        self.report.faults += state.fs.faults();
-        if opened.is_err() {
-            self.report.refusals += 1;
+        let faults = state.fs.faults() - before;
+        self.report.faults += faults;
+        let error = match opened {
+            // Once a call has failed, the database is opened anew: what it would refuse to write
+            // then is no matter of recovery.
+            Ok(db) => return Ok(Some(db).filter(|_| faults == 0)),
+            Err(error) => error,
+        };
+        self.report.refusals += 1;
+        let is_excused = match error.kind() {
+            ErrorKind::NoSpace if self.settings.weather == Weather::FullDisk => true,
+            ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::Poisoned => faults > 0,
+            _ => false,
+        };
+        if is_excused {
+            return Ok(None);
         }
-        // Once a call has failed, the database is opened anew: what it would refuse to write then
-        // is no matter of recovery.
-        opened.ok().filter(|_| state.fs.faults() == 0)
+        Err(Violation::new(format!("opening while {faults} calls fail: {error}")))
     }
 
-    fn count_losses(&mut self, expectation: &Expectation, commit: u64) {
+    fn count_losses(&mut self, expectation: &Expectation, standing: &Standing) {
         let acknowledged = self.model.acknowledged();
+        let (commit, flushed) = (standing.commit, *standing.flushed.end());
+        let volatile = self.model.volatile(flushed + 1..=commit.min(acknowledged));
+        self.report.volatile_lost += volatile.len() as u64;
         self.report.in_flight_kept += u64::from(commit > acknowledged);
         self.report.commits_lost += acknowledged.min(expectation.ceiling).saturating_sub(commit);
     }
@@ -175,8 +204,9 @@ impl Recovery<'_> {
         &mut self,
         database: &Database,
         expectation: &Expectation,
-    ) -> Checked<(u64, Times)> {
+    ) -> Checked<(Standing, Times)> {
         self.report.recoveries += 1;
+        database.read_clock();
         let mut found = BTreeMap::new();
         for (index, family) in &database.families {
             found.insert(*index, collect(family)?);
@@ -186,7 +216,9 @@ impl Recovery<'_> {
             let message = format!("commit {clock} is there, the last was {}", expectation.ceiling);
             return Err(Violation::new(message));
         }
-        let (commit, mut floors_ms) = self.identify(&found, &database.names, expectation, clock)?;
+        let names = &database.names;
+        let (standing, mut floors_ms) = self.identify(&found, names, expectation, clock)?;
+        let commit = standing.commit;
         let floor = expectation.floors.kill;
         if commit < floor {
             let lost = self.model.commit(floor).map(|commit| commit.durability);
@@ -208,45 +240,61 @@ impl Recovery<'_> {
         let wall_ms = times_ms.into_iter().max().unwrap_or(clock_ms);
         if wall_ms > clock_ms && floors_ms.iter().any(|floor_ms| *floor_ms < wall_ms) {
             self.clock.set_wall_ms(wall_ms);
+            database.read_clock();
         }
-        let at = Moment { commit, wall_ms };
+        let at = Moment { commit, wall_ms, flushed: *standing.flushed.end() };
         for (index, family) in &database.families {
             let truth = Truth { model: self.model, family: *index, at };
             self.report.reads += compare_all(family, truth, self.draw, 60)?;
         }
-        Ok((commit, Times::new(wall_ms, &floors_ms)))
+        Ok((standing, Times::new(wall_ms, &floors_ms)))
     }
 
-    /// The latest commit after which everything looks like what was found, and the earliest times
-    /// with which it does.
+    /// The latest commit after which everything looks like what was found, with the volatile ones
+    /// that are there, and the earliest times with which it does.
     fn identify(
         &self,
         found: &BTreeMap<FamilyIndex, Pairs>,
         names: &Names,
         expectation: &Expectation,
         clock: u64,
-    ) -> Checked<(u64, Vec<u64>)> {
+    ) -> Checked<(Standing, Vec<u64>)> {
         let clock_ms = self.clock.wall_ms();
-        let compare = |commit: u64, floor_ms: u64| -> Checked<()> {
-            let wall_ms = clock_ms.max(floor_ms);
+        let compare = |commit: u64, flushed: u64, floor_ms: u64| -> Checked<()> {
+            let at = Moment { commit, wall_ms: clock_ms.max(floor_ms), flushed };
             for (name, index) in names {
-                let expected = self.model.pairs(*index, Moment { commit, wall_ms });
+                let expected = self.model.pairs(*index, at);
                 compare_pairs(&found[index], &expected)
                     .map_err(|violation| violation.during(format!("family {name}")))?;
             }
             Ok(())
         };
+        let floors_with = |commit: u64, flushed: u64| -> Vec<u64> {
+            let fits = |floor_ms: &u64| compare(commit, flushed, *floor_ms).is_ok();
+            let mut floors_ms = expectation.floors_ms.clone();
+            if self.settings.expiring > 0 {
+                floors_ms.retain(fits);
+            } else if !floors_ms.first().is_some_and(fits) {
+                // Where nothing expires, all times look the same.
+                floors_ms.clear();
+            }
+            floors_ms
+        };
         let candidates = expectation.candidates(self.model, clock);
         for &commit in &candidates {
-            let mut floors_ms = expectation.floors_ms.clone();
-            floors_ms.retain(|floor_ms| compare(commit, *floor_ms).is_ok());
-            if !floors_ms.is_empty() {
-                return Ok((commit, floors_ms));
+            let flushed = expectation.flushed_candidates(self.model, commit).into_iter();
+            let mut fitting: Vec<_> = flushed
+                .map(|flushed| (flushed, floors_with(commit, flushed)))
+                .filter(|(_, floors_ms)| !floors_ms.is_empty())
+                .collect();
+            if let Some(&(first, _)) = fitting.last() {
+                let (last, floors_ms) = fitting.swap_remove(0);
+                return Ok((Standing { commit, flushed: first..=last }, floors_ms));
             }
         }
         // The clock key names `clock`, so the difference to that state is what helps most.
         let latest_ms = expectation.floors_ms.last().map_or(clock_ms, |floor_ms| *floor_ms);
-        let difference = compare(clock, latest_ms).err();
+        let difference = compare(clock, *expectation.flushed.end(), latest_ms).err();
         let difference = difference.map_or_else(String::new, |difference| difference.to_string());
         Err(Violation::new(format!(
             "no prefix of the commits: not the state after any of {candidates:?}; \

@@ -37,7 +37,15 @@ const PHASES: [(Phase, &str); 8] = [
 ];
 
 /// The phases that a simulation worth its name has crashed in.
-const REQUIRED: [Phase; 4] = [Phase::Commit, Phase::Flush, Phase::Compaction, Phase::Recovery];
+const REQUIRED: [Phase; 7] = [
+    Phase::Idle,
+    Phase::Commit,
+    Phase::Flush,
+    Phase::Compaction,
+    Phase::Install,
+    Phase::Family,
+    Phase::Recovery,
+];
 
 /// Counts of what was done and checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,10 +62,14 @@ pub struct Report {
     pub commits: u64,
     /// Of these, acknowledged as synced.
     pub commits_synced: u64,
+    /// Commits acknowledged after a call had failed, by a database that was not opened anew.
+    pub commits_resumed: u64,
     /// Commits that were in progress at a crash and were found after it.
     pub in_flight_kept: u64,
     /// Commits that a power loss took, as it may.
     pub commits_lost: u64,
+    /// Volatile commits that were not flushed and went with a crash.
+    pub volatile_lost: u64,
     /// Recoveries, each followed by a comparison of everything.
     pub recoveries: u64,
     /// Reads compared with the model: keys looked up and positions walked.
@@ -68,6 +80,8 @@ pub struct Report {
     pub refusals: u64,
     /// Times that the clock was set back.
     pub turns_back: u64,
+    /// Times that nothing superfluous was found in the directory of a database at rest.
+    pub directories: u64,
     /// Tables flushed and compactions finished.
     pub jobs: u64,
     /// A hash of everything that happened: the same for the same seed.
@@ -96,12 +110,15 @@ impl Report {
         self.nested += other.nested;
         self.commits += other.commits;
         self.commits_synced += other.commits_synced;
+        self.commits_resumed += other.commits_resumed;
         self.in_flight_kept += other.in_flight_kept;
         self.commits_lost += other.commits_lost;
+        self.volatile_lost += other.volatile_lost;
         self.recoveries += other.recoveries;
         self.reads += other.reads;
         self.faults += other.faults;
         self.refusals += other.refusals;
+        self.directories += other.directories;
         self.jobs += other.jobs;
         self.turns_back += other.turns_back;
         self.fingerprint ^= other.fingerprint;
@@ -117,10 +134,19 @@ impl Report {
             .collect();
         let counts = [
             ("power losses", self.power_losses),
+            ("crashes inside a recovery", self.nested),
             ("acknowledged commits", self.commits),
             ("synced commits", self.commits_synced),
+            ("commits after a failed call", self.commits_resumed),
+            ("commits in flight that are kept", self.in_flight_kept),
+            ("commits that power takes", self.commits_lost),
+            ("volatile commits that a crash takes", self.volatile_lost),
             ("recoveries", self.recoveries),
             ("reads", self.reads),
+            ("failed calls", self.faults),
+            ("refused operations", self.refusals),
+            ("directories at rest", self.directories),
+            ("jobs", self.jobs),
             ("a clock set back", self.turns_back),
         ];
         gaps.extend(counts.iter().filter(|(_, count)| *count == 0).map(|(name, _)| name));
@@ -144,17 +170,25 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "commits      {:>9}  acknowledged, {} of them synced; {} in flight at a crash kept, \
-             {} unsynced lost to power",
-            self.commits, self.commits_synced, self.in_flight_kept, self.commits_lost
+             {} unsynced lost to power, {} volatile to any crash",
+            self.commits,
+            self.commits_synced,
+            self.in_flight_kept,
+            self.commits_lost,
+            self.volatile_lost
         )?;
         writeln!(f, "recoveries   {:>9}", self.recoveries)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,
-            "faults       {:>9}  injected; {} operations refused",
-            self.faults, self.refusals
+            "faults       {:>9}  injected; {} operations refused, {} commits after them",
+            self.faults, self.refusals, self.commits_resumed
         )?;
-        writeln!(f, "jobs         {:>9}  flushes and compactions", self.jobs)?;
+        writeln!(
+            f,
+            "jobs         {:>9}  flushes and compactions; {} times at rest, nothing left over",
+            self.jobs, self.directories
+        )?;
         writeln!(f, "clock        {:>9}  times set back", self.turns_back)?;
         write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)
     }

@@ -5,18 +5,19 @@
 
 use crate::{
     database::Database,
+    directory::Directory,
     draw::Draw,
     expected::{Expectation, Floors, Names},
     model::{FamilyIndex, Model, Moment},
     reads::Walk,
-    recovery::{Recovered, Recovery, turn_back},
+    recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
     settings::{Settings, Weather},
     times::Times,
     violation::{Checked, Violation},
     watch::{Activity, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, Family, Read, Snapshot};
+use siltdb::{ErrorKind, Family, Snapshot};
 use siltdb_base::{
     checksum::xxh3,
     clock::{Clock, ManualClock},
@@ -40,8 +41,8 @@ pub(crate) struct Held {
 pub(crate) enum Outcome<T> {
     /// It succeeded.
     Done(T),
-    /// It failed, as it may after a fault or on a full disk.
-    Refused,
+    /// It failed in this way, as it may when a call fails or on a full disk.
+    Refused(ErrorKind),
     /// It crashed, and the run goes on with what was recovered.
     Replaced,
 }
@@ -55,6 +56,26 @@ pub(crate) enum Excuse {
     FullDisk,
     /// A call has failed.
     Fault,
+}
+
+impl Excuse {
+    /// The kinds of errors that it excuses. No fault damages bytes, so none is excused as damage.
+    pub(crate) fn kinds(self) -> &'static [ErrorKind] {
+        match self {
+            Self::None => &[],
+            Self::FullDisk => &[ErrorKind::NoSpace],
+            Self::Fault => &[ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::Poisoned],
+        }
+    }
+}
+
+/// For how long a fault excuses what fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trace {
+    /// For the operation that it hits: after that everything goes on.
+    None,
+    /// Until the database is opened anew: it may poison it, or hits again and again.
+    Lasting,
 }
 
 /// A run in progress.
@@ -75,12 +96,16 @@ pub struct Run {
     pub(crate) written: bool,
     /// All commits up to this one survive a power loss.
     pub(crate) durable: u64,
+    /// All volatile commits up to this one survive every crash.
+    pub(crate) flushed: u64,
     /// The last commit that readers see: the last acknowledged one, or the one in doubt.
     pub(crate) visible: u64,
     /// Whether the space of the file system is limited.
     pub(crate) disk: Excuse,
     /// Whether an operation was refused because the database is poisoned.
     pub(crate) poisoned: bool,
+    /// What the worst of the faults set since the database was opened leaves behind.
+    pub(crate) trace: Trace,
     /// The families, should a change of them that failed have happened all the same.
     half_changed: Option<Names>,
     /// Calls that had failed when the database was opened.
@@ -101,7 +126,8 @@ impl Run {
         let mut report = Report { runs: 1, ..Report::default() };
         let fs = MemFs::new();
         let state = CrashState::still(&fs);
-        let expectation = Expectation::exactly(0, Database::first_names(), &Times::new(0, &[]));
+        let (names, times) = (Database::first_names(), Times::new(0, &[]));
+        let expectation = Expectation::exactly(0, 0..=0, names, &times);
         let mut recovery = Recovery {
             settings: &settings,
             clock: &clock,
@@ -111,6 +137,7 @@ impl Run {
         };
         let recovered = recovery.open(&state, &expectation, 0)?;
         let Recovered { database, times, .. } = recovered;
+        Directory::add_stranger(&database.fs)?;
         let crashes_left = settings.crashes_max;
         let faults_before = database.fs.faults();
         let mut run = Self {
@@ -126,9 +153,11 @@ impl Run {
             times,
             written: false,
             durable: 0,
+            flushed: 0,
             visible: 0,
             disk: Excuse::None,
             poisoned: false,
+            trace: Trace::None,
             half_changed: None,
             faults_before,
             log: Vec::new(),
@@ -175,11 +204,27 @@ impl Run {
 
     /// The present, as readers see it.
     pub(crate) fn now(&self) -> Moment {
-        Moment { commit: self.visible, wall_ms: self.times.at(self.clock.wall_ms()) }
+        let wall_ms = self.times.at(self.clock.wall_ms());
+        Moment { commit: self.visible, wall_ms, flushed: u64::MAX }
     }
 
+    /// Why something may fail, whatever it is.
     pub(crate) fn excuse(&self) -> Excuse {
-        if self.database.fs.faults() > self.faults_before { Excuse::Fault } else { self.disk }
+        if self.has_failed() { Excuse::Fault } else { self.disk }
+    }
+
+    /// Whether a call has failed since the database was opened.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.database.fs.faults() > self.faults_before
+    }
+
+    /// Why an operation may fail that began when `faults` calls had failed.
+    fn excuse_since(&self, faults: u64) -> Excuse {
+        match self.trace {
+            Trace::Lasting => self.excuse(),
+            Trace::None if self.database.fs.faults() > faults => Excuse::Fault,
+            Trace::None => self.disk,
+        }
     }
 
     fn watch(&mut self) {
@@ -195,6 +240,7 @@ impl Run {
         Expectation {
             floors: Floors { kill: self.model.acknowledged(), power: self.durable },
             ceiling: self.model.possible(),
+            flushed: self.flushed..=self.model.possible(),
             families,
             floors_ms: self.times.floors_ms().to_vec(),
         }
@@ -210,6 +256,7 @@ impl Run {
     ) -> Checked<Outcome<T>> {
         let before = self.expectation(after.clone());
         let jobs_before = self.database.jobs_done();
+        let faults = self.database.fs.faults();
         if let Some(watch) = &self.watch {
             watch.begin(activity);
         }
@@ -223,10 +270,10 @@ impl Run {
         let outcome = match result {
             Ok(value) => Outcome::Done(value),
             Err(error) => {
-                self.judge(&error)?;
+                self.judge(&error, self.excuse_since(faults))?;
                 self.half_changed = after.or(self.half_changed.take());
                 self.poisoned |= error.kind() == ErrorKind::Poisoned;
-                Outcome::Refused
+                Outcome::Refused(error.kind())
             }
         };
         self.crashes_left = self.crashes_left.saturating_sub(states.len());
@@ -248,14 +295,13 @@ impl Run {
     }
 
     /// Whether an operation may fail like this.
-    fn judge(&mut self, error: &siltdb::Error) -> Checked<()> {
+    fn judge(&mut self, error: &siltdb::Error, excuse: Excuse) -> Checked<()> {
         self.report.refusals += 1;
         self.note(format!("refused: {error}"));
-        match self.excuse() {
-            Excuse::Fault => Ok(()),
-            Excuse::FullDisk if error.kind() == ErrorKind::NoSpace => Ok(()),
-            excuse => Err(Violation::new(format!("unexpected error ({excuse:?}): {error}"))),
+        if excuse.kinds().contains(&error.kind()) {
+            return Ok(());
         }
+        Err(Violation::new(format!("unexpected error ({excuse:?}): {error}")))
     }
 
     /// The crash that strikes between two operations.
@@ -294,7 +340,7 @@ impl Run {
 
     /// Goes on with another database, from the commit that it stands at.
     fn adopt(&mut self, recovered: Recovered) {
-        let Recovered { database, commit, times } = recovered;
+        let Recovered { database, standing: Standing { commit, flushed }, times } = recovered;
         let now = times.at(self.clock.wall_ms());
         self.note(format!("recovered at commit {commit}, {now} ms"));
         (self.times, self.written) = (times, false);
@@ -302,10 +348,10 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.watch = None;
-        self.model.recovered(commit, database.db.snapshot().sequence());
-        (self.durable, self.visible) = (commit, commit);
+        self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
+        (self.durable, self.flushed, self.visible) = (commit, commit, commit);
         self.disk = Excuse::None;
-        (self.poisoned, self.half_changed) = (false, None);
+        (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
         self.faults_before = database.fs.faults();
         database.fs.set_space_limit(None);
         self.database = database;
@@ -320,10 +366,9 @@ impl Run {
         self.read_clock();
     }
 
-    /// Has the database read the clock, so that its time is known when the clock is set back. A
-    /// look for one key does so only if the key has an expiry.
+    /// Has the database read the clock.
     fn read_clock(&mut self) {
-        let _ = self.database.db.default_family().get_many::<&[u8]>(&[]);
+        self.database.read_clock();
         self.times.read(self.clock.wall_ms());
     }
 

@@ -13,7 +13,7 @@ pub const DIRECTORY: &str = "data/db";
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
-    /// Kills and power losses.
+    /// Kills and power losses; commits that are not logged are allowed.
     Crashes,
     /// As `Crashes`, and calls of the file system that fail.
     Faults,
@@ -97,8 +97,8 @@ impl Settings {
     /// Draws them.
     pub fn new(draw: &mut Draw) -> Self {
         let weather = match draw.below(20) {
-            0..12 => Weather::Crashes,
-            12..16 => Weather::Faults,
+            0..10 => Weather::Crashes,
+            10..16 => Weather::Faults,
             16..18 => Weather::FullDisk,
             _ => Weather::Calm,
         };
@@ -107,6 +107,8 @@ impl Settings {
             1 | 2 => draw.within(100..=500),
             _ => draw.within(500..=1500),
         };
+        let durabilities = durabilities(draw, weather);
+        let may_lose = weather == Weather::Crashes && durabilities.contains(&Durability::Volatile);
         let memtable_bytes = draw.pick(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]);
         Self {
             weather,
@@ -116,9 +118,10 @@ impl Settings {
             key_shape: draw.pick(&[KeyShape::Prefixed, KeyShape::Binary, KeyShape::Mixed]),
             value_bytes_max: draw.pick(&[200, 8 << 10, 3 * memtable_bytes]),
             operator: draw.pick(&[Operator::Append, Operator::Add]),
-            expiring: draw.pick(&[0, 0, 2, 5]),
+            // Whether a commit is lost or what it did has expired cannot always be told.
+            expiring: if may_lose { 0 } else { draw.pick(&[0, 0, 2, 5]) },
             compared: draw.pick(&[0, 2, 10, 100]),
-            durabilities: durabilities(draw, weather),
+            durabilities,
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
             default_family: FamilySettings::new(draw),
@@ -147,7 +150,7 @@ fn durabilities(draw: &mut Draw, weather: Weather) -> Vec<Durability> {
         2 => vec![Durability::Buffered, Durability::Buffered, Durability::Synced],
         _ => vec![Durability::Buffered, interval, Durability::Synced],
     };
-    if weather == Weather::Calm && draw.chance(1, 2) {
+    if matches!(weather, Weather::Crashes | Weather::Calm) && draw.chance(1, 2) {
         choices.push(Durability::Volatile);
     }
     choices

@@ -4,11 +4,12 @@
 
 use crate::{
     database::Database,
+    directory::Directory,
     expected::{Expectation, Names},
     model::{FamilyIndex, Moment, Operation},
     plan::{Form, Planned, plan},
     reads::{Truth, Walk, compare_all, compare_some},
-    run::{Excuse, Held, Outcome, Run},
+    run::{Excuse, Held, Outcome, Run, Trace},
     settings::{FamilySettings, Weather},
     violation::{Checked, Violation, must, show},
     watch::Activity,
@@ -16,9 +17,9 @@ use crate::{
 use siltdb::{Durability, ErrorKind, Family, Read, WriteBatch, WriteOptions};
 use siltdb_base::{
     clock::Clock,
-    fs::mem::{CallKind, Fault, FaultError, FaultSpan},
+    fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan},
 };
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Families at once, the default one included.
 const FAMILIES_MAX: usize = 5;
@@ -32,8 +33,15 @@ const WALKS_MAX: usize = 3;
 impl Run {
     /// Does something.
     pub(crate) fn step(&mut self) -> Checked<()> {
-        if self.excuse() == Excuse::Fault && self.draw.chance(1, 6) {
-            return self.crash();
+        if self.has_failed() {
+            match (self.draw.below(6), self.trace) {
+                (0, _) => return self.crash(),
+                (1, Trace::None) => return self.go_on(),
+                _ => {}
+            }
+        }
+        if self.settings.weather == Weather::Faults && self.draw.chance(1, 60) {
+            self.fault();
         }
         match self.draw.below(100) {
             0..42 => self.commit(),
@@ -80,15 +88,28 @@ impl Run {
         self.model.begin(planned.durability, planned.clock, &planned.operations);
         match self.operate(Activity::Commit, None, |database| carry_out(database, &planned))? {
             Outcome::Done(()) => self.acknowledge(&planned),
-            Outcome::Refused => {
+            Outcome::Refused(ErrorKind::Poisoned) => {
                 // Of a poisoned database it was not even tried: what was in doubt still is.
                 if let Some(saved) = saved {
                     self.model = saved;
                 }
                 self.look_at_refused()
             }
+            Outcome::Refused(_) => {
+                // It never got a place: it is not there, and no recovery finds it.
+                self.model.truncate(self.visible);
+                self.compare_everything()
+            }
             Outcome::Replaced => Ok(()),
         }
+    }
+
+    /// What failed once and left nothing behind keeps nothing from going on.
+    fn go_on(&mut self) -> Checked<()> {
+        self.note("no call fails any more".to_owned());
+        self.database.fs.set_fault(None);
+        self.commit()?;
+        self.settle()
     }
 
     fn acknowledge(&mut self, planned: &Planned) -> Checked<()> {
@@ -100,6 +121,7 @@ impl Run {
         self.model.acknowledge(sequence, self.clock.monotonic_ns());
         self.visible = self.model.acknowledged();
         self.report.commits += 1;
+        self.report.commits_resumed += u64::from(self.has_failed());
         self.written = true;
         if planned.durability == Durability::Synced {
             self.report.commits_synced += 1;
@@ -108,7 +130,7 @@ impl Run {
         Ok(())
     }
 
-    /// A commit that failed is invisible; only one whose sync failed may be seen, wholly.
+    /// A commit that met a failure of the log is invisible, or seen as a whole.
     fn look_at_refused(&mut self) -> Checked<()> {
         let Err(absent) = self.compare_everything() else { return Ok(()) };
         self.visible = self.model.possible();
@@ -130,7 +152,7 @@ impl Run {
             }
             self.report.reads += compared?;
         }
-        Ok(())
+        self.database.check_cache()
     }
 
     /// Reads a little, now or at a snapshot.
@@ -152,7 +174,8 @@ impl Run {
         let mut draw = self.draw.fork();
         let mut compare = || match held {
             Some(held) => {
-                compare_some(&held.snapshot.family(handle), truth, shape, count, &mut draw)
+                let family = must(held.snapshot.family(handle), "a family in a snapshot")?;
+                compare_some(&family, truth, shape, count, &mut draw)
             }
             None => compare_some(handle, truth, shape, count, &mut draw),
         };
@@ -181,19 +204,15 @@ impl Run {
         Ok(())
     }
 
-    /// Opens an iterator that stays, or walks one on. Not where values expire: an iterator may
-    /// yield what has expired since.
+    /// Opens an iterator that stays, or walks one on.
     fn walk(&mut self) -> Checked<()> {
-        if self.settings.expiring > 0 {
-            return Ok(());
-        }
         if self.walks.len() < WALKS_MAX && self.draw.chance(1, 3) {
             let indexes: Vec<_> = self.database.families.keys().copied().collect();
             let family = self.draw.pick(&indexes);
             let iter = must(self.database.families[&family].iter(), "iter")?;
-            let expected = self.model.pairs(family, self.now()).into();
             self.note(format!("iterator over #{}", family.0));
-            self.walks.push(Walk { iter, expected });
+            let truth = Truth { model: &self.model, family, at: self.now() };
+            self.walks.push(Walk::new(iter, truth, |_| true));
             return Ok(());
         }
         if self.walks.is_empty() {
@@ -202,14 +221,16 @@ impl Run {
         let index = self.draw.index(self.walks.len());
         let steps = self.draw.pick(&[1, 5, 50, u64::MAX]);
         let faults = self.database.fs.faults();
-        let walked = self.walks[index].go(steps, &mut self.draw);
-        let failed = self.database.fs.faults() > faults;
-        if failed || steps == u64::MAX {
+        let (model, now) = (&self.model, self.now());
+        let walked = self.walks[index].go(steps, model, now, &mut self.draw);
+        let walked = walked.map_err(|violation| violation.during("an iterator held"))?;
+        if walked.is_err() || steps == u64::MAX {
             self.walks.swap_remove(index);
         }
-        if !failed {
-            let walked = walked.map_err(|violation| violation.during("an iterator held"));
-            self.report.reads += walked?;
+        let failed = self.database.fs.faults() > faults;
+        match walked {
+            Err(error) if failed && Excuse::Fault.kinds().contains(&error.kind()) => {}
+            walked => self.report.reads += must(walked, "walking an iterator held")?,
         }
         Ok(())
     }
@@ -223,7 +244,7 @@ impl Run {
                     self.count_intervals();
                     return Ok(());
                 }
-                Outcome::Refused | Outcome::Replaced => return Ok(()),
+                Outcome::Refused(_) | Outcome::Replaced => return Ok(()),
             }
         }
         Ok(())
@@ -245,8 +266,16 @@ impl Run {
     fn flush(&mut self) -> Checked<()> {
         self.note("flush".to_owned());
         let outcome = self.operate(Activity::Jobs, None, |database| database.db.flush())?;
-        self.made_durable(&outcome);
+        self.made_flushed(&outcome);
         Ok(())
+    }
+
+    /// What was flushed needs no log any more.
+    fn made_flushed(&mut self, outcome: &Outcome<()>) {
+        if let Outcome::Done(()) = outcome {
+            self.flushed = self.model.acknowledged();
+        }
+        self.made_durable(outcome);
     }
 
     fn made_durable(&mut self, outcome: &Outcome<()>) {
@@ -265,14 +294,33 @@ impl Run {
         let outcome = self.operate(Activity::Jobs, None, |database| {
             if every { database.db.compact() } else { database.families[&family].compact() }
         })?;
-        self.made_durable(&outcome);
+        self.made_flushed(&outcome);
         Ok(())
     }
 
     fn settle(&mut self) -> Checked<()> {
         self.note("settle".to_owned());
-        self.operate(Activity::Jobs, None, |database| database.db.settle())?;
-        Ok(())
+        match self.operate(Activity::Jobs, None, |database| database.db.settle())? {
+            Outcome::Done(()) => self.look_at_directory(),
+            Outcome::Refused(_) | Outcome::Replaced => Ok(()),
+        }
+    }
+
+    /// Compares what lies in the directory of a database at rest with what opening it needs. Not
+    /// where readers hold files, nor where what was to be removed may be left for the next open.
+    fn look_at_directory(&mut self) -> Checked<()> {
+        let is_held = !self.snapshots.is_empty() || !self.walks.is_empty();
+        let may_leave = matches!(self.settings.weather, Weather::Faults | Weather::FullDisk);
+        if is_held || may_leave {
+            return Ok(());
+        }
+        let found = Directory::list(&self.database.fs)?;
+        let copy = self.database.fs.crash_clone(Crash::Kill);
+        let again = must(Database::open(&self.settings, &copy, &self.clock, 0), "opening a copy")?;
+        let needed = Directory::list(&copy)?;
+        drop(again);
+        self.report.directories += 1;
+        found.check_settled(&needed)
     }
 
     fn sync_wal(&mut self) -> Checked<()> {
@@ -355,20 +403,18 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.note("close".to_owned());
-        if self.settings.weather == Weather::Calm {
-            // What was not logged is kept by a flush.
-            must(self.database.db.flush(), "flush")?;
-        }
         match self.operate(Activity::Sync, None, |database| database.db.clone().close())? {
             Outcome::Replaced => return Ok(()),
             Outcome::Done(()) => {
                 self.durable = self.model.acknowledged();
+                // What was not logged is kept by a flush.
+                self.flushed = self.model.acknowledged();
                 // A process that wrote nothing leaves no time behind.
                 if self.written {
                     self.times.made_durable();
                 }
             }
-            Outcome::Refused => {}
+            Outcome::Refused(_) => {}
         }
         if self.draw.chance(1, 3) {
             self.turn_clock();
@@ -377,20 +423,20 @@ impl Run {
         if self.excuse() == Excuse::None {
             let commit = self.model.acknowledged();
             let names = self.database.names.clone();
-            expectation = Expectation::exactly(commit, names, &self.times);
+            let flushed = self.flushed..=commit;
+            expectation = Expectation::exactly(commit, flushed, names, &self.times);
         }
         self.reopen(&expectation)
     }
 
     /// Has the engine verify all its files; and nobody else gets in.
     fn check_files(&mut self) -> Checked<()> {
+        let faults = self.database.fs.faults();
         let second = Database::open(&self.settings, &self.database.fs, &self.clock, 0);
-        if !second.as_ref().is_err_and(|error| error.kind() == ErrorKind::Locked)
-            && self.excuse() != Excuse::Fault
-        {
+        let is_locked = second.as_ref().is_err_and(|error| error.kind() == ErrorKind::Locked);
+        if !is_locked && self.database.fs.faults() == faults {
             return Err(Violation::new(format!("a second opener got {second:?}")));
         }
-        let faults = self.database.fs.faults();
         let checked = self.database.db.check(&mut |_| {});
         if self.database.fs.faults() > faults {
             return Ok(());
@@ -442,10 +488,19 @@ impl Run {
         let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
         // A reader that never succeeds shows nothing.
         let span = if kind == Some(CallKind::Read) { FaultSpan::Once } else { span };
+        if span == FaultSpan::FromThenOn || kind.is_some_and(may_poison) {
+            self.trace = Trace::Lasting;
+        }
         let fault = Fault { kind, nth, span, error };
         self.note(format!("to fail: {fault:?}"));
         self.database.fs.set_fault(Some(fault));
     }
+}
+
+/// Whether the log, or the manifest, is given up when such a call fails: what it has done to the
+/// disk is not known then, or stands where others follow.
+fn may_poison(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Fill | CallKind::Sync | CallKind::SyncDir | CallKind::Rename)
 }
 
 fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
@@ -466,7 +521,8 @@ fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
         match operation {
             Operation::Put { key, value, expiry_ms: None } => batch.put(family, key, value)?,
             Operation::Put { key, value, expiry_ms: Some(expiry_ms) } => {
-                batch.put_expiring(family, key, value, *expiry_ms)?;
+                let expiry = UNIX_EPOCH + Duration::from_millis(*expiry_ms);
+                batch.put_until(family, key, value, expiry)?;
             }
             Operation::Delete { key } => batch.delete(family, key)?,
             Operation::SingleDelete { key } => batch.single_delete(family, key)?,

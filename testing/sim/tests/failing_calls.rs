@@ -2,10 +2,13 @@
 //!
 //! The workload is the same each time: it fills, flushes, compacts, creates and drops a family, and
 //! closes. Whatever fails, what was acknowledged is found afterwards, as a prefix of the commits.
+//! What fails for want of space before anything is in its place succeeds when it is tried again,
+//! and so does all the rest (law A7).
 
-use siltdb::{Create, Db, Durability, FamilyOptions, Options, Read, WriteBatch};
+use siltdb::{Create, Db, Durability, ErrorKind, FamilyOptions, Iter, Options, Read, WriteBatch};
 use siltdb_base::{
     clock::ManualClock,
+    cursor::Course,
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
 };
 use std::sync::Arc;
@@ -15,9 +18,22 @@ const DIRECTORY: &str = "db";
 /// Commits of the workload.
 const COMMITS: u32 = 60;
 
+/// What the workload does about an operation that fails with `NoSpace`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Patience {
+    /// As with any other failure: after a commit that failed, no other is made.
+    #[default]
+    None,
+    /// It tries once more.
+    Once,
+}
+
 /// What the workload was told.
 #[derive(Debug, Default)]
 struct Told {
+    patience: Patience,
+    /// Operations that were tried again.
+    retries: u32,
     /// The last commit that was acknowledged.
     acknowledged: u32,
     /// The last one that was acknowledged as synced.
@@ -49,26 +65,32 @@ fn batch(db: &Db, number: u32) -> siltdb::Result<WriteBatch> {
 }
 
 impl Told {
-    /// Notes an error; says whether it was fine.
-    fn note<T>(&mut self, result: siltdb::Result<T>) -> bool {
-        let fine = result.is_ok();
-        self.errors.extend(result.err());
-        fine
+    /// Does something, once more if it is told to; notes the error that is left.
+    fn attempt<T>(&mut self, work: impl Fn() -> siltdb::Result<T>) -> Option<T> {
+        let mut result = work();
+        let no_space = |error: &siltdb::Error| error.kind() == ErrorKind::NoSpace;
+        if self.patience == Patience::Once && result.as_ref().is_err_and(no_space) {
+            self.retries += 1;
+            result = work();
+        }
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.errors.push(error);
+                None
+            }
+        }
     }
 
     /// Does everything, whatever fails; after a commit that failed, no other is made.
     fn work(&mut self, fs: &MemFs) {
-        let opened = options(fs).open(DIRECTORY);
-        let db = match opened {
-            Ok(db) => db,
-            Err(error) => return self.errors.push(error),
-        };
+        let Some(db) = self.attempt(|| options(fs).open(DIRECTORY)) else { return };
         for number in 1..=COMMITS {
             let durability =
                 if number.is_multiple_of(4) { Durability::Synced } else { Durability::Buffered };
             let write = siltdb::WriteOptions::new().durability(durability);
-            let written = batch(&db, number).and_then(|batch| db.write_with(&batch, &write));
-            if !self.note(written) {
+            let commit = || batch(&db, number).and_then(|batch| db.write_with(&batch, &write));
+            if self.attempt(commit).is_none() {
                 break;
             }
             self.acknowledged = number;
@@ -77,17 +99,18 @@ impl Told {
             }
             self.look_after(&db, number);
         }
-        self.note(db.close());
+        // Tried again it only says that it is closed already.
+        self.attempt(|| db.clone().close());
     }
 
     fn look_after(&mut self, db: &Db, number: u32) {
         match number {
-            20 => self.note(db.create_family("gone", FamilyOptions::new()).map(|_| ())),
-            30 => self.note(db.drop_family("gone")),
-            15 | 25 => self.note(db.flush()),
-            35 => self.note(db.compact()),
-            _ if number.is_multiple_of(5) => self.note(db.run_job()),
-            _ => true,
+            20 => self.attempt(|| db.create_family("gone", FamilyOptions::new()).map(|_| ())),
+            30 => self.attempt(|| db.drop_family("gone")),
+            15 | 25 => self.attempt(|| db.flush()),
+            35 => self.attempt(|| db.compact()),
+            _ if number.is_multiple_of(5) => self.attempt(|| db.run_job().map(|_| ())),
+            _ => None,
         };
     }
 }
@@ -124,7 +147,8 @@ fn sweep(kind: Option<CallKind>, span: FaultSpan, error: FaultError) -> u64 {
         let mut told = Told::default();
         told.work(&fs);
         if fs.faults() == 0 {
-            assert_eq!(told.acknowledged, COMMITS, "nothing failed, and yet: {:?}", told.errors);
+            assert!(told.errors.is_empty(), "nothing failed, and yet: {:?}", told.errors);
+            assert_eq!(told.acknowledged, COMMITS);
             return nth - 1;
         }
         let what = format!("call {nth} of {kind:?} fails with {error:?} ({span:?})");
@@ -149,10 +173,89 @@ fn any_call_may_fail_from_then_on() {
     assert!(failed > 200, "{failed}");
 }
 
+/// Has one call after the other find no space, and goes on. Returns how often something had to be
+/// tried again.
+fn sweep_no_space(kind: CallKind) -> u32 {
+    let mut retries = 0;
+    for nth in 1.. {
+        let fs = MemFs::new();
+        let (span, error) = (FaultSpan::Once, FaultError::NoSpace);
+        fs.set_fault(Some(Fault { kind: Some(kind), nth, span, error }));
+        let mut told = Told { patience: Patience::Once, ..Told::default() };
+        told.work(&fs);
+        let what = format!("call {nth} of {kind:?} finds no space");
+        assert!(told.errors.is_empty(), "{what}: {:?}", told.errors);
+        assert_eq!(told.acknowledged, COMMITS, "{what}");
+        assert!(u64::from(told.retries) <= fs.faults(), "{what}: {} retries", told.retries);
+        retries += told.retries;
+        if fs.faults() == 0 {
+            return retries;
+        }
+        // Closing has synced everything before it asked for space.
+        check(&fs.crash_clone(Crash::Kill), COMMITS, &what);
+        check(&fs.crash_clone(Crash::PowerLoss { seed: nth }), COMMITS, &what);
+    }
+    unreachable!("a run makes a finite number of calls")
+}
+
+#[test]
+fn what_finds_no_space_once_succeeds_when_it_is_tried_again() {
+    for kind in [CallKind::Write, CallKind::Create, CallKind::Prepare, CallKind::OpenLog] {
+        let retries = sweep_no_space(kind);
+        assert!(retries > 0, "nothing ever failed for want of space at {kind:?}");
+    }
+}
+
 #[test]
 fn any_write_may_find_no_space_once() {
     for kind in [CallKind::Fill, CallKind::Write, CallKind::Prepare, CallKind::OpenLog] {
-        sweep(Some(kind), FaultSpan::Once, FaultError::NoSpace);
+        let failed = sweep(Some(kind), FaultSpan::Once, FaultError::NoSpace);
+        assert!(failed > 0, "no call of {kind:?} was made");
+    }
+}
+
+/// Has one read after the other fail while all of a database is walked over. Returns how often that
+/// failed the iterator, which then yields nothing more.
+fn sweep_reads(fs: &MemFs, course: Course) -> u64 {
+    let next = |iter: &mut Iter| match course {
+        Course::Forward => iter.next(),
+        Course::Backward => iter.next_back(),
+    };
+    let mut failed = 0;
+    for nth in 1.. {
+        // Opened anew, so that nothing is cached.
+        let db = options(fs).open(DIRECTORY).expect("it was closed");
+        let before = fs.faults();
+        let kind = Some(CallKind::Read);
+        fs.set_fault(Some(Fault { kind, nth, span: FaultSpan::Once, error: FaultError::Io }));
+        let mut iter = db.iter().expect("nothing is read yet");
+        let end = std::iter::from_fn(|| next(&mut iter)).find(Result::is_err);
+        let hit = fs.faults() > before;
+        fs.set_fault(None);
+        let more = [iter.next(), iter.next_back(), iter.next()];
+        assert!(more.iter().all(Option::is_none), "read {nth} failed, then: {more:?}");
+        match (hit, end) {
+            (false, None) => return failed,
+            // It was read ahead, and read again when it was needed.
+            (true, None) => {}
+            (_, Some(end)) => {
+                assert!(hit, "no read failed, and yet: {end:?}");
+                failed += 1;
+            }
+        }
+    }
+    unreachable!("an iterator makes a finite number of reads")
+}
+
+#[test]
+fn an_iterator_that_failed_stays_failed() {
+    let fs = MemFs::new();
+    let mut told = Told::default();
+    told.work(&fs);
+    assert!(told.errors.is_empty(), "{:?}", told.errors);
+    for course in [Course::Forward, Course::Backward] {
+        let failed = sweep_reads(&fs, course);
+        assert!(failed > 3, "{course:?}: {failed}");
     }
 }
 

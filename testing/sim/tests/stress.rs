@@ -22,6 +22,7 @@ use siltdb_base::fs::mem::{Crash, MemFs};
 use siltdb_sim::{draw::Draw, operator::Operator};
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     path::Path,
     sync::{
         Arc,
@@ -149,12 +150,28 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("counts have eight bytes"))
 }
 
-/// Everything a family holds, read in one of three ways.
+/// Everything a family holds, read in one of five ways.
 fn collect(source: &impl Read, draw: &mut Draw) -> siltdb::Result<Pairs> {
     let owned = |(key, value): (siltdb::Slice, siltdb::Slice)| (key.to_vec(), value.to_vec());
-    match draw.below(3) {
+    match draw.below(5) {
         0 => source.iter()?.map(|pair| pair.map(owned)).collect(),
         1 => source.iter()?.rev().map(|pair| pair.map(owned)).collect(),
+        2 | 3 => {
+            let mut pairs = Pairs::new();
+            let mut cursor = source.cursor()?;
+            let seen = |key: &[u8], value: &[u8]| {
+                pairs.insert(key.to_vec(), value.to_vec());
+                ControlFlow::Continue(())
+            };
+            if draw.chance(1, 2) {
+                cursor.seek_to_first()?;
+                cursor.walk(u64::MAX, seen)?;
+            } else {
+                cursor.seek_to_last()?;
+                cursor.walk_back(u64::MAX, seen)?;
+            }
+            Ok(pairs)
+        }
         _ => {
             let mut pairs = Pairs::new();
             let mut cursor = source.cursor()?;
@@ -239,14 +256,17 @@ fn look(
     database: &Database,
     draw: &mut Draw,
 ) -> siltdb::Result<Counts> {
-    let (left, right) = (snapshot.family(&database.left), snapshot.family(&database.right));
+    let (left, right) = (snapshot.family(&database.left)?, snapshot.family(&database.right)?);
     let counts = left_counts(collect(&left, draw)?);
     assert_eq!(counts, right_counts(&collect(&right, draw)?), "left and right at one snapshot");
     for (writer, count) in counts.into_iter().enumerate() {
         let found = left.get(count_key(writer))?.map_or(0, |value| number(&value));
         assert_eq!(found, count, "looked up instead of walked");
+        let found = right.get_with(count_key(writer), number)?.unwrap_or(0);
+        assert_eq!(found, count, "looked at instead of walked");
         let beyond = log_key(writer, count + 1);
         assert_eq!(left.get(&beyond)?.as_deref(), None, "{beyond}");
+        assert!(!left.contains(&beyond)?, "{beyond}");
     }
     Ok(counts)
 }

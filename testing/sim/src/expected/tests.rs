@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::operator::Operator;
-use siltdb::Durability;
 
 #[test]
 fn power_loss_lowers_the_floor_for_good() {
@@ -21,10 +20,28 @@ fn candidates_end_before_the_next_commit_that_says_its_number() {
     }
     let expectation = |ceiling| Expectation {
         ceiling,
-        ..Expectation::exactly(0, Names::new(), &Times::new(0, &[]))
+        ..Expectation::exactly(0, 0..=9, Names::new(), &Times::new(0, &[]))
     };
     assert_eq!(expectation(5).candidates(&model, 1), [3, 2, 1]);
     assert_eq!(expectation(2).candidates(&model, 1), [2, 1]);
     assert_eq!(expectation(5).candidates(&model, 4), [5, 4]);
     assert_eq!(expectation(5).candidates(&model, 0), [0]);
+}
+
+#[test]
+fn volatile_commits_may_be_missing_from_some_number_on() {
+    let mut model = Model::new(Operator::Append);
+    for durability in [Durability::Volatile, Durability::Buffered, Durability::Volatile] {
+        model.begin(durability, Clock::Written, &[]);
+        model.acknowledge(0, 0);
+    }
+    let expectation = |flushed| Expectation {
+        ceiling: 3,
+        ..Expectation::exactly(0, flushed, Names::new(), &Times::new(0, &[]))
+    };
+    assert_eq!(expectation(0..=3).candidates(&model, 2), [3, 2]);
+    assert_eq!(expectation(0..=3).candidates(&model, 0), [1, 0]);
+    assert_eq!(expectation(0..=3).flushed_candidates(&model, 3), [3, 1, 0]);
+    assert_eq!(expectation(0..=3).flushed_candidates(&model, 2), [1, 0]);
+    assert_eq!(expectation(2..=2).flushed_candidates(&model, 3), [2]);
 }

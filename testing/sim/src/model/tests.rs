@@ -39,7 +39,7 @@ fn model(commits: &[&[(FamilyIndex, Operation)]]) -> Model {
 }
 
 fn at(commit: u64, wall_ms: u64) -> Moment {
-    Moment { commit, wall_ms }
+    Moment { commit, wall_ms, flushed: u64::MAX }
 }
 
 fn value(model: &Model, key: &[u8], moment: Moment) -> Option<Vec<u8>> {
@@ -100,6 +100,22 @@ fn truncation_forgets_whole_commits() {
     assert_eq!(model.pairs(DEFAULT, at(9, 0)).len(), 1);
     assert_eq!(value(&model, b"a", at(9, 0)), Some(b"1".to_vec()));
     assert_eq!(model.keys(DEFAULT).count(), 1);
+}
+
+#[test]
+fn volatile_commits_after_the_last_flush_are_lost_and_others_stay() {
+    let mut model = Model::new(Operator::Append);
+    let durabilities = [Durability::Volatile, Durability::Buffered, Durability::Volatile];
+    for (durability, value) in durabilities.into_iter().zip([b"1", b"2", b"3"]) {
+        model.begin(durability, Clock::Silent, &[merge(b"k", value)]);
+        model.acknowledge(0, 0);
+    }
+    let after = |flushed| value(&model, b"k", Moment { flushed, ..at(3, 0) });
+    let expected = [&b"2"[..], b"12", b"12", b"123"].map(|value| Some(value.to_vec()));
+    assert_eq!([0, 1, 2, 3].map(after), expected);
+    assert_eq!(model.volatile(1..=3), [1, 3]);
+    model.recovered(3, 1, 0);
+    assert_eq!(value(&model, b"k", at(3, 0)), Some(b"12".to_vec()));
 }
 
 #[test]

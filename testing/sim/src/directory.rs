@@ -1,0 +1,93 @@
+//! What lies in the directory of a database: its files by kind, and those that should not be there.
+//!
+//! It looks at names only; what is in the files is for the engine to say.
+
+use crate::{
+    settings::DIRECTORY,
+    violation::{Checked, Violation, must},
+};
+use siltdb::Stats;
+use siltdb_base::fs::{Fs, mem::MemFs};
+use std::{collections::BTreeSet, path::Path};
+
+/// The name of a file that is none of the engine's: nothing may remove it.
+const STRANGER: &str = "stranger.txt";
+
+/// Retired segments of the log whose files are kept for the next ones, at most.
+const IDLE_LOGS_MAX: usize = 2;
+
+/// The files in the directory of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directory {
+    tables: BTreeSet<String>,
+    logs: BTreeSet<String>,
+    manifests: BTreeSet<String>,
+    /// Those with other names.
+    others: BTreeSet<String>,
+}
+
+impl Directory {
+    /// What lies there now.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn list(fs: &MemFs) -> Checked<Self> {
+        let mut directory = Self::default();
+        for entry in must(fs.list(Path::new(DIRECTORY)), "listing the directory")? {
+            let kind = match entry.name.rsplit_once('.') {
+                Some((_, "table")) => &mut directory.tables,
+                Some((_, "log")) => &mut directory.logs,
+                Some((_, "manifest")) => &mut directory.manifests,
+                _ => &mut directory.others,
+            };
+            kind.insert(entry.name);
+        }
+        Ok(directory)
+    }
+
+    /// Adds a file that is none of the engine's, durably.
+    ///
+    /// # Errors
+    /// If the directory is not there.
+    pub fn add_stranger(fs: &MemFs) -> Checked<()> {
+        let path = Path::new(DIRECTORY).join(STRANGER);
+        must(fs.write_all(&path, b"not the engine's"), "adding a stranger")
+    }
+
+    /// Whether an open has left one manifest, nothing unfinished, and no table and no log that
+    /// nothing refers to (law F8); `stats` are those after it.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_opened(&self, stats: &Stats) -> Checked<()> {
+        // Several tables may share a file.
+        let tables_max: u64 = stats.tables.iter().sum();
+        let are_tables_needed = self.tables.len() as u64 <= tables_max;
+        let are_logs_needed = self.logs.is_empty() || stats.frozen_generations > 0;
+        if self.is_plain() && are_tables_needed && are_logs_needed {
+            return Ok(());
+        }
+        let wanted = format!("{tables_max} tables, {} generations", stats.frozen_generations);
+        Err(Violation::new(format!("for {wanted}, the open left {self:?}")))
+    }
+
+    /// Whether a database at rest, which nobody reads, holds what it `needs` to be opened again
+    /// and, besides, only a few log files for the next segments (law F7).
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_settled(&self, needs: &Self) -> Checked<()> {
+        let has_stranger = needs.others.contains(STRANGER);
+        let idle = self.logs.difference(&needs.logs).count();
+        let has_logs = needs.logs.is_subset(&self.logs) && idle <= IDLE_LOGS_MAX;
+        if self.is_plain() && self.tables == needs.tables && has_logs && has_stranger {
+            return Ok(());
+        }
+        Err(Violation::new(format!("at rest there is {self:?}, needed is {needs:?}")))
+    }
+
+    fn is_plain(&self) -> bool {
+        let known = ["CURRENT", "LOCK", STRANGER];
+        self.manifests.len() == 1 && self.others.iter().all(|name| known.contains(&name.as_str()))
+    }
+}
