@@ -4,6 +4,7 @@
 pub mod paths;
 pub mod sizes;
 pub mod headers;
+pub mod unit_tests;
 pub mod calls;
 pub mod unsafety;
 pub mod names;
