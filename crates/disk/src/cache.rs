@@ -415,6 +415,15 @@ impl<T: Resident> Slots<T> {
     #[inline]
     pub fn get(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
         self.prefetch(index, T::FRONT_BYTES);
+        self.hold(index, fill)
+    }
+
+    /// The same for those who have asked for what they will look at.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn hold(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
         match self.array.slots()[index].value().load_full() {
             Some(held) => {
                 match fill {

@@ -6,7 +6,7 @@
 use crate::{
     copies::{BlockRun, Copies, SkippingCursor, untouched_blocks},
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewTables, Part},
+    job::{JobContext, JobOutput, NewTables, Part, parts_of},
     level::{Level, Order},
     merge::{Merge, Source},
     open_files::OpenReference,
@@ -97,8 +97,7 @@ impl Compaction {
             }
             _ => Vec::new(),
         };
-        let parts = plan.bytes() / options.table_bytes_target.max(1);
-        let parts = parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX));
+        let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
         let borders = borders(&plan, parts)?;
         let untouched = untouched_blocks(&plan, &tombstones)?;
         Ok(Arc::new(Self {

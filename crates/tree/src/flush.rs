@@ -5,7 +5,7 @@
 use crate::{
     copies::Copies,
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewFile, NewTables, Part},
+    job::{JobContext, JobOutput, NewFile, NewTables, Part, parts_of},
     memory::Generation,
     options::TreeOptions,
     output::{Destination, Place, Stream, sync_table_file, write_tables},
@@ -31,10 +31,6 @@ use std::sync::Arc;
 /// Memtables up to this size share a file with others of their generation, in bytes: a thousand
 /// families must not make a thousand files of each flush.
 pub const SHARED_MEMTABLE_BYTES_MAX: usize = 1 << 20;
-
-/// A memtable is not cut into parts smaller than this, if tables may be as large, in bytes: a sync
-/// of each costs more than it saves then.
-const PART_BYTES_MIN: u64 = 4 << 20;
 
 /// The memtable of one family.
 #[derive(Clone, Debug)]
@@ -94,9 +90,8 @@ impl Flush {
     pub fn new(inputs: Vec<FlushInput>, stripes: Stripes, parallelism: usize) -> Arc<Self> {
         let mut scopes = Vec::new();
         for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
-            let part_bytes = input.options.table_bytes_target.clamp(1, PART_BYTES_MIN);
-            let parts = input.memtable.bytes() as u64 / part_bytes;
-            let parts = parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX));
+            let bytes = input.memtable.bytes() as u64;
+            let parts = parts_of(bytes, input.options.table_bytes_target, parallelism);
             let borders = Borders::between(split_keys(&input.memtable, parts));
             scopes.extend(borders.map(|borders| Scope::Keys(index, borders)));
         }

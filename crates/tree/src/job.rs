@@ -34,6 +34,16 @@ pub struct JobContext<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
+/// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
+/// each costs more than it saves then.
+const PART_BYTES_MIN: u64 = 4 << 20;
+
+/// Parts that a job over so many bytes is cut into, at most `parallelism`.
+pub(crate) fn parts_of(bytes: u64, table_bytes_target: u64, parallelism: usize) -> usize {
+    let parts = bytes / table_bytes_target.clamp(1, PART_BYTES_MIN);
+    parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX))
+}
+
 /// A part of a job that writes tables: it may run on any thread, at any time.
 pub trait Part: fmt::Debug + Send + Sync {
     /// Writes its tables, synced and verified.

@@ -8,6 +8,7 @@ use crate::{
     cache::{CacheFill, Held},
 };
 use siltdb_base::{
+    checksum::xxh3,
     cursor::{Course, Cursor, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
@@ -21,6 +22,10 @@ const SPAN_BLOCKS_MAX: usize = 8;
 
 /// Blocks that a walk leads into before those it goes on to no longer displace others in the cache.
 const WALK_BLOCKS: u32 = 8;
+
+/// Seeks to keys that the maplet does not lead to, one after the other, before a cursor gives up
+/// asking it: who looks for prefixes, or in a table of few of the keys, asks in vain each time.
+const VAIN_LOOKS_MAX: u8 = 8;
 
 /// A position among the point entries of a table. Holds the table and one block.
 ///
@@ -45,6 +50,8 @@ pub struct TableCursor {
     walked: u32,
     /// For [`CacheFill::Pass`], and for long walks.
     ahead: Ahead,
+    /// Looks into the maplet that led nowhere since one led to a key.
+    vain_looks: u8,
 }
 
 impl Table {
@@ -62,6 +69,7 @@ impl Table {
             course: None,
             walked: 0,
             ahead: Ahead::default(),
+            vain_looks: 0,
         }
     }
 }
@@ -85,14 +93,7 @@ impl TableCursor {
         if self.block.is_some() && self.block_index == index {
             return Ok(());
         }
-        let course = match self.block {
-            Some(_) if self.block_index + 1 == index => Some(Course::Forward),
-            Some(_) if index + 1 == self.block_index => Some(Course::Backward),
-            _ => None,
-        };
-        let goes_on = course.is_some() && (self.walked == 0 || course == self.course);
-        self.walked = if goes_on { self.walked.saturating_add(1) } else { 0 };
-        self.course = course;
+        self.note_course(index);
         self.block = None;
         let block = match self.table.cached(index, self.fill) {
             Some(block) => block,
@@ -106,6 +107,51 @@ impl TableCursor {
         self.block = Some(block);
         self.block_index = index;
         Ok(())
+    }
+
+    /// Notes how the walk goes on if the block at `index` is entered, which is not the cursor's.
+    #[inline]
+    fn note_course(&mut self, index: usize) {
+        let course = match self.block {
+            Some(_) if self.block_index + 1 == index => Some(Course::Forward),
+            Some(_) if index + 1 == self.block_index => Some(Course::Backward),
+            _ => None,
+        };
+        let goes_on = course.is_some() && (self.walked == 0 || course == self.course);
+        self.walked = if goes_on { self.walked.saturating_add(1) } else { 0 };
+        self.course = course;
+    }
+
+    /// Stands on the newest entry of `key`, if the maplet leads to it, it lies in memory, and it is
+    /// not newer than `sequence`. By (2) of the table nothing at or after (`key`, `sequence`) lies
+    /// before it.
+    #[inline]
+    fn seek_by_maplet(&mut self, key: &[u8], sequence: SequenceNumber) -> bool {
+        let Some(maplet) = self.table.maplet.get().filter(|_| self.vain_looks < VAIN_LOOKS_MAX)
+        else {
+            return false;
+        };
+        for place in maplet.search(xxh3(key)) {
+            self.table.prefetch_place(place);
+            let block = self.table.slots.hold(place.block, self.fill);
+            let Some(block) = block else { return false };
+            let Some(located) = block.get_at(place.entry, key) else { continue };
+            if located.sequence > sequence {
+                return false;
+            }
+            if self.block.is_none() || self.block_index != place.block {
+                self.note_course(place.block);
+                self.block_index = place.block;
+                self.block = Some(block);
+            }
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            (self.entry_index, self.located) = (place.entry, Some(located));
+            self.vain_looks = 0;
+            return true;
+        }
+        self.vain_looks += 1;
+        false
     }
 
     fn enter_at(&mut self, index: usize, end: End) -> Result<()> {
@@ -237,6 +283,9 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        if self.seek_by_maplet(key, sequence) {
+            return Ok(());
+        }
         let Some(index) = self.index().find(key, sequence) else {
             self.leave();
             return Ok(());
@@ -248,6 +297,10 @@ impl Cursor for TableCursor {
         }
         // The last entry of the block is at or after the key, so this is an entry of the block.
         self.stand_at(entry);
+        // So that the next one who looks for the key is led there.
+        if let Some(block) = self.block.as_ref().filter(|_| self.key == key) {
+            self.table.map(index, block);
+        }
         Ok(())
     }
 

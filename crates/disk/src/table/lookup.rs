@@ -110,16 +110,22 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Sight<R, L>> {
+        self.prefetch_place(place);
         let KeyPlace { block: index, entry } = place;
-        self.slots.prefetch_part(index, |front, layout| {
-            Block::prefetch_guess(front, layout, entry);
-        });
         let look_into = |block: &Block| match block.get_at(entry, key) {
             None => Sight::Other(look),
             Some(located) if located.sequence > visible => Sight::Newer(look),
             Some(located) => Sight::Shown(look(Found::new(block, &located))),
         };
         self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
+    }
+
+    /// Asks for the memory of an entry, as far as its block is in the cache.
+    #[inline]
+    pub(super) fn prefetch_place(&self, place: KeyPlace) {
+        self.slots.prefetch_part(place.block, |front, layout| {
+            Block::prefetch_guess(front, layout, place.entry);
+        });
     }
 
     /// [`Table::get`] without the maplet, which learns of the block that is looked into.
@@ -149,7 +155,7 @@ impl Table {
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
     /// to make one.
     #[inline]
-    fn map(&self, index: usize, block: &Block) {
+    pub(super) fn map(&self, index: usize, block: &Block) {
         let maplet = match self.maplet.get() {
             None if self.slots.are_half_full() => self.new_maplet(),
             maplet => maplet,

@@ -45,3 +45,13 @@ fn a_number_that_is_taken_is_an_error_and_the_file_stays() {
     });
     assert_eq!(world.fs.list(Path::new("/db")).unwrap().len(), 1);
 }
+
+#[test]
+fn a_job_is_cut_into_parts_that_are_worth_a_sync() {
+    assert_eq!(parts_of(4 << 20, 32 << 20, 2), 1);
+    assert_eq!(parts_of(8 << 20, 32 << 20, 2), 2);
+    assert_eq!(parts_of(1 << 30, 32 << 20, 2), 2);
+    // Where tables are smaller, parts are as well.
+    assert_eq!(parts_of(4 << 20, 1 << 20, 8), 4);
+    assert_eq!((parts_of(0, 1, 8), parts_of(100, 0, 8)), (0, 8));
+}

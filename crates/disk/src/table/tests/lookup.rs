@@ -35,6 +35,51 @@ fn check_all(table: &Table, entries: &[Owned]) {
     }
 }
 
+/// Seeks to everything, and steps on from there.
+fn check_seeks(table: &Arc<Table>, entries: &[Owned]) {
+    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut check = |key: &[u8], visible: u64| {
+        cursor.seek(key, SequenceNumber(visible)).unwrap();
+        let before = |entry: &Owned| {
+            compare((&entry.0, SequenceNumber(entry.1)), (key, SequenceNumber(visible))).is_lt()
+        };
+        let first = entries.partition_point(before);
+        for expected in entries.iter().map(Some).chain([None; 3]).skip(first).take(3) {
+            let found = cursor.entry().map(|entry| (entry.key.to_vec(), entry.sequence.0));
+            assert_eq!(found, expected.map(|entry| (entry.0.clone(), entry.1)));
+            cursor.next().unwrap();
+        }
+    };
+    for (number, owned) in entries.iter().enumerate() {
+        for visible in [owned.1 - 1, owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
+            check(&owned.0, visible);
+        }
+        // Now and then in vain, and then so often that it asks no more.
+        if number % 100 == 99 || number + 10 > entries.len() {
+            check(format!("key-{:04}-", number % 600).as_bytes(), 7);
+        }
+    }
+    let first = entries[0].clone();
+    check(&first.0, SequenceNumber::MAX.0);
+}
+
+#[test]
+fn seeks_are_led_by_the_maplet_and_stand_where_others_do() {
+    let entries = versions();
+    let cache = new_cache(8 << 20);
+    let table = opened(&entries, 10, &cache);
+    check_seeks(&table, &entries);
+    let maplet = table.maplet.get().unwrap();
+    // All that begin with the newest entry of a key were looked into for it.
+    check_seeks(&table, &entries);
+    assert!((0..table.block_count()).filter(|&index| maplet.is_mapped(index)).count() > 20);
+    let mut cursor = table.cursor(CacheFill::Keep);
+    cursor.seek(&entries[900].0, SequenceNumber::MAX).unwrap();
+    assert_eq!(cursor.entry().map(|entry| entry.key.to_vec()), Some(entries[900].0.clone()));
+    cache.set_capacity(0);
+    check_seeks(&table, &entries);
+}
+
 #[test]
 fn a_table_that_is_half_in_memory_gets_a_maplet_and_answers_the_same() {
     let entries = versions();
