@@ -191,7 +191,8 @@ impl Family {
 
     /// Merges all tables of the family into the deepest level and forgets what nobody can see.
     /// Writes what is in memory first; the other families stay as they are. What is written to the
-    /// family meanwhile need not get there.
+    /// family meanwhile need not get there. Tables of which the same would be written again stay as
+    /// they are, and are not read: [`check`](crate::check) is what looks for damage.
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is
