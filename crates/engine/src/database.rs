@@ -44,8 +44,12 @@ use std::{
 /// A commit that nobody asked to be synced is, after this long.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Level 0 may hold this many generations before writes are slowed down, and before they stop.
-const LEVEL0_GENERATIONS: (u64, u64) = (12, 40);
+/// Level 0 may have this many runs before writes are slowed down, and before they stop.
+const LEVEL0_RUNS: (u64, u64) = (12, 40);
+
+/// The same, as multiples of the runs from which on it is compacted: where that is later, so are
+/// these. Nobody waits for a compaction that is not due.
+const LEVEL0_TRIGGERS: (u64, u64) = (3, 10);
 
 /// What compactions have yet to write may amount to this many memtables before writes are slowed
 /// down, and before they stop.
@@ -305,10 +309,14 @@ impl Database {
     fn level_share_of(&self, family: &Family) -> f64 {
         let memtable = self.options.memtable_bytes as u64;
         let view = family.tree.view();
-        let (soft, hard) = LEVEL0_GENERATIONS;
-        let runs = view.version.levels()[0].tables().len() as u64;
-        let level0 = Debt { bytes: runs, soft, hard };
-        let bytes = debt_bytes(&view.version, &family.tree.peek_options());
+        let options = family.tree.peek_options();
+        let trigger = u64::from(options.level0_runs_trigger);
+        let level0 = Debt {
+            bytes: view.version.levels()[0].runs() as u64,
+            soft: LEVEL0_RUNS.0.max(trigger * LEVEL0_TRIGGERS.0),
+            hard: LEVEL0_RUNS.1.max(trigger * LEVEL0_TRIGGERS.1),
+        };
+        let bytes = debt_bytes(&view.version, &options);
         let (soft, hard) = (memtable * MERGE_MEMTABLES.0, memtable * MERGE_MEMTABLES.1);
         level0.share().max(Debt { bytes, soft, hard }.share())
     }

@@ -353,16 +353,23 @@ pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
         family.check()?;
         let seen = database.room.seen();
         match family.tree.begin_request(&request) {
-            Step::Plan(plan) if would_change_nothing(&plan, &family.tree.options()) => {
+            Step::Plan(plan) if is_settled(database, family, &plan) => {
                 family.tree.end_plan(&plan);
                 request.keep(&plan);
+                // Others may have been refused for it.
                 database.room.raise();
+                database.work.raise();
             }
             Step::Plan(plan) => run_plan(database, family, plan)?,
             Step::Wait => database.room.wait(seen, PATIENCE),
             Step::Done => return Ok(()),
         }
     }
+}
+
+/// Whether the tables of a step of a compaction that was asked for may stay as they are.
+fn is_settled(database: &Database, family: &Family, plan: &Plan) -> bool {
+    would_change_nothing(plan, &family.tree.options(), database.options.workers.max(1))
 }
 
 /// Waits for the compactions of a family that run already: they keep what could be seen when they

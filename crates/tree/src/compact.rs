@@ -214,21 +214,25 @@ impl Part for Subjob {
     }
 }
 
-/// Whether carrying out `plan` would write the same entries again, into hardly fewer tables: it
+/// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
+/// into hardly fewer tables: it
 /// takes tables of one level that stay there, and of each key they have one plain put.
 ///
 /// Opens tables that nobody has opened. A table that cannot be opened counts as one that changes:
 /// what is wrong with it is for the job to say.
 #[must_use]
-pub fn would_change_nothing(plan: &Plan, options: &TreeOptions) -> bool {
+pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usize) -> bool {
     let [input] = &plan.inputs[..] else { return false };
     let tables_min = plan.bytes().div_ceil(options.table_bytes_target.max(1)).max(1);
+    // Each part of the job would end with a table that need not be full.
+    let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;
+    let tables_max = (tables_min * SPLIT_MAX).max(tables_min + parts);
     let is_plain = |reference: &Arc<OpenReference>| {
         reference.is_whole() && reference.table().is_ok_and(|table| table.is_plain())
     };
     input.level == plan.output_level
         && input.level > 0
-        && input.tables.len() as u64 <= tables_min * SPLIT_MAX
+        && input.tables.len() as u64 <= tables_max
         && input.tables.iter().all(is_plain)
 }
 

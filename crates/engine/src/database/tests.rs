@@ -3,12 +3,14 @@
 use super::*;
 use crate::{
     commit::{Payload, commit},
-    fixture::{DIR, not_stuck, options},
+    engine::Engine,
+    fixture::{DIR, not_stuck, options, put},
     jobs::run_one,
     options::Durability,
     recovery,
 };
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs, key::EntryKind};
+use siltdb_tree::options::TreeOptions;
 use std::path::Path;
 
 #[test]
@@ -43,5 +45,33 @@ fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
         clock.advance(soon);
         database.sync_if_due().unwrap();
         assert_eq!(database.sync_due_in(), SYNC_INTERVAL, "nobody asks for it any more");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_compaction_that_is_not_due() {
+    // Runs that overlap, of which many may be; and tables in order, which are one run.
+    for (trigger, overlap) in [(100, true), (4, false)] {
+        let fs = MemFs::new();
+        let tree = TreeOptions {
+            level0_runs_trigger: trigger,
+            base_level_bytes: 1 << 30,
+            ..TreeOptions::default()
+        };
+        let options = EngineOptions { tree, ..options(&fs) };
+        let engine = Engine::open(Path::new(DIR), options).unwrap();
+        not_stuck(move || {
+            for number in 0..60_u32 {
+                let prefix = if overlap { 0 } else { number };
+                for key in 0..2 {
+                    put(&engine, "default", format!("{prefix:03}-{key}").as_bytes(), b"value");
+                }
+                engine.flush().unwrap();
+            }
+            assert!(!engine.run_job().unwrap(), "a compaction is due");
+            for _ in 0..4 {
+                put(&engine, "default", b"large", &vec![7; 64 << 10]);
+            }
+        });
     }
 }
