@@ -302,10 +302,11 @@ impl Engine {
 }
 
 impl Open {
-    /// 1. Later calls are refused. 2. What is in memory alone is flushed. 3. Jobs end, those of the
-    ///    workers and those that callers do on their own threads. 4. Commits that have a place are
-    ///    waited for; the log is synced and marked as closed. 5. The directory is unlocked: nobody
-    ///    changes a file of it any more, and nobody takes one of those that come for one of these.
+    /// 1. Later calls are refused. 2. What is in no log is flushed, and what would take long to
+    ///    replay. 3. Jobs end, those of the workers and those that callers do on their own threads.
+    ///    4. Commits that have a place are waited for; the log is synced and marked as closed.
+    ///    5. The directory is unlocked: nobody changes a file of it any more, and nobody takes one
+    ///    of those that come for one of these.
     fn close(&self) -> Result<()> {
         // Held meanwhile: a second one who closes finds it closed when this returns.
         let mut closing = lock(&self.closing_io);

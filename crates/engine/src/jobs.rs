@@ -340,7 +340,8 @@ fn run_shared(
     })
 }
 
-/// Merges all that a family has in tables now into one level, rewritten by what can be seen now.
+/// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
+/// tables of which the same would be written again stay as they are.
 ///
 /// # Errors
 /// `NotFound`, if it was dropped; what keeps it from being merged.
@@ -348,12 +349,15 @@ pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
     wait_for_plans(database, family)?;
     let (newest, next_file) = (database.publisher.published(), database.numbers.next_file());
     let mut request = Request::new(None, newest, next_file);
+    let parallelism = database.options.workers.max(1);
     loop {
         database.health.check()?;
         family.check()?;
         let seen = database.room.seen();
         match family.tree.begin_request(&request) {
-            Step::Plan(plan) if is_settled(database, family, &plan) => {
+            Step::Plan(plan)
+                if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
+            {
                 family.tree.end_plan(&plan);
                 request.keep(&plan);
                 // Others may have been refused for it.
@@ -365,11 +369,6 @@ pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
             Step::Done => return Ok(()),
         }
     }
-}
-
-/// Whether the tables of a step of a compaction that was asked for may stay as they are.
-fn is_settled(database: &Database, family: &Family, plan: &Plan) -> bool {
-    would_change_nothing(plan, &family.tree.options(), database.options.workers.max(1))
 }
 
 /// Waits for the compactions of a family that run already: they keep what could be seen when they

@@ -32,7 +32,8 @@ use siltdb_base::{
 use siltdb_disk::cache::CacheFill;
 use std::{collections::HashSet, sync::Arc};
 
-/// Tables are joined if there are more than so many times as many as there need be.
+/// Tables are joined if there are more than so many times as many as there need be, and more than
+/// the parts of a job would leave.
 const SPLIT_MAX: u64 = 2;
 /// Blocks of a table that are looked at to find borders, at most.
 const SAMPLES_PER_TABLE: usize = 64;
@@ -215,8 +216,8 @@ impl Part for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables: it
-/// takes tables of one level that stay there, and of each key they have one plain put.
+/// into hardly fewer tables: it takes tables of one level that stay there, and of each key they have
+/// one plain put.
 ///
 /// Opens tables that nobody has opened. A table that cannot be opened counts as one that changes:
 /// what is wrong with it is for the job to say.

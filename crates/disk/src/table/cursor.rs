@@ -297,8 +297,9 @@ impl Cursor for TableCursor {
         }
         // The last entry of the block is at or after the key, so this is an entry of the block.
         self.stand_at(entry);
-        // So that the next one who looks for the key is led there.
-        if let Some(block) = self.block.as_ref().filter(|_| self.key == key) {
+        // So that the next one who looks for the key is led there; one who passes leaves no mark.
+        let leads = self.fill == CacheFill::Keep && self.key == key;
+        if let Some(block) = self.block.as_ref().filter(|_| leads) {
             self.table.map(index, block);
         }
         Ok(())
