@@ -141,6 +141,8 @@ pub enum TableKind {
     Block,
     /// As B+trees.
     Btree,
+    /// Not compressed, and read where the system maps them.
+    Mapped,
 }
 
 /// How a database is opened.

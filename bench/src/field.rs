@@ -13,9 +13,10 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines that this benchmark has adapters or workers for, in the order of reports.
-pub const KNOWN: [&str; 15] = [
+pub const KNOWN: [&str; 16] = [
     "siltdb",
     "siltdb-btree",
+    "siltdb-map",
     "siltdb-mimalloc",
     "siltdb-jemalloc",
     "rocksdb",

@@ -63,17 +63,22 @@ impl Entry {
         Self { id, table: TableKind::Block, version, run, commit, count, leave }
     }
 
-    /// The same with B+tree tables.
+    /// The same with tables of another kind.
     #[must_use]
-    pub fn with_btree_tables(self, id: &'static str) -> Self {
-        Self { id, table: TableKind::Btree, ..self }
+    pub fn with_tables(self, table: TableKind, id: &'static str) -> Self {
+        Self { id, table, ..self }
     }
 }
 
 /// The engines of this binary.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
-    let ours = [Entry::of::<Siltdb>(), Entry::of::<Siltdb>().with_btree_tables("siltdb-btree")];
+    let siltdb = Entry::of::<Siltdb>();
+    let ours = [
+        siltdb,
+        siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
+        siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
+    ];
     ours.into_iter().chain(peers()).chain(trials()).collect()
 }
 
@@ -159,8 +164,8 @@ fn nobody_killed() -> Failure {
 fn entry<'a>(entries: &'a [Entry], engine: &str, config: &mut Config) -> Result<&'a Entry> {
     let entry = entries.iter().find(|entry| entry.id == engine);
     let entry = entry.ok_or_else(|| Failure::error(format!("no engine {engine}")))?;
-    if entry.table == TableKind::Btree {
-        config.table = TableKind::Btree;
+    if entry.table != TableKind::Block {
+        config.table = entry.table;
     }
     Ok(entry)
 }

@@ -4,7 +4,7 @@ use crate::engine::{
     Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
     Session, TableKind, Write,
 };
-use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, WriteBatch};
+use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, ReadIo, WriteBatch};
 use std::{ops::ControlFlow, path::Path, time::Instant};
 
 /// How many memtables the engine may hold at once, beside its cache.
@@ -27,8 +27,17 @@ pub struct SiltdbSession<'a> {
     batch: WriteBatch,
 }
 
+/// What is mapped is not compressed.
+fn codec(config: &Config) -> Codec {
+    if config.table == TableKind::Mapped { Codec::None } else { config.codec }
+}
+
+fn read_io(config: &Config) -> ReadIo {
+    if config.table == TableKind::Mapped { ReadIo::Map } else { ReadIo::Read }
+}
+
 fn family_options(config: &Config) -> FamilyOptions {
-    let compression = match config.codec {
+    let compression = match codec(config) {
         Codec::None => Compression::None,
         Codec::Lz4 => Compression::Lz4,
     };
@@ -47,7 +56,10 @@ fn options(config: &Config) -> Options {
         Durability::Buffered => siltdb::Durability::Buffered,
         Durability::Synced => siltdb::Durability::Synced,
     };
-    let options = Options::new().durability(durability).default_family(family_options(config));
+    let options = Options::new()
+        .durability(durability)
+        .read_io(read_io(config))
+        .default_family(family_options(config));
     match config.arm {
         Arm::Defaults => options,
         Arm::Equal => {
@@ -79,7 +91,8 @@ impl Engine for Siltdb {
                 (Class::Power, "fdatasync before return, shared by those who wait")
             }
         };
-        let options = format!("{}, {:?}; {why}", config.knobs(), config.codec);
+        let (knobs, codec, read_io) = (config.knobs(), codec(config), read_io(config));
+        let options = format!("{knobs}, {codec:?}, read_io {read_io:?}; {why}");
         Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
     }
 

@@ -10,7 +10,7 @@ use siltdb_base::{
     budget::{Budget, Part},
     cursor::{Cursor, SpanContent},
     error::{Error, Result},
-    fs::{File, WriteFile},
+    fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
     key::{Entry, EntryKind},
 };
@@ -137,7 +137,8 @@ impl Tables {
         let open = |(file, summary): &(Arc<Bytes>, TableSummary)| {
             let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
             let path = Path::new("bench");
-            Table::open(file, path, 0, length, Some(summary), &cache).expect("just written")
+            Table::open(file, path, 0, length, Some(summary), ReadIo::Read, &cache)
+                .expect("just written")
         };
         let tables = written.iter().map(open).collect();
         Self { tables, cache }

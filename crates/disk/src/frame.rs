@@ -69,7 +69,8 @@ pub const RAW_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
 /// Most bytes a frame takes beyond its payload.
 pub const FRAME_OVERHEAD_BYTES_MAX: usize = 2 + 2 * VARINT_BYTES_MAX + CHECKSUM_BYTES;
 
-const CHECKSUM_BYTES: usize = 4;
+/// What a frame ends with.
+pub const CHECKSUM_BYTES: usize = 4;
 
 /// A frame that was verified.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +90,18 @@ impl<'a> Frame<'a> {
     /// Corruption, if they are not; `Unsupported`, if its codec is unknown.
     pub fn open(bytes: &'a [u8], kind: FrameKind, place: Place) -> Result<Self> {
         verify_checksum(bytes, place)?;
-        let mut reader = Reader::new(&bytes[..bytes.len() - CHECKSUM_BYTES]);
+        Self::open_verified(bytes, kind)
+    }
+
+    /// The same for bytes that were verified before and have not changed since.
+    ///
+    /// # Errors
+    /// As [`Frame::open`], but for the checksum.
+    pub fn open_verified(bytes: &'a [u8], kind: FrameKind) -> Result<Self> {
+        let Some((covered, _)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
+            return Err(too_short(bytes));
+        };
+        let mut reader = Reader::new(covered);
         let found = reader.u8()?;
         if found != kind as u8 {
             return Err(Error::corruption("wrong frame kind").with_mismatch(kind as u8, found));
@@ -173,8 +185,7 @@ pub fn reseal(frame: &mut [u8], from: Place, to: Place) {
 
 fn verify_checksum(bytes: &[u8], place: Place) -> Result<()> {
     let Some((covered, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Err(Error::corruption("frame too short for a checksum")
-            .with_mismatch(CHECKSUM_BYTES, bytes.len()));
+        return Err(too_short(bytes));
     };
     // The suite must notice an engine that does not check: this is that engine.
     if cfg!(seeded_fault = "skip_checksum") {
@@ -187,6 +198,11 @@ fn verify_checksum(bytes: &[u8], place: Place) -> Result<()> {
             .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}")));
     }
     Ok(())
+}
+
+#[cold]
+fn too_short(bytes: &[u8]) -> Error {
+    Error::corruption("frame too short for a checksum").with_mismatch(CHECKSUM_BYTES, bytes.len())
 }
 
 /// A number that differs from place to place (see the file header for the function).

@@ -13,7 +13,7 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
-    fs::Fs,
+    fs::{Fs, ReadIo},
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
@@ -121,7 +121,7 @@ fn check_without_log(
     let _lock = fs.lock(&dir.join(FileName::Lock.to_string()))?;
     // Each block is read once, past the cache.
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
-    let files = OpenFiles::new(Arc::clone(fs), dir.to_owned(), cache);
+    let files = OpenFiles::new(Arc::clone(fs), dir.to_owned(), ReadIo::Read, cache);
     let families = Families::default();
     match read_families(&families, &files) {
         Ok(()) => check_tables(&families, &files, report, on_progress),

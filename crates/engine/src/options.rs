@@ -5,7 +5,7 @@
 use siltdb_base::{
     clock::{Clock, SystemClock},
     error::{Error, Result},
-    fs::{Fs, LogIo, os::OsFs},
+    fs::{Fs, LogIo, ReadIo, os::OsFs},
 };
 use siltdb_disk::{cache::TableMemory, log::recover::RecoveryMode};
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
@@ -61,6 +61,8 @@ pub struct EngineOptions {
     pub memtable_bytes: usize,
     /// How the log is written.
     pub log_io: LogIo,
+    /// How the data blocks of tables are read.
+    pub read_io: ReadIo,
     /// Threads for compaction; 0: no threads at all, and whoever must wait runs a job instead.
     pub workers: usize,
     /// What to do about damage in the log below the last synced position.
@@ -87,6 +89,7 @@ impl Default for EngineOptions {
             cache_bytes: None,
             memtable_bytes: 64 << 20,
             log_io: LogIo::default(),
+            read_io: ReadIo::default(),
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),

@@ -210,7 +210,8 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
     let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
-    let files = OpenFiles::new(Arc::clone(&options.fs), dir.to_owned(), Arc::clone(&cache));
+    let (fs, read_io) = (Arc::clone(&options.fs), options.read_io);
+    let files = OpenFiles::new(fs, dir.to_owned(), read_io, Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();
     let target = Target {

@@ -43,7 +43,8 @@ pub use db::{Db, check};
 pub use family::Family;
 pub use iter::{Cursor, Iter};
 pub use options::{
-    Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, RecoveryMode,
+    Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
+    RecoveryMode,
 };
 pub use read::Read;
 pub use siltdb_base::{

@@ -7,7 +7,7 @@ use siltdb_engine::options::EngineOptions;
 use siltdb_tree::options::TreeOptions;
 use std::sync::Arc;
 
-pub use siltdb_base::fs::LogIo;
+pub use siltdb_base::fs::{LogIo, ReadIo};
 pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
 pub use siltdb_engine::options::{Create, Durability};
 pub use siltdb_tree::merge_operator::MergeOperator;
@@ -97,6 +97,17 @@ impl Options {
     #[must_use]
     pub fn log_io(mut self, io: LogIo) -> Self {
         self.engine.log_io = io;
+        self
+    }
+
+    /// How the data blocks of tables are read. Default: [`ReadIo::Read`].
+    ///
+    /// [`ReadIo::Map`] gains most with [`Compression::None`], where more is read than the cache
+    /// holds and the system still has it in memory. A value that [`get`](crate::Read::get) returned
+    /// keeps its whole table mapped for as long as it is held.
+    #[must_use]
+    pub fn read_io(mut self, io: ReadIo) -> Self {
+        self.engine.read_io = io;
         self
     }
 

@@ -1,6 +1,9 @@
 //! A whole database on a real disk: filled, read, flushed, compacted, closed and opened again.
 
-use siltdb::{Db, Durability, ErrorKind, FamilyOptions, Options, Read, WriteBatch};
+use siltdb::{
+    Compression, Db, Durability, ErrorKind, FamilyOptions, Options, Read, ReadIo, WriteBatch,
+};
+use std::path::Path;
 
 fn small() -> Options {
     Options::new().memtable_bytes(64 << 10).memory_budget(8 << 20)
@@ -13,45 +16,83 @@ fn key(number: u64) -> Vec<u8> {
 #[test]
 fn what_was_put_is_read_before_and_after_everything() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("data");
+    fill_and_read(&dir.path().join("data"), &small).unwrap();
+}
+
+#[test]
+fn tables_that_are_mapped_are_read_the_same() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let family = FamilyOptions::new().compression(compression);
+        // As good as no cache, and one that holds all.
+        for cache_bytes in [1 << 10, 4 << 20] {
+            let cached = || small().cache_bytes(cache_bytes).default_family(family.clone());
+            let dir = tempfile::tempdir().unwrap();
+            fill_and_read(dir.path(), &|| cached().read_io(ReadIo::Map)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn of_mapped_tables_the_cache_holds_less() {
+    let cached = |read_io: ReadIo| {
+        let dir = tempfile::tempdir().unwrap();
+        let family = FamilyOptions::new().compression(Compression::None);
+        let options = small().default_family(family).read_io(read_io);
+        let db = options.open(dir.path()).unwrap();
+        for number in 0..5_000_u64 {
+            db.put(key(number), [7; 100]).unwrap();
+        }
+        db.compact().unwrap();
+        for number in 0..5_000_u64 {
+            assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&[7; 100][..]));
+        }
+        db.stats().cache_bytes
+    };
+    let (read, mapped) = (cached(ReadIo::Read), cached(ReadIo::Map));
+    assert!(mapped > 0 && mapped < read / 2, "{mapped} of {read} bytes");
+}
+
+fn fill_and_read(path: &Path, options: &dyn Fn() -> Options) -> siltdb::Result<()> {
     let count = 20_000;
-    let check = |db: &Db| {
+    let check = |db: &Db| -> siltdb::Result<()> {
         for number in (0..count).step_by(7) {
-            let value = db.get(key(number)).unwrap();
+            let value = db.get(key(number))?;
             assert_eq!(value.as_deref(), Some(number.to_le_bytes().as_slice()), "{number}");
         }
-        assert_eq!(db.get(b"absent").unwrap(), None);
+        assert_eq!(db.get(b"absent")?, None);
         let mut seen = 0;
         let mut last: Option<Vec<u8>> = None;
-        for pair in db.iter().unwrap() {
-            let (key, _) = pair.unwrap();
+        for pair in db.iter()? {
+            let (key, _) = pair?;
             assert!(last.as_deref().is_none_or(|last| last < key.as_bytes()));
             last = Some(key.to_vec());
             seen += 1;
         }
         assert_eq!(seen, count);
-        assert_eq!(db.iter().unwrap().rev().count() as u64, count);
+        assert_eq!(db.iter()?.rev().count() as u64, count);
+        Ok(())
     };
-    let db = small().open(&path).unwrap();
+    let db = options().open(path)?;
     for number in 0..count {
-        db.put(key(number), number.to_le_bytes()).unwrap();
+        db.put(key(number), number.to_le_bytes())?;
     }
-    check(&db);
-    db.flush().unwrap();
-    check(&db);
-    db.settle().unwrap();
-    check(&db);
-    db.compact().unwrap();
-    check(&db);
+    check(&db)?;
+    db.flush()?;
+    check(&db)?;
+    db.settle()?;
+    check(&db)?;
+    db.compact()?;
+    check(&db)?;
     assert!(db.stats().compactions > 0);
-    let report = db.check(&mut |_| ()).unwrap();
+    let report = db.check(&mut |_| ())?;
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(report.entries, count);
-    db.close().unwrap();
-    let db = small().open(&path).unwrap();
-    check(&db);
-    db.close().unwrap();
-    assert!(siltdb::check(&path, &mut |_| ()).unwrap().is_clean());
+    db.close()?;
+    let db = options().open(path)?;
+    check(&db)?;
+    db.close()?;
+    assert!(siltdb::check(path, &mut |_| ())?.is_clean());
+    Ok(())
 }
 
 #[test]

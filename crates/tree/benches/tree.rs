@@ -7,7 +7,7 @@
 use siltdb_base::{
     budget::Budget,
     clock::ManualClock,
-    fs::{Fs, mem::MemFs},
+    fs::{Fs, ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     key::{Entry, EntryKind},
 };
@@ -60,7 +60,7 @@ impl Bench {
         fs.create_dir_all(Path::new("/db")).expect("a new file system takes a directory");
         let budget = Arc::new(Budget::new(8 << 30));
         let cache = Cache::new(budget.clone(), 2 << 30, TableMemory::Beside);
-        let files = OpenFiles::new(fs, "/db".into(), cache);
+        let files = OpenFiles::new(fs, "/db".into(), ReadIo::Read, cache);
         Self {
             tree: Tree::new(FamilyId(0), TreeOptions::default(), files),
             arenas: ArenaPool::new(budget, ArenaOptions::default()),

@@ -216,8 +216,8 @@ impl Part for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables: it takes tables of one level that stay there, and of each key they have
-/// one plain put.
+/// into hardly fewer tables: it takes tables of one level that stay there, and of each key they
+/// have one plain put.
 ///
 /// Opens tables that nobody has opened. A table that cannot be opened counts as one that changes:
 /// what is wrong with it is for the job to say.

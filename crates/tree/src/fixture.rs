@@ -9,7 +9,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
-    fs::mem::MemFs,
+    fs::{ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     slice::Slice,
 };
@@ -30,7 +30,7 @@ pub fn open_files(fs: &Arc<MemFs>) -> Arc<OpenFiles> {
 
 /// The same, of which blocks are kept in `cache`.
 pub fn open_files_with(fs: &Arc<MemFs>, cache: &Arc<Cache>) -> Arc<OpenFiles> {
-    OpenFiles::new(fs.clone(), PathBuf::from("/db"), cache.clone())
+    OpenFiles::new(fs.clone(), PathBuf::from("/db"), ReadIo::Read, cache.clone())
 }
 
 /// A cache of a MiB.

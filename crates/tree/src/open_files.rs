@@ -2,9 +2,10 @@
 //!
 //! It removes nothing: whoever purges asks which files are in use.
 
+use bytes::Bytes;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{File, Fs},
+    fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
     slice::Slice,
     sync::lock,
@@ -45,17 +46,18 @@ pub struct TableId {
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
+    read_io: ReadIo,
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
     is_closed: AtomicBool,
 }
 
 impl OpenFiles {
-    /// No file in use, of the database in `dir`.
+    /// No file in use, of the database in `dir`; data blocks will be read as `read_io` says.
     #[must_use]
-    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, cache: Arc<Cache>) -> Arc<Self> {
+    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
         let (files, is_closed) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { fs, dir, cache, files, is_closed })
+        Arc::new(Self { fs, dir, read_io, cache, files, is_closed })
     }
 
     /// The file system.
@@ -160,6 +162,11 @@ impl File for TableFile {
         let read = self.file.read_exact_at(buffer, offset);
         read.map_err(|error| self.files.explain(error, &self.path))
     }
+
+    fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {
+        let mapped = self.file.map(offset, bytes);
+        mapped.map_err(|error| self.files.explain(error, &self.path))
+    }
 }
 
 /// A table file in use; all tables in it share one open file.
@@ -199,6 +206,7 @@ impl SharedFile {
             reference.offset,
             reference.length,
             Some(&reference.summary),
+            files.read_io,
             &files.cache,
         )?;
         let mut tables = lock(&self.tables);

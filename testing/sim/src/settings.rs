@@ -3,7 +3,7 @@
 //! They decide what the run is like, not what it does.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{Compression, Durability, FamilyOptions, Options};
+use siltdb::{Compression, Durability, FamilyOptions, Options, ReadIo};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -47,6 +47,7 @@ pub struct Settings {
     /// The durabilities of commits, one as likely as the other.
     pub durabilities: Vec<Durability>,
     memtable_bytes: usize,
+    read_io: ReadIo,
     memory_budget: usize,
     default_family: FamilySettings,
 }
@@ -124,6 +125,7 @@ impl Settings {
             durabilities,
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
+            read_io: draw.pick(&[ReadIo::Read, ReadIo::Read, ReadIo::Map]),
             default_family: FamilySettings::new(draw),
         }
     }
@@ -138,6 +140,7 @@ impl Settings {
             .workers(0)
             .memtable_bytes(self.memtable_bytes)
             .memory_budget(self.memory_budget)
+            .read_io(self.read_io)
             .default_family(self.default_family.options(self.operator))
     }
 }

@@ -1,6 +1,6 @@
 //! The engine has what the others get.
 
-use super::{Config, Engine, Siltdb};
+use super::{Config, Engine, Siltdb, TableKind};
 
 #[test]
 fn the_cache_is_as_large_as_asked() {
@@ -11,4 +11,11 @@ fn the_cache_is_as_large_as_asked() {
         assert_eq!(engine.db.stats().cache_bytes_max, cache_bytes);
         engine.close().unwrap();
     }
+}
+
+#[test]
+fn only_the_mapped_variant_maps_and_it_says_so() {
+    let told = |table| Siltdb::facts(&Config { table, ..Config::default() }).options;
+    assert!(told(TableKind::Mapped).contains("None, read_io Map"));
+    assert!(told(TableKind::Block).contains("Lz4, read_io Read"));
 }

@@ -1,6 +1,7 @@
-//! A shared mapping of a file that bytes are copied into: the only `unsafe` of the file system.
+//! Mappings of files, one that bytes are copied into and one that is read: the only `unsafe` of
+//! the file system.
 //!
-//! It neither allocates nor syncs: its owner says which bytes of the file are there.
+//! They neither allocate nor sync: their owner says which bytes of the file are there.
 //!
 //! # Thread safety
 //! Everything may be called from any thread; concurrent copies must be disjoint.
@@ -15,7 +16,10 @@
 //! 3. No reference into the mapping ever exists, only raw pointers: other processes, `pwrite` and
 //!    disjoint copies may change the bytes under it. Copies that overlap, which the contract of
 //!    [`LogFile::fill`](super::LogFile::fill) forbids, would mix bytes in their own range.
+//! 4. A mapping that is read is one of a file whose bytes do not change any more, as the contract
+//!    of [`File::map`](super::File::map) demands: references into it are to constant bytes.
 
+use bytes::Bytes;
 use memmap2::{MmapOptions, MmapRaw};
 use std::{fs::File, io};
 
@@ -96,4 +100,19 @@ impl Mapping {
             offset += part.len();
         }
     }
+}
+
+/// So many `bytes` of `file` from `offset` on, mapped to be read.
+///
+/// Fails if the file ends before: by (2) nothing behind its end may be touched.
+pub(super) fn map_to_read(file: &File, offset: u64, bytes: u64) -> io::Result<Bytes> {
+    let len = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    if file.metadata()?.len().checked_sub(offset).is_none_or(|left| left < bytes) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut options = MmapOptions::new();
+    // SAFETY: by (4) nobody changes the bytes while they are mapped, and the result keeps the
+    // mapping.
+    let map = unsafe { options.offset(offset).len(len).map(file)? };
+    Ok(Bytes::from_owner(map))
 }

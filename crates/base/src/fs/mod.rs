@@ -5,7 +5,8 @@
 //! rest any mixture, torn at 512 bytes. A directory's entries (create, rename, remove, link) are
 //! synced by [`Fs::sync_dir`] alone.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use bytes::Bytes;
 use std::{fmt, path::Path, sync::Arc};
 
 #[allow(unsafe_code)]
@@ -124,6 +125,27 @@ pub trait File: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Corruption` if the file ends before the buffer is full; the system's.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
+
+    /// So many `bytes` from `offset` on, where they lie, for as long as somebody holds them: after
+    /// the file was closed and removed, too.
+    ///
+    /// Only of a file that nobody writes to or shortens any more. Where the system maps it, bytes
+    /// that cannot be read end the process (SIGBUS) when they are looked at. Without a system that
+    /// maps, it is a copy.
+    ///
+    /// # Errors
+    /// `Corruption` if the file ends before; the system's, which may refuse to map a file.
+    fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {
+        let left = self.len().saturating_sub(offset);
+        if bytes > left {
+            return Err(Error::corruption("file ends early")
+                .with_offset(offset)
+                .with_mismatch(bytes, left));
+        }
+        let mut copy = vec![0; bytes as usize];
+        self.read_exact_at(&mut copy, offset)?;
+        Ok(copy.into())
+    }
 }
 
 /// A new file that is appended to by one thread.
@@ -216,6 +238,23 @@ pub enum LogIo {
     Map,
     /// By `pwrite`: a system call for each commit.
     Write,
+}
+
+/// How the data blocks of tables are read.
+///
+/// A mapping spares the copies: a block that is not compressed is looked at where the system keeps
+/// it, and what the cache does not hold costs no system call. Its price is that of [`LogIo`]: if
+/// the device fails to read, or somebody else shortens the file, the process is killed by a signal
+/// (SIGBUS), where reading returns an error. The pages count as memory of the process, outside any
+/// budget, for as long as the system has no better use for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadIo {
+    /// By `pread`: whatever goes wrong is an error.
+    #[default]
+    Read,
+    /// By a mapping of each table that is open. Each block is verified when it is first looked at
+    /// after its table was opened. A table that the system does not map is read.
+    Map,
 }
 
 /// How a log file is in fact written.

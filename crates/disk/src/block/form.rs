@@ -33,7 +33,7 @@ pub(super) const HEAD_BYTES: usize = size_of::<u64>();
 /// Bytes of an offset.
 pub(super) const OFFSET_BYTES: usize = size_of::<u32>();
 
-/// Zeros after the entries, so that eight bytes can be read at once from everywhere.
+/// Bytes after the entries, so that eight can be read at once from everywhere.
 pub(super) const PADDING_BYTES: usize = 8;
 
 /// The high bits of the first two bytes of an entry: set where a length goes on.
@@ -149,8 +149,10 @@ impl Form {
 /// over many entries takes it out of the block once.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'b> {
-    /// As they lie in memory: from the heads on.
-    pub(super) bytes: &'b [u8],
+    /// Heads and offsets first.
+    pub(super) arrays: &'b [u8],
+    /// As they are written, with the padding.
+    pub(super) raw: &'b [u8],
     pub(super) form: Form,
     pub(super) count: usize,
 }
@@ -164,7 +166,7 @@ impl<'b> Entries<'b> {
     #[must_use]
     pub fn offset(&self, index: usize) -> usize {
         let start = self.count * HEAD_BYTES + index * OFFSET_BYTES;
-        let offset = self.bytes[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
+        let offset = self.arrays[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
         u32::from_ne_bytes(*offset) as usize
     }
 
@@ -175,7 +177,7 @@ impl<'b> Entries<'b> {
     #[inline(always)]
     #[must_use]
     pub fn at(&self, offset: usize) -> Located {
-        self.form.locate(self.bytes, offset)
+        self.form.locate(self.raw, offset)
     }
 
     /// Asks for what a walk that has come to `offset` looks at some entries later: it goes faster
@@ -183,7 +185,7 @@ impl<'b> Entries<'b> {
     #[inline]
     pub fn prefetch_behind(&self, offset: usize) {
         const AHEAD_BYTES: usize = 10 * CACHE_LINE_BYTES;
-        let place = self.bytes.as_ptr().wrapping_add(offset + AHEAD_BYTES);
+        let place = self.raw.as_ptr().wrapping_add(offset + AHEAD_BYTES);
         prefetch_bytes(place, 2 * CACHE_LINE_BYTES);
     }
 
@@ -194,7 +196,7 @@ impl<'b> Entries<'b> {
     #[inline]
     #[must_use]
     pub fn suffix_at(&self, located: &Located) -> &'b [u8] {
-        &self.bytes[located.suffix_start..located.value_start]
+        &self.raw[located.suffix_start..located.value_start]
     }
 
     /// The payload of one of these.
@@ -204,7 +206,7 @@ impl<'b> Entries<'b> {
     #[inline]
     #[must_use]
     pub fn value_at(&self, located: &Located) -> &'b [u8] {
-        &self.bytes[located.value_start..located.value_end]
+        &self.raw[located.value_start..located.value_end]
     }
 }
 

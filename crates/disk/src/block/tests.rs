@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use siltdb_base::{codec::put_varint, key::Entry};
 
 type Owned = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
@@ -37,12 +38,28 @@ fn entry_of(block: &Block, index: usize) -> Owned {
     (key, entry.sequence.0, entry.kind, entry.value.to_vec())
 }
 
+/// The block where it lies, with other bytes behind it than zeros.
+fn map(raw: &[u8]) -> Result<Block> {
+    Block::map([raw, &[0xff; Block::BYTES_BEHIND]].concat().into(), Buffer::copy_on_heap)
+}
+
 fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
-    let block = Block::parse(&raw(entries)).unwrap();
+    let raw = raw(entries);
+    let copied = Block::parse(&raw).unwrap();
+    let mapped = map(&raw).unwrap();
+    assert_eq!(copied.bytes() - mapped.bytes(), raw.len() + PADDING_BYTES);
+    let copy_of_mapped = mapped.copy_into(Buffer::copy_on_heap);
+    assert_eq!(copy_of_mapped.bytes(), copied.bytes());
+    for block in [copied, mapped, copy_of_mapped] {
+        check_block(&block, entries, probes);
+    }
+}
+
+fn check_block(block: &Block, entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
     block.check_order().unwrap();
     assert_eq!(block.count(), entries.len());
     for (index, expected) in entries.iter().enumerate() {
-        assert_eq!(entry_of(&block, index), *expected);
+        assert_eq!(entry_of(block, index), *expected);
     }
     let own = entries.iter().flat_map(|entry| {
         [entry.1.saturating_sub(1), entry.1, entry.1 + 1]
@@ -235,7 +252,9 @@ proptest! {
             let at = usize::from(at) % bytes.len().min(300);
             bytes[at] = byte;
         }
-        if let Ok(block) = Block::parse(&bytes) {
+        let (copied, mapped) = (Block::parse(&bytes), map(&bytes));
+        prop_assert_eq!(copied.is_ok(), mapped.is_ok());
+        for block in copied.into_iter().chain(mapped) {
             for index in 0..block.count() {
                 let (key, sequence, ..) = entry_of(&block, index);
                 let _ = block.get(&key, SequenceNumber(sequence));

@@ -99,7 +99,7 @@ impl TableCursor {
             Some(block) => block,
             None => match self.fill {
                 CacheFill::Keep if self.walked < WALK_BLOCKS => self.table.load(index)?,
-                fill => self.table.decode(index, self.ahead.frame(&self.table, index)?, fill)?,
+                fill => self.table.decode(index, fill, || self.ahead.frame(&self.table, index))?,
             },
         };
         self.key.clear();

@@ -20,6 +20,7 @@ mod tombstones;
 mod heads;
 mod index;
 mod writer;
+mod mapped;
 mod reader;
 mod lookup;
 mod ahead;

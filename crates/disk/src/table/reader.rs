@@ -5,6 +5,7 @@
 use super::{
     footer::{FOOTER_BYTES, Footer},
     index::{BlockInfo, Index},
+    mapped::Mapped,
     properties::Properties,
     sealed::SealedBlock,
     tombstones,
@@ -17,12 +18,13 @@ use crate::{
     maplet::{Maplet, Shape},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
+use bytes::Bytes;
 use siltdb_base::{
     budget::Part,
     error::{Error, Result},
-    fs::File,
+    fs::{File, ReadIo},
     id::TableUid,
-    memory::region::Buffer,
+    memory::region::{Buffer, Margins},
     slice::Slice,
     tombstone::Fragments,
 };
@@ -51,6 +53,8 @@ pub struct Table {
     pub(super) source: Source,
     pub(super) contents: TableContents,
     pub(super) slots: Slots<Block>,
+    /// `None`, if its blocks are read.
+    mapped: Option<Mapped>,
     pub(super) maplet: OnceLock<Maplet>,
     /// Of its maplet; `None`, if it is to have none.
     pub(super) maplet_shape: Option<Shape>,
@@ -114,6 +118,11 @@ impl Source {
         self.file
             .read_exact_at(buffer, self.offset + offset)
             .map_err(|error| self.locate(error, offset))
+    }
+
+    /// The bytes of the table where the system maps them, if it does.
+    fn map(&self) -> Option<Bytes> {
+        self.file.map(self.offset, self.length).ok()
     }
 
     /// Reads the frame of `kind` and calls `work` with its raw bytes.
@@ -229,8 +238,8 @@ impl Table {
     /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
     ///
     /// Footer, properties, index, filter and range tombstones are read and verified, and compared
-    /// with what is `expected`, if anything is. Data blocks are verified when they are read. The
-    /// memory that stays is charged to [`Part::Tables`].
+    /// with what is `expected`, if anything is. Data blocks are verified when they are read, as
+    /// `read_io` says. The memory that stays is charged to [`Part::Tables`]; what is mapped is not.
     ///
     /// # Errors
     /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
@@ -241,6 +250,7 @@ impl Table {
         offset: u64,
         length: u64,
         expected: Option<&TableSummary>,
+        read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
         let end = offset.checked_add(length);
@@ -266,7 +276,13 @@ impl Table {
             return Err(source.locate(error, length - FOOTER_BYTES as u64));
         }
         let blocks = contents.index.count();
+        let mapped = match read_io {
+            ReadIo::Map if blocks > 0 => source.map(),
+            ReadIo::Map | ReadIo::Read => None,
+        };
+        let mapped = mapped.map(|bytes| Mapped::new(bytes, source.uid, blocks));
         let charged = size_of::<Self>()
+            + mapped.as_ref().map_or(0, Mapped::memory_bytes)
             + contents.index.memory_bytes()
             + contents.filter.as_ref().map_or(0, Filter::bytes)
             + contents.tombstones.memory_bytes()
@@ -277,7 +293,7 @@ impl Table {
         let maplet_shape = Shape::new(blocks, index.entries(), index.entries_max());
         let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
         let maplet = OnceLock::new();
-        Ok(Arc::new(Self { source, contents, slots, maplet, maplet_shape, cache, charged }))
+        Ok(Arc::new(Self { source, contents, slots, mapped, maplet, maplet_shape, cache, charged }))
     }
 
     /// The range tombstones.
@@ -379,13 +395,13 @@ impl Table {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
-    /// Puts a copy of the data block at `index` into the cache, if there is room to spare: for
-    /// those who have read it for another reason.
+    /// Puts a copy of the data block at `index` into the cache, if there is room to spare and the
+    /// table is not mapped: for those who have read it for another reason.
     ///
     /// # Panics
     /// If there is none of this index.
     pub fn keep(&self, index: usize, block: &Block) {
-        if self.cache.has_room(block.bytes()) {
+        if self.mapped.is_none() && self.cache.has_room(block.bytes()) {
             let region = self.cache.region();
             let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
             let bytes = block.bytes();
@@ -396,41 +412,76 @@ impl Table {
     /// Reads the data block at `index` from the file and caches it.
     #[cold]
     pub(super) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
-        let info = self.contents.index.info(index);
-        let held = self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
-            let region = self.cache.region();
-            hold(Block::parse_into(raw, |raw, margins| region.copy(raw, margins))?, &info)
-        })?;
+        let region = self.cache.region();
+        let copy = |raw: &[u8], margins| region.copy(raw, margins);
+        let held = match &self.mapped {
+            Some(mapped) => self.hold_mapped(mapped, index, copy),
+            None => {
+                let info = self.block_info(index);
+                self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
+                    hold(Block::parse_into(raw, copy)?, &info)
+                })
+            }
+        }?;
         self.slots.insert(index, &held);
         Ok(held)
     }
 
-    /// Verifies and decodes the data block at `index`, whose `frame` a walk has read, and offers it
-    /// to the cache if the walk fills it.
-    pub(super) fn decode(
+    /// Verifies and decodes the data block at `index`, to which a walk comes that can `read` its
+    /// frame, and offers it to the cache if the walk fills it.
+    pub(super) fn decode<'f>(
         &self,
         index: usize,
-        frame: &[u8],
         fill: CacheFill,
+        read: impl FnOnce() -> Result<&'f [u8]>,
     ) -> Result<Arc<Held<Block>>> {
-        let info = self.contents.index.info(index);
-        let place = Place { table: self.source.uid, offset: info.offset };
         // What may stay lies where cached blocks do; what is walked over comes and goes.
         let may_stay = fill == CacheFill::Keep && self.slots.is_offered(index);
         let copy = |raw: &[u8], margins| match may_stay {
             true => self.cache.region().copy(raw, margins),
             false => Buffer::copy_on_heap(raw, margins),
         };
-        let held = with_scratch(|scratch| {
-            Frame::open(frame, FrameKind::Data, place)
-                .and_then(|frame| frame.decode(&mut scratch.raw))
-                .and_then(|raw| hold(Block::parse_into(raw, copy)?, &info))
-                .map_err(|error| self.source.locate(error, info.offset))
-        })?;
+        let held = match &self.mapped {
+            Some(mapped) => self.hold_mapped(mapped, index, copy),
+            None => self.hold_read(index, read()?, copy),
+        }?;
         if fill == CacheFill::Keep {
             self.slots.offer(index, &held);
         }
         Ok(held)
+    }
+
+    /// The data block at `index`, whose `frame` was read.
+    fn hold_read(
+        &self,
+        index: usize,
+        frame: &[u8],
+        copy: impl FnOnce(&[u8], Margins) -> Buffer,
+    ) -> Result<Arc<Held<Block>>> {
+        let info = self.block_info(index);
+        let place = Place { table: self.source.uid, offset: info.offset };
+        with_scratch(|scratch| {
+            Frame::open(frame, FrameKind::Data, place)
+                .and_then(|frame| frame.decode(&mut scratch.raw))
+                .and_then(|raw| hold(Block::parse_into(raw, copy)?, &info))
+                .map_err(|error| self.source.locate(error, info.offset))
+        })
+    }
+
+    /// The data block at `index`, which is mapped.
+    fn hold_mapped(
+        &self,
+        mapped: &Mapped,
+        index: usize,
+        copy: impl FnOnce(&[u8], Margins) -> Buffer,
+    ) -> Result<Arc<Held<Block>>> {
+        let info = self.block_info(index);
+        let opened = with_scratch(|scratch| mapped.open(index, &info, &mut scratch.raw, copy));
+        let held = opened.and_then(|block| match mapped.is_verified(index) {
+            true => Ok(hold_verified(block)),
+            false => hold(block, &info).inspect(|_| mapped.note_verified(index)),
+        });
+        held.map_err(|error| self.source.locate(error, info.offset))
     }
 }
 
@@ -446,8 +497,12 @@ impl Drop for Table {
 /// Compares a block with its index.
 fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
     check_block(&block, info)?;
+    Ok(hold_verified(block))
+}
+
+fn hold_verified(block: Block) -> Arc<Held<Block>> {
     let bytes = block.bytes();
-    Ok(Arc::new(Held::new(block, bytes)))
+    Arc::new(Held::new(block, bytes))
 }
 
 /// Checks that a block begins and ends where the index says.

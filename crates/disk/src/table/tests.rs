@@ -5,6 +5,7 @@ mod copies;
 mod damage;
 mod faults;
 mod lookup;
+mod mapped;
 mod model;
 
 use super::*;
@@ -17,7 +18,7 @@ use siltdb_base::{
     budget::{Budget, Part},
     cursor::{Course, Cursor},
     error::{Error, Result},
-    fs::{File, WriteFile},
+    fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
     key::{Entry, EntryKind, compare},
     slice::Slice,
@@ -108,8 +109,17 @@ fn write(
 }
 
 fn open(bytes: &[u8], expected: Option<&TableSummary>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
+    open_by(ReadIo::Read, bytes, expected, cache)
+}
+
+fn open_by(
+    read_io: ReadIo,
+    bytes: &[u8],
+    expected: Option<&TableSummary>,
+    cache: &Arc<Cache>,
+) -> Result<Arc<Table>> {
     let file = Arc::new(Bytes(bytes.to_vec()));
-    Table::open(file, Path::new("t.table"), 0, bytes.len() as u64, expected, cache)
+    Table::open(file, Path::new("t.table"), 0, bytes.len() as u64, expected, read_io, cache)
 }
 
 /// Writes, opens and verifies a table.
@@ -118,9 +128,18 @@ fn table_of(
     entries: &[Owned],
     tombstones: &[RangeTombstone],
 ) -> Arc<Table> {
+    table_by(ReadIo::Read, options, entries, tombstones)
+}
+
+fn table_by(
+    read_io: ReadIo,
+    options: &TableOptions,
+    entries: &[Owned],
+    tombstones: &[RangeTombstone],
+) -> Arc<Table> {
     let mut file = Bytes::default();
     let summary = write(&mut file, options, 7, entries, tombstones);
-    let table = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
+    let table = open_by(read_io, &file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
     let mut bytes = 0;
     table.verify(&mut |index, _| bytes += table.block_info(index).bytes).unwrap();
     assert!(bytes <= summary.file_bytes);

@@ -14,7 +14,7 @@ use super::{
 use siltdb_base::{
     budget::Budget,
     error::{Error, Result},
-    fs::{File, Fs},
+    fs::{File, Fs, ReadIo},
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
@@ -138,7 +138,7 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
     // Blocks are read past the cache, so that it needs no capacity.
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
     let (file, length) = (Arc::clone(bytes.file), footer.table_bytes);
-    let table = Table::open(file, bytes.path, bytes.offset, length, None, &cache)?;
+    let table = Table::open(file, bytes.path, bytes.offset, length, None, ReadIo::Read, &cache)?;
     for index in 0..table.block_count() {
         on_line(block_line(index, &table.block_info(index)))?;
         if detail >= Detail::Operations {

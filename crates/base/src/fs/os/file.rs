@@ -5,9 +5,10 @@
 use super::descriptors::ReadableFile;
 use crate::{
     error::{Error, ErrorKind, Result},
-    fs::{File, WriteFile},
+    fs::{File, WriteFile, map::map_to_read},
     limits::WRITE_BUFFER_BYTES,
 };
+use bytes::Bytes;
 use std::{
     fs,
     io::{self, Write},
@@ -45,6 +46,17 @@ impl File for OsFile {
             }
         }
         Ok(())
+    }
+
+    fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {
+        let file = self.file.descriptor().map_err(|error| Error::io("open", &self.path, error))?;
+        map_to_read(&file, offset, bytes).map_err(|error| {
+            let error = match error.kind() {
+                io::ErrorKind::UnexpectedEof => Error::corruption("file ends early"),
+                _ => Error::io("map", &self.path, error),
+            };
+            error.or_file(&self.path).with_offset(offset)
+        })
     }
 }
 

@@ -35,6 +35,33 @@ fn appended_bytes_are_read_back() {
 }
 
 #[test]
+fn what_is_mapped_is_there_after_the_file_was_removed() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("a");
+    let bytes: Vec<u8> = (0..20_000_u32).map(|at| (at ^ at >> 7) as u8).collect();
+    std::fs::write(&path, &bytes).unwrap();
+    let reader = OsFs.open(&path).unwrap();
+    for (offset, end) in [(0, 20_000), (1, 2), (4096, 8192), (5000, 20_000), (19_999, 20_000)] {
+        let mapped = reader.map(offset, end - offset).unwrap();
+        assert!(mapped == bytes[offset as usize..end as usize], "{offset}..{end}");
+    }
+    for (offset, length) in [(0, 20_001), (20_000, 1), (1, u64::MAX), (u64::MAX, 1)] {
+        let error = reader.map(offset, length).unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(offset)));
+        assert!(error.file().unwrap().ends_with("/a"));
+    }
+    let mapped = reader.map(7, 19_000).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    drop(reader);
+    assert!(mapped == bytes[7..19_007]);
+    // What was cut off since it was opened is not mapped, as touching it would be the end.
+    std::fs::write(&path, &bytes).unwrap();
+    let reader = OsFs.open(&path).unwrap();
+    std::fs::write(&path, &bytes[..100]).unwrap();
+    assert_eq!(reader.map(0, 20_000).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
 fn a_wrong_kind_of_path_is_a_clear_error() {
     let dir = tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);

@@ -40,7 +40,7 @@ fn open_sick(file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
 
 fn open_sick_in(cache: &Arc<Cache>, file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
     let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
-    Table::open(file, Path::new("sick"), 0, length, Some(summary), cache).unwrap()
+    Table::open(file, Path::new("sick"), 0, length, Some(summary), ReadIo::Read, cache).unwrap()
 }
 
 #[test]

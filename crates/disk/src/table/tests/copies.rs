@@ -32,6 +32,7 @@ fn copied_blocks_read_as_if_they_had_been_written() {
             offset,
             summary.file_bytes,
             Some(&summary),
+            ReadIo::Read,
             &new_cache(1 << 20),
         )
         .unwrap();

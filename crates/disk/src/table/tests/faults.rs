@@ -27,7 +27,8 @@ fn write_on(fs: &MemFs, entries: &[Owned]) -> Result<TableSummary> {
 fn read_on(fs: &MemFs, summary: &TableSummary, entries: &[Owned]) -> Result<()> {
     let file = fs.open(Path::new(PATH))?;
     let cache = new_cache(8_000);
-    let table = Table::open(file, Path::new(PATH), 0, summary.file_bytes, Some(summary), &cache)?;
+    let (path, length) = (Path::new(PATH), summary.file_bytes);
+    let table = Table::open(file, path, 0, length, Some(summary), ReadIo::Read, &cache)?;
     table.verify(&mut |_, _| {})?;
     for owned in entries.iter().step_by(7) {
         check_get(&table, entries, &owned.0, owned.1)?;

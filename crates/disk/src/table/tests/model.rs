@@ -121,25 +121,31 @@ fn check_span(span: Option<Span<'_>>, model: &Model<'_>) {
 }
 
 fn check(options: &TableOptions, entries: &[Owned], probes: &[(Vec<u8>, u64)], steps: &[Step]) {
-    let table = table_of(options, entries, &[]);
-    assert_eq!(scan(&table).unwrap(), entries);
+    for read_io in [ReadIo::Read, ReadIo::Map] {
+        let table = table_by(read_io, options, entries, &[]);
+        check_table(&table, entries, probes, steps);
+    }
+}
+
+fn check_table(table: &Arc<Table>, entries: &[Owned], probes: &[(Vec<u8>, u64)], steps: &[Step]) {
+    assert_eq!(scan(table).unwrap(), entries);
     assert_eq!(table.summary().entries, entries.len() as u64);
     for owned in entries {
         for visible in [owned.1.saturating_sub(1), owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
-            check_get(&table, entries, &owned.0, visible).unwrap();
+            check_get(table, entries, &owned.0, visible).unwrap();
         }
     }
     for (key, visible) in probes {
-        check_get(&table, entries, key, *visible).unwrap();
+        check_get(table, entries, key, *visible).unwrap();
     }
-    walk(&table, entries, steps);
+    walk(table, entries, steps);
     let back_and_forth: Vec<Step> = std::iter::once(Step::Last)
         .chain(entries.iter().map(|_| Step::Prev))
         .chain([Step::Next, Step::First])
         .chain(entries.iter().map(|_| Step::Next))
         .chain([Step::Prev])
         .collect();
-    walk(&table, entries, &back_and_forth);
+    walk(table, entries, &back_and_forth);
 }
 
 fn every_way(entries: &[Owned], probes: &[&[u8]]) {
@@ -336,7 +342,7 @@ fn tables_share_a_file() {
     for (offset, summary, entries) in &tables {
         let open = |length: u64| {
             let (file, path) = (Arc::clone(&file), Path::new("t"));
-            Table::open(file, path, *offset, length, Some(summary), &cache)
+            Table::open(file, path, *offset, length, Some(summary), ReadIo::Map, &cache)
         };
         let table = open(summary.file_bytes).unwrap();
         table.verify(&mut |_, _| {}).unwrap();

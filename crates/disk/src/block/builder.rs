@@ -1,0 +1,153 @@
+//! How a block is put together from its entries.
+//!
+//! It does not decide where a block ends: whoever adds entries does.
+
+use super::{
+    BLOCK_HEADER_BYTES,
+    form::{KIND_BITS, KIND_MASK},
+};
+use siltdb_base::{
+    codec::{put_varint, varint_len},
+    id::SequenceNumber,
+    key::{Entry, Trailer},
+};
+
+/// The bytes at the front that both have.
+#[must_use]
+pub fn shared_prefix_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Gathers the entries of one block after the other and encodes them.
+#[derive(Debug, Default)]
+pub struct BlockBuilder {
+    /// Key and value of each entry, one after the other.
+    staged: Vec<u8>,
+    entries: Vec<Staged>,
+    prefix_bytes: usize,
+    last_key_start: usize,
+    sequence_min: SequenceNumber,
+    sequence_max: SequenceNumber,
+    /// Bytes of the entries if they had no common prefix.
+    entry_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Staged {
+    key_bytes: usize,
+    value_bytes: usize,
+    trailer: Trailer,
+}
+
+impl BlockBuilder {
+    /// Whether it holds no entry.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Entries it holds.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// About the bytes of the block if an entry of this key and value length were added.
+    #[inline]
+    #[must_use]
+    pub fn raw_bytes_with(&self, key: &[u8], value_bytes: usize) -> usize {
+        let entry_bytes = self.entry_bytes + entry_bytes(key.len(), value_bytes);
+        // The prefix is that of the entries so far: the new one can only shorten it.
+        BLOCK_HEADER_BYTES + entry_bytes - self.prefix_bytes * self.entries.len()
+    }
+
+    /// Adds an entry, which must follow those before it.
+    #[inline]
+    pub fn add(&mut self, entry: Entry<'_>) {
+        if self.entries.is_empty() {
+            self.prefix_bytes = entry.key.len();
+            (self.sequence_min, self.sequence_max) = (entry.sequence, entry.sequence);
+        } else {
+            let prefix = &self.staged[..self.prefix_bytes];
+            if !entry.key.starts_with(prefix) {
+                self.prefix_bytes = shared_prefix_bytes(prefix, entry.key);
+            }
+            self.sequence_min = self.sequence_min.min(entry.sequence);
+            self.sequence_max = self.sequence_max.max(entry.sequence);
+        }
+        self.last_key_start = self.staged.len();
+        self.staged.extend_from_slice(entry.key);
+        self.staged.extend_from_slice(entry.value);
+        self.entries.push(Staged {
+            key_bytes: entry.key.len(),
+            value_bytes: entry.value.len(),
+            trailer: Trailer::new(entry.sequence, entry.kind),
+        });
+        self.entry_bytes += entry_bytes(entry.key.len(), entry.value.len());
+    }
+
+    /// The key of the first entry, if there is one.
+    #[must_use]
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.entries.first().map(|entry| &self.staged[..entry.key_bytes])
+    }
+
+    /// Key and sequence number of the last entry, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn last(&self) -> Option<(&[u8], SequenceNumber)> {
+        let last = self.entries.last()?;
+        let start = self.last_key_start;
+        Some((&self.staged[start..start + last.key_bytes], last.trailer.sequence()))
+    }
+
+    /// Writes the block over the contents of `out`.
+    ///
+    /// # Panics
+    /// If there is no entry.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.clear();
+        let first = self.first_key().expect("a block has an entry");
+        let prefix = &first[..self.prefix_bytes];
+        let base = self.sequence_min.0;
+        let largest = (self.sequence_max.0 - base) << KIND_BITS | u64::from(KIND_MASK);
+        let width = (64 - largest.leading_zeros() as usize).div_ceil(8);
+        out.reserve(BLOCK_HEADER_BYTES + self.entry_bytes + self.entries.len() * 8);
+        put_varint(out, self.entries.len() as u64);
+        put_varint(out, prefix.len() as u64);
+        put_varint(out, base);
+        out.push(width as u8);
+        out.extend_from_slice(prefix);
+        let mut rest = &self.staged[..];
+        for entry in &self.entries {
+            let (key, after) = rest.split_at(entry.key_bytes);
+            let (value, after) = after.split_at(entry.value_bytes);
+            rest = after;
+            let suffix = &key[prefix.len()..];
+            put_varint(out, suffix.len() as u64);
+            put_varint(out, value.len() as u64);
+            let kind = entry.trailer.0 & u64::from(KIND_MASK);
+            let trailer = (entry.trailer.sequence().0 - base) << KIND_BITS | kind;
+            out.extend_from_slice(&trailer.to_le_bytes()[..width]);
+            out.extend_from_slice(suffix);
+            out.extend_from_slice(value);
+        }
+    }
+
+    /// Forgets the entries.
+    pub fn clear(&mut self) {
+        self.staged.clear();
+        self.entries.clear();
+        self.entry_bytes = 0;
+        self.prefix_bytes = 0;
+    }
+}
+
+/// About the bytes of an entry without a common prefix.
+#[inline]
+fn entry_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    const TRAILER_BYTES: usize = 4;
+    let lengths = varint_len(key_bytes as u64) + varint_len(value_bytes as u64);
+    lengths + TRAILER_BYTES + key_bytes + value_bytes
+}

@@ -1,0 +1,95 @@
+//! The data blocks of a table where the system maps its file.
+//!
+//! It reads no file: bytes that are not in memory come when they are looked at.
+//!
+//! # Thread safety
+//! Any thread may open blocks. Two may verify the same one.
+
+use super::index::BlockInfo;
+use crate::{
+    block::Block,
+    compress::Codec,
+    frame::{CHECKSUM_BYTES, Frame, FrameKind, Place},
+};
+use bytes::Bytes;
+use siltdb_base::{
+    error::{Error, Result},
+    id::TableUid,
+    memory::region::{Buffer, Margins},
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Blocks whose bits share a word.
+const BLOCKS_PER_WORD: usize = 64;
+
+/// The bytes of a table, mapped, and which of its blocks were found as they should be.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    bytes: Bytes,
+    uid: TableUid,
+    verified: Box<[AtomicU64]>,
+}
+
+impl Mapped {
+    /// The table `uid` of so many `blocks`, which lies in `bytes`.
+    pub(super) fn new(bytes: Bytes, uid: TableUid, blocks: usize) -> Self {
+        let words = blocks.div_ceil(BLOCKS_PER_WORD);
+        Self { bytes, uid, verified: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Bytes of memory it takes beside itself and what is mapped.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val::<[_]>(&self.verified)
+    }
+
+    /// Whether [`Mapped::note_verified`] was called for the block at `index`.
+    pub(super) fn is_verified(&self, index: usize) -> bool {
+        // Relaxed, here and below: the bytes are the same for everybody, verified or not.
+        let word = self.verified[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
+        word & bit_of(index) != 0
+    }
+
+    /// From now on the block at `index` is taken for what it says.
+    pub(super) fn note_verified(&self, index: usize) {
+        self.verified[index / BLOCKS_PER_WORD].fetch_or(bit_of(index), Ordering::Relaxed);
+    }
+
+    /// The block at `index`, of which the index knows `info`: where it lies, unless it is
+    /// compressed. `copy` chooses the memory of what lies elsewhere, `buffer` is working memory.
+    ///
+    /// # Errors
+    /// Corruption, if it is damaged; `Unsupported`, if its codec is unknown.
+    pub(super) fn open(
+        &self,
+        index: usize,
+        info: &BlockInfo<'_>,
+        buffer: &mut Vec<u8>,
+        copy: impl FnOnce(&[u8], Margins) -> Buffer,
+    ) -> Result<Block> {
+        let outside = || Error::corruption("a block does not lie within its table");
+        let end = (info.offset + info.bytes) as usize;
+        let bytes = self.bytes.get(info.offset as usize..end).ok_or_else(outside)?;
+        let place = Place { table: self.uid, offset: info.offset };
+        let frame = match self.is_verified(index) {
+            true => Frame::open_verified(bytes, FrameKind::Data)?,
+            false => Frame::open(bytes, FrameKind::Data, place)?,
+        };
+        match frame.codec {
+            Codec::Raw => {
+                let payload_end = end - CHECKSUM_BYTES;
+                let start = payload_end - frame.payload.len();
+                let behind = payload_end + Block::BYTES_BEHIND;
+                if behind > self.bytes.len() {
+                    return Err(outside());
+                }
+                Block::map(self.bytes.slice(start..behind), copy)
+            }
+            Codec::Lz4 => Block::parse_into(frame.decode(buffer)?, copy),
+        }
+    }
+}
+
+/// The bit of a block in its word.
+fn bit_of(index: usize) -> u64 {
+    1 << (index % BLOCKS_PER_WORD)
+}
