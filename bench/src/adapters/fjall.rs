@@ -20,6 +20,10 @@ use std::{path::Path, sync::Arc, thread, time::Instant};
 /// Flushes that may wait at once: its queues hold a thousand messages, and drop some beyond that.
 const FLUSHES_QUEUED_MAX: usize = 100;
 
+/// Keyspaces that it can open with tables in level 0. It queues a message for each before anybody
+/// takes messages from that queue, which holds a thousand: with more, opening waits for ever.
+const KEYSPACES_OPENED_MAX: usize = 1000;
+
 /// An open database and its keyspaces.
 pub struct Fjall {
     db: Database,
@@ -132,7 +136,11 @@ impl Engine for Fjall {
         Ok(())
     }
 
-    fn close(self) -> Result<()> {
+    /// Compacts keyspaces that are more than it could open again.
+    fn close(mut self) -> Result<()> {
+        if self.keyspaces.len() > KEYSPACES_OPENED_MAX {
+            self.compact()?;
+        }
         Ok(self.db.persist(PersistMode::SyncAll)?)
     }
 }

@@ -43,3 +43,7 @@ pub const LOG_WINDOW_BYTES_MAX: usize = 4 << 20;
 
 /// What a file that is appended to holds back before it hands it to the system, in bytes.
 pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
+
+/// Table files that a process maps at a time; others are read. Systems allow some 65,530 mappings
+/// of all kinds.
+pub const MAPPINGS_MAX: usize = 1 << 14;

@@ -7,8 +7,8 @@ use std::{borrow::Borrow, fmt, ops::Deref};
 
 /// Bytes that stay where they are for as long as somebody holds them.
 ///
-/// Cloning costs one atomic increment. A `Slice` of a cached block pins that block: copy the bytes
-/// (`to_vec`) to keep a few of them for long.
+/// Cloning costs one atomic increment. A `Slice` of a cached block pins that block, one of a mapped
+/// table its file: copy the bytes (`to_vec`) to keep a few of them for long.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(Bytes);
 

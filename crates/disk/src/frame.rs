@@ -93,7 +93,7 @@ impl<'a> Frame<'a> {
         Self::open_verified(bytes, kind)
     }
 
-    /// The same for bytes that were verified before and have not changed since.
+    /// The same for bytes that were verified before: the checksum is left out.
     ///
     /// # Errors
     /// As [`Frame::open`], but for the checksum.
@@ -128,6 +128,12 @@ impl<'a> Frame<'a> {
                 .with_mismatch(payload.len(), raw_bytes));
         }
         Ok(Self { codec, raw_bytes, payload })
+    }
+
+    /// What the frame at the front of `bytes` says of its codec, unverified.
+    #[must_use]
+    pub fn codec_of(bytes: &[u8]) -> Option<Codec> {
+        Codec::from_u8(*bytes.get(1)?).ok()
     }
 
     /// The raw bytes: decoded over the contents of `buffer`, or the payload itself.

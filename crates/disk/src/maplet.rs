@@ -151,7 +151,7 @@ impl Maplet {
     /// If there is no such block.
     #[inline]
     #[must_use]
-    pub fn is_mapped(&self, index: usize) -> bool {
+    pub fn has_block(&self, index: usize) -> bool {
         // Relaxed: who takes it for unmapped looks again under the lock.
         let word = self.mapped[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
         word & 1 << (index % BLOCKS_PER_WORD) != 0
@@ -163,13 +163,17 @@ impl Maplet {
     ///
     /// # Panics
     /// If there is no such block.
-    pub fn map<I: Iterator<Item = (u64, usize)>>(&self, index: usize, places: impl FnOnce() -> I) {
+    pub fn add_block<I: Iterator<Item = (u64, usize)>>(
+        &self,
+        index: usize,
+        places: impl FnOnce() -> I,
+    ) {
         let mut staged = match self.staged.try_lock() {
             Ok(staged) => staged,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        if self.is_mapped(index) {
+        if self.has_block(index) {
             return;
         }
         staged.clear();
@@ -183,7 +187,7 @@ impl Maplet {
         for &(hash, entry) in &*staged {
             self.put_in(hash, entry);
         }
-        // Relaxed: as in `is_mapped`.
+        // Relaxed: as in `has_block`.
         self.mapped[index / BLOCKS_PER_WORD]
             .fetch_or(1 << (index % BLOCKS_PER_WORD), Ordering::Relaxed);
         // Release: by (3).

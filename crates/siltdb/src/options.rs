@@ -104,7 +104,8 @@ impl Options {
     ///
     /// [`ReadIo::Map`] gains most with [`Compression::None`], where more is read than the cache
     /// holds and the system still has it in memory. A value that [`get`](crate::Read::get) returned
-    /// keeps its whole table mapped for as long as it is held.
+    /// keeps its table file mapped for as long as it is held, and the file's space on disk taken
+    /// after a compaction removed it: copy what is held for long.
     #[must_use]
     pub fn read_io(mut self, io: ReadIo) -> Self {
         self.engine.read_io = io;

@@ -151,6 +151,19 @@ struct TableFile {
     file: Arc<dyn File>,
     path: PathBuf,
     files: Arc<OpenFiles>,
+    /// The whole file, once a table in it was mapped.
+    mapping: OnceLock<Bytes>,
+}
+
+impl TableFile {
+    fn mapping(&self) -> Result<&Bytes> {
+        if let Some(mapping) = self.mapping.get() {
+            return Ok(mapping);
+        }
+        let mapped = self.file.map(0, self.file.len());
+        let mapping = mapped.map_err(|error| self.files.explain(error, &self.path))?;
+        Ok(self.mapping.get_or_init(|| mapping))
+    }
 }
 
 impl File for TableFile {
@@ -164,8 +177,14 @@ impl File for TableFile {
     }
 
     fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {
-        let mapped = self.file.map(offset, bytes);
-        mapped.map_err(|error| self.files.explain(error, &self.path))
+        let mapping = self.mapping()?;
+        let ends_early = || {
+            let error = Error::corruption("file ends early").with_file(&self.path);
+            error.with_offset(offset).with_mismatch(bytes, mapping.len())
+        };
+        let end = offset.checked_add(bytes).filter(|&end| end <= mapping.len() as u64);
+        let end = end.ok_or_else(ends_early)?;
+        Ok(mapping.slice(offset as usize..end as usize))
     }
 }
 
@@ -185,7 +204,8 @@ impl SharedFile {
         }
         let path = files.path(self.number);
         let file = files.fs.open(&path).map_err(|error| files.explain(error, &path))?;
-        let file = Arc::new(TableFile { file, path, files: files.clone() });
+        let file =
+            Arc::new(TableFile { file, path, files: files.clone(), mapping: OnceLock::new() });
         Ok(self.file.get_or_init(|| file))
     }
 

@@ -7,6 +7,7 @@
 //! Everything may be called from any thread; concurrent copies must be disjoint.
 //!
 //! # Invariants
+//! Of one that bytes are copied into:
 //! 1. The whole length is mapped once, when the mapping is made, and unmapped when it is dropped,
 //!    so an address inside it stays valid for as long as anybody can call a method. Nothing has to
 //!    watch over the lifetime of a part: `forget` gives back pages, never addresses.
@@ -16,12 +17,19 @@
 //! 3. No reference into the mapping ever exists, only raw pointers: other processes, `pwrite` and
 //!    disjoint copies may change the bytes under it. Copies that overlap, which the contract of
 //!    [`LogFile::fill`](super::LogFile::fill) forbids, would mix bytes in their own range.
-//! 4. A mapping that is read is one of a file whose bytes do not change any more, as the contract
-//!    of [`File::map`](super::File::map) demands: references into it are to constant bytes.
+//!
+//! Of one that is read:
+//! 4. Its file's bytes do not change any more, as the contract of
+//!    [`File::map`](super::File::map) demands: references into it are to constant bytes.
 
+use crate::limits::MAPPINGS_MAX;
 use bytes::Bytes;
-use memmap2::{MmapOptions, MmapRaw};
-use std::{fs::File, io};
+use memmap2::{Mmap, MmapOptions, MmapRaw};
+use std::{
+    fs::File,
+    io,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 /// A file mapped shared and writable.
 #[derive(Debug)]
@@ -102,17 +110,63 @@ impl Mapping {
     }
 }
 
-/// So many `bytes` of `file` from `offset` on, mapped to be read.
-///
-/// Fails if the file ends before: by (2) nothing behind its end may be touched.
-pub(super) fn map_to_read(file: &File, offset: u64, bytes: u64) -> io::Result<Bytes> {
-    let len = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-    if file.metadata()?.len().checked_sub(offset).is_none_or(|left| left < bytes) {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+/// The mappings of this process that are read.
+pub(super) static MAPPINGS: Mappings = Mappings::new(MAPPINGS_MAX);
+
+/// Counts mappings: the system allows a process only so many.
+#[derive(Debug)]
+pub(super) struct Mappings {
+    max: usize,
+    count: AtomicUsize,
+}
+
+/// A mapping that is read, counted.
+struct ReadMapping {
+    map: Mmap,
+    mappings: &'static Mappings,
+}
+
+impl Mappings {
+    pub(super) const fn new(max: usize) -> Self {
+        Self { max, count: AtomicUsize::new(0) }
     }
-    let mut options = MmapOptions::new();
-    // SAFETY: by (4) nobody changes the bytes while they are mapped, and the result keeps the
-    // mapping.
-    let map = unsafe { options.offset(offset).len(len).map(file)? };
-    Ok(Bytes::from_owner(map))
+
+    /// So many `bytes` of `file` from `offset` on, mapped to be read.
+    ///
+    /// Fails if there are too many mappings, or if the file ends before: by (2) nothing behind its
+    /// end may be touched.
+    pub(super) fn map(&'static self, file: &File, offset: u64, bytes: u64) -> io::Result<Bytes> {
+        let len = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if file.metadata()?.len().checked_sub(offset).is_none_or(|left| left < bytes) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // Relaxed, as in `drop`: a count. It may be too high for a moment, never too low.
+        if self.count.fetch_add(1, Ordering::Relaxed) >= self.max {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            return Err(io::Error::other("too many files are mapped"));
+        }
+        let mut options = MmapOptions::new();
+        // SAFETY: by (4) nobody changes the bytes while they are mapped, and the result keeps the
+        // mapping.
+        let mapped = unsafe { options.offset(offset).len(len).map(file) };
+        match mapped {
+            Ok(map) => Ok(Bytes::from_owner(ReadMapping { map, mappings: self })),
+            Err(error) => {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl AsRef<[u8]> for ReadMapping {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+impl Drop for ReadMapping {
+    fn drop(&mut self) {
+        self.mappings.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }

@@ -245,15 +245,17 @@ pub enum LogIo {
 /// A mapping spares the copies: a block that is not compressed is looked at where the system keeps
 /// it, and what the cache does not hold costs no system call. Its price is that of [`LogIo`]: if
 /// the device fails to read, or somebody else shortens the file, the process is killed by a signal
-/// (SIGBUS), where reading returns an error. The pages count as memory of the process, outside any
-/// budget, for as long as the system has no better use for them.
+/// (SIGBUS), where reading returns an error. A block that is looked at where it lies is verified
+/// once: if the device fails later and gives other bytes, a read may answer wrongly, or panic.
+/// Flushes and compactions do not read through the mapping. The pages count as memory of the
+/// process, outside any budget, for as long as the system has no better use for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadIo {
     /// By `pread`: whatever goes wrong is an error.
     #[default]
     Read,
-    /// By a mapping of each table that is open. Each block is verified when it is first looked at
-    /// after its table was opened. A table that the system does not map is read.
+    /// By a mapping of each table file that is open, of 16,384 at most; others are read, and those
+    /// that the system does not map.
     Map,
 }
 

@@ -112,6 +112,12 @@ impl fmt::Debug for Region {
     }
 }
 
+/// Bytes that a piece of `bytes` takes.
+#[must_use]
+pub fn piece_bytes(bytes: usize) -> usize {
+    bytes.next_multiple_of(UNIT_BYTES)
+}
+
 /// Room around a copy, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Margins {

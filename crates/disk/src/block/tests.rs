@@ -47,7 +47,8 @@ fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
     let raw = raw(entries);
     let copied = Block::parse(&raw).unwrap();
     let mapped = map(&raw).unwrap();
-    assert_eq!(copied.bytes() - mapped.bytes(), raw.len() + PADDING_BYTES);
+    let arrays_bytes = copied.bytes() - raw.len() - PADDING_BYTES;
+    assert_eq!(mapped.bytes(), region::piece_bytes(arrays_bytes) + MAPPED_BYTES);
     let copy_of_mapped = mapped.copy_into(Buffer::copy_on_heap);
     assert_eq!(copy_of_mapped.bytes(), copied.bytes());
     for block in [copied, mapped, copy_of_mapped] {

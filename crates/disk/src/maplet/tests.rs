@@ -20,7 +20,9 @@ fn shape(blocks: usize) -> Shape {
 }
 
 fn map(maplet: &Maplet, block: usize) {
-    maplet.map(block, || (0..BLOCK_KEYS).map(|entry| (hash(block * BLOCK_KEYS + entry), entry)));
+    maplet.add_block(block, || {
+        (0..BLOCK_KEYS).map(|entry| (hash(block * BLOCK_KEYS + entry), entry))
+    });
 }
 
 /// The places shown for a key, and whether it is in no other.
@@ -35,9 +37,9 @@ fn keys_are_found_but_for_a_few_and_others_hardly_ever() {
     let blocks = 1000;
     let maplet = Maplet::new(shape(blocks));
     for block in 0..blocks {
-        assert!(!maplet.knows_all() && !maplet.is_mapped(block));
+        assert!(!maplet.knows_all() && !maplet.has_block(block));
         map(&maplet, block);
-        assert!(maplet.is_mapped(block));
+        assert!(maplet.has_block(block));
     }
     assert!(maplet.knows_all());
     let count = blocks * BLOCK_KEYS;
@@ -74,10 +76,10 @@ fn nothing_is_certain_before_all_blocks_are_mapped() {
 }
 
 #[test]
-fn a_block_is_mapped_once() {
+fn a_block_has_block_once() {
     let maplet = Maplet::new(shape(2));
     map(&maplet, 0);
-    maplet.map(0, || -> std::iter::Empty<_> { panic!("it was mapped") });
+    maplet.add_block(0, || -> std::iter::Empty<_> { panic!("it was mapped") });
     assert!(!maplet.knows_all());
     assert_eq!(search(&maplet, hash(3)).0, [place(3)]);
 }
@@ -85,11 +87,11 @@ fn a_block_is_mapped_once() {
 #[test]
 fn who_finds_another_at_it_goes_without() {
     let maplet = Maplet::new(shape(2));
-    maplet.map(0, || {
+    maplet.add_block(0, || {
         thread::scope(|scope| scope.spawn(|| map(&maplet, 1)).join().unwrap());
         std::iter::empty()
     });
-    assert!(maplet.is_mapped(0) && !maplet.is_mapped(1));
+    assert!(maplet.has_block(0) && !maplet.has_block(1));
     map(&maplet, 1);
     assert!(maplet.knows_all());
 }
@@ -104,7 +106,7 @@ fn shapes_have_room_for_every_place_and_a_tag() {
         assert!(shape.bytes() >= 64 + 8 * blocks.div_ceil(64));
         let maplet = Maplet::new(shape);
         let last = KeyPlace { block: blocks - 1, entry: entries_max as usize - 1 };
-        maplet.map(last.block, || [(u64::MAX, last.entry)].into_iter());
+        maplet.add_block(last.block, || [(u64::MAX, last.entry)].into_iter());
         assert_eq!(search(&maplet, u64::MAX).0, [last]);
     }
 }
@@ -121,7 +123,7 @@ fn loom_a_reader_beside_two_mappers_is_denied_nothing() {
         let mappers: Vec<_> = (0..2)
             .map(|block| {
                 let maplet = maplet.clone();
-                thread::spawn(move || maplet.map(block, || [(hashes[block], 0)].into_iter()))
+                thread::spawn(move || maplet.add_block(block, || [(hashes[block], 0)].into_iter()))
             })
             .collect();
         for (block, hash) in hashes.into_iter().enumerate() {
@@ -173,7 +175,7 @@ proptest! {
         let mut there: HashMap<u64, Vec<KeyPlace>> = HashMap::new();
         for (block, keys) in blocks.iter().enumerate() {
             let places = || keys.iter().enumerate().map(|(entry, &key)| (spread(key), entry));
-            maplet.map(block, places);
+            maplet.add_block(block, places);
             for (hash, entry) in places() {
                 there.entry(hash).or_default().push(KeyPlace { block, entry });
             }

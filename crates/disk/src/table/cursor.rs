@@ -127,10 +127,9 @@ impl TableCursor {
     /// before it.
     #[inline]
     fn seek_by_maplet(&mut self, key: &[u8], sequence: SequenceNumber) -> bool {
-        let Some(maplet) = self.table.maplet.get().filter(|_| self.vain_looks < VAIN_LOOKS_MAX)
-        else {
-            return false;
-        };
+        // One who passes seeks once, and past the cache.
+        let asks = self.fill == CacheFill::Keep && self.vain_looks < VAIN_LOOKS_MAX;
+        let Some(maplet) = self.table.maplet.get().filter(|_| asks) else { return false };
         for place in maplet.search(xxh3(key)) {
             self.table.prefetch_place(place);
             let block = self.table.slots.hold(place.block, self.fill);
@@ -300,7 +299,7 @@ impl Cursor for TableCursor {
         // So that the next one who looks for the key is led there; one who passes leaves no mark.
         let leads = self.fill == CacheFill::Keep && self.key == key;
         if let Some(block) = self.block.as_ref().filter(|_| leads) {
-            self.table.map(index, block);
+            self.table.add_to_maplet(index, block);
         }
         Ok(())
     }

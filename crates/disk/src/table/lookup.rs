@@ -144,7 +144,7 @@ impl Table {
         }
         let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
         let look_into = |block: &Block| {
-            self.map(index, block);
+            self.add_to_maplet(index, block);
             let located = block.get(key, visible)?;
             Some(look(Found::new(block, &located)))
         };
@@ -155,15 +155,15 @@ impl Table {
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
     /// to make one.
     #[inline]
-    pub(super) fn map(&self, index: usize, block: &Block) {
+    pub(super) fn add_to_maplet(&self, index: usize, block: &Block) {
         let maplet = match self.maplet.get() {
             None if self.slots.are_half_full() => self.new_maplet(),
             maplet => maplet,
         };
         if let Some(maplet) = maplet
-            && !maplet.is_mapped(index)
+            && !maplet.has_block(index)
         {
-            self.map_block(maplet, index, block);
+            self.add_block(maplet, index, block);
         }
     }
 
@@ -187,10 +187,10 @@ impl Table {
     }
 
     #[cold]
-    fn map_block(&self, maplet: &Maplet, index: usize, block: &Block) {
+    fn add_block(&self, maplet: &Maplet, index: usize, block: &Block) {
         // By (2): the first entry of a key that the block before ends with lies there.
         let elsewhere = usize::from(self.contents.index.continues(index));
-        maplet.map(index, || {
+        maplet.add_block(index, || {
             let mut key = Vec::new();
             block.firsts().skip(elsewhere).map(move |entry| {
                 block.copy_key(entry, &mut key);

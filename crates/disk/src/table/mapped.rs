@@ -27,7 +27,20 @@ const BLOCKS_PER_WORD: usize = 64;
 pub(super) struct Mapped {
     bytes: Bytes,
     uid: TableUid,
+    /// Of blocks that are looked at where they lie. What is decoded is verified each time.
     verified: Box<[AtomicU64]>,
+}
+
+/// A part of a mapping with an owner of its own: readers of one block count themselves where those
+/// of others do not.
+struct Share {
+    bytes: Bytes,
+}
+
+impl AsRef<[u8]> for Share {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Mapped {
@@ -49,9 +62,18 @@ impl Mapped {
         word & bit_of(index) != 0
     }
 
-    /// From now on the block at `index` is taken for what it says.
-    pub(super) fn note_verified(&self, index: usize) {
-        self.verified[index / BLOCKS_PER_WORD].fetch_or(bit_of(index), Ordering::Relaxed);
+    /// From now on the block at `index`, of which the index knows `info`, is taken for what it
+    /// says, if it is looked at where it lies.
+    pub(super) fn note_verified(&self, index: usize, info: &BlockInfo<'_>) {
+        if self.is_raw(info) {
+            self.verified[index / BLOCKS_PER_WORD].fetch_or(bit_of(index), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a block says of itself that it is not compressed.
+    pub(super) fn is_raw(&self, info: &BlockInfo<'_>) -> bool {
+        let frame = self.bytes.get(info.offset as usize..);
+        frame.is_some_and(|frame| Frame::codec_of(frame) == Some(Codec::Raw))
     }
 
     /// The block at `index`, of which the index knows `info`: where it lies, unless it is
@@ -71,6 +93,7 @@ impl Mapped {
         let bytes = self.bytes.get(info.offset as usize..end).ok_or_else(outside)?;
         let place = Place { table: self.uid, offset: info.offset };
         let frame = match self.is_verified(index) {
+            // Should the system read other bytes than before, they are decoded within bounds.
             true => Frame::open_verified(bytes, FrameKind::Data)?,
             false => Frame::open(bytes, FrameKind::Data, place)?,
         };
@@ -82,7 +105,8 @@ impl Mapped {
                 if behind > self.bytes.len() {
                     return Err(outside());
                 }
-                Block::map(self.bytes.slice(start..behind), copy)
+                let share = Share { bytes: self.bytes.slice(start..behind) };
+                Block::map(Bytes::from_owner(share), copy)
             }
             Codec::Lz4 => Block::parse_into(frame.decode(buffer)?, copy),
         }

@@ -120,7 +120,8 @@ impl Source {
             .map_err(|error| self.locate(error, offset))
     }
 
-    /// The bytes of the table where the system maps them, if it does.
+    /// The bytes of the table where the system maps them, if it does. Where it does not, reading
+    /// will tell if anything is wrong with the file.
     fn map(&self) -> Option<Bytes> {
         self.file.map(self.offset, self.length).ok()
     }
@@ -385,9 +386,13 @@ impl Table {
         checked.map_err(|error| self.source.locate(error, info.offset))
     }
 
-    /// The data block at `index`, if it is in the cache.
+    /// The data block at `index`, if it is in the cache. Who passes is shown nothing of a mapped
+    /// table.
     pub(super) fn cached(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<Block>>> {
-        self.slots.get(index, fill)
+        match (&self.mapped, fill) {
+            (Some(_), CacheFill::Pass) => None,
+            (None, _) | (_, CacheFill::Keep) => self.slots.get(index, fill),
+        }
     }
 
     /// Asks for the memory of the data block at `index`, if it is in the cache.
@@ -395,13 +400,16 @@ impl Table {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
-    /// Puts a copy of the data block at `index` into the cache, if there is room to spare and the
-    /// table is not mapped: for those who have read it for another reason.
+    /// Puts a copy of the data block at `index` into the cache, if there is room to spare, and
+    /// unless it can be looked at where it is mapped: for those who have read it for another
+    /// reason.
     ///
     /// # Panics
     /// If there is none of this index.
     pub fn keep(&self, index: usize, block: &Block) {
-        if self.mapped.is_none() && self.cache.has_room(block.bytes()) {
+        let is_seen_mapped =
+            self.mapped.as_ref().is_some_and(|mapped| mapped.is_raw(&self.block_info(index)));
+        if !is_seen_mapped && self.cache.has_room(block.bytes()) {
             let region = self.cache.region();
             let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
             let bytes = block.bytes();
@@ -441,9 +449,10 @@ impl Table {
             true => self.cache.region().copy(raw, margins),
             false => Buffer::copy_on_heap(raw, margins),
         };
-        let held = match &self.mapped {
-            Some(mapped) => self.hold_mapped(mapped, index, copy),
-            None => self.hold_read(index, read()?, copy),
+        // Jobs read past the mapping: what they write on was verified as it was read.
+        let held = match (&self.mapped, fill) {
+            (Some(mapped), CacheFill::Keep) => self.hold_mapped(mapped, index, copy),
+            (None, _) | (_, CacheFill::Pass) => self.hold_read(index, read()?, copy),
         }?;
         if fill == CacheFill::Keep {
             self.slots.offer(index, &held);
@@ -479,7 +488,7 @@ impl Table {
         let opened = with_scratch(|scratch| mapped.open(index, &info, &mut scratch.raw, copy));
         let held = opened.and_then(|block| match mapped.is_verified(index) {
             true => Ok(hold_verified(block)),
-            false => hold(block, &info).inspect(|_| mapped.note_verified(index)),
+            false => hold(block, &info).inspect(|_| mapped.note_verified(index, &info)),
         });
         held.map_err(|error| self.source.locate(error, info.offset))
     }

@@ -5,7 +5,7 @@
 use super::descriptors::ReadableFile;
 use crate::{
     error::{Error, ErrorKind, Result},
-    fs::{File, WriteFile, map::map_to_read},
+    fs::{File, WriteFile, map::MAPPINGS},
     limits::WRITE_BUFFER_BYTES,
 };
 use bytes::Bytes;
@@ -50,7 +50,7 @@ impl File for OsFile {
 
     fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {
         let file = self.file.descriptor().map_err(|error| Error::io("open", &self.path, error))?;
-        map_to_read(&file, offset, bytes).map_err(|error| {
+        MAPPINGS.map(&file, offset, bytes).map_err(|error| {
             let error = match error.kind() {
                 io::ErrorKind::UnexpectedEof => Error::corruption("file ends early"),
                 _ => Error::io("map", &self.path, error),

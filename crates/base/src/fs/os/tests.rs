@@ -1,8 +1,8 @@
 //! What the system's file system answers to right and wrong paths, and who gets a lock.
 
 use super::*;
-use crate::{error::ErrorKind, limits::WRITE_BUFFER_BYTES};
-use std::os::unix::fs::symlink;
+use crate::{error::ErrorKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES};
+use std::{io::Write, os::unix::fs::symlink};
 use tempfile::tempdir;
 
 #[test]
@@ -59,6 +59,23 @@ fn what_is_mapped_is_there_after_the_file_was_removed() {
     let reader = OsFs.open(&path).unwrap();
     std::fs::write(&path, &bytes[..100]).unwrap();
     assert_eq!(reader.map(0, 20_000).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn only_so_many_files_are_mapped_at_a_time() {
+    static TWO: Mappings = Mappings::new(2);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"abc").unwrap();
+    let first = TWO.map(&file, 0, 3).unwrap();
+    assert!(TWO.map(&file, 0, 4).is_err(), "the file ends before");
+    let second = TWO.map(&file, 1, 2).unwrap();
+    assert!(TWO.map(&file, 0, 3).is_err());
+    let part = first.slice(2..3);
+    drop(first);
+    assert!(TWO.map(&file, 0, 3).is_err(), "a part of it is held");
+    drop(part);
+    let third = TWO.map(&file, 2, 1).unwrap();
+    assert_eq!((&second[..], &third[..]), (&b"bc"[..], &b"c"[..]));
 }
 
 #[test]

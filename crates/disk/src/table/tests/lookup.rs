@@ -72,7 +72,7 @@ fn seeks_are_led_by_the_maplet_and_stand_where_others_do() {
     let maplet = table.maplet.get().unwrap();
     // All that begin with the newest entry of a key were looked into for it.
     check_seeks(&table, &entries);
-    assert!((0..table.block_count()).filter(|&index| maplet.is_mapped(index)).count() > 20);
+    assert!((0..table.block_count()).filter(|&index| maplet.has_block(index)).count() > 20);
     let mut cursor = table.cursor(CacheFill::Keep);
     cursor.seek(&entries[900].0, SequenceNumber::MAX).unwrap();
     assert_eq!(cursor.entry().map(|entry| entry.key.to_vec()), Some(entries[900].0.clone()));

@@ -12,8 +12,13 @@ fn written(compression: Compression, entries: &[Owned]) -> (Bytes, TableSummary)
 /// Looks up every entry, and walks over all; each answer that comes must be right.
 fn read_blocks(table: &Arc<Table>, entries: &[Owned]) -> Result<()> {
     let gets = entries.iter().try_for_each(|owned| check_get(table, entries, &owned.0, owned.1));
-    let seen = scan(table)?;
-    assert!(seen == entries, "a walk that ends without an error saw everything");
+    let mut cursor = table.cursor(CacheFill::Keep);
+    cursor.seek_to_first()?;
+    for owned in entries {
+        assert_eq!(cursor.entry(), Some(entry(owned)));
+        cursor.next()?;
+    }
+    assert!(cursor.entry().is_none());
     gets
 }
 
@@ -79,6 +84,68 @@ fn values_of_a_mapped_block_stay_when_the_table_is_closed() {
     drop((table, file));
     for (value, owned) in values.iter().zip(&entries) {
         assert_eq!(value, &owned.3[..]);
+    }
+}
+
+/// A file that is read as it was written, and mapped otherwise: a device that rots under a mapping.
+#[derive(Debug)]
+struct Rotten {
+    file: Bytes,
+    mapped: Vec<u8>,
+}
+
+impl File for Rotten {
+    fn len(&self) -> u64 {
+        File::len(&self.file)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn map(&self, _offset: u64, _bytes: u64) -> Result<bytes::Bytes> {
+        Ok(self.mapped.clone().into())
+    }
+}
+
+#[test]
+fn jobs_read_past_the_mapping() {
+    let entries = many(300);
+    for compression in [Compression::None, Compression::Lz4] {
+        let (file, summary) = written(compression, &entries);
+        // Only the first block can be looked at where it is mapped.
+        let whole = open(&file.0, Some(&summary), &new_cache(0)).unwrap();
+        let mut mapped = file.0.clone();
+        mapped[whole.block_info(0).bytes as usize..].fill(0xee);
+        let (file, length) = (Arc::new(Rotten { file, mapped }), summary.file_bytes);
+        let (path, cache) = (Path::new("t"), new_cache(1 << 20));
+        let open = Table::open(file, path, 0, length, Some(&summary), ReadIo::Map, &cache);
+        let table = open.unwrap();
+        check_get(&table, &entries, &entries[0].0, entries[0].1).unwrap();
+        assert_eq!(cache.stats().insertions, 1);
+        table.verify(&mut |_, _| ()).unwrap();
+        assert!(scan(&table).unwrap() == entries, "one who passes");
+        assert_eq!(cache.stats().hits, 0, "and is not shown what others have looked at");
+        let last = &entries[entries.len() - 1];
+        check_get(&table, &entries, &last.0, last.1).unwrap_err();
+        let mut cursor = table.cursor(CacheFill::Keep);
+        cursor.seek_to_first().unwrap();
+        assert_eq!(cursor.entry(), Some(entry(&entries[0])));
+        cursor.seek_to_last().unwrap_err();
+    }
+}
+
+#[test]
+fn what_was_verified_is_kept_unless_it_lies_mapped() {
+    let entries = many(300);
+    for (compression, kept) in [(Compression::None, false), (Compression::Lz4, true)] {
+        let (file, summary) = written(compression, &entries);
+        let cache = new_cache(1 << 20);
+        let table = open_by(ReadIo::Map, &file.0, Some(&summary), &cache).unwrap();
+        table.verify(&mut |index, block| table.keep(index, block)).unwrap();
+        let blocks = table.block_count() as u64;
+        assert_eq!(cache.stats().insertions, if kept { blocks } else { 0 });
+        read_blocks(&table, &entries).unwrap();
     }
 }
 
