@@ -120,9 +120,7 @@ impl Course<'_> {
         let quiet = self.unwatched("settle", || place.engine.settle())?;
         let settling = quiet.saturating_duration_since(clock).as_secs_f64();
         let usage = meter.stop(ran.context_switches(), &ran.paced.aside);
-        self.plans.iter_mut().zip(&ran.outcomes).for_each(|(plan, outcome)| {
-            plan.truncate(outcome.done as usize);
-        });
+        self.shorten(&ran);
         let (after, mut verified) = self.sums_hold(&ran)?;
         let throughput = Throughput {
             ops: self.ops(&ran),
@@ -356,9 +354,16 @@ impl Course<'_> {
         tally
     }
 
+    /// Has the passes to come do no more than a pass did that may have been cut off.
+    fn shorten(&mut self, ran: &Ran) {
+        for (plan, outcome) in self.plans.iter_mut().zip(&ran.outcomes) {
+            plan.truncate(outcome.done as usize);
+        }
+    }
+
     /// The measured phase with a clock around each call, and what the database holds then.
     fn clocked<E: Engine>(
-        &self,
+        &mut self,
         place: Place<E>,
         throughput: &Throughput,
     ) -> Result<(Place<E>, Latency, Model)> {
@@ -369,6 +374,7 @@ impl Course<'_> {
         let each = rate.map(|rate| rate / f64::from(self.job.work.threads));
         let period = each.map(|rate| Duration::from_secs_f64(1.0 / rate.max(0.01)));
         let (place, ran, probes) = self.measured(place, "latency", || Clocked::new(period))?;
+        self.shorten(&ran);
         let (after, _) = self.sums_hold(&ran)?;
         let mut all: Histogram<u64> = measure::histogram();
         for probe in &probes {
@@ -383,7 +389,7 @@ impl Course<'_> {
         Ok((place, measure::latency(&all, ops_per_call, rate), after))
     }
 
-    /// Does the measured phase once more and compares everything that it reads.
+    /// Does what the pass with clocks did once more and compares everything that it reads.
     fn compared<E: Engine>(&self, engine: &E, model: &Model) -> Result<Verified> {
         let work = &self.job.work;
         match work.run.op {
@@ -427,7 +433,7 @@ impl Course<'_> {
 
     /// The latency pass of a row that writes, and what of it reads, compared.
     fn second_database<E: Engine>(
-        &self,
+        &mut self,
         throughput: &Throughput,
         verified: &mut Verified,
     ) -> Result<Latency> {

@@ -193,6 +193,21 @@ fn a_capped_row_is_verified_as_far_as_it_came() {
 }
 
 #[test]
+fn a_pass_does_no_more_than_the_one_before_that_was_cut_off() {
+    let report = run_with::<Liar<{ lie::HONEST }>>(Op::Get, |job| {
+        job.work.threads = 1;
+        job.work.run.ops = 400_000;
+        // So slow with clocks that it is cut off.
+        job.work.run.open_loop_percent = 1;
+        job.cap_seconds = 0.2;
+    });
+    let report = report.unwrap();
+    let (ops, calls) = (report.throughput.ops, report.latency.unwrap().calls);
+    assert!(calls < ops / 2, "{calls} of {ops}");
+    assert_eq!(report.verified.checked, ops + calls);
+}
+
+#[test]
 fn an_open_loop_charges_waiting_to_the_calls() {
     let report = run_with::<Liar<{ lie::HONEST }>>(Op::Get, |job| {
         job.work.threads = 1;

@@ -148,18 +148,30 @@ func (e *badgerDB) isQuiet() (bool, error) {
 	return true, nil
 }
 
-// Compact writes the memtable out, which closing does and nothing else, and moves all tables to one
-// level. There must be no sessions.
+// Compact writes the memtable out, which closing does and nothing else, merges level 0 into the
+// next, and moves all tables to one level. There must be no sessions.
+//
+// Flatten alone would leave a database that has tables in level 0 only as it is, with every version
+// of each key: closing is what merges them, if asked.
 func (e *badgerDB) Compact() error {
+	for _, chosen := range []badger.Options{e.options.WithCompactL0OnClose(true), e.options} {
+		if err := e.reopen(chosen); err != nil {
+			return err
+		}
+	}
+	return e.db.Flatten(2)
+}
+
+func (e *badgerDB) reopen(chosen badger.Options) error {
 	if err := e.db.Close(); err != nil {
 		return err
 	}
-	db, err := badger.Open(e.options)
+	db, err := badger.Open(chosen)
 	if err != nil {
 		return err
 	}
 	e.db = db
-	return e.db.Flatten(2)
+	return nil
 }
 
 func (e *badgerDB) Close() error { return e.db.Close() }

@@ -47,6 +47,37 @@ func TestCompactingBadgerWritesTheMemtableOutAndGoesOn(t *testing.T) {
 	}
 }
 
+// Flattening alone leaves the versions of keys that lie in level 0.
+func TestCompactingBadgerMergesWhatLiesInLevelZero(t *testing.T) {
+	config := &job.Config{
+		WriteBufferBytes: 16 << 20, CacheBytes: 8 << 20, BloomBitsPerKey: 10,
+		Arm: job.ArmEqual, Families: 1,
+	}
+	opened, err := openBadger(t.TempDir(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := opened.(*badgerDB)
+	for range 3 {
+		put(t, db, "again")
+		// The memtable becomes a table of level 0.
+		if err := db.reopen(db.options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range db.db.Levels() {
+		if level.Level == 0 && level.NumTables > 0 || level.NumTables > 1 {
+			t.Errorf("%d tables in level %d", level.NumTables, level.Level)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func put(t *testing.T, db engine.Engine, key string) {
 	t.Helper()
 	session, err := db.Session()

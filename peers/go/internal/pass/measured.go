@@ -201,6 +201,7 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	if err != nil {
 		return nil, err
 	}
+	c.shorten(did)
 	after, _, err := c.sumsHold(did)
 	if err != nil {
 		return nil, err
@@ -217,7 +218,16 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	return after, nil
 }
 
-// compared does the measured phase once more and compares everything that it reads.
+// shorten has the passes to come do no more than a pass did that may have been cut off.
+func (c *course) shorten(did *ran) {
+	for index, one := range c.plans {
+		if index < len(did.outcomes) {
+			one.Truncate(int(did.outcomes[index].done))
+		}
+	}
+}
+
+// compared does what the pass with clocks did once more and compares everything that it reads.
 func (c *course) compared(db engine.Engine, after *model.Model, report *job.Report) error {
 	switch c.job.Work.Run.Op {
 	case job.Scan, job.ScanReverse:

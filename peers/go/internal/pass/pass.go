@@ -119,11 +119,7 @@ func (c *course) report() (*job.Report, error) {
 	settling := max(quiet.Sub(clock), 0).Seconds()
 	usage := meter.Stop(ran.paced.Aside)
 	report := &job.Report{Facts: c.kind.Facts(&c.job.Config), Seed: seed, Usage: usage}
-	for index, one := range c.plans {
-		if index < len(ran.outcomes) {
-			one.Truncate(int(ran.outcomes[index].done))
-		}
-	}
+	c.shorten(ran)
 	after, verified, err := c.sumsHold(ran)
 	if err != nil {
 		return nil, err

@@ -172,6 +172,23 @@ func TestACappedRowIsVerifiedAsFarAsItCame(t *testing.T) {
 	}
 }
 
+func TestAPassDoesNoMoreThanTheOneBeforeThatWasCutOff(t *testing.T) {
+	report, err := runRow(engines.Bbolt, row(t, job.Get, func(row *job.Job) {
+		row.Work.Threads = 1
+		row.Work.Run.Ops = 200_000
+		// So slow with clocks that it is cut off.
+		row.Work.Run.OpenLoopPercent = 1
+		row.CapSeconds = 0.2
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops, calls := report.Throughput.Ops, report.Latency.Calls
+	if calls >= ops/2 || report.Verified.Checked != ops+calls {
+		t.Errorf("%d operations, %d calls, %d checked", ops, calls, report.Verified.Checked)
+	}
+}
+
 func TestTheNullEngineMeasuresTheHarness(t *testing.T) {
 	for _, op := range ops {
 		report, err := runRow(engines.Null, row(t, op, nil))
