@@ -381,6 +381,13 @@ impl Op {
     pub fn reads(self) -> bool {
         !matches!(self, Self::Put | Self::Delete | Self::PutDelete)
     }
+
+    /// Whether it puts keys that are not there yet, and reads: done once more on the same database,
+    /// it would overwrite them, which may be another matter to an engine.
+    #[must_use]
+    pub fn inserts(self) -> bool {
+        matches!(self, Self::MixedInsert | Self::YcsbD | Self::YcsbE)
+    }
 }
 
 /// What a worker measured.

@@ -3,7 +3,7 @@
 //! 1. Throughput on a fresh database: seed, bring it to the row's state, run, settle. What was read
 //!    must add up to what the model says. A cold row is opened within the run.
 //! 2. Rows that write: close, reopen, compare every key and value; then all again on a second
-//!    database with a clock around each call.
+//!    database with a clock around each call, and what they read compared as (3) does.
 //! 3. Rows that read: the same with clocks, then once more with everything compared in full.
 //! 4. Size on disk, after closing and after compacting.
 //!
@@ -431,7 +431,8 @@ impl Course<'_> {
         })
     }
 
-    /// The latency pass of a row that writes, and what of it reads, compared.
+    /// The latency pass of a row that writes, and what of it reads, compared: on the same database,
+    /// or on a third where what it inserted would be there already.
     fn second_database<E: Engine>(
         &mut self,
         throughput: &Throughput,
@@ -440,11 +441,18 @@ impl Course<'_> {
         let (place, _) = self.prepared::<E>("latency")?;
         let dir = place.dir.clone();
         let (place, latency, after) = self.clocked(place, throughput)?;
-        if self.job.work.run.op.reads() {
+        let op = self.job.work.run.op;
+        if op.reads() && !op.inserts() {
             verified.add(self.compared(&place.engine, &after)?);
         }
         place.engine.close()?;
         fs::remove_dir_all(&dir)?;
+        if op.inserts() {
+            let (place, _) = self.prepared::<E>("verify")?;
+            verified.add(self.compared(&place.engine, &self.model)?);
+            place.engine.close()?;
+            fs::remove_dir_all(&place.dir)?;
+        }
         Ok(latency)
     }
 

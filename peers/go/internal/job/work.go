@@ -136,6 +136,16 @@ func (op Op) Writes() bool {
 	return true
 }
 
+// Inserts says whether an operation puts keys that are not there yet, and reads: done once more on
+// the same database, it would overwrite them, which may be another matter to an engine.
+func (op Op) Inserts() bool {
+	switch op {
+	case MixedInsert, YcsbD, YcsbE:
+		return true
+	}
+	return false
+}
+
 // Reads says whether an operation reads.
 func (op Op) Reads() bool {
 	switch op {

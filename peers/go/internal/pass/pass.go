@@ -15,6 +15,7 @@
 package pass
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -192,7 +193,8 @@ func (c *course) readAgain(place *place, report *job.Report) error {
 	return place.db.Close()
 }
 
-// secondDatabase is the latency pass of a row that writes, and what of it reads, compared.
+// secondDatabase is the latency pass of a row that writes, and what of it reads, compared: on the
+// same database, or on a third where what it inserted would be there already.
 func (c *course) secondDatabase(report *job.Report) error {
 	place, _, err := c.prepared("latency")
 	if err != nil {
@@ -202,15 +204,23 @@ func (c *course) secondDatabase(report *job.Report) error {
 	if err != nil {
 		return err
 	}
-	if c.job.Work.Run.Op.Reads() {
+	op := c.job.Work.Run.Op
+	if op.Reads() && !op.Inserts() {
 		if err := c.compared(place.db, after, report); err != nil {
 			return err
 		}
 	}
-	if err := place.db.Close(); err != nil {
+	if err := errors.Join(place.db.Close(), os.RemoveAll(place.dir)); err != nil || !op.Inserts() {
 		return err
 	}
-	return os.RemoveAll(place.dir)
+	place, _, err = c.prepared("verify")
+	if err != nil {
+		return err
+	}
+	if err := c.compared(place.db, c.model, report); err != nil {
+		return err
+	}
+	return errors.Join(place.db.Close(), os.RemoveAll(place.dir))
 }
 
 func (c *course) countAt() measure.CountAt {
