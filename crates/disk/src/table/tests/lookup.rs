@@ -80,6 +80,55 @@ fn seeks_are_led_by_the_maplet_and_stand_where_others_do() {
     check_seeks(&table, &entries);
 }
 
+/// A table of which the first `cached` blocks, more than half, are in the cache and its maplet.
+fn partly_cached(entries: &[Owned], cached: usize, cache: &Arc<Cache>) -> Arc<Table> {
+    let table = opened(entries, 10, cache);
+    assert!(cached > table.block_count() / 2 && cached + 1 < table.block_count());
+    // Once to cache them, and once more to be learnt by the maplet that was made meanwhile.
+    for index in (0..cached).chain(0..cached) {
+        let key = table.block_info(index).first_key.to_vec();
+        check_get(&table, entries, &key, SequenceNumber::MAX.0).unwrap();
+    }
+    table
+}
+
+#[test]
+fn a_jump_by_the_maplet_ends_a_long_walk() {
+    let entries: Vec<Owned> =
+        (0..2_000).map(|number| put(format!("k{number:06}"), number, [3; 50])).collect();
+    let cache = new_cache(8 << 20);
+    let cached = opened(&entries, 10, &new_cache(0)).block_count() * 3 / 4;
+    let table = partly_cached(&entries, cached, &cache);
+    let last = table.block_info(cached - 1).first_key.to_vec();
+    assert!(table.maplet.get().unwrap().has_block(cached - 1));
+    let mut cursor = table.cursor(CacheFill::Keep);
+    cursor.seek_to_first().unwrap();
+    // Long enough that what it came to next would only be offered to the cache.
+    for _ in 0..entries.len() / 2 {
+        cursor.next().unwrap();
+    }
+    let before = cache.stats().insertions;
+    cursor.seek(&last, SequenceNumber::MAX).unwrap();
+    for _ in 0..table.block_info(cached - 1).entries {
+        cursor.next().unwrap();
+    }
+    assert_eq!(cursor.entry().map(|entry| entry.key), Some(table.block_info(cached).first_key));
+    assert_eq!(cache.stats().insertions, before + 1, "the first steps after a jump are kept");
+}
+
+#[test]
+fn one_who_passes_teaches_the_maplet_nothing() {
+    let entries: Vec<Owned> =
+        (0..2_000).map(|number| put(format!("k{number:06}"), number, [3; 50])).collect();
+    let cached = opened(&entries, 10, &new_cache(0)).block_count() * 3 / 4;
+    let table = partly_cached(&entries, cached, &new_cache(8 << 20));
+    let (maplet, key) = (table.maplet.get().unwrap(), table.block_info(cached).first_key);
+    for (fill, knows) in [(CacheFill::Pass, false), (CacheFill::Keep, true)] {
+        table.cursor(fill).seek(key, SequenceNumber::MAX).unwrap();
+        assert_eq!(maplet.has_block(cached), knows, "{fill:?}");
+    }
+}
+
 #[test]
 fn a_table_that_is_half_in_memory_gets_a_maplet_and_answers_the_same() {
     let entries = versions();
