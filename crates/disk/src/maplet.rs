@@ -7,20 +7,20 @@
 //! and the place of a key: its block, and its number within the block. The entries of a line fill
 //! it from a position that the hash chooses, round and round, so that an empty entry ends a search.
 //! What finds its line full is left out. So a maplet never says that a key is in the table (whoever
-//! asks looks at the place), and that it is not only if every block was mapped and the search ended
+//! asks looks at the place), and that it is not only if every block was added and the search ended
 //! at an empty entry.
 //!
 //! Source: the word and the idea of a filter that has values: Conway, Farach-Colton, Johnson:
 //! SplinterDB and Maplets (2023). The lines are a plain hash table with buckets.
 //!
 //! # Thread safety
-//! Any thread may search; one at a time maps, and whoever finds another at it goes without.
+//! Any thread may search; one at a time adds, and whoever finds another at it goes without.
 //!
 //! # Invariants
 //! 1. An entry, once filled, stays as it is.
-//! 2. A key of a mapped block, or one that follows it in its line, is missing only if its line is
+//! 2. A key of an added block, or one that follows it in its line, is missing only if its line is
 //!    full: an entry is put into the first empty one from its position on, under the lock.
-//! 3. `unmapped` is lowered (Release) after the entries of a block are in, so who sees (Acquire)
+//! 3. `to_add` is lowered (Release) after the entries of a block are in, so who sees (Acquire)
 //!    that none is left sees all entries.
 
 use siltdb_base::{
@@ -95,11 +95,11 @@ struct Line([AtomicU32; LINE_ENTRIES]);
 pub struct Maplet {
     lines: Box<[Line]>,
     shape: Shape,
-    /// Blocks that were not mapped yet.
-    unmapped: AtomicUsize,
+    /// Blocks that were not added yet.
+    to_add: AtomicUsize,
     /// Which blocks were.
-    mapped: Box<[AtomicU64]>,
-    /// What is to be put in for the block that is being mapped.
+    added: Box<[AtomicU64]>,
+    /// What is to be put in for the block that is being added.
     staged: Mutex<Vec<(u64, u32)>>,
 }
 
@@ -111,18 +111,18 @@ impl Maplet {
         Self {
             lines: (0..shape.lines).map(|_| Line::default()).collect(),
             shape,
-            unmapped: AtomicUsize::new(shape.blocks),
-            mapped: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            to_add: AtomicUsize::new(shape.blocks),
+            added: (0..words).map(|_| AtomicU64::new(0)).collect(),
             staged: Mutex::new(Vec::new()),
         }
     }
 
-    /// Whether every block was mapped.
+    /// Whether every block was added.
     #[inline]
     #[must_use]
     pub fn knows_all(&self) -> bool {
         // Acquire: by (3), before any entry is looked at.
-        self.unmapped.load(Ordering::Acquire) == 0
+        self.to_add.load(Ordering::Acquire) == 0
     }
 
     /// The places where a key of this hash may lie.
@@ -145,21 +145,21 @@ impl Maplet {
         prefetch(&self.lines[self.line_of(hash)]);
     }
 
-    /// Whether the block at `index` was mapped.
+    /// Whether the block at `index` was added.
     ///
     /// # Panics
     /// If there is no such block.
     #[inline]
     #[must_use]
     pub fn has_block(&self, index: usize) -> bool {
-        // Relaxed: who takes it for unmapped looks again under the lock.
-        let word = self.mapped[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
+        // Relaxed: who takes it for one to add looks again under the lock.
+        let word = self.added[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
         word & 1 << (index % BLOCKS_PER_WORD) != 0
     }
 
-    /// Maps the block at `index`, which `places` gives the places of: the hash of each key of which
+    /// Adds the block at `index`, which `places` gives the places of: the hash of each key of which
     /// the newest version lies in the block, and the number of its entry. Does nothing if the block
-    /// was mapped, or another thread is mapping.
+    /// was added, or another thread is adding one.
     ///
     /// # Panics
     /// If there is no such block.
@@ -188,10 +188,10 @@ impl Maplet {
             self.put_in(hash, entry);
         }
         // Relaxed: as in `has_block`.
-        self.mapped[index / BLOCKS_PER_WORD]
+        self.added[index / BLOCKS_PER_WORD]
             .fetch_or(1 << (index % BLOCKS_PER_WORD), Ordering::Relaxed);
         // Release: by (3).
-        self.unmapped.fetch_sub(1, Ordering::Release);
+        self.to_add.fetch_sub(1, Ordering::Release);
     }
 
     /// Puts an entry into its line. The caller holds the lock.

@@ -142,7 +142,9 @@ pub trait File: Send + Sync + fmt::Debug {
                 .with_offset(offset)
                 .with_mismatch(bytes, left));
         }
-        let mut copy = vec![0; bytes as usize];
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| Error::corruption("file exceeds memory").with_offset(offset))?;
+        let mut copy = vec![0; bytes];
         self.read_exact_at(&mut copy, offset)?;
         Ok(copy.into())
     }

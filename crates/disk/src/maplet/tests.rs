@@ -19,7 +19,7 @@ fn shape(blocks: usize) -> Shape {
     Shape::new(blocks, (blocks * BLOCK_KEYS) as u64, BLOCK_KEYS as u32).unwrap()
 }
 
-fn map(maplet: &Maplet, block: usize) {
+fn add(maplet: &Maplet, block: usize) {
     maplet.add_block(block, || {
         (0..BLOCK_KEYS).map(|entry| (hash(block * BLOCK_KEYS + entry), entry))
     });
@@ -38,7 +38,7 @@ fn keys_are_found_but_for_a_few_and_others_hardly_ever() {
     let maplet = Maplet::new(shape(blocks));
     for block in 0..blocks {
         assert!(!maplet.knows_all() && !maplet.has_block(block));
-        map(&maplet, block);
+        add(&maplet, block);
         assert!(maplet.has_block(block));
     }
     assert!(maplet.knows_all());
@@ -64,13 +64,13 @@ fn keys_are_found_but_for_a_few_and_others_hardly_ever() {
 }
 
 #[test]
-fn nothing_is_certain_before_all_blocks_are_mapped() {
+fn nothing_is_certain_before_all_blocks_are_added() {
     let maplet = Maplet::new(shape(65));
     // Of ten lines not all are full.
     let is_one_certain = || (0..10).any(|absent| search(&maplet, hash(1_000_000 + absent)).1);
     for block in (0..65).rev() {
         assert!(!is_one_certain());
-        map(&maplet, block);
+        add(&maplet, block);
     }
     assert!(is_one_certain());
 }
@@ -78,8 +78,8 @@ fn nothing_is_certain_before_all_blocks_are_mapped() {
 #[test]
 fn a_block_has_block_once() {
     let maplet = Maplet::new(shape(2));
-    map(&maplet, 0);
-    maplet.add_block(0, || -> std::iter::Empty<_> { panic!("it was mapped") });
+    add(&maplet, 0);
+    maplet.add_block(0, || -> std::iter::Empty<_> { panic!("it was added") });
     assert!(!maplet.knows_all());
     assert_eq!(search(&maplet, hash(3)).0, [place(3)]);
 }
@@ -88,11 +88,11 @@ fn a_block_has_block_once() {
 fn who_finds_another_at_it_goes_without() {
     let maplet = Maplet::new(shape(2));
     maplet.add_block(0, || {
-        thread::scope(|scope| scope.spawn(|| map(&maplet, 1)).join().unwrap());
+        thread::scope(|scope| scope.spawn(|| add(&maplet, 1)).join().unwrap());
         std::iter::empty()
     });
     assert!(maplet.has_block(0) && !maplet.has_block(1));
-    map(&maplet, 1);
+    add(&maplet, 1);
     assert!(maplet.knows_all());
 }
 
@@ -147,7 +147,7 @@ fn readers_beside_a_mapper_are_denied_nothing() {
             scope.spawn(move || {
                 while !maplet.knows_all() {
                     for block in (0..blocks).filter(|block| block % 2 == turn) {
-                        map(maplet, block);
+                        add(maplet, block);
                     }
                 }
             });
