@@ -107,6 +107,12 @@ pub fn compare(a: (&[u8], SequenceNumber), b: (&[u8], SequenceNumber)) -> Orderi
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }
 
+/// The smallest key greater than `key`.
+#[must_use]
+pub fn successor(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
 /// The first 8 bytes of `key` as a number that orders as the keys do (shorter keys: zero-filled).
 ///
 /// Equal heads say nothing: compare the keys.

@@ -47,3 +47,12 @@ pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// Table files that a process maps at a time; others are read. Systems allow some 65,530 mappings
 /// of all kinds.
 pub const MAPPINGS_MAX: usize = 1 << 14;
+
+/// Gaps that a family remembers: stretches of keys known to be empty.
+pub const GAPS_MAX: usize = 64;
+
+/// Readers of a family that look for gaps at a time; others find none.
+pub const GAP_SURVEYS_MAX: usize = 64;
+
+/// Longest key at which a gap begins or ends, in bytes.
+pub const GAP_KEY_BYTES_MAX: usize = 1 << 10;

@@ -29,7 +29,7 @@ use siltdb_disk::{
         record::{LogPosition, RecordHeader, RecordKind, record_bytes},
     },
 };
-use std::{result, sync::Arc};
+use std::{result, slice, sync::Arc};
 
 /// Operations handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -94,9 +94,11 @@ fn commit_one(
     let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
     commit_parts(database, parts, Counts { all: 1, range_deletes }, durability, |reservation| {
+        let entry = operation.entry(reservation.first);
         family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
-            memtable.insert(operation.entry(reservation.first));
+            memtable.insert(entry);
         });
+        report(family, slice::from_ref(&entry));
     })
 }
 
@@ -267,6 +269,7 @@ fn insert_batch(
         family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
             memtable.insert_batch(entries);
         });
+        report(family, entries);
         entries.clear();
     };
     for operation in batch.operations() {
@@ -280,6 +283,16 @@ fn insert_batch(
     }
     insert(family, &mut entries);
     debug_assert_eq!(sequence.0, reservation.first.0 + u64::from(batch.count()));
+}
+
+/// Tells who knows of gaps in the family what is added to it. Called between reservation and
+/// publication.
+#[inline]
+fn report(family: &Family, entries: &[Entry<'_>]) {
+    let gaps = family.tree.gaps();
+    if gaps.is_watched() {
+        gaps.report(entries);
+    }
 }
 
 /// Waits for what the durability promises of a record that ends at `end`.

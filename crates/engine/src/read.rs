@@ -8,10 +8,13 @@ use arc_swap::Guard;
 use siltdb_base::{
     error::Result,
     id::SequenceNumber,
+    key::successor,
     slice::{Pinnable, Slice},
+    sync::lock,
 };
 use siltdb_disk::cache::CacheFill;
 use siltdb_tree::{
+    gaps::Gaps,
     view::{View, ViewIter},
     visible::{
         bounds::Bounds,
@@ -52,23 +55,15 @@ impl ReadRange {
             lower: match self.start {
                 Bound::Unbounded => None,
                 Bound::Included(key) => Some(key),
-                Bound::Excluded(key) => Some(next_key(&key)),
+                Bound::Excluded(key) => Some(successor(&key).into()),
             },
             upper: match self.end {
                 Bound::Unbounded => None,
-                Bound::Included(key) => Some(next_key(&key)),
+                Bound::Included(key) => Some(successor(&key).into()),
                 Bound::Excluded(key) => Some(key),
             },
         }
     }
-}
-
-/// The smallest key greater than `key`.
-fn next_key(key: &[u8]) -> Slice {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next.into()
 }
 
 /// A cursor over what a reader sees of a family. It owns what it walks.
@@ -91,6 +86,10 @@ impl PinnedReader {
         family: &Family,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
+        let gaps = family.tree.gaps();
+        if gaps.is_wanted() {
+            watch(database, gaps);
+        }
         let (view, snapshot) = pin(database, family, sequence)?;
         let reader = TreeReader {
             snapshot,
@@ -98,6 +97,7 @@ impl PinnedReader {
             operator: family.tree.options().merge_operator.clone(),
             blobs: None,
             fetch: Fetch::Values,
+            gaps: Some(Arc::clone(gaps)),
         };
         Ok(Self { view: Guard::into_inner(view), reader })
     }
@@ -141,6 +141,14 @@ pub fn get<R>(
         blobs: None,
     };
     view.get(key, snapshot, resolver, look)
+}
+
+/// Has writers report from now on what they add to a family.
+#[cold]
+fn watch(database: &Database, gaps: &Gaps) {
+    // The lock under which sequence numbers are handed out.
+    let tail = lock(&database.tail);
+    gaps.watch(tail.last().0);
 }
 
 #[inline]

@@ -113,6 +113,7 @@ impl Bench {
             operator: None,
             blobs: None,
             fetch: Fetch::Values,
+            gaps: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default(), CacheFill::Keep);
         let mut iter = iter.expect("memory can be read");

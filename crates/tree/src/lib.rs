@@ -10,6 +10,7 @@ pub mod open_files;
 pub mod level;
 pub mod version;
 pub mod merge;
+pub mod gaps;
 pub mod visible;
 pub mod source;
 pub mod view;

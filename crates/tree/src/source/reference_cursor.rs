@@ -8,7 +8,7 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
-    key::Entry,
+    key::{Entry, successor},
 };
 use siltdb_disk::{
     cache::CacheFill,
@@ -163,11 +163,6 @@ impl Narrow {
             (_, Course::Backward) => self.go(course, TableCursor::prev),
         }
     }
-}
-
-/// The first key after `key`.
-fn successor(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }
 
 /// Goes to the last entry whose key is `key` or before it.

@@ -6,6 +6,7 @@
 use crate::{
     compact::Compaction,
     flush::FlushInput,
+    gaps::Gaps,
     memory::{Generation, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
@@ -52,6 +53,7 @@ pub struct Tree {
     changes: AtomicU64,
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
+    gaps: Arc<Gaps>,
 }
 
 /// The newest generation that has left the memory.
@@ -86,6 +88,7 @@ impl Tree {
             changes: AtomicU64::new(0),
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
+            gaps: Arc::default(),
         }
     }
 
@@ -118,6 +121,13 @@ impl Tree {
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
         self.options.store(Arc::new(options));
+    }
+
+    /// Where it is known to hold nothing. Who fills memtables while it is watched reports it.
+    #[inline]
+    #[must_use]
+    pub fn gaps(&self) -> &Arc<Gaps> {
+        &self.gaps
     }
 
     /// What the tree is now.

@@ -19,6 +19,7 @@ use crate::{
     visible::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
+        crossing::{Crossing, HiddenRun},
         judge::{Verdict, depends_on_time, judge},
         plain::{Plain, Sight},
         reader::{Fetch, Reader},
@@ -36,9 +37,6 @@ use std::sync::Arc;
 
 /// Entries walked over one by one before a seek is tried in their place.
 const WALKED_MAX: u32 = 64;
-
-/// Entries hidden by one range tombstone that are walked over before its rest is skipped.
-const HIDDEN_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyPlace {
@@ -73,11 +71,14 @@ enum Found {
     Blob(BlobPointer),
 }
 
-/// The run of entries that one range tombstone hides.
-#[derive(Clone, Copy, Debug, Default)]
-struct HiddenRun {
-    cover: Option<Cover>,
-    length: u32,
+/// What a forward search came to.
+#[derive(Clone, Copy, Debug)]
+enum Sought {
+    Nothing,
+    /// What is shown lies under the cursor, the value where `value_place` says.
+    Value,
+    /// An operand lies under the cursor, below a range tombstone or not.
+    Operand(Option<Cover>),
 }
 
 /// The user keys a reader sees, with their final values.
@@ -103,9 +104,10 @@ pub struct Visible<C> {
     is_unexplored: bool,
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
-    hidden: HiddenRun,
+    pub(super) hidden: HiddenRun,
+    pub(super) crossing: Crossing,
     /// Where a seek goes to.
-    target: Vec<u8>,
+    pub(super) target: Vec<u8>,
 }
 
 impl<C: Cursor> Visible<C> {
@@ -134,6 +136,7 @@ impl<C: Cursor> Visible<C> {
             is_unexplored: false,
             span_wait: 0,
             hidden: HiddenRun::default(),
+            crossing: Crossing::default(),
             target: Vec::new(),
         }
     }
@@ -222,7 +225,7 @@ impl<C: Cursor> Visible<C> {
             return self.seek_to_last();
         }
         self.set_out(Course::Backward);
-        successor(&mut self.target, key);
+        successor_into(&mut self.target, key);
         self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
         self.find_backward()
     }
@@ -269,7 +272,7 @@ impl<C: Cursor> Visible<C> {
         }
         if self.course == Course::Backward {
             self.set_out(Course::Forward);
-            successor(&mut self.target, &self.key);
+            successor_into(&mut self.target, &self.key);
             self.merge.seek(&self.target, SequenceNumber::MAX)?;
             return self.find_forward(From::Here);
         }
@@ -305,6 +308,10 @@ impl<C: Cursor> Visible<C> {
         (self.plain, self.is_unexplored) = (0, false);
         self.span_wait = 0;
         self.hidden = HiddenRun::default();
+        if !self.crossing.is_empty() {
+            // An error ended it.
+            self.crossing = Crossing::default();
+        }
     }
 
     /// Stands nowhere if the cursor does.
@@ -317,14 +324,31 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// Goes on from the cursor's entry to the next visible one.
-    pub(super) fn find_forward(&mut self, mut from: From) -> Result<()> {
+    pub(super) fn find_forward(&mut self, from: From) -> Result<()> {
         // Until something is found; also if an error comes first.
         self.key_place = KeyPlace::Nowhere;
+        let sought = self.search_forward(from)?;
+        if !self.crossing.is_empty() {
+            self.arrive();
+        }
+        match sought {
+            Sought::Nothing => Ok(()),
+            Sought::Value => {
+                self.key_place = KeyPlace::Cursor;
+                self.is_unexplored = true;
+                Ok(())
+            }
+            Sought::Operand(cover) => self.combine_forward(cover),
+        }
+    }
+
+    #[inline]
+    fn search_forward(&mut self, mut from: From) -> Result<Sought> {
         let mut walked = 0;
         loop {
-            let Some(entry) = self.merge.entry() else { return Ok(()) };
+            let Some(entry) = self.merge.entry() else { return Ok(Sought::Nothing) };
             if self.bounds.is_after(entry.key) {
-                return Ok(());
+                return Ok(Sought::Nothing);
             }
             let is_passed = from == From::NextKey && entry.key == self.key;
             if is_passed || entry.sequence > self.reader.snapshot {
@@ -335,7 +359,7 @@ impl<C: Cursor> Visible<C> {
                 }
                 walked = 0;
                 let sequence = if is_passed {
-                    successor(&mut self.target, entry.key);
+                    successor_into(&mut self.target, entry.key);
                     SequenceNumber::MAX
                 } else {
                     copy(&mut self.target, entry.key);
@@ -351,22 +375,20 @@ impl<C: Cursor> Visible<C> {
                 }
                 Verdict::Blob(pointer) => self.fetch(&pointer)?,
                 Verdict::Operand(_) if self.reader.fetch == Fetch::Values => {
-                    return self.combine_forward(cover);
+                    return Ok(Sought::Operand(cover));
                 }
                 Verdict::Operand(_) => self.value_place = ValuePlace::Cursor(0),
                 Verdict::Absent => {
                     copy(&mut self.key, entry.key);
                     from = From::NextKey;
                     let sequence = entry.sequence;
-                    if !self.skip_hidden(cover, sequence)? {
+                    if !self.cross()? && !self.skip_hidden(cover, sequence)? {
                         self.merge.next()?;
                     }
                     continue;
                 }
             }
-            self.key_place = KeyPlace::Cursor;
-            self.is_unexplored = true;
-            return Ok(());
+            return Ok(Sought::Value);
         }
     }
 
@@ -404,6 +426,15 @@ impl<C: Cursor> Visible<C> {
     fn find_backward(&mut self) -> Result<()> {
         // Until something is found; also if an error comes first.
         self.key_place = KeyPlace::Nowhere;
+        self.search_backward()?;
+        if !self.crossing.is_empty() {
+            self.arrive();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn search_backward(&mut self) -> Result<()> {
         loop {
             let Some(entry) = self.merge.entry() else { return Ok(()) };
             if self.bounds.is_before(entry.key) {
@@ -419,6 +450,7 @@ impl<C: Cursor> Visible<C> {
             if self.show(found)? {
                 return Ok(());
             }
+            self.cross()?;
         }
     }
 
@@ -496,30 +528,6 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Counts an entry that `cover` hides, and after some skips what else it hides.
-    ///
-    /// Says whether the merge was moved, so that its entry, new or not, is to be looked at (again).
-    fn skip_hidden(&mut self, cover: Option<Cover>, sequence: SequenceNumber) -> Result<bool> {
-        let Some(cover) = cover.filter(|cover| cover.sequence > sequence) else {
-            return Ok(false);
-        };
-        if self.hidden.cover == Some(cover) {
-            self.hidden.length = self.hidden.length.saturating_add(1);
-        } else {
-            self.hidden = HiddenRun { cover: Some(cover), length: 1 };
-        }
-        if self.hidden.length != HIDDEN_MAX {
-            return Ok(false);
-        }
-        let fragment = self.coverage.fragment(cover);
-        let border = match self.course {
-            Course::Forward => &fragment.end,
-            Course::Backward => &fragment.start,
-        };
-        self.merge.skip_hidden(border, cover.sequence)?;
-        Ok(true)
-    }
-
     /// Finds out how many steps along the course need no check, unless that is known.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
@@ -566,7 +574,7 @@ pub(super) fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Makes `into` the smallest key greater than `key`.
-fn successor(into: &mut Vec<u8>, key: &[u8]) {
+pub(super) fn successor_into(into: &mut Vec<u8>, key: &[u8]) {
     copy(into, key);
     into.push(0);
 }

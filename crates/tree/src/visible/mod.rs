@@ -8,6 +8,7 @@ pub mod judge;
 pub mod point;
 pub mod reader;
 mod plain;
+mod crossing;
 pub mod iter;
 mod walk;
 

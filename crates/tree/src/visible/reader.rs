@@ -3,6 +3,7 @@
 //! It does not read anything itself.
 
 use crate::{
+    gaps::Gaps,
     merge_operator::MergeOperator,
     visible::judge::{BlobSource, Resolver},
 };
@@ -20,7 +21,7 @@ pub enum Fetch {
     KeysOnly,
 }
 
-/// The point of view of a reader, and its means to build values.
+/// The point of view of a reader, and its means to build values and to find its way.
 #[derive(Clone)]
 pub struct Reader {
     /// Entries newer than this are not seen.
@@ -33,6 +34,8 @@ pub struct Reader {
     pub blobs: Option<Arc<dyn BlobSource>>,
     /// What is wanted.
     pub fetch: Fetch,
+    /// Where nothing is, as others found.
+    pub gaps: Option<Arc<Gaps>>,
 }
 
 impl Reader {

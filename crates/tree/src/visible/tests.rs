@@ -1,6 +1,7 @@
 //! Iterators and point reads against the definition of the operations.
 
 use crate::{
+    gaps::Gaps,
     merge::{
         Merge, Source,
         fixture::{Owned, VecCursor},
@@ -24,6 +25,7 @@ use siltdb_base::{
 use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
 fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
@@ -38,6 +40,13 @@ fn open_with(
 ) -> Visible<VecCursor> {
     let tombstones = histories.iter().map(History::fragments).collect();
     Visible::new(merge(histories, block), tombstones, reader, bounds)
+}
+
+/// Gaps that know of none yet, and are told of all writes after `last`.
+fn watched(last: u64) -> Arc<Gaps> {
+    let gaps = Arc::new(Gaps::default());
+    gaps.watch(SequenceNumber(last));
+    gaps
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
@@ -190,6 +199,28 @@ proptest! {
     }
 
     #[test]
+    fn gaps_change_nothing_about_what_is_seen(
+        operations in operations(),
+        sources in 1_usize..5,
+        block in 0_usize..5,
+    ) {
+        let histories = History::distribute(&operations, sources);
+        let all = History::union(&histories);
+        let gaps = watched(0);
+        for present in 0..=all.sequence_max() + 1 {
+            let written = all.entries.iter().filter(|entry| entry.sequence.0 == present);
+            gaps.report(&written.map(Owned::borrow).collect::<Vec<_>>());
+            for snapshot in [present, present, present / 2] {
+                let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
+                let reader = Reader { gaps: Some(gaps.clone()), ..reader(snapshot) };
+                let mut iter = open_with(&histories, block, reader, Bounds::default());
+                prop_assert_eq!(&forward(&mut iter), &expected, "forward at {}", snapshot);
+                prop_assert_eq!(&backward(&mut iter), &expected, "backward at {}", snapshot);
+            }
+        }
+    }
+
+    #[test]
     fn moves_in_bounds_lead_where_the_definition_says(
         operations in operations(),
         sources in 1_usize..5,
@@ -197,6 +228,7 @@ proptest! {
         snapshot in 0_u64..80,
         lower in proptest::option::of(0..=KEYS),
         upper in proptest::option::of(0..=KEYS),
+        gaps in proptest::option::of(Just(0_u64)),
         moves in proptest::collection::vec(a_move(), 1..25),
     ) {
         let histories = History::distribute(&operations, sources);
@@ -209,11 +241,12 @@ proptest! {
             .into_iter()
             .filter(|(key, _)| !bounds.is_before(key) && !bounds.is_after(key))
             .collect();
-        let mut iter = open_with(&histories, block, reader(snapshot), bounds);
+        let reader = Reader { gaps: gaps.map(watched), ..reader(snapshot) };
+        let mut iter = open_with(&histories, block, reader.clone(), bounds);
         let mut keys_only = open_with(
             &histories,
             block,
-            Reader { operator: None, blobs: None, fetch: Fetch::KeysOnly, ..reader(snapshot) },
+            Reader { operator: None, blobs: None, fetch: Fetch::KeysOnly, ..reader },
             iter_bounds(lower, upper),
         );
         let (mut at, mut key_at) = (None, None);
@@ -407,6 +440,61 @@ fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
         let rest = rest(&mut iter, course);
         assert!(rest.iter().all(|pair| expected.contains(pair)), "{course:?} {block}: {rest:?}");
         assert_eq!(forward(&mut iter), expected);
+    }
+}
+
+/// Deleted keys between `a` and `z`, and how to read them with so few operations on the source.
+fn across_deleted(block: usize, gaps: &Arc<Gaps>, operations: usize) -> Visible<VecCursor> {
+    let put = |key: &[u8]| Owned::new(key, 1, EntryKind::Put, b"");
+    let deleted = (0..500).flat_map(|number| {
+        let key = format!("deleted {number:03}").into_bytes();
+        [put(&key), Owned::new(&key, 2, EntryKind::Delete, b"")]
+    });
+    let entries = deleted.chain([put(b"a"), put(b"z")]).collect();
+    let mut cursor = VecCursor::new(entries, block);
+    cursor.fail_in(operations);
+    let merge = Merge::new(vec![Source { sequence_max: cursor.sequence_max(), cursor }]);
+    let reader = Reader { gaps: Some(gaps.clone()), ..reader(9) };
+    Visible::new(merge, Vec::new(), reader, Bounds::default())
+}
+
+#[test]
+fn what_one_reader_walked_over_others_leap_over() {
+    const MANY: usize = 5_000;
+    const FEW: usize = 50;
+    let unwatched = Arc::new(Gaps::default());
+    forward(&mut across_deleted(0, &unwatched, MANY));
+    assert!(unwatched.is_wanted());
+    let both = [(b"a".to_vec(), Vec::new()), (b"z".to_vec(), Vec::new())];
+    for block in [0, 4] {
+        for first in [forward, backward] {
+            let gaps = watched(9);
+            assert!(across_deleted(block, &gaps, FEW).seek(b"b").is_err());
+            assert_eq!(first(&mut across_deleted(block, &gaps, MANY)), both);
+            assert_eq!(forward(&mut across_deleted(block, &gaps, FEW)), both);
+            assert_eq!(backward(&mut across_deleted(block, &gaps, FEW)), both);
+            for course in [Course::Forward, Course::Backward] {
+                let mut iter = across_deleted(block, &gaps, 2 * FEW);
+                match course {
+                    Course::Forward => iter.seek_to_first().unwrap(),
+                    Course::Backward => iter.seek_to_last().unwrap(),
+                }
+                let walked = iter.walk(course, 9, |_, _| ControlFlow::Continue(()));
+                assert_eq!(walked.unwrap(), 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_walk_that_fails_makes_no_gap() {
+    let gaps = watched(9);
+    for operations in 20..400 {
+        let mut iter = across_deleted(0, &gaps, operations);
+        assert!(iter.seek(b"b").is_err());
+        drop(iter);
+        let border = gaps.leap(b"deleted 010", SequenceNumber(9), Course::Forward, &mut Vec::new());
+        assert!(!border, "{operations}");
     }
 }
 

@@ -14,6 +14,9 @@ use siltdb_base::{
 };
 use std::ops::ControlFlow;
 
+/// Deleted keys in a row that are looked at before a gap is looked for.
+const DELETED_MAX: u32 = 32;
+
 /// Where a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
@@ -111,6 +114,7 @@ impl<C: Cursor> Visible<C> {
             _ => return Ok(stands),
         };
         copy(&mut self.key, entry.key);
+        let mut deleted = 0;
         let (place, _) = self.lift();
         let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
         let mut judged = |entry: Entry<'_>| {
@@ -124,17 +128,19 @@ impl<C: Cursor> Visible<C> {
             };
             match verdict {
                 Some(Verdict::Value(value)) => {
+                    deleted = 0;
                     copy(key, entry.key);
                     let flow = show(entry.key, value);
                     stands = Stand::Shown(flow);
                     flow
                 }
-                Some(Verdict::Absent) => {
+                Some(Verdict::Absent) if deleted < DELETED_MAX => {
+                    deleted += 1;
                     copy(key, entry.key);
                     ControlFlow::Continue(())
                 }
                 // What takes more, is damaged, or lies behind the bound is looked at again with all
-                // means.
+                // means, and so are many deleted keys: perhaps there is a gap.
                 _ => {
                     stands = Stand::Unknown;
                     ControlFlow::Break(())
