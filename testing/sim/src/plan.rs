@@ -65,9 +65,12 @@ pub fn plan(
     }
     let durability = draw.pick(&settings.durabilities);
     planner.durability = durability;
+    let mut operations = match draw.chance(1, 25) {
+        true => planner.sweep(draw.pick(families), draw),
+        false => Vec::new(),
+    };
     let len = batch_len(draw);
     let few = (len > 300).then_some(100);
-    let mut operations = Vec::new();
     for _ in 0..len {
         let family = draw.pick(families);
         let operation = planner.operation(family, few, draw);
@@ -107,6 +110,13 @@ impl Planner<'_> {
             14..19 => Operation::Delete { key },
             _ => self.delete_range(draw),
         }
+    }
+
+    /// The deletion, one by one, of keys that follow each other: what readers have to cross.
+    fn sweep(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
+        let (start, count) = (self.key(draw), draw.within(50..=400) as usize);
+        let keys = self.model.keys(family).filter(|key| **key >= start && key.first() != Some(&0xff));
+        keys.take(count).map(|key| (family, Operation::Delete { key: key.clone() })).collect()
     }
 
     fn delete_range(&self, draw: &mut Draw) -> Operation {
