@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// they lie.
 const KEYS_MIN: u32 = 8;
 
-/// Writes that are reported while no reader leaps, until the family is no longer watched.
+/// Writes (not deletions) that are reported while no reader leaps; one more, and the family is no
+/// longer watched.
 const REPORTS_IN_VAIN_MAX: u32 = 1 << 16;
 
 /// The gaps of a family.
@@ -49,7 +50,10 @@ const REPORTS_IN_VAIN_MAX: u32 = 1 << 16;
 ///    and by (2) there was no write since, when the gap was closed; and a write that came later was
 ///    reported before anybody could see it, and divided the gap. Deletions and time only take away.
 /// 4. Gaps ascend, are not empty, and no two of them touch.
+///
+/// On cache lines of its own: every write looks at a flag.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Gaps {
     is_wanted: AtomicBool,
     /// Changed under the lock of `known`.
@@ -91,6 +95,12 @@ struct Stretch {
     snapshot: SequenceNumber,
 }
 
+impl Stretch {
+    fn holds(&self, key: &[u8]) -> bool {
+        self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
+    }
+}
+
 impl Default for Gaps {
     fn default() -> Self {
         Self {
@@ -105,7 +115,9 @@ impl Gaps {
     /// Asks for the family to be watched.
     pub fn want(&self) {
         // Relaxed, here and below: a wish that is seen late costs a walk.
-        self.is_wanted.store(true, Ordering::Relaxed);
+        if !self.is_wanted() {
+            self.is_wanted.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether somebody asked for the family to be watched, and it is not.
@@ -124,8 +136,8 @@ impl Gaps {
         self.is_watched.load(Ordering::Relaxed)
     }
 
-    /// Has writers report from now on. Whoever hands out sequence numbers calls it, under the same
-    /// lock, with the `last` that was handed out.
+    /// Has writers report from now on. To be called under the lock under which sequence numbers are
+    /// handed out, with the `last` that was.
     pub fn watch(&self, last: SequenceNumber) {
         let mut known = self.lock();
         if !self.is_watched() {
@@ -138,16 +150,27 @@ impl Gaps {
     /// Takes note of what a writer adds, before it is published.
     #[cold]
     pub fn report(&self, entries: &[Entry<'_>]) {
+        let mut writes = entries.iter().filter(|entry| gives_a_value(entry.kind)).peekable();
+        if writes.peek().is_none() {
+            return;
+        }
         let mut known = self.lock();
-        for entry in entries.iter().filter(|entry| gives_a_value(entry.kind)) {
+        for entry in writes {
             known.told = known.told.max(entry.sequence);
             known.cut(entry.key);
             known.reports_in_vain += 1;
         }
         if known.reports_in_vain > REPORTS_IN_VAIN_MAX {
-            known.forget();
-            self.is_watched.store(false, Ordering::Relaxed);
+            self.sleep(&mut known);
         }
+    }
+
+    /// Ends the watch.
+    fn sleep(&self, known: &mut Known) {
+        known.gaps.clear();
+        known.surveys.clear();
+        known.reports_in_vain = 0;
+        self.is_watched.store(false, Ordering::Relaxed);
     }
 
     /// Says whether a reader at `snapshot` is in a gap at `key`, and then puts into `border` where
@@ -199,7 +222,7 @@ impl Gaps {
         let survey = known.next_survey;
         known.next_survey += 1;
         known.surveys.push(Stretch { survey, course, start, end, snapshot });
-        Some(Survey { gaps: Arc::clone(self), number: survey })
+        Some(Survey { gaps: Arc::clone(self), number: Some(survey) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -219,11 +242,10 @@ impl Known {
         if let Some(index) = self.gap_at(key) {
             self.divide(index, key);
         }
-        for stretch in &mut self.surveys {
-            let is_inside = stretch.start.as_slice() <= key
-                && stretch.end.as_ref().is_none_or(|end| key < end.as_slice());
+        let is_too_long = key.len() >= GAP_KEY_BYTES_MAX;
+        self.surveys.retain(|stretch| !(is_too_long && stretch.holds(key)));
+        for stretch in self.surveys.iter_mut().filter(|stretch| stretch.holds(key)) {
             match stretch.course {
-                _ if !is_inside => {}
                 Course::Forward => stretch.end = Some(key.to_vec()),
                 Course::Backward => stretch.start = successor(key),
             }
@@ -244,7 +266,8 @@ impl Known {
         self.keep_bound();
     }
 
-    /// Adds a gap in which so many keys were passed; one with those that it touches.
+    /// Adds a gap that was found by passing over so many keys, together with those that it touches.
+    /// Until it is of use it is the first to be forgotten.
     fn add(&mut self, mut gap: Gap, keys: u32) {
         let from = self.gaps.partition_point(|before| before.end < gap.start);
         let to = self.gaps.partition_point(|other| other.start <= gap.end);
@@ -255,9 +278,8 @@ impl Known {
             gap.start = gap.start.min(other.start);
             gap.end = gap.end.max(other.end);
             gap.since = gap.since.max(other.since);
+            gap.last_use = gap.last_use.max(other.last_use);
         }
-        self.uses += 1;
-        gap.last_use = self.uses;
         self.gaps.insert(from, gap);
         self.keep_bound();
     }
@@ -271,12 +293,6 @@ impl Known {
         }
     }
 
-    fn forget(&mut self) {
-        self.gaps.clear();
-        self.surveys.clear();
-        self.reports_in_vain = 0;
-    }
-
     fn take(&mut self, survey: u64) -> Option<Stretch> {
         let index = self.surveys.iter().position(|stretch| stretch.survey == survey)?;
         Some(self.surveys.swap_remove(index))
@@ -287,16 +303,18 @@ impl Known {
 #[derive(Debug)]
 pub struct Survey {
     gaps: Arc<Gaps>,
-    number: u64,
+    /// `None` once it is closed.
+    number: Option<u64>,
 }
 
 impl Survey {
-    /// Ends the search of a reader who saw nothing from its edge up to `border`, and passed over so
-    /// many keys that were deleted: forward that is the first key behind the gap, backward the
-    /// first key of it.
-    pub fn close(self, border: &[u8], keys: u32) {
+    /// Ends the search of a reader who saw nothing from its edge up to `border`: forward that is
+    /// the first key behind the gap, backward the first key of it. On its way, also before the edge,
+    /// it passed over so many deleted keys.
+    pub fn close(mut self, border: &[u8], keys: u32) {
+        let Some(number) = self.number.take() else { return };
         let mut known = self.gaps.lock();
-        let Some(stretch) = known.take(self.number) else { return };
+        let Some(stretch) = known.take(number) else { return };
         let Stretch { start, end, snapshot: since, .. } = stretch;
         let border = border.to_vec();
         let (start, end) = match stretch.course {
@@ -311,7 +329,9 @@ impl Survey {
 
 impl Drop for Survey {
     fn drop(&mut self) {
-        self.gaps.lock().take(self.number);
+        if let Some(number) = self.number {
+            self.gaps.lock().take(number);
+        }
     }
 }
 

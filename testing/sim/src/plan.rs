@@ -65,7 +65,7 @@ pub fn plan(
     }
     let durability = draw.pick(&settings.durabilities);
     planner.durability = durability;
-    let mut operations = match draw.chance(1, 25) {
+    let mut operations = match draw.chance(1, 50) {
         true => planner.sweep(draw.pick(families), draw),
         false => Vec::new(),
     };
@@ -114,8 +114,9 @@ impl Planner<'_> {
 
     /// The deletion, one by one, of keys that follow each other: what readers have to cross.
     fn sweep(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
-        let (start, count) = (self.key(draw), draw.within(50..=400) as usize);
-        let keys = self.model.keys(family).filter(|key| **key >= start && key.first() != Some(&0xff));
+        let (start, count) = (self.key(draw), draw.within(50..=200) as usize);
+        let is_swept = |key: &&Shared| **key >= start && key.first() != Some(&0xff);
+        let keys = self.model.keys(family).filter(is_swept);
         keys.take(count).map(|key| (family, Operation::Delete { key: key.clone() })).collect()
     }
 

@@ -1,47 +1,31 @@
-//! Crossing what is deleted: who passes over many keys skips what a range tombstone hides, leaps
-//! over the gaps that are known, and makes known what it found out.
+//! What a reader has passed over since the last key that it saw.
 //!
-//! Where it leads is the same without; only how many entries are looked at on the way is not.
+//! It only counts; what follows from that is done by `leap`.
 
-use crate::{
-    gaps::Survey,
-    visible::{
-        coverage::Cover,
-        iter::{KeyPlace, Visible, copy, successor_into},
-    },
-};
-use siltdb_base::{
-    cursor::{Course, Cursor},
-    error::Result,
-    id::SequenceNumber,
-};
+use crate::{gaps::Survey, visible::coverage::Cover};
 
 /// Deleted keys that are passed over before a gap is looked for; then twice as many each time.
-const ASKED_AFTER: u32 = 4;
+const ASKED_AFTER: u32 = 8;
 
 /// Deleted keys that are passed over before the family is to be watched.
-const WANTED_AFTER: u32 = 64;
-
-/// Entries hidden by one range tombstone that are walked over before its rest is skipped.
-const HIDDEN_MAX: u32 = 8;
+pub(super) const WANTED_AFTER: u32 = 64;
 
 /// The run of entries that one range tombstone hides.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HiddenRun {
-    cover: Option<Cover>,
-    length: u32,
+    pub(super) cover: Option<Cover>,
+    pub(super) length: u32,
 }
 
-/// What was passed over since the last key that is seen.
+/// Deleted keys, one after the other.
 #[derive(Debug)]
 pub(super) struct Crossing {
-    /// Deleted keys.
-    keys: u32,
-    /// A gap is looked for when there are so many of them, ...
-    ask_at: u32,
+    pub(super) keys: u32,
+    /// A gap is looked for when there are so many, ...
+    pub(super) ask_at: u32,
     /// ... and if there is none, so many later.
-    pause: u32,
-    survey: Option<Survey>,
+    pub(super) pause: u32,
+    pub(super) survey: Option<Survey>,
 }
 
 impl Default for Crossing {
@@ -51,97 +35,19 @@ impl Default for Crossing {
 }
 
 impl Crossing {
-    /// Whether nothing was passed over.
+    /// Begins anew.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys == 0
+    pub(super) fn clear(&mut self) {
+        if self.is_short() {
+            self.keys = 0;
+        } else {
+            *self = Self::default();
+        }
     }
-}
 
-impl<C: Cursor> Visible<C> {
-    /// Counts the key in the buffer, which is deleted. Returns whether the merge was moved, to the
-    /// end of a gap.
+    /// Whether nobody has looked for a gap yet.
     #[inline]
-    pub(super) fn cross(&mut self) -> Result<bool> {
-        self.crossing.keys = self.crossing.keys.saturating_add(1);
-        if self.crossing.keys == self.crossing.ask_at { self.leap() } else { Ok(false) }
-    }
-
-    /// Leaps over the gap in which the key in the buffer lies, if there is one.
-    #[cold]
-    fn leap(&mut self) -> Result<bool> {
-        let Some(gaps) = &self.reader.gaps else { return Ok(false) };
-        let crossing = &mut self.crossing;
-        if !gaps.is_watched() {
-            if crossing.keys >= WANTED_AFTER {
-                gaps.want();
-            } else {
-                crossing.ask_at = WANTED_AFTER;
-            }
-            return Ok(false);
-        }
-        let (course, snapshot) = (self.course, self.reader.snapshot);
-        let is_in_gap = gaps.leap(&self.key, snapshot, course, &mut self.target);
-        if !is_in_gap {
-            match course {
-                Course::Forward => copy(&mut self.target, &self.key),
-                Course::Backward => successor_into(&mut self.target, &self.key),
-            }
-        }
-        if crossing.survey.is_none() {
-            crossing.survey = gaps.survey(&self.target, snapshot, course);
-        }
-        if !is_in_gap {
-            crossing.ask_at = crossing.keys.saturating_add(crossing.pause);
-            crossing.pause = crossing.pause.saturating_mul(2);
-            return Ok(false);
-        }
-        // The next deleted key is one that a writer took out of a gap, or that has become deleted
-        // since: another gap may follow at once.
-        crossing.ask_at = crossing.keys.saturating_add(1);
-        crossing.pause = 1;
-        match course {
-            Course::Forward => self.merge.seek(&self.target, snapshot)?,
-            Course::Backward => self.merge.seek_before(&self.target, SequenceNumber::MAX)?,
-        }
-        Ok(true)
-    }
-
-    /// Ends the crossing, at a key that is seen or behind all that are.
-    #[cold]
-    pub(super) fn arrive(&mut self) {
-        let Crossing { survey, keys, .. } = std::mem::take(&mut self.crossing);
-        let Some(survey) = survey else { return };
-        // In the buffer lies the last deleted key; backward, the one that is seen, if there is one.
-        if self.course == Course::Backward && self.key_place == KeyPlace::Nowhere {
-            survey.close(&self.key, keys);
-        } else {
-            successor_into(&mut self.target, &self.key);
-            survey.close(&self.target, keys);
-        }
-    }
-
-    /// Counts an entry that `cover` hides, and after some skips what else it hides.
-    ///
-    /// Says whether the merge was moved, so that its entry, new or not, is to be looked at (again).
-    pub(super) fn skip_hidden(&mut self, cover: Option<Cover>, sequence: SequenceNumber) -> Result<bool> {
-        let Some(cover) = cover.filter(|cover| cover.sequence > sequence) else {
-            return Ok(false);
-        };
-        if self.hidden.cover == Some(cover) {
-            self.hidden.length = self.hidden.length.saturating_add(1);
-        } else {
-            self.hidden = HiddenRun { cover: Some(cover), length: 1 };
-        }
-        if self.hidden.length != HIDDEN_MAX {
-            return Ok(false);
-        }
-        let fragment = self.coverage.fragment(cover);
-        let border = match self.course {
-            Course::Forward => &fragment.end,
-            Course::Backward => &fragment.start,
-        };
-        self.merge.skip_hidden(border, cover.sequence)?;
-        Ok(true)
+    pub(super) fn is_short(&self) -> bool {
+        self.keys < ASKED_AFTER
     }
 }

@@ -308,10 +308,8 @@ impl<C: Cursor> Visible<C> {
         (self.plain, self.is_unexplored) = (0, false);
         self.span_wait = 0;
         self.hidden = HiddenRun::default();
-        if !self.crossing.is_empty() {
-            // An error ended it.
-            self.crossing = Crossing::default();
-        }
+        // A panic may have ended it.
+        self.crossing.clear();
     }
 
     /// Stands nowhere if the cursor does.
@@ -327,11 +325,8 @@ impl<C: Cursor> Visible<C> {
     pub(super) fn find_forward(&mut self, from: From) -> Result<()> {
         // Until something is found; also if an error comes first.
         self.key_place = KeyPlace::Nowhere;
-        let sought = self.search_forward(from)?;
-        if !self.crossing.is_empty() {
-            self.arrive();
-        }
-        match sought {
+        let sought = self.search_forward(from);
+        match self.arrive(sought)? {
             Sought::Nothing => Ok(()),
             Sought::Value => {
                 self.key_place = KeyPlace::Cursor;
@@ -426,11 +421,8 @@ impl<C: Cursor> Visible<C> {
     fn find_backward(&mut self) -> Result<()> {
         // Until something is found; also if an error comes first.
         self.key_place = KeyPlace::Nowhere;
-        self.search_backward()?;
-        if !self.crossing.is_empty() {
-            self.arrive();
-        }
-        Ok(())
+        let searched = self.search_backward();
+        self.arrive(searched)
     }
 
     #[inline]

@@ -10,6 +10,7 @@ pub mod reader;
 mod plain;
 mod crossing;
 pub mod iter;
+mod leap;
 mod walk;
 
 #[cfg(test)]

@@ -38,7 +38,22 @@ pub struct Reader {
     pub gaps: Option<Arc<Gaps>>,
 }
 
+/// Deleted keys that a walk passes over in one go where gaps may be known.
+const DELETED_MAX: u32 = 32;
+
+/// The same where it may be worth to have them known.
+const DELETED_MAX_UNWATCHED: u32 = 256;
+
 impl Reader {
+    /// How many deleted keys a walk may pass over before it looks for a gap.
+    pub(super) fn patience(&self) -> u32 {
+        match &self.gaps {
+            Some(gaps) if gaps.is_watched() => DELETED_MAX,
+            Some(gaps) if !gaps.is_wanted() => DELETED_MAX_UNWATCHED,
+            _ => u32::MAX,
+        }
+    }
+
     /// The reader's means to turn versions into values, now.
     #[must_use]
     pub fn resolver(&self) -> Resolver<'_> {

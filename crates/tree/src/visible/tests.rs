@@ -466,7 +466,7 @@ fn what_one_reader_walked_over_others_leap_over() {
     forward(&mut across_deleted(0, &unwatched, MANY));
     assert!(unwatched.is_wanted());
     let both = [(b"a".to_vec(), Vec::new()), (b"z".to_vec(), Vec::new())];
-    for block in [0, 4] {
+    for block in [0, 4, 300] {
         for first in [forward, backward] {
             let gaps = watched(9);
             assert!(across_deleted(block, &gaps, FEW).seek(b"b").is_err());
@@ -484,6 +484,35 @@ fn what_one_reader_walked_over_others_leap_over() {
             }
         }
     }
+}
+
+/// Backward, the operand at `b` fails after a survey of the deleted keys behind it was begun.
+#[test]
+fn what_was_passed_over_before_an_error_is_no_gap_of_a_later_search() {
+    let deleted = |number: u32| format!("d{number:02}").into_bytes();
+    let mut entries = vec![
+        Owned::new(b"a", 1, EntryKind::Put, b""),
+        Owned::new(b"b", 1, EntryKind::Merge, b"!"),
+        Owned::new(b"x", 1, EntryKind::Put, b""),
+    ];
+    entries.extend((0..20).map(|number| Owned::new(&deleted(number), 2, EntryKind::Delete, b"")));
+    entries.extend((0..20).map(|number| {
+        Owned::new(format!("y{number:02}").as_bytes(), 2, EntryKind::Delete, b"")
+    }));
+    entries.push(Owned::new(b"z", 1, EntryKind::Put, b""));
+    let histories = [History { entries, tombstones: Vec::new() }];
+    let gaps = watched(2);
+    let reader = Reader { gaps: Some(gaps.clone()), ..reader(9) };
+    let mut iter = open_with(&histories, 0, reader.clone(), Bounds::default());
+    assert!(iter.seek_for_prev(b"e").is_err());
+    iter.seek(b"x1").unwrap();
+    assert_eq!(iter.key(), Some(&b"z"[..]));
+    for key in [&b"x"[..], b"z", b"a", b"c"] {
+        let leaps = gaps.leap(key, SequenceNumber(9), Course::Forward, &mut Vec::new());
+        assert!(!leaps, "{key:?}");
+    }
+    iter.seek(b"d").unwrap();
+    assert_eq!(iter.key(), Some(&b"x"[..]));
 }
 
 #[test]

@@ -14,9 +14,6 @@ use siltdb_base::{
 };
 use std::ops::ControlFlow;
 
-/// Deleted keys in a row that are looked at before a gap is looked for.
-const DELETED_MAX: u32 = 32;
-
 /// Where a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
@@ -114,7 +111,7 @@ impl<C: Cursor> Visible<C> {
             _ => return Ok(stands),
         };
         copy(&mut self.key, entry.key);
-        let mut deleted = 0;
+        let (mut deleted, deleted_max) = (0, self.reader.patience());
         let (place, _) = self.lift();
         let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
         let mut judged = |entry: Entry<'_>| {
@@ -134,7 +131,7 @@ impl<C: Cursor> Visible<C> {
                     stands = Stand::Shown(flow);
                     flow
                 }
-                Some(Verdict::Absent) if deleted < DELETED_MAX => {
+                Some(Verdict::Absent) if deleted < deleted_max => {
                     deleted += 1;
                     copy(key, entry.key);
                     ControlFlow::Continue(())
