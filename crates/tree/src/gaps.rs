@@ -254,10 +254,8 @@ impl Known {
 
     fn divide(&mut self, index: usize, key: &[u8]) {
         let gap = self.gaps.remove(index);
-        let (before, after) = (
-            Gap { end: key.to_vec(), ..gap.clone() },
-            Gap { start: successor(key), ..gap },
-        );
+        let (before, after) =
+            (Gap { end: key.to_vec(), ..gap.clone() }, Gap { start: successor(key), ..gap });
         for part in [after, before] {
             if part.start < part.end && key.len() < GAP_KEY_BYTES_MAX {
                 self.gaps.insert(index, part);

@@ -49,9 +49,7 @@ fn a_write_divides_a_gap_and_what_only_takes_away_does_not() {
         gaps.report(&[Entry { kind, ..put(b"d", 8) }]);
     }
     assert_eq!(leap(&gaps, b"b", 9, FORWARD).as_deref(), Some(&b"f"[..]));
-    for kind in
-        [EntryKind::Put, EntryKind::Merge, EntryKind::PutExpiring, EntryKind::BlobPointer]
-    {
+    for kind in [EntryKind::Put, EntryKind::Merge, EntryKind::PutExpiring, EntryKind::BlobPointer] {
         let gaps = with_gap(b"b", b"f", 7);
         gaps.report(&[Entry { kind, ..put(b"d", 8) }]);
         assert_eq!(leap(&gaps, b"b", 9, FORWARD).as_deref(), Some(&b"d"[..]));
@@ -89,10 +87,9 @@ fn few_keys_are_no_gap_of_their_own() {
 
 #[test]
 fn a_write_ends_a_survey_in_which_it_lies() {
-    for (course, edge, border, start, end) in [
-        (FORWARD, b"b", b"f", &b"b"[..], &b"d"[..]),
-        (BACKWARD, b"f", b"b", b"d\0", b"f"),
-    ] {
+    for (course, edge, border, start, end) in
+        [(FORWARD, b"b", b"f", &b"b"[..], &b"d"[..]), (BACKWARD, b"f", b"b", b"d\0", b"f")]
+    {
         let gaps = watched();
         let survey = gaps.survey(edge, SequenceNumber(7), course).unwrap();
         gaps.report(&[put(b"a", 8), put(b"d", 9), put(b"g", 10)]);
