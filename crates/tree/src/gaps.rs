@@ -307,8 +307,8 @@ pub struct Survey {
 
 impl Survey {
     /// Ends the search of a reader who saw nothing from its edge up to `border`: forward that is
-    /// the first key behind the gap, backward the first key of it. On its way, also before the edge,
-    /// it passed over so many deleted keys.
+    /// the first key behind the gap, backward the first key of it. On its way, also before the
+    /// edge, it passed over so many deleted keys.
     pub fn close(mut self, border: &[u8], keys: u32) {
         let Some(number) = self.number.take() else { return };
         let mut known = self.gaps.lock();
