@@ -114,13 +114,20 @@ impl Recovery<'_> {
         self.count_losses(expectation, &standing);
         let Standing { commit: ceiling, flushed } = standing.clone();
         let mut inside = Expectation { ceiling, flushed, ..expectation.clone() };
+        // What a killed process had flushed, but not synced, a loss of power may still take, until
+        // the recovery has come to its end.
+        let flushed_first = *expectation.flushed.start();
         inside.floors_ms.extend_from_slice(times.floors_ms());
         inside.floors_ms.sort_unstable();
         inside.floors_ms.dedup();
         let mut recovered = Recovered { database, standing, times };
         for crash in nested {
             self.report.nested += 1;
-            let again = self.recover(&crash, JobsDone::default(), &inside, depth + 1)?;
+            let mut before = inside.clone();
+            if crash.kind == CrashKind::PowerLoss {
+                before.flushed = flushed_first..=*inside.flushed.end();
+            }
+            let again = self.recover(&crash, JobsDone::default(), &before, depth + 1)?;
             if self.draw.chance(1, 2) {
                 recovered = again;
             }
