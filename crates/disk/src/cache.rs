@@ -122,6 +122,10 @@ pub struct Cache {
     next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
     misses: AtomicU64,
+    /// Lookups of those who pass.
+    passes: AtomicU64,
+    /// Lookups of others, when somebody last asked.
+    asked: AtomicU64,
     insertions: AtomicU64,
     evictions: AtomicU64,
 }
@@ -155,6 +159,8 @@ impl Cache {
             next_array: AtomicU64::new(0),
             hits: Default::default(),
             misses: AtomicU64::new(0),
+            passes: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
         })
@@ -213,6 +219,15 @@ impl Cache {
             bytes: self.used.load(Ordering::Relaxed),
             capacity: self.capacity(),
         }
+    }
+
+    /// Whether anything was looked up since this was last asked, but by those who pass. What nobody
+    /// reads need not be put here before it is looked for.
+    #[must_use]
+    pub fn is_in_demand(&self) -> bool {
+        let CacheStats { hits, misses, .. } = self.stats();
+        let lookups = (hits + misses).wrapping_sub(self.passes.load(Ordering::Relaxed));
+        self.asked.swap(lookups, Ordering::Relaxed) != lookups
     }
 
     #[inline]
@@ -424,6 +439,9 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     #[inline]
     pub fn hold(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
+        if fill == CacheFill::Pass {
+            self.cache.passes.fetch_add(1, Ordering::Relaxed);
+        }
         match self.array.slots()[index].value().load_full() {
             Some(held) => {
                 match fill {

@@ -45,6 +45,23 @@ fn a_value_is_found_until_its_table_is_dropped() {
 }
 
 #[test]
+fn demand_is_what_was_looked_up_since_by_those_who_do_not_pass() {
+    let (_, cache) = cache(10_000);
+    let slots = Slots::new(&cache, 2);
+    assert!(!cache.is_in_demand());
+    assert!(slots.with(0, |value| *value).is_err());
+    assert!(cache.is_in_demand());
+    assert!(!cache.is_in_demand());
+    slots.insert(0, &held(7));
+    for index in [0, 1] {
+        assert_eq!(slots.get(index, CacheFill::Pass).is_some(), index == 0);
+        assert!(!cache.is_in_demand());
+        assert_eq!(slots.get(index, CacheFill::Keep).is_some(), index == 0);
+        assert!(cache.is_in_demand());
+    }
+}
+
+#[test]
 fn a_cache_may_have_any_capacity() {
     for capacity in [0, 1, usize::MAX - 1, usize::MAX] {
         let (_, cache) = cache(capacity);

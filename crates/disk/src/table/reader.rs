@@ -400,6 +400,12 @@ impl Table {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
+    /// Whether anything was looked up in the cache since this was last asked of any table.
+    #[must_use]
+    pub fn is_in_demand(&self) -> bool {
+        self.cache.is_in_demand()
+    }
+
     /// Puts a copy of the data block at `index` into the cache, if there is room to spare, and
     /// unless it can be looked at where it is mapped: for those who have read it for another
     /// reason.

@@ -286,17 +286,27 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
 }
 
 #[test]
-fn what_was_flushed_is_read_from_the_cache() {
+fn what_is_flushed_is_kept_in_the_cache_once_something_is_read() {
     let mut world = World::new(small_options());
-    for number in 0..200 {
-        world.put(format!("key{number:04}").as_bytes(), &[number as u8; 20]);
-    }
-    world.flush();
+    let key = |number| format!("key{number:04}").into_bytes();
+    let put_and_flush = |world: &mut World, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            world.put(&key(number), &[number as u8; 20]);
+        }
+        world.flush();
+    };
+    let check = |world: &World, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            let found = world.get(&key(number), SequenceNumber::MAX);
+            assert_eq!(found.as_deref(), Some(&[number as u8; 20][..]));
+        }
+    };
+    put_and_flush(&mut world, 0..200);
+    assert_eq!(world.cache.stats().insertions, 0);
+    check(&world, 0..1);
+    put_and_flush(&mut world, 200..400);
     let before = world.cache.stats();
     assert!(before.insertions > 4, "{before:?}");
-    for number in 0..200 {
-        let found = world.get(format!("key{number:04}").as_bytes(), SequenceNumber::MAX);
-        assert_eq!(found.as_deref(), Some(&[number as u8; 20][..]));
-    }
+    check(&world, 200..400);
     assert_eq!(world.cache.stats().misses, before.misses);
 }
