@@ -242,8 +242,6 @@ impl Known {
         if let Some(index) = self.gap_at(key) {
             self.divide(index, key);
         }
-        let is_too_long = key.len() >= GAP_KEY_BYTES_MAX;
-        self.surveys.retain(|stretch| !(is_too_long && stretch.holds(key)));
         for stretch in self.surveys.iter_mut().filter(|stretch| stretch.holds(key)) {
             match stretch.course {
                 Course::Forward => stretch.end = Some(key.to_vec()),
@@ -315,9 +313,10 @@ impl Survey {
         let Some(stretch) = known.take(number) else { return };
         let Stretch { start, end, snapshot: since, .. } = stretch;
         let border = border.to_vec();
-        let (start, end) = match stretch.course {
-            Course::Forward => (start, end.map_or(border.clone(), |end| end.min(border))),
-            Course::Backward => (start.max(border), end.unwrap_or_default()),
+        let (start, end) = match (stretch.course, end) {
+            (Course::Forward, None) => (start, border),
+            (Course::Forward, Some(end)) => (start, end.min(border)),
+            (Course::Backward, end) => (start.max(border), end.unwrap_or_default()),
         };
         if start < end && start.len().max(end.len()) <= GAP_KEY_BYTES_MAX {
             known.add(Gap { start, end, since, last_use: 0 }, keys);
