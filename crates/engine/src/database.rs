@@ -30,7 +30,11 @@ use siltdb_base::{
 };
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::ArenaPool;
-use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles, pick_leveled::debt_bytes};
+use siltdb_tree::{
+    merge_operator::MergeOperator,
+    open_files::OpenFiles,
+    pick_leveled::{LAGGING_FACTOR, debt_bytes},
+};
 use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
@@ -49,7 +53,7 @@ const LEVEL0_RUNS: (u64, u64) = (12, 40);
 
 /// The same, as multiples of the runs from which on it is compacted: where that is later, so are
 /// these. Nobody waits for a compaction that is not due.
-const LEVEL0_TRIGGERS: (u64, u64) = (3, 10);
+const LEVEL0_TRIGGERS: (u64, u64) = (LAGGING_FACTOR, 10);
 
 /// What compactions have yet to write may amount to this many memtables before writes are slowed
 /// down, and before they stop.

@@ -28,6 +28,7 @@ use siltdb_tree::{
     flush::{Flush, FlushInput},
     job::{JobContext, JobOutput, NewTables, Part},
     memory::Generation,
+    pick_leveled::Flushes,
     pick_range::{Request, Step},
     plan::{Plan, Way},
     retain::stripes::Stripes,
@@ -254,6 +255,10 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     let retained = database.snapshots.retained(|| database.publisher.published());
     let oldest = retained.first().copied().unwrap_or_default();
+    let flushes = match lock(&database.frozen).len() {
+        0 | 1 => Flushes::KeepUp,
+        _ => Flushes::LagBehind,
+    };
     let families = database.families.load();
     let failing: Vec<JobOf> = lock(&database.jobs).failures.keys().copied().collect();
     let mut families: Vec<_> = families.iter().collect();
@@ -262,7 +267,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     let mut failure = None;
     for family in families {
-        let Some(plan) = family.tree.begin_plan(oldest) else { continue };
+        let Some(plan) = family.tree.begin_plan(oldest, flushes) else { continue };
         match run_plan(database, family, plan) {
             Ok(()) => return Ok(true),
             // What keeps all jobs from being done.

@@ -25,6 +25,30 @@ const WITHIN_LEVEL0_RUNS: usize = 4;
 /// A score that calls for a compaction, in thousandths.
 const DUE: u64 = 1000;
 
+/// While flushes lag behind, level 0 is brought down when it holds this many times what otherwise
+/// calls for it: what goes down at once rewrites the level below once, and until then the
+/// processors are left to writers and flushes (decision 0012).
+pub const LAGGING_FACTOR: u64 = 3;
+
+/// Whether flushes keep up with the writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushes {
+    /// At most one memtable is on its way into tables.
+    KeepUp,
+    /// Others wait behind it.
+    LagBehind,
+}
+
+impl Flushes {
+    /// How many times as much as otherwise calls for a compaction of level 0.
+    fn factor(self) -> u64 {
+        match self {
+            Self::KeepUp => 1,
+            Self::LagBehind => LAGGING_FACTOR,
+        }
+    }
+}
+
 /// How many bytes each level may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets {
@@ -65,7 +89,7 @@ impl Targets {
 /// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
 ///
 /// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
-/// if there is no snapshot.
+/// if there is no snapshot. What is due only while `flushes` keep up becomes due when they do again.
 ///
 /// Cost: about the number of tables times the logarithm of it; no IO.
 #[must_use]
@@ -74,15 +98,16 @@ pub fn pick(
     options: &TreeOptions,
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
+    flushes: Flushes,
 ) -> Option<Plan> {
     let targets = Targets::new(&version.bytes(), options);
     let mut due: Vec<(u64, usize)> = (0..BOTTOM)
         .map(|level| (score(version, level, &targets, options, busy), level))
-        .filter(|&(score, _)| score >= DUE)
+        .filter(|&(score, level)| score >= if level == 0 { DUE * flushes.factor() } else { DUE })
         .collect();
     due.sort_by_key(|&(score, level)| (Reverse(score), level));
     let by_size = due.into_iter().find_map(|(_, level)| match level {
-        0 => pick_level0(version, &targets, options, busy),
+        0 => pick_level0(version, &targets, options, busy, flushes),
         _ => pick_run(version, level, &targets, options, busy),
     });
     by_size.or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
@@ -159,6 +184,7 @@ fn pick_level0(
     targets: &Targets,
     options: &TreeOptions,
     busy: &Busy,
+    flushes: Flushes,
 ) -> Option<Plan> {
     let to = below_level0(version, targets);
     move_isolated(version, to, options, busy)
@@ -169,7 +195,7 @@ fn pick_level0(
                 bring_down(version, (0, to), seeds, Reason::Level0, limits(options), busy)
             })
         })
-        .or_else(|| pick_within_level0(version, options, busy))
+        .or_else(|| pick_within_level0(version, options, busy, flushes))
 }
 
 /// Moves every table of level 0 that overlaps neither another one nor the level below.
@@ -197,10 +223,16 @@ fn move_isolated(version: &Version, to: usize, options: &TreeOptions, busy: &Bus
 ///
 /// An age larger than all newer ones together ends the stretch, so a byte is merged within level 0
 /// only as often as that level doubles.
-fn pick_within_level0(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+fn pick_within_level0(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    flushes: Flushes,
+) -> Option<Plan> {
     let level = &version.levels()[0];
     let trigger = options.level0_runs_trigger as usize;
-    if level.runs() < trigger + WITHIN_LEVEL0_RUNS {
+    let runs_min = WITHIN_LEVEL0_RUNS * flushes.factor() as usize;
+    if level.runs() < trigger + runs_min {
         return None;
     }
     let (mut taken, mut ages, mut bytes) = (0, 0, 0);
@@ -216,7 +248,7 @@ fn pick_within_level0(version: &Version, options: &TreeOptions, busy: &Busy) -> 
         }
         (taken, ages, bytes) = (taken + length, ages + 1, bytes + age_bytes);
     }
-    if ages < WITHIN_LEVEL0_RUNS {
+    if ages < runs_min {
         return None;
     }
     let inputs = vec![Input { level: 0, tables: level.tables()[..taken].to_vec() }];

@@ -5,7 +5,7 @@ use crate::{
     commit::{Payload, commit},
     engine::Engine,
     fixture::{DIR, not_stuck, options, put},
-    jobs::run_one,
+    jobs::{compact_next, flush_all, flush_next, run_one},
     options::Durability,
     recovery,
 };
@@ -74,4 +74,29 @@ fn nobody_waits_for_a_compaction_that_is_not_due() {
             }
         });
     }
+}
+
+#[test]
+fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
+    let fs = MemFs::new();
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.families.named("default").unwrap();
+    let write = |bytes: usize| {
+        let value = vec![7; bytes];
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+    };
+    for _ in 0..family.tree.peek_options().level0_runs_trigger {
+        write(1);
+        flush_all(&database).unwrap();
+    }
+    while lock(&database.frozen).len() < 3 {
+        write(database.options.memtable_bytes / 4);
+    }
+    while lock(&database.frozen).len() > 1 {
+        assert!(!compact_next(&database).unwrap(), "others wait to be flushed");
+        assert!(flush_next(&database).unwrap());
+    }
+    assert!(compact_next(&database).unwrap());
 }

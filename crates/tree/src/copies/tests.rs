@@ -8,6 +8,7 @@ use crate::{
     },
     open_files::OpenReference,
     options::TreeOptions,
+    pick_leveled::Flushes,
     pick_range::{Request, Step},
 };
 use siltdb_base::{error::ErrorKind, fs::Fs, key::EntryKind};
@@ -78,7 +79,9 @@ fn copied_blocks_are_alone_with_their_keys_and_the_result_is_the_same() {
     for seed in 0..25 {
         let mut random = Random::new(seed);
         let mut world = patchy(&mut random);
-        let Some(plan) = world.tree.begin_plan(world.oldest_snapshot()) else { continue };
+        let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Flushes::KeepUp) else {
+            continue;
+        };
         let tables: Vec<_> = plan.tables().cloned().collect();
         let mut tombstones = Vec::new();
         for table in &tables {
@@ -112,7 +115,7 @@ fn nothing_of_a_narrowed_table_is_copied() {
     let mut random = Random::new(1);
     let mut world = patchy(&mut random);
     world.snapshots.clear();
-    let plan = world.tree.begin_plan(world.sequence).unwrap();
+    let plan = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
     assert!(!untouched_blocks(&plan, &Fragments::default()).unwrap().is_empty());
     let mut narrow = plan.clone();
     for table in narrow.inputs.iter_mut().flat_map(|input| &mut input.tables) {

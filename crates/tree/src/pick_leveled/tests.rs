@@ -25,7 +25,11 @@ fn table(file: u64, first: &str, last: &str, bytes: u64) -> TableReference {
 }
 
 fn picked(tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
-    pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX)
+    picked_while(Flushes::KeepUp, tables, busy)
+}
+
+fn picked_while(flushes: Flushes, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
+    pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX, flushes)
 }
 
 fn outline(plan: &Plan) -> (Way, Reason, Vec<(usize, Vec<u64>)>, usize) {
@@ -107,7 +111,7 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
     let mut busy = Busy::default();
     let files = files();
     let first = version(&files, &old);
-    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX).unwrap());
+    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, Flushes::KeepUp).unwrap());
     let mut tables = old;
     tables.extend((5..=7).map(|file| (0, table(file, "a", "z", 100))));
     assert!(picked(&tables, &busy).is_none());
@@ -118,6 +122,32 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
     // An age larger than all newer ones ends the stretch.
     tables[5].1.length = 5000;
     assert!(picked(&tables, &busy).is_none());
+}
+
+#[test]
+fn while_flushes_lag_behind_level_0_takes_up_more_before_it_goes_down() {
+    let run = |file| (0, table(file, "a", "z", 100));
+    let mut tables: Vec<_> = (1..=11).map(run).collect();
+    assert!(picked_while(Flushes::LagBehind, &tables, &Busy::default()).is_none());
+    tables.push(run(12));
+    let plan = picked_while(Flushes::LagBehind, &tables, &Busy::default()).unwrap();
+    assert_eq!((plan.reason, plan.tables().count(), plan.output_level), (Reason::Level0, 12, 6));
+    // Nor is it merged in itself before as many have come while others go down.
+    let mut busy = Busy::default();
+    busy.begin(&plan);
+    tables.extend((13..=23).map(run));
+    assert!(picked_while(Flushes::LagBehind, &tables, &busy).is_none());
+    assert!(picked(&tables, &busy).is_some());
+    tables.push(run(24));
+    let plan = picked_while(Flushes::LagBehind, &tables, &busy).unwrap();
+    assert_eq!((plan.reason, plan.tables().count()), (Reason::WithinLevel0, 12));
+    // By bytes it is three times as much as well; other levels wait for nothing.
+    let bytes = |bytes| [(0, table(1, "a", "b", bytes))];
+    assert!(picked_while(Flushes::LagBehind, &bytes(29 * KIB), &Busy::default()).is_none());
+    assert!(picked_while(Flushes::LagBehind, &bytes(30 * KIB), &Busy::default()).is_some());
+    let drained = [(2, table(1, "a", "z", 100)), (6, table(2, "a", "z", 100))];
+    let plan = picked_while(Flushes::LagBehind, &drained, &Busy::default()).unwrap();
+    assert_eq!(plan.reason, Reason::Drain);
 }
 
 #[test]
@@ -146,7 +176,10 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     let expected = (Way::Merge, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
     assert_eq!(outline(&plan), expected);
     let shape = version(&files(), &[(6, dense.clone())]);
-    let at = |snapshot| pick(&shape, &options(), &Busy::default(), SequenceNumber(snapshot));
+    let at = |snapshot| {
+        let snapshot = SequenceNumber(snapshot);
+        pick(&shape, &options(), &Busy::default(), snapshot, Flushes::KeepUp)
+    };
     assert_eq!(outline(&at(1).unwrap()), (Way::Merge, Reason::Tombstones, vec![(6, vec![1])], 6));
     // Under a snapshot it would be rewritten for nothing, again and again.
     assert!(at(0).is_none());

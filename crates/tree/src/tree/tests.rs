@@ -59,7 +59,7 @@ fn random_step(world: &mut World, random: &mut Random) {
         0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
         20..28 => world.flush(),
         28..32 => {
-            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot()) {
+            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Flushes::KeepUp) {
                 world.compact(&plan, 1 + random.below(4) as usize);
             }
         }
@@ -128,7 +128,9 @@ fn a_request_is_done_although_something_is_flushed_at_each_step() {
                 world.put(&random_key(&mut random), &[b'z'; 50]);
             }
             world.flush();
-            if with_others && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot()) {
+            if with_others
+                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Flushes::KeepUp)
+            {
                 world.compact(&plan, 1);
             }
             steps += 1;
@@ -291,12 +293,12 @@ fn a_plan_is_running_until_it_is_ended() {
         }
         world.flush();
     }
-    let plan = world.tree.begin_plan(world.sequence).unwrap();
+    let plan = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
     assert_eq!(plan.way, Way::Merge);
-    assert!(world.tree.begin_plan(world.sequence).is_none());
+    assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_none());
     // Given up: it is due again.
     world.tree.end_plan(&plan);
-    let again = world.tree.begin_plan(world.sequence).unwrap();
+    let again = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
     assert_eq!(again.range, plan.range);
     world.compact(&again, 2);
 }

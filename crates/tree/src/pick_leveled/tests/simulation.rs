@@ -126,8 +126,8 @@ impl Simulation {
         self.busy.end(&plan);
     }
 
-    fn pick(&self) -> Option<Plan> {
-        pick(&self.version, &self.options, &self.busy, SequenceNumber(self.sequence))
+    fn pick(&self, flushes: Flushes) -> Option<Plan> {
+        pick(&self.version, &self.options, &self.busy, SequenceNumber(self.sequence), flushes)
     }
 
     /// Carries out plans until nothing is due; returns how many.
@@ -136,7 +136,7 @@ impl Simulation {
             self.end(0);
         }
         let mut plans = 0;
-        while let Some(plan) = self.pick() {
+        while let Some(plan) = self.pick(Flushes::KeepUp) {
             self.begin(plan);
             self.end(0);
             plans += 1;
@@ -292,7 +292,11 @@ fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
                 .collect();
             tree.flush(keys);
             for _ in 0..random.below(4) {
-                if let Some(plan) = tree.pick() {
+                let flushes = match random.below(2) {
+                    0 => Flushes::KeepUp,
+                    _ => Flushes::LagBehind,
+                };
+                if let Some(plan) = tree.pick(flushes) {
                     tree.begin(plan);
                 }
                 let request = Request::new(
