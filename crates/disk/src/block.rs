@@ -37,9 +37,11 @@
 
 mod form;
 mod builder;
+mod glance;
 
 pub use builder::{BlockBuilder, shared_prefix_bytes};
 pub use form::{Entries, Located};
+pub use glance::{Glance, glance};
 
 use crate::cache::Resident;
 use bytes::Bytes;

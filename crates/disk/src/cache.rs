@@ -88,6 +88,9 @@ const REGION_SLACK: usize = 8;
 /// What leads to values takes at most one part of the capacity in so many.
 const GUIDES_SHARE: usize = 8;
 
+/// A cache with less room than one part of its capacity in so many is full.
+const SPARE_SHARE: usize = 64;
+
 /// Of the capacity, at least one part in so many stays for values, whatever tables take.
 const VALUES_SHARE: usize = 4;
 
@@ -386,25 +389,47 @@ impl<T: Resident> Slots<T> {
         self.array.is_half_full()
     }
 
-    /// Calls `look` with the value in slot `index`, without taking hold of it; gives `look` back if
-    /// there is none. What `look` will look at is to be asked for before.
+    /// Calls `look` with the value in slot `index`, without taking hold of it, and with `luggage`;
+    /// gives the luggage back if there is none. What `look` will look at is to be asked for before.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn with<R, F: FnOnce(&T) -> R>(&self, index: usize, look: F) -> Result<R, F> {
+    pub fn with<R, L>(
+        &self,
+        index: usize,
+        luggage: L,
+        look: impl FnOnce(&T, L) -> R,
+    ) -> Result<R, L> {
         let guard = self.array.slots()[index].value().load();
         match &*guard {
             Some(held) => {
                 held.mark();
                 self.cache.count_hit();
-                Ok(look(held))
+                Ok(look(held, luggage))
             }
             None => {
                 self.cache.misses.fetch_add(1, Ordering::Relaxed);
-                Err(look)
+                Err(luggage)
             }
         }
+    }
+
+    /// Whether a value that was not found in slot `index` shall stay. Where it would displace
+    /// others, only what was asked for before, or offered, since the hand last passed the slot: to
+    /// make room costs more than to look at it, and what is needed once is not needed again.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn admit(&self, index: usize) -> CacheFill {
+        let capacity = self.cache.capacity();
+        let is_kept =
+            || self.cache.has_room(capacity / SPARE_SHARE + 1) || self.array.is_offered(index);
+        if capacity > 0 && is_kept() {
+            return CacheFill::Keep;
+        }
+        self.array.note_offer(index);
+        CacheFill::Pass
     }
 
     /// Asks for the first `bytes` bytes of the value in slot `index`, if there is such a slot and

@@ -152,6 +152,20 @@ impl<'a> Frame<'a> {
             }
         }
     }
+
+    /// The raw bytes, decoded or copied over the contents of `buffer`, and so many zeros.
+    ///
+    /// # Errors
+    /// As [`Frame::decode`].
+    pub fn decode_padded<'b>(
+        &self,
+        padding_bytes: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
+        self.codec.decode(self.payload, self.raw_bytes, buffer)?;
+        buffer.resize(self.raw_bytes + padding_bytes, 0);
+        Ok(buffer)
+    }
 }
 
 /// Appends the frame of `raw` for `place` to `out`.

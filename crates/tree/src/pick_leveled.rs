@@ -89,7 +89,7 @@ impl Targets {
 /// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
 ///
 /// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
-/// if there is no snapshot. What is due only while `flushes` keep up becomes due when they do again.
+/// if there is no snapshot. What is not due because `flushes` lag is, once they keep up.
 ///
 /// Cost: about the number of tables times the logarithm of it; no IO.
 #[must_use]

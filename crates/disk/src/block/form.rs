@@ -60,6 +60,16 @@ impl Located {
     pub fn end(&self) -> usize {
         self.value_end
     }
+
+    /// The payload, which lies in `raw`, the bytes of the block.
+    ///
+    /// # Panics
+    /// Perhaps, if the bytes are another block's.
+    #[inline]
+    #[must_use]
+    pub fn value<'r>(&self, raw: &'r [u8]) -> &'r [u8] {
+        &raw[self.value_start..self.value_end]
+    }
 }
 
 /// What the header of a block says about all its entries.
@@ -206,7 +216,7 @@ impl<'b> Entries<'b> {
     #[inline]
     #[must_use]
     pub fn value_at(&self, located: &Located) -> &'b [u8] {
-        &self.raw[located.value_start..located.value_end]
+        located.value(self.raw)
     }
 }
 

@@ -49,6 +49,7 @@ fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
     let mapped = map(&raw).unwrap();
     let arrays_bytes = copied.bytes() - raw.len() - PADDING_BYTES;
     assert_eq!(mapped.bytes(), region::piece_bytes(arrays_bytes) + MAPPED_BYTES);
+    check_glances(&raw, entries, probes);
     let copy_of_mapped = mapped.copy_into(Buffer::copy_on_heap);
     assert_eq!(copy_of_mapped.bytes(), copied.bytes());
     for block in [copied, mapped, copy_of_mapped] {
@@ -62,11 +63,7 @@ fn check_block(block: &Block, entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
     for (index, expected) in entries.iter().enumerate() {
         assert_eq!(entry_of(block, index), *expected);
     }
-    let own = entries.iter().flat_map(|entry| {
-        [entry.1.saturating_sub(1), entry.1, entry.1 + 1]
-            .map(|sequence| (entry.0.clone(), sequence))
-    });
-    for (key, sequence) in own.chain(probes.iter().cloned()) {
+    for (key, sequence) in own(entries).chain(probes.iter().cloned()) {
         let sought = (&key[..], SequenceNumber(sequence));
         let expected = entries.partition_point(|entry| {
             compare((&entry.0, SequenceNumber(entry.1)), sought) == Ordering::Less
@@ -80,6 +77,31 @@ fn check_block(block: &Block, entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
             assert_eq!(block.pinnable_value_at(&located).pin(), expected.3[..]);
         }
     }
+}
+
+/// Every key at the numbers around its own.
+fn own(entries: &[Owned]) -> impl Iterator<Item = (Vec<u8>, u64)> {
+    entries.iter().flat_map(|entry| {
+        [entry.1.saturating_sub(1), entry.1, entry.1 + 1]
+            .map(|sequence| (entry.0.clone(), sequence))
+    })
+}
+
+fn check_glances(raw: &[u8], entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
+    let raw = [raw, &[0xff; Block::BYTES_BEHIND]].concat();
+    for (key, sequence) in own(entries).chain(probes.iter().cloned()) {
+        let of_key: Vec<_> = entries.iter().filter(|entry| entry.0 == key).collect();
+        let expected = of_key.iter().find(|entry| entry.1 <= sequence);
+        match glance(&raw, entries.len() as u64, &key, SequenceNumber(sequence)).unwrap() {
+            Glance::Found(located) => {
+                let found = (located.sequence.0, located.kind, located.value(&raw));
+                assert_eq!(Some(found), expected.map(|entry| (entry.1, entry.2, &entry.3[..])));
+            }
+            Glance::Newer => assert!(!of_key.is_empty() && expected.is_none(), "{key:?}"),
+            Glance::Absent => assert!(of_key.is_empty(), "{key:?}"),
+        }
+    }
+    assert!(glance(&raw, entries.len() as u64 + 1, b"", SequenceNumber::MAX).is_err());
 }
 
 fn put(key: &[u8], sequence: u64, value: &[u8]) -> Owned {
@@ -252,6 +274,15 @@ proptest! {
         for (at, byte) in damage {
             let at = usize::from(at) % bytes.len().min(300);
             bytes[at] = byte;
+        }
+        let padded = [&bytes[..], &[0xff; Block::BYTES_BEHIND]].concat();
+        for (key, sequence) in own(&entries) {
+            let count = entries.len() as u64;
+            if let Ok(Glance::Found(located)) =
+                glance(&padded, count, &key, SequenceNumber(sequence))
+            {
+                let _ = located.value(&padded);
+            }
         }
         let (copied, mapped) = (Block::parse(&bytes), map(&bytes));
         prop_assert_eq!(copied.is_ok(), mapped.is_ok());

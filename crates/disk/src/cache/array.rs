@@ -74,7 +74,7 @@ impl<T: Resident> Slot<T> {
 pub(super) struct Array<T> {
     slots: Box<[Slot<T>]>,
     occupied: Box<[AtomicU64]>,
-    /// Which slots were offered a value.
+    /// Which slots were offered a value, or asked for one in vain, since the hand last passed.
     offered: Box<[AtomicU64]>,
     filled: Filled,
 }
@@ -155,6 +155,12 @@ impl<T> Array<T> {
         freed
     }
 
+    /// The hand has passed all slots of a word.
+    fn forget_offers(&self, word: usize) {
+        // Relaxed: a hint, as in `note_offer`.
+        self.offered[word].store(0, Ordering::Relaxed);
+    }
+
     /// Takes the mark of a value away, or the value; returns the bytes freed.
     fn pass(&self, index: usize, patience: &mut usize) -> usize {
         match &*self.slots[index].value.load() {
@@ -195,10 +201,14 @@ impl<T: Send + Sync> Sweep for Array<T> {
                 swept.freed += freed;
                 swept.evicted += u64::from(freed > 0);
                 if swept.freed >= wanted {
+                    if bits == 0 {
+                        self.forget_offers(word);
+                    }
                     swept.next = Some(index + 1).filter(|&next| next < self.slots.len());
                     return swept;
                 }
             }
+            self.forget_offers(word);
         }
         swept
     }

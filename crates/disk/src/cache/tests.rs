@@ -27,9 +27,9 @@ fn held(value: u64) -> Arc<Held<u64>> {
 fn a_value_is_found_until_its_table_is_dropped() {
     let (budget, cache) = cache(10_000);
     let slots = Slots::new(&cache, 3);
-    assert!(slots.with(1, |value| *value).is_err());
+    assert!(slots.with(1, (), |value, ()| *value).is_err());
     slots.insert(1, &held(7));
-    assert_eq!(slots.with(1, |value| *value).ok(), Some(7));
+    assert_eq!(slots.with(1, (), |value, ()| *value).ok(), Some(7));
     assert_eq!(slots.get(1, CacheFill::Keep).map(|held| **held), Some(7));
     assert_eq!(slots.get(0, CacheFill::Keep).map(|held| **held), None);
     assert_eq!(budget.used(Part::Blocks), 1000);
@@ -49,7 +49,7 @@ fn demand_is_what_was_looked_up_since_by_those_who_do_not_pass() {
     let (_, cache) = cache(10_000);
     let slots = Slots::new(&cache, 2);
     assert!(!cache.is_in_demand());
-    assert!(slots.with(0, |value| *value).is_err());
+    assert!(slots.with(0, (), |value, ()| *value).is_err());
     assert!(cache.is_in_demand());
     assert!(!cache.is_in_demand());
     slots.insert(0, &held(7));
@@ -67,7 +67,7 @@ fn a_cache_may_have_any_capacity() {
         let (_, cache) = cache(capacity);
         let slots = Slots::new(&cache, 1);
         slots.insert(0, &held(1));
-        assert_eq!(slots.with(0, |value| *value).is_ok(), capacity > 1000, "{capacity}");
+        assert_eq!(slots.with(0, (), |value, ()| *value).is_ok(), capacity > 1000, "{capacity}");
     }
 }
 
@@ -77,7 +77,7 @@ fn the_first_value_in_a_slot_stays() {
     let slots = Slots::new(&cache, 1);
     slots.insert(0, &held(1));
     slots.insert(0, &held(2));
-    assert_eq!(slots.with(0, |value| *value).ok(), Some(1));
+    assert_eq!(slots.with(0, (), |value, ()| *value).ok(), Some(1));
     assert_eq!(budget.used(Part::Blocks), 1000);
 }
 
@@ -95,6 +95,32 @@ fn what_is_offered_twice_enters_spare_room_only() {
     slots.offer(3, &held(2));
     assert!(slots.get(3, CacheFill::Keep).is_none() && slots.get(0, CacheFill::Keep).is_some());
     assert_eq!(cache.stats().evictions, 0);
+}
+
+#[test]
+fn a_full_cache_admits_what_is_asked_for_again_before_the_hand_comes_by() {
+    let (_, cache) = cache(10_000);
+    let slots = Slots::new(&cache, 130);
+    for index in 0..10 {
+        assert_eq!(slots.admit(index), CacheFill::Keep, "there is room");
+        slots.insert(index, &held(index as u64));
+    }
+    for index in [0, 63, 64, 129] {
+        assert_eq!(slots.admit(index), CacheFill::Pass);
+        assert_eq!(slots.admit(index), CacheFill::Keep);
+    }
+    // The hand goes on from where it evicted last, and takes in all words in the end.
+    for index in (20..130).chain(20..130) {
+        slots.insert(index, &held(0));
+    }
+    for index in [0, 63, 64, 129] {
+        assert_eq!(slots.admit(index), CacheFill::Pass, "{index}");
+    }
+    // What may hold nothing admits nothing, however often it is asked for.
+    cache.set_capacity(0);
+    for _ in 0..3 {
+        assert_eq!(slots.admit(5), CacheFill::Pass);
+    }
 }
 
 #[test]
@@ -177,7 +203,7 @@ fn the_cache_stays_within_its_capacity_under_concurrent_readers() {
                     let (table, index) = ((state >> 33) % 3, (state >> 40) % 100);
                     let slots = &tables[table as usize];
                     let expected = table * 1000 + index;
-                    match slots.with(index as usize, |value| *value) {
+                    match slots.with(index as usize, (), |value, ()| *value) {
                         Ok(found) => assert_eq!(found, expected),
                         Err(_) => slots.insert(index as usize, &held(expected)),
                     }

@@ -98,7 +98,9 @@ impl TableCursor {
         let block = match self.table.cached(index, self.fill) {
             Some(block) => block,
             None => match self.fill {
-                CacheFill::Keep if self.walked < WALK_BLOCKS => self.table.load(index)?,
+                CacheFill::Keep if self.walked < WALK_BLOCKS => {
+                    self.table.load_if_admitted(index)?
+                }
                 fill => self.table.decode(index, fill, || self.ahead.frame(&self.table, index))?,
             },
         };

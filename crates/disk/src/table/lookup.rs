@@ -4,8 +4,8 @@
 
 use super::reader::Table;
 use crate::{
-    block::{Block, Located},
-    cache::Resident,
+    block::{Block, Glance, Located, glance},
+    cache::{CacheFill, Resident},
     maplet::{KeyPlace, Maplet},
 };
 use siltdb_base::{
@@ -48,9 +48,15 @@ pub struct Found<'a> {
 
 impl<'a> Found<'a> {
     #[inline]
-    fn new(block: &'a Block, located: &Located) -> Self {
+    fn new(value: Pinnable<'a>, located: &Located) -> Self {
         let Located { sequence, kind, .. } = *located;
-        Self { sequence, kind, value: block.pinnable_value_at(located) }
+        Self { sequence, kind, value }
+    }
+
+    /// An entry of a block that is in memory.
+    #[inline]
+    fn of(block: &'a Block, located: &Located) -> Self {
+        Self::new(block.pinnable_value_at(located), located)
     }
 }
 
@@ -112,12 +118,37 @@ impl Table {
     ) -> Result<Sight<R, L>> {
         self.prefetch_place(place);
         let KeyPlace { block: index, entry } = place;
-        let look_into = |block: &Block| match block.get_at(entry, key) {
+        let look_into = |block: &Block, look: L| match block.get_at(entry, key) {
             None => Sight::Other(look),
             Some(located) if located.sequence > visible => Sight::Newer(look),
-            Some(located) => Sight::Shown(look(Found::new(block, &located))),
+            Some(located) => Sight::Shown(look(Found::of(block, &located))),
         };
-        self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
+        self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
+            CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
+            CacheFill::Pass => self.glance_at(index, key, visible, look),
+        })
+    }
+
+    /// Looks for `key` in the block at `index`, which does not stay.
+    #[cold]
+    fn glance_at<R, L: FnOnce(Found<'_>) -> R>(
+        &self,
+        index: usize,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: L,
+    ) -> Result<Sight<R, L>> {
+        let entries = self.block_info(index).entries;
+        self.with_raw(index, |raw| {
+            Ok(match glance(raw, entries, key, visible)? {
+                Glance::Absent => Sight::Other(look),
+                Glance::Newer => Sight::Newer(look),
+                Glance::Found(located) => {
+                    let value = Pinnable::from(located.value(raw));
+                    Sight::Shown(look(Found::new(value, &located)))
+                }
+            })
+        })
     }
 
     /// Asks for the memory of an entry, as far as its block is in the cache.
@@ -130,11 +161,11 @@ impl Table {
 
     /// [`Table::get`] without the maplet, which learns of the block that is looked into.
     #[inline]
-    fn search<R>(
+    fn search<R, L: FnOnce(Found<'_>) -> R>(
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: L,
     ) -> Result<Option<R>> {
         let LookupKey { key, hash } = key;
         if let Some(filter) = &self.contents.filter
@@ -143,13 +174,19 @@ impl Table {
             return Ok(None);
         }
         let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
-        let look_into = |block: &Block| {
+        let look_into = |block: &Block, look: L| {
             self.add_to_maplet(index, block);
             let located = block.get(key, visible)?;
-            Some(look(Found::new(block, &located)))
+            Some(look(Found::of(block, &located)))
         };
         self.slots.prefetch(index, Block::FRONT_BYTES);
-        self.slots.with(index, look_into).or_else(|look_into| Ok(look_into(&*self.load(index)?)))
+        self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
+            CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
+            CacheFill::Pass => Ok(match self.glance_at(index, key, visible, look)? {
+                Sight::Shown(shown) => Some(shown),
+                Sight::Newer(_) | Sight::Other(_) => None,
+            }),
+        })
     }
 
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time

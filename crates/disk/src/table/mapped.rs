@@ -17,7 +17,10 @@ use siltdb_base::{
     id::TableUid,
     memory::region::{Buffer, Margins},
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// Blocks whose bits share a word.
 const BLOCKS_PER_WORD: usize = 64;
@@ -88,29 +91,61 @@ impl Mapped {
         buffer: &mut Vec<u8>,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Block> {
-        let outside = || Error::corruption("a block does not lie within its table");
-        let end = (info.offset + info.bytes) as usize;
-        let bytes = self.bytes.get(info.offset as usize..end).ok_or_else(outside)?;
-        let place = Place { table: self.uid, offset: info.offset };
-        let frame = match self.is_verified(index) {
-            // Should the system read other bytes than before, they are decoded within bounds.
-            true => Frame::open_verified(bytes, FrameKind::Data)?,
-            false => Frame::open(bytes, FrameKind::Data, place)?,
-        };
+        let frame = self.frame(index, info)?;
         match frame.codec {
             Codec::Raw => {
-                let payload_end = end - CHECKSUM_BYTES;
-                let start = payload_end - frame.payload.len();
-                let behind = payload_end + Block::BYTES_BEHIND;
-                if behind > self.bytes.len() {
-                    return Err(outside());
-                }
-                let share = Share { bytes: self.bytes.slice(start..behind) };
+                let share = Share { bytes: self.bytes.slice(self.place_of(&frame, info)?) };
                 Block::map(Bytes::from_owner(share), copy)
             }
             Codec::Lz4 => Block::parse_into(frame.decode(buffer)?, copy),
         }
     }
+
+    /// Calls `look` with the bytes of the block at `index`, of which the index knows `info`, and
+    /// with [`Block::BYTES_BEHIND`] after them. `buffer` is working memory.
+    ///
+    /// # Errors
+    /// As [`Mapped::open`].
+    pub(super) fn with_raw<R>(
+        &self,
+        index: usize,
+        info: &BlockInfo<'_>,
+        buffer: &mut Vec<u8>,
+        look: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        let frame = self.frame(index, info)?;
+        match frame.codec {
+            Codec::Raw => look(&self.bytes[self.place_of(&frame, info)?]),
+            Codec::Lz4 => look(frame.decode_padded(Block::BYTES_BEHIND, buffer)?),
+        }
+    }
+
+    /// The frame of the block at `index`; its checksum is compared unless it was before.
+    fn frame(&self, index: usize, info: &BlockInfo<'_>) -> Result<Frame<'_>> {
+        let end = (info.offset + info.bytes) as usize;
+        let bytes = self.bytes.get(info.offset as usize..end).ok_or_else(outside)?;
+        let place = Place { table: self.uid, offset: info.offset };
+        match self.is_verified(index) {
+            // Should the system read other bytes than before, they are decoded within bounds.
+            true => Frame::open_verified(bytes, FrameKind::Data),
+            false => Frame::open(bytes, FrameKind::Data, place),
+        }
+    }
+
+    /// Where the payload of a frame lies, and what must follow it.
+    fn place_of(&self, frame: &Frame<'_>, info: &BlockInfo<'_>) -> Result<Range<usize>> {
+        let payload_end = (info.offset + info.bytes) as usize - CHECKSUM_BYTES;
+        let behind = payload_end + Block::BYTES_BEHIND;
+        if behind > self.bytes.len() {
+            return Err(outside());
+        }
+        Ok(payload_end - frame.payload.len()..behind)
+    }
+}
+
+#[cold]
+fn outside() -> Error {
+    Error::corruption("a block does not lie within its table")
 }
 
 /// The bit of a block in its word.

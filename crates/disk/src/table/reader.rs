@@ -427,8 +427,28 @@ impl Table {
     #[cold]
     pub(super) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
         let region = self.cache.region();
-        let copy = |raw: &[u8], margins| region.copy(raw, margins);
-        let held = match &self.mapped {
+        let held = self.read_block(index, |raw, margins| region.copy(raw, margins))?;
+        self.slots.insert(index, &held);
+        Ok(held)
+    }
+
+    /// Reads the data block at `index`, of which there was none in the cache, for one who stays
+    /// there; caches it if the cache admits it.
+    #[cold]
+    pub(super) fn load_if_admitted(&self, index: usize) -> Result<Arc<Held<Block>>> {
+        match self.slots.admit(index) {
+            CacheFill::Keep => self.load(index),
+            CacheFill::Pass => self.read_block(index, Buffer::copy_on_heap),
+        }
+    }
+
+    /// Reads the data block at `index` into memory that `copy` chooses.
+    fn read_block(
+        &self,
+        index: usize,
+        copy: impl FnOnce(&[u8], Margins) -> Buffer,
+    ) -> Result<Arc<Held<Block>>> {
+        match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, index, copy),
             None => {
                 let info = self.block_info(index);
@@ -436,9 +456,29 @@ impl Table {
                     hold(Block::parse_into(raw, copy)?, &info)
                 })
             }
-        }?;
-        self.slots.insert(index, &held);
-        Ok(held)
+        }
+    }
+
+    /// Calls `look` with the bytes of the data block at `index`, verified, and with
+    /// [`Block::BYTES_BEHIND`] after them.
+    pub(super) fn with_raw<R>(
+        &self,
+        index: usize,
+        look: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        let info = self.block_info(index);
+        with_scratch(|scratch| {
+            match &self.mapped {
+                Some(mapped) => mapped.with_raw(index, &info, &mut scratch.raw, look),
+                None => {
+                    self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
+                    let place = Place { table: self.source.uid, offset: info.offset };
+                    let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
+                    frame.decode_padded(Block::BYTES_BEHIND, &mut scratch.raw).and_then(look)
+                }
+            }
+            .map_err(|error| self.source.locate(error, info.offset))
+        })
     }
 
     /// Verifies and decodes the data block at `index`, to which a walk comes that can `read` its

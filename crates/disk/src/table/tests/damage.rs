@@ -23,7 +23,8 @@ fn victim(compression: Compression) -> (Bytes, TableSummary, Vec<Owned>, Vec<Ran
     (file, summary, entries, tombstones)
 }
 
-/// Reads everything in every way; the answers must be right. Says whether damage was noticed.
+/// Reads everything in every way; the answers must be right. Says whether damage was noticed: by
+/// lookups as well, if any was by a scan, whether the cache keeps blocks or not.
 fn read_all(
     bytes: &[u8],
     expected: Option<&TableSummary>,
@@ -33,13 +34,21 @@ fn read_all(
     let table = open(bytes, expected, &new_cache(1 << 20))?;
     assert_eq!(**table.tombstones(), Fragments::new(tombstones));
     let mut noticed = table.verify(&mut |_, _| {});
-    for owned in entries {
-        for visible in [owned.1, SequenceNumber::MAX.0] {
-            if let Err(error) = check_get(&table, entries, &owned.0, visible) {
-                noticed = Err(error);
+    let uncached = open(bytes, expected, &new_cache(0))?;
+    let is_damaged = scan(&table).is_err();
+    for table in [&table, &uncached] {
+        let mut by_lookups = Ok(());
+        for owned in entries {
+            for visible in [owned.1, SequenceNumber::MAX.0] {
+                if let Err(error) = check_get(table, entries, &owned.0, visible) {
+                    by_lookups = Err(error);
+                }
             }
         }
+        assert_eq!(by_lookups.is_err(), is_damaged);
+        noticed = noticed.and(by_lookups);
     }
+    assert_eq!(uncached.cache.stats().insertions, 0);
     match scan(&table) {
         Ok(found) => assert_eq!(found, entries),
         Err(error) => noticed = Err(error),

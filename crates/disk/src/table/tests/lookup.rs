@@ -63,6 +63,49 @@ fn check_seeks(table: &Arc<Table>, entries: &[Owned]) {
     check(&first.0, SequenceNumber::MAX.0);
 }
 
+/// The cache holds a few of the blocks, or none: of those that it has, and of those that come by.
+#[test]
+fn lookups_answer_the_same_where_no_block_stays() {
+    let entries = versions();
+    for (read_io, compression) in [
+        (ReadIo::Read, Compression::Lz4),
+        (ReadIo::Read, Compression::None),
+        (ReadIo::Map, Compression::Lz4),
+        (ReadIo::Map, Compression::None),
+    ] {
+        let mut file = Bytes::default();
+        let summary = write(&mut file, &options(compression), 7, &entries, &[]);
+        for capacity in [0, 6 << 10] {
+            let cache = new_cache(capacity);
+            let table = open_by(read_io, &file.0, Some(&summary), &cache).unwrap();
+            check_all(&table, &entries);
+            check_seeks(&table, &entries);
+            assert_eq!(cache.stats().insertions > 0, capacity > 0);
+        }
+        // Led by a maplet to blocks that are gone.
+        let cache = new_cache(8 << 20);
+        let table = open_by(read_io, &file.0, Some(&summary), &cache).unwrap();
+        check_all(&table, &entries);
+        assert!(table.maplet.get().is_some());
+        cache.set_capacity(0);
+        check_all(&table, &entries);
+    }
+}
+
+#[test]
+fn who_looks_at_an_entry_may_look_up_another() {
+    let entries = versions();
+    let table = opened(&entries, 10, &new_cache(0));
+    for pair in entries.windows(2) {
+        let [first, second] = [&pair[0], &pair[1]].map(|owned| owned.0.clone());
+        let seen = table.get(LookupKey::new(&first), SequenceNumber::MAX, |found| {
+            check_get(&table, &entries, &second, SequenceNumber::MAX.0).unwrap();
+            found.value.bytes().to_vec()
+        });
+        assert_eq!(seen.unwrap().as_deref(), Some(&pair[0].3[..]));
+    }
+}
+
 #[test]
 fn seeks_are_led_by_the_maplet_and_stand_where_others_do() {
     let entries = versions();
