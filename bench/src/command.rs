@@ -113,6 +113,9 @@ struct Run {
     /// Size of values in all rows.
     #[arg(long)]
     value_size: Option<u32>,
+    /// Size of the block caches of all rows, for engines that have one, in MiB.
+    #[arg(long, value_name = "MIB")]
+    cache: Option<u64>,
     /// Which options engines get.
     #[arg(long, value_enum, default_value_t = ArmName::Equal)]
     arm: ArmName,
@@ -239,6 +242,7 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
         threads: run.threads,
         batch: run.batch,
         value_bytes: run.value_size,
+        cache_mib: run.cache,
         arm: match run.arm {
             ArmName::Equal => Arm::Equal,
             ArmName::Defaults => Arm::Defaults,
@@ -289,8 +293,7 @@ fn execute_quick(place: Place) -> Result<ExitCode, String> {
     }
     chosen.retain(|suite| !suite.rows.is_empty());
     let arm = Arm::Equal;
-    let overrides =
-        Overrides { scale: 0.05, threads: Some(2), batch: None, value_bytes: None, arm };
+    let overrides = Overrides { scale: 0.05, threads: Some(2), arm, ..Overrides::default() };
     let limits = Limits::default();
     let workers = workers()?;
     let field = Field::new(&workers, &["siltdb".to_owned()], &[])?;
@@ -442,6 +445,7 @@ impl Course {
             threads: self.overrides.threads,
             batch: self.overrides.batch,
             value_bytes: self.overrides.value_bytes,
+            cache_mib: self.overrides.cache_mib,
             row_seconds_max: Some(self.cap as u64),
             published: self.published,
         }

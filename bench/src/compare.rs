@@ -103,6 +103,7 @@ fn judge(before: Spread, after: Spread) -> Kind {
 fn differences(before: &Results, after: &Results) -> Vec<String> {
     let (old, new) = (&before.options, &after.options);
     let text = |value: Option<u32>| or_none(value, |value| value.to_string());
+    let mib = |value: Option<u64>| or_none(value, |value| value.to_string());
     let sides = [
         ("processor", before.machine.cpu.clone(), after.machine.cpu.clone()),
         ("cores", before.machine.cores.to_string(), after.machine.cores.to_string()),
@@ -111,6 +112,7 @@ fn differences(before: &Results, after: &Results) -> Vec<String> {
         ("device", before.machine.device.clone(), after.machine.device.clone()),
         ("scale", old.scale.to_string(), new.scale.to_string()),
         ("value bytes", text(old.value_bytes), text(new.value_bytes)),
+        ("cache in MiB", mib(old.cache_mib), mib(new.cache_mib)),
         ("published shapes", old.published.to_string(), new.published.to_string()),
     ];
     let differing = sides.into_iter().filter(|(_, before, after)| before != after);

@@ -80,6 +80,9 @@ pub struct Options {
     pub batch: Option<u32>,
     /// Overrides the size of values of all rows.
     pub value_bytes: Option<u32>,
+    /// Overrides the size of the block caches of all rows, in MiB.
+    #[serde(default)]
+    pub cache_mib: Option<u64>,
     /// Longest time for one engine in one row, in seconds.
     pub row_seconds_max: Option<u64>,
     /// Whether the original generators and shapes were used.

@@ -154,8 +154,18 @@ pub struct Overrides {
     pub batch: Option<u32>,
     /// Instead of the rows' own.
     pub value_bytes: Option<u32>,
+    /// Block caches, in MiB, instead of the rows' own.
+    pub cache_mib: Option<u64>,
     /// Which options engines get.
     pub arm: Arm,
+}
+
+impl Default for Overrides {
+    /// Rows as they are published.
+    fn default() -> Self {
+        let arm = Arm::Equal;
+        Self { scale: 1.0, threads: None, batch: None, value_bytes: None, cache_mib: None, arm }
+    }
 }
 
 /// A row that is ready to run.
@@ -226,7 +236,7 @@ impl Suite {
         let mib = |mib: Option<u64>| mib.unwrap_or(64) << 20;
         let config = Config {
             write_buffer_bytes: mib(settings.write_buffer_mib),
-            cache_bytes: mib(settings.cache_mib),
+            cache_bytes: mib(overrides.cache_mib.or(settings.cache_mib)),
             codec: settings.codec.unwrap_or_default(),
             durability: settings.durability.unwrap_or_default(),
             arm: overrides.arm,

@@ -22,7 +22,7 @@ fn owned(names: &[&str]) -> Vec<String> {
 
 fn chosen() -> Chosen {
     let arm = Arm::Equal;
-    let overrides = Overrides { scale: 0.001, threads: None, batch: None, value_bytes: None, arm };
+    let overrides = Overrides { scale: 0.001, arm, ..Overrides::default() };
     let suites = suites();
     let suite = suites.iter().find(|suite| suite.suite == "layerdb").unwrap();
     suite.choose(&suite.rows[0], &overrides)

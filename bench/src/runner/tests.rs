@@ -22,7 +22,7 @@ fn chosen(op: &str) -> Chosen {
 
 fn chosen_of(suite: &str, id: &str) -> Chosen {
     let arm = Arm::Equal;
-    let overrides = Overrides { scale: 0.001, threads: None, batch: None, value_bytes: None, arm };
+    let overrides = Overrides { scale: 0.001, arm, ..Overrides::default() };
     let suites = suites();
     let suite = suites.iter().find(|one| one.suite == suite).unwrap();
     suite.choose(suite.rows.iter().find(|row| row.id == id).unwrap(), &overrides)

@@ -2,16 +2,12 @@
 
 use super::{Overrides, Suite, select, suites};
 use crate::{
-    engine::Arm,
     job::{Op, State, Work},
     keys::KeyStyle,
     order::Order,
     pass::prepare,
     values::ValueStyle,
 };
-
-const AS_PUBLISHED: Overrides =
-    Overrides { scale: 1.0, threads: None, batch: None, value_bytes: None, arm: Arm::Equal };
 
 fn names(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -29,9 +25,9 @@ fn every_row_of_every_file_can_be_drawn() {
         assert!(!ids.is_empty() && !suite.about.is_empty());
         for row in &suite.rows {
             let name = format!("{} {}", suite.suite, row.id);
-            let small = suite.choose(row, &Overrides { scale: 1e-6, ..AS_PUBLISHED });
+            let small = suite.choose(row, &Overrides { scale: 1e-6, ..Overrides::default() });
             prepare::draw(&small.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
-            let full = suite.choose(row, &AS_PUBLISHED);
+            let full = suite.choose(row, &Overrides::default());
             prepare::check(&full.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
             let Work { run, seed, .. } = &full.work;
             // Whatever is read, deleted or compacted has to be there.
@@ -53,7 +49,7 @@ fn every_row_of_every_file_can_be_drawn() {
 fn rows_whose_openings_count_say_so() {
     let suites = suites();
     let is_opened_often = |suite, id| {
-        let row = row(&suites, suite, id, &AS_PUBLISHED);
+        let row = row(&suites, suite, id, &Overrides::default());
         row.config.is_opened_often
     };
     assert!(is_opened_often("open-time", "1gb") && is_opened_often("open-time", "1gb/killed"));
@@ -64,15 +60,18 @@ fn rows_whose_openings_count_say_so() {
 #[test]
 fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     let suites = suites();
-    let fill = row(&suites, "layerdb", "fill-batch32/500k", &AS_PUBLISHED);
+    let fill = row(&suites, "layerdb", "fill-batch32/500k", &Overrides::default());
     assert_eq!((fill.work.threads, fill.work.value_bytes, fill.work.keys), (1, 128, 500_000));
     assert_eq!((fill.work.run.batch, fill.config.codec), (32, crate::engine::Codec::None));
-    let overrides = Overrides { scale: 0.05, threads: Some(2), batch: Some(7), ..AS_PUBLISHED };
+    assert_eq!(fill.config.cache_bytes, 64 << 20);
+    let (threads, batch, cache_mib) = (Some(2), Some(7), Some(3));
+    let overrides = Overrides { scale: 0.05, threads, batch, cache_mib, ..Overrides::default() };
     let fill = row(&suites, "layerdb", "fill-batch32/500k", &overrides);
     assert_eq!((fill.work.threads, fill.work.keys, fill.work.run.ops), (2, 25_000, 25_000));
-    assert_eq!(fill.work.run.batch, 7);
+    assert_eq!((fill.work.run.batch, fill.config.cache_bytes), (7, 3 << 20));
     // Small rows stay what they are.
-    let small = row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..AS_PUBLISHED });
+    let small =
+        row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..Overrides::default() });
     assert_eq!(small.work.keys, 5000);
     let large = row(&suites, "thunder", "large-value-durable/1m", &overrides);
     assert_eq!((large.work.keys, large.work.run.ops), (100, 100));
@@ -84,21 +83,21 @@ fn published_rows_have_the_keys_and_shapes_of_their_benchmarks() {
     let ids: Vec<&str> = published.iter().map(|suite| suite.suite.as_str()).collect();
     assert_eq!(ids, ["layerdb", "tidesdb-v5", "tidesdb-v7"]);
     assert!(published.iter().flat_map(|suite| &suite.rows).all(|row| !row.published.is_empty()));
-    let read = row(&published, "layerdb", "readrandom/5k", &AS_PUBLISHED).work;
+    let read = row(&published, "layerdb", "readrandom/5k", &Overrides::default()).work;
     assert_eq!((read.key_style, read.key_bytes), (KeyStyle::Counter, 17));
     assert_eq!(read.run.order, Order::Random);
-    let write = row(&published, "tidesdb-v5", "random-write", &AS_PUBLISHED).work;
+    let write = row(&published, "tidesdb-v5", "random-write", &Overrides::default()).work;
     assert_eq!((write.key_style, write.run.order), (KeyStyle::ReversedCounter, Order::Sequential));
     assert_eq!(write.value_style, ValueStyle::Ramp);
-    let zipfian = row(&published, "tidesdb-v5", "zipfian-write", &AS_PUBLISHED).work;
+    let zipfian = row(&published, "tidesdb-v5", "zipfian-write", &Overrides::default()).work;
     assert_eq!((zipfian.key_style, zipfian.run.order), (KeyStyle::Counter, Order::ZipfianFirst));
-    let puts = row(&published, "tidesdb-v5", "mixed/puts", &AS_PUBLISHED).work;
+    let puts = row(&published, "tidesdb-v5", "mixed/puts", &Overrides::default()).work;
     assert_eq!((puts.run.op, puts.run.ops, puts.seed.len()), (Op::Put, 2_500_000, 0));
-    let gets = row(&published, "tidesdb-v5", "mixed/gets", &AS_PUBLISHED).work;
+    let gets = row(&published, "tidesdb-v5", "mixed/gets", &Overrides::default()).work;
     assert_eq!((gets.run.op, gets.seed[0].order), (Op::Get, Order::Sequential));
     for suite in &published {
         for row in &suite.rows {
-            let small = suite.choose(row, &Overrides { scale: 1e-6, ..AS_PUBLISHED });
+            let small = suite.choose(row, &Overrides { scale: 1e-6, ..Overrides::default() });
             prepare::draw(&small.work).unwrap_or_else(|failure| panic!("{}: {failure}", row.id));
         }
     }

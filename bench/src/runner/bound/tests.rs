@@ -20,13 +20,7 @@ fn limits() -> Vec<Limit> {
 }
 
 fn chosen(suite: &str, row: &str, scale: f64) -> Chosen {
-    let overrides = Overrides {
-        scale,
-        threads: Some(2),
-        batch: None,
-        value_bytes: None,
-        arm: crate::engine::Arm::Equal,
-    };
+    let overrides = Overrides { scale, threads: Some(2), ..Overrides::default() };
     let found = select(&suites(), &[suite.to_owned()], &[row.to_owned()]).unwrap();
     found[0].choose(&found[0].rows[0], &overrides)
 }

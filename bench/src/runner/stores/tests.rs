@@ -9,7 +9,7 @@ use crate::{
 
 fn rows(ids: &[&str]) -> Vec<Chosen> {
     let arm = Arm::Equal;
-    let overrides = Overrides { scale: 0.001, threads: None, batch: None, value_bytes: None, arm };
+    let overrides = Overrides { scale: 0.001, arm, ..Overrides::default() };
     let suites = suites();
     let suite = suites.iter().find(|suite| suite.suite == "tidesdb-v7").unwrap();
     let row = |id: &&str| suite.rows.iter().find(|row| row.id == *id).unwrap();
