@@ -255,12 +255,14 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     let retained = database.snapshots.retained(|| database.publisher.published());
     let oldest = retained.first().copied().unwrap_or_default();
-    let flushes = match lock(&database.frozen).len() {
-        0 | 1 => Flushes::KeepUp,
-        _ => Flushes::LagBehind,
-    };
     let families = database.families.load();
     let failing: Vec<JobOf> = lock(&database.jobs).failures.keys().copied().collect();
+    let flushes = match lock(&database.frozen).len() {
+        0 | 1 => Flushes::KeepUp,
+        // A flush that fails for want of space may need a compaction before it.
+        _ if failing.contains(&JobOf::Memory) => Flushes::KeepUp,
+        _ => Flushes::LagBehind,
+    };
     let mut families: Vec<_> = families.iter().collect();
     if !failing.is_empty() {
         families.sort_by_key(|family| failing.contains(&JobOf::Family(family.id)));

@@ -4,12 +4,19 @@ use super::*;
 use crate::{
     commit::{Payload, commit},
     engine::Engine,
-    fixture::{DIR, not_stuck, options, put},
+    fixture::{DIR, fault, not_stuck, options, put},
     jobs::{compact_next, flush_all, flush_next, run_one},
     options::Durability,
     recovery,
 };
-use siltdb_base::{clock::ManualClock, fs::mem::MemFs, key::EntryKind};
+use siltdb_base::{
+    clock::ManualClock,
+    fs::{
+        FileLock,
+        mem::{CallKind, FaultError, MemFs},
+    },
+    key::EntryKind,
+};
 use siltdb_tree::options::TreeOptions;
 use std::path::Path;
 
@@ -76,11 +83,11 @@ fn nobody_waits_for_a_compaction_that_is_not_due() {
     }
 }
 
-#[test]
-fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
-    let fs = MemFs::new();
+/// A database with generations to be flushed, one behind the other, and a level 0 that would be
+/// compacted but for them.
+fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
     let waiting = Waiting::RunJob(run_one);
-    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let (database, held) = recovery::open(Path::new(DIR), options(fs), waiting).unwrap();
     let family = database.families.named("default").unwrap();
     let write = |bytes: usize| {
         let value = vec![7; bytes];
@@ -94,9 +101,25 @@ fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
     while lock(&database.frozen).len() < 3 {
         write(database.options.memtable_bytes / 4);
     }
+    (database, held)
+}
+
+#[test]
+fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
+    let (database, _lock) = lagging(&MemFs::new());
     while lock(&database.frozen).len() > 1 {
         assert!(!compact_next(&database).unwrap(), "others wait to be flushed");
         assert!(flush_next(&database).unwrap());
     }
+    assert!(compact_next(&database).unwrap());
+}
+
+#[test]
+fn what_a_failing_flush_may_need_is_not_kept_waiting_for_it() {
+    let fs = MemFs::new();
+    let (database, _lock) = lagging(&fs);
+    assert!(!compact_next(&database).unwrap());
+    fs.set_fault(fault(Some(CallKind::Create), 1, FaultError::NoSpace));
+    assert_eq!(flush_next(&database).unwrap_err().kind(), ErrorKind::NoSpace);
     assert!(compact_next(&database).unwrap());
 }
