@@ -61,10 +61,10 @@ impl<'a> Found<'a> {
 }
 
 /// What a maplet led to.
-enum Sight<R, L> {
+pub(super) enum Sight<R, L> {
     /// The entry sought: what was made of it.
     Shown(R),
-    /// A newer entry of the key than may be looked at.
+    /// A newer entry of the key than may be looked at, or perhaps not the newest that may.
     Newer(L),
     /// Another key.
     Other(L),
@@ -109,7 +109,7 @@ impl Table {
 
     /// Looks at a place where `key` may lie.
     #[inline]
-    fn look_at<R, L: FnOnce(Found<'_>) -> R>(
+    pub(super) fn look_at<R, L: FnOnce(Found<'_>) -> R>(
         &self,
         place: KeyPlace,
         key: &[u8],
@@ -125,8 +125,16 @@ impl Table {
         };
         self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
             CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
+            // Unlike the entry of a place, what a glance finds may be that of a key that goes on
+            // from the block before, where a newer one lies.
+            CacheFill::Pass if self.goes_on_with(index, key) => Ok(Sight::Newer(look)),
             CacheFill::Pass => self.glance_at(index, key, visible, look),
         })
+    }
+
+    /// Whether the block at `index` begins with entries of `key`, and the one before ends with some.
+    fn goes_on_with(&self, index: usize, key: &[u8]) -> bool {
+        self.contents.index.continues(index) && self.block_info(index).first_key == key
     }
 
     /// Looks for `key` in the block at `index`, which does not stay.

@@ -1,6 +1,7 @@
 //! Lookups with a maplet answer as those without.
 
 use super::*;
+use crate::{maplet::KeyPlace, table::lookup::Sight};
 
 /// Entries with many versions of some keys, so that keys go on from block to block.
 fn versions() -> Vec<Owned> {
@@ -90,6 +91,29 @@ fn lookups_answer_the_same_where_no_block_stays() {
         cache.set_capacity(0);
         check_all(&table, &entries);
     }
+}
+
+/// A maplet may lead to any block, for a key that shares a fingerprint with one of it: also to one
+/// that a key goes on in.
+#[test]
+fn no_block_shows_an_entry_that_is_not_the_newest() {
+    let entries = versions();
+    let table = opened(&entries, 10, &new_cache(0));
+    let mut shown = 0;
+    for owned in &entries {
+        for visible in [owned.1, SequenceNumber::MAX.0] {
+            let expected = get_expected(&entries, &owned.0, visible).map(|entry| entry.1);
+            for block in 0..table.block_count() {
+                let (place, visible) = (KeyPlace { block, entry: 0 }, SequenceNumber(visible));
+                let sight = table.look_at(place, &owned.0, visible, |found| found.sequence.0);
+                if let Sight::Shown(sequence) = sight.unwrap() {
+                    assert_eq!(Some(sequence), expected, "{}", owned.0.escape_ascii());
+                    shown += 1;
+                }
+            }
+        }
+    }
+    assert!(shown > 500, "{shown}");
 }
 
 #[test]
