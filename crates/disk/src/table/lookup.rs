@@ -132,7 +132,7 @@ impl Table {
         })
     }
 
-    /// Whether the block at `index` begins with entries of `key`, and the one before ends with some.
+    /// Whether the block at `index` begins with `key`, and the one before ends with it.
     fn goes_on_with(&self, index: usize, key: &[u8]) -> bool {
         self.contents.index.continues(index) && self.block_info(index).first_key == key
     }
