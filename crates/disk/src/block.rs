@@ -51,7 +51,7 @@ use siltdb_base::{
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_address, prefetch_bytes},
     id::SequenceNumber,
-    key::{EntryKind, compare, head, split_expiring},
+    key::{EntryKind, compare, head},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     memory::region::{self, Buffer, Margins},
     slice::Pinnable,
@@ -154,15 +154,7 @@ impl Header {
                 );
             }
             *head_bytes = head(suffix).to_ne_bytes();
-            match entry.kind {
-                EntryKind::RangeDelete => {
-                    return Err(Error::corruption("range tombstone among the entries"));
-                }
-                EntryKind::PutExpiring => {
-                    split_expiring(&raw[entry.value_start..entry.value_end])?;
-                }
-                _ => {}
-            }
+            entry.check_kind(raw)?;
             at = entry.value_end;
         }
         if at != raw.len() - PADDING_BYTES {

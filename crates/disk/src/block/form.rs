@@ -7,7 +7,7 @@ use siltdb_base::{
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
-    key::EntryKind,
+    key::{EntryKind, split_expiring},
 };
 
 /// Low bits of a trailer that hold the kind.
@@ -59,6 +59,20 @@ impl Located {
     #[must_use]
     pub fn end(&self) -> usize {
         self.value_end
+    }
+
+    /// Checks that this is the kind of an entry, and that the payload, which lies in `raw`, is one
+    /// of this kind.
+    ///
+    /// # Errors
+    /// Corruption, if not.
+    #[inline]
+    pub(super) fn check_kind(&self, raw: &[u8]) -> Result<()> {
+        match self.kind {
+            EntryKind::RangeDelete => Err(Error::corruption("range tombstone among the entries")),
+            EntryKind::PutExpiring => split_expiring(self.value(raw)).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// The payload, which lies in `raw`, the bytes of the block.

@@ -10,7 +10,7 @@ use super::{
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::{EntryKind, head, split_expiring},
+    key::head,
 };
 use std::cmp::Ordering;
 
@@ -59,15 +59,7 @@ pub fn glance(raw: &[u8], entries: u64, key: &[u8], visible: SequenceNumber) -> 
             Ordering::Greater => break,
             Ordering::Equal if entry.sequence > visible => absent = Glance::Newer,
             Ordering::Equal => {
-                match entry.kind {
-                    EntryKind::RangeDelete => {
-                        return Err(Error::corruption("range tombstone among the entries"));
-                    }
-                    EntryKind::PutExpiring => {
-                        split_expiring(&raw[entry.value_start..entry.value_end])?;
-                    }
-                    _ => {}
-                }
+                entry.check_kind(raw)?;
                 return Ok(Glance::Found(entry));
             }
         }
