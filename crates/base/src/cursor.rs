@@ -42,6 +42,13 @@ pub trait Cursor {
     /// What reading the source fails with.
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()>;
 
+    /// Asks for the memory that a seek to (`key`, `sequence`) will look at, as far as it is known
+    /// without waiting, so that several cursors wait for theirs at the same time. Moves nothing; a
+    /// source that cannot tell does nothing, which is the default.
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        let _ = (key, sequence);
+    }
+
     /// Goes to the last entry strictly before (`key`, `sequence`).
     ///
     /// # Errors

@@ -367,6 +367,12 @@ impl<C: Cursor> Cursor for Merge<C> {
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        // One alone would ask for what it is about to look at anyway.
+        if self.sources.len() > 1 {
+            for source in &self.sources {
+                source.cursor.prefetch(key, sequence);
+            }
+        }
         self.position(Course::Forward, |cursor| cursor.seek(key, sequence))
     }
 

@@ -6,6 +6,7 @@ use super::{ahead::Ahead, index::Index, reader::Table};
 use crate::{
     block::{Block, Located},
     cache::{CacheFill, Held},
+    maplet::Maplet,
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -124,14 +125,20 @@ impl TableCursor {
         self.course = course;
     }
 
+    /// The maplet, if there is one and it is to be asked.
+    #[inline]
+    fn guiding_maplet(&self) -> Option<&Maplet> {
+        // One who passes seeks once, and past the cache.
+        let asks = self.fill == CacheFill::Keep && self.vain_looks < VAIN_LOOKS_MAX;
+        self.table.maplet.get().filter(|_| asks)
+    }
+
     /// Stands on the newest entry of `key`, if the maplet leads to it, it lies in memory, and it is
     /// not newer than `sequence`. By (2) of the table nothing at or after (`key`, `sequence`) lies
     /// before it.
     #[inline]
     fn seek_by_maplet(&mut self, key: &[u8], sequence: SequenceNumber) -> bool {
-        // One who passes seeks once, and past the cache.
-        let asks = self.fill == CacheFill::Keep && self.vain_looks < VAIN_LOOKS_MAX;
-        let Some(maplet) = self.table.maplet.get().filter(|_| asks) else { return false };
+        let Some(maplet) = self.guiding_maplet() else { return false };
         for place in maplet.search(xxh3(key)) {
             self.table.prefetch_place(place);
             let block = self.table.slots.hold(place.block, self.fill);
@@ -304,6 +311,13 @@ impl Cursor for TableCursor {
             self.table.add_to_maplet(index, block);
         }
         Ok(())
+    }
+
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        match self.guiding_maplet() {
+            Some(maplet) => maplet.prefetch(xxh3(key)),
+            None => self.table.prefetch_seek(key, sequence),
+        }
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {

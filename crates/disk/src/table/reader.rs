@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     block::Block,
-    cache::{Cache, CacheFill, Held, Slots},
+    cache::{Cache, CacheFill, Held, Resident, Slots},
     filter::Filter,
     frame::{Frame, FrameKind, Place},
     maplet::{Maplet, Shape},
@@ -23,7 +23,7 @@ use siltdb_base::{
     budget::Part,
     error::{Error, Result},
     fs::{File, ReadIo},
-    id::TableUid,
+    id::{SequenceNumber, TableUid},
     memory::region::{Buffer, Margins},
     slice::Slice,
     tombstone::Fragments,
@@ -398,6 +398,14 @@ impl Table {
     /// Asks for the memory of the data block at `index`, if it is in the cache.
     pub(super) fn prefetch_block(&self, index: usize) {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
+    }
+
+    /// Asks for the memory of the data block that a seek to (`key`, `sequence`) leads to, if it is
+    /// in the cache.
+    pub(super) fn prefetch_seek(&self, key: &[u8], sequence: SequenceNumber) {
+        if let Some(index) = self.contents.index.find(key, sequence) {
+            self.slots.prefetch(index, Block::FRONT_BYTES);
+        }
     }
 
     /// Whether anything was looked up in the cache since this was last asked of any table.

@@ -7,10 +7,11 @@ use super::{
 use proptest::prelude::*;
 use siltdb_base::{
     cursor::{Course, Cursor, Span, SpanContent},
-    error::ErrorKind,
+    error::{ErrorKind, Result},
     id::SequenceNumber,
-    key::{EntryKind, compare},
+    key::{Entry, EntryKind, compare},
 };
+use std::cell::RefCell;
 
 fn put(key: &[u8], sequence: u64) -> Owned {
     Owned::new(key, sequence, EntryKind::Put, &sequence.to_le_bytes())
@@ -274,4 +275,60 @@ fn block_that_overlaps_nothing_is_passed_on_as_a_span() {
         merge.prev().unwrap();
     }
     assert!(forward > 100 && backward > 100, "in spans: {forward} and {backward} of 128");
+}
+
+/// A source of one entry that notes what is asked of it.
+#[derive(Debug)]
+struct Witness<'l> {
+    cursor: VecCursor,
+    asked: &'l RefCell<Vec<&'static str>>,
+}
+
+impl Cursor for Witness<'_> {
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.cursor.entry()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.cursor.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.cursor.seek_to_last()
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.asked.borrow_mut().push("seek");
+        self.cursor.seek(key, sequence)
+    }
+
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        assert_eq!((key, sequence), (&b"key"[..], SequenceNumber(7)));
+        self.asked.borrow_mut().push("prefetch");
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.cursor.seek_before(key, sequence)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.cursor.next()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.cursor.prev()
+    }
+}
+
+#[test]
+fn seek_asks_for_the_memory_of_all_sources_before_it_looks_into_one() {
+    let asked = RefCell::new(Vec::new());
+    let source = |sequence| {
+        let cursor = VecCursor::new(vec![put(b"key", sequence)], 0);
+        Source { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, asked: &asked } }
+    };
+    Merge::new(vec![source(1), source(2)]).seek(b"key", SequenceNumber(7)).unwrap();
+    assert_eq!(asked.take(), ["prefetch", "prefetch", "seek", "seek"]);
+    Merge::new(vec![source(1)]).seek(b"key", SequenceNumber(7)).unwrap();
+    assert_eq!(asked.take(), ["seek"]);
 }

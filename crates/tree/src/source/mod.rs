@@ -67,6 +67,14 @@ impl Cursor for SourceCursor {
         }
     }
 
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        match self {
+            Self::Memtable(_) => {}
+            Self::Table(cursor) => cursor.prefetch(key, sequence),
+            Self::Run(cursor) => cursor.prefetch(key, sequence),
+        }
+    }
+
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         match self {
             Self::Memtable(cursor) => cursor.seek_before(key, sequence),

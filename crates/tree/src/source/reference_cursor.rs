@@ -203,6 +203,13 @@ impl Cursor for ReferenceCursor {
         }
     }
 
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        match &self.way {
+            Way::Whole(cursor) => cursor.prefetch(key, sequence),
+            Way::Narrow(_) => {}
+        }
+    }
+
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         match &mut self.way {
             Way::Whole(cursor) => cursor.seek_before(key, sequence),

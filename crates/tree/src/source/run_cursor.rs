@@ -9,7 +9,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::Entry,
 };
-use siltdb_disk::cache::CacheFill;
+use siltdb_disk::{cache::CacheFill, table::LookupKey};
 use std::{
     ops::{ControlFlow, Range},
     sync::Arc,
@@ -85,9 +85,13 @@ impl RunCursor {
         result
     }
 
+    /// The table that a seek to `key` begins in, which may be past the last.
+    fn index_of_seek(&self, key: &[u8]) -> usize {
+        self.level.index_reaching(key).max(self.tables.start)
+    }
+
     fn try_seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        let index = self.level.index_reaching(key).max(self.tables.start);
-        if let Some(cursor) = self.enter(index)? {
+        if let Some(cursor) = self.enter(self.index_of_seek(key))? {
             cursor.seek(key, sequence)?;
         }
         self.settle_forward()
@@ -131,6 +135,18 @@ impl Cursor for RunCursor {
         let result =
             self.try_end(last, ReferenceCursor::seek_to_last).and_then(|()| self.settle_backward());
         self.or_nowhere(result)
+    }
+
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        let index = self.index_of_seek(key);
+        match &self.current {
+            Some(cursor) if self.index == index => cursor.prefetch(key, sequence),
+            // A cursor of that table has yet to be made.
+            _ if self.tables.contains(&index) => {
+                self.level.tables()[index].prefetch(LookupKey::new(key));
+            }
+            _ => {}
+        }
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
