@@ -116,6 +116,10 @@ struct Run {
     /// Size of the block caches of all rows, for engines that have one, in MiB.
     #[arg(long, value_name = "MIB")]
     cache: Option<u64>,
+    /// Does all that a row reads once before it counts, in rows that write nothing, so that caches
+    /// hold what they can. Cold rows and openings stay what they are.
+    #[arg(long)]
+    warm: bool,
     /// Which options engines get.
     #[arg(long, value_enum, default_value_t = ArmName::Equal)]
     arm: ArmName,
@@ -243,6 +247,7 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
         batch: run.batch,
         value_bytes: run.value_size,
         cache_mib: run.cache,
+        warm: run.warm,
         arm: match run.arm {
             ArmName::Equal => Arm::Equal,
             ArmName::Defaults => Arm::Defaults,
@@ -446,6 +451,7 @@ impl Course {
             batch: self.overrides.batch,
             value_bytes: self.overrides.value_bytes,
             cache_mib: self.overrides.cache_mib,
+            warm: self.overrides.warm,
             row_seconds_max: Some(self.cap as u64),
             published: self.published,
         }

@@ -113,6 +113,7 @@ fn differences(before: &Results, after: &Results) -> Vec<String> {
         ("scale", old.scale.to_string(), new.scale.to_string()),
         ("value bytes", text(old.value_bytes), text(new.value_bytes)),
         ("cache in MiB", mib(old.cache_mib), mib(new.cache_mib)),
+        ("warming up", old.warm.to_string(), new.warm.to_string()),
         ("published shapes", old.published.to_string(), new.published.to_string()),
     ];
     let differing = sides.into_iter().filter(|(_, before, after)| before != after);

@@ -184,6 +184,10 @@ pub struct Work {
     pub seed: Vec<Seed>,
     /// In which state the measured phase finds the database.
     pub state: State,
+    /// Whether the throughput pass is done once before it counts, so that caches hold what they
+    /// can: for rows that write nothing.
+    #[serde(default)]
+    pub warm_up: bool,
     /// What is measured.
     pub run: Run,
 }

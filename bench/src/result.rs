@@ -83,6 +83,9 @@ pub struct Options {
     /// Overrides the size of the block caches of all rows, in MiB.
     #[serde(default)]
     pub cache_mib: Option<u64>,
+    /// Whether rows that only read began with warm caches.
+    #[serde(default)]
+    pub warm: bool,
     /// Longest time for one engine in one row, in seconds.
     pub row_seconds_max: Option<u64>,
     /// Whether the original generators and shapes were used.

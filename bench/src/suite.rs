@@ -156,6 +156,8 @@ pub struct Overrides {
     pub value_bytes: Option<u32>,
     /// Block caches, in MiB, instead of the rows' own.
     pub cache_mib: Option<u64>,
+    /// Whether rows that only read, and not what is cold, begin with warm caches.
+    pub warm: bool,
     /// Which options engines get.
     pub arm: Arm,
 }
@@ -163,8 +165,15 @@ pub struct Overrides {
 impl Default for Overrides {
     /// Rows as they are published.
     fn default() -> Self {
-        let arm = Arm::Equal;
-        Self { scale: 1.0, threads: None, batch: None, value_bytes: None, cache_mib: None, arm }
+        Self {
+            scale: 1.0,
+            threads: None,
+            batch: None,
+            value_bytes: None,
+            cache_mib: None,
+            warm: false,
+            arm: Arm::Equal,
+        }
     }
 }
 
@@ -221,6 +230,7 @@ impl Suite {
         if run.op.writes() {
             run.batch = overrides.batch.unwrap_or(run.batch);
         }
+        let is_warmed = !run.op.writes() && run.op != Op::Open && row.state != State::Cold;
         let work = Work {
             keys: scaled(u64::from(keys), overrides.scale) as u32,
             key_style: settings.key_style.unwrap_or_default(),
@@ -231,6 +241,7 @@ impl Suite {
             threads: overrides.threads.or(settings.threads).unwrap_or(1),
             seed: row.seed.clone(),
             state: row.state,
+            warm_up: overrides.warm && is_warmed,
             run,
         };
         let mib = |mib: Option<u64>| mib.unwrap_or(64) << 20;

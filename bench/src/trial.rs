@@ -59,6 +59,7 @@ pub fn job(op: Op, dir: &Path) -> Job {
         threads: if op == Op::Queue { 1 } else { 2 },
         seed: if op == Op::Put { Vec::new() } else { vec![seed] },
         state: State::Settled,
+        warm_up: false,
         run,
     };
     let (engine, dir, config) = ("test".to_owned(), dir.to_owned(), Config::default());

@@ -23,6 +23,7 @@ fn work(keys: u32, threads: u32) -> Work {
         threads,
         seed: Vec::new(),
         state: State::AsIs,
+        warm_up: false,
         run,
     }
 }

@@ -20,6 +20,7 @@ fn work(op: Op, order: Order, ops: u64) -> Work {
         threads: 3,
         seed: Vec::new(),
         state: State::AsIs,
+        warm_up: false,
         run,
     }
 }

@@ -69,12 +69,25 @@ fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     let fill = row(&suites, "layerdb", "fill-batch32/500k", &overrides);
     assert_eq!((fill.work.threads, fill.work.keys, fill.work.run.ops), (2, 25_000, 25_000));
     assert_eq!((fill.work.run.batch, fill.config.cache_bytes), (7, 3 << 20));
+    assert!(!fill.work.warm_up);
     // Small rows stay what they are.
     let small =
         row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..Overrides::default() });
     assert_eq!(small.work.keys, 5000);
     let large = row(&suites, "thunder", "large-value-durable/1m", &overrides);
     assert_eq!((large.work.keys, large.work.run.ops), (100, 100));
+}
+
+#[test]
+fn rows_that_write_open_or_are_cold_do_not_warm_up() {
+    let suites = suites();
+    let warms_up = |suite, id, warm| {
+        row(&suites, suite, id, &Overrides { warm, ..Overrides::default() }).work.warm_up
+    };
+    assert!(warms_up("layerdb", "readrandom/5k", true) && warms_up("memory", "scan", true));
+    assert!(!warms_up("layerdb", "readrandom/5k", false));
+    assert!(!warms_up("layerdb", "fill/5k", true) && !warms_up("tidesdb-v5", "mixed", true));
+    assert!(!warms_up("cold", "get", true) && !warms_up("open-time", "1gb", true));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::{
     adapters::liar::{Liar, LiarSession, lie},
     engine::{Config, Engine, Facts, Result},
-    job::{Extent, Job, Op, State},
+    job::{Extent, Job, Op, Report, State},
     trial,
 };
 use std::{
@@ -21,6 +21,8 @@ type Honest = Liar<{ lie::HONEST }>;
 /// What was asked for, by directory.
 static NOTES: Mutex<BTreeMap<PathBuf, Vec<&'static str>>> = Mutex::new(BTreeMap::new());
 
+/// The note of a session.
+const SESSION: &str = "session";
 /// How long opening takes.
 const OPENING: Duration = Duration::from_millis(20);
 /// How long settling goes on looking after everything is quiet.
@@ -70,6 +72,7 @@ impl Engine for Noted {
     }
 
     fn session(&self) -> Result<Self::Session<'_>> {
+        note(&self.dir, SESSION);
         self.honest.session()
     }
 
@@ -95,8 +98,14 @@ impl Engine for Noted {
     }
 }
 
-/// What the throughput pass of a row asked for, but for what is left out on purpose.
-fn noted(op: Op, change: impl FnOnce(&mut Job)) -> (Vec<&'static str>, crate::job::Report) {
+/// What the throughput pass of a row asked for, but for sessions.
+fn noted(op: Op, change: impl FnOnce(&mut Job)) -> (Vec<&'static str>, Report) {
+    let (mut notes, report) = noted_with_sessions(op, change);
+    notes.retain(|&note| note != SESSION);
+    (notes, report)
+}
+
+fn noted_with_sessions(op: Op, change: impl FnOnce(&mut Job)) -> (Vec<&'static str>, Report) {
     let mut dir = PathBuf::new();
     let report = trial::run::<Noted>(op, |job| {
         change(job);
@@ -124,6 +133,22 @@ fn a_cold_row_is_opened_within_each_of_its_passes() {
     assert!(report.throughput.seconds >= OPENING.as_secs_f64(), "{:?}", report.throughput);
     let latency = report.latency.unwrap();
     assert_eq!(latency.calls, 2000, "an opening is not a call");
+}
+
+#[test]
+fn a_warm_row_is_done_once_more_on_the_same_database_and_counted_once() {
+    let of = |warm_up| {
+        let (notes, report) = noted_with_sessions(Op::Get, |job| {
+            job.work.warm_up = warm_up;
+            job.extent = Extent::Throughput;
+        });
+        let sessions = notes.iter().filter(|&&note| note == SESSION).count();
+        let opened = notes.iter().filter(|note| note.starts_with("open")).count();
+        (sessions, opened, report.throughput.ops, report.verified)
+    };
+    let ((cold, opened, ops, verified), warm) = (of(false), of(true));
+    let threads = trial::job(Op::Get, Path::new("")).work.threads as usize;
+    assert_eq!(warm, (cold + threads, opened, ops, verified));
 }
 
 #[test]

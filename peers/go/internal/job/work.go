@@ -16,7 +16,9 @@ type Work struct {
 	Threads             uint32          `json:"threads"`
 	Seed                []Seed          `json:"seed"`
 	State               State           `json:"state"`
-	Run                 Run             `json:"run"`
+	// WarmUp: the throughput pass is done once before it counts. It may be left out.
+	WarmUp bool `json:"warm_up"`
+	Run    Run  `json:"run"`
 }
 
 // EntryBytes are the bytes of a key and its value.

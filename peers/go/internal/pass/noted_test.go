@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ type notes struct {
 	// cold says of each opening whether the page cache held nothing of the database, as far as the
 	// system says.
 	cold []bool
+	// sessions that were begun.
+	sessions atomic.Int64
 }
 
 func (n *notes) kind() engine.Kind {
@@ -71,6 +74,11 @@ func (e *notedEngine) Settle() (time.Time, error) {
 	return since, err
 }
 
+func (e *notedEngine) Session() (engine.Session, error) {
+	e.notes.sessions.Add(1)
+	return e.Engine.Session()
+}
+
 func (e *notedEngine) Close() error {
 	e.notes.asked = append(e.notes.asked, "close")
 	return e.Engine.Close()
@@ -100,6 +108,30 @@ func TestAColdRowIsOpenedWithinEachOfItsPasses(t *testing.T) {
 	}
 	if report.Latency.Calls != 2000 {
 		t.Errorf("an opening is not a call: %d", report.Latency.Calls)
+	}
+}
+
+func TestAWarmRowIsDoneOnceMoreOnTheSameDatabaseAndCountedOnce(t *testing.T) {
+	of := func(warmUp bool) (*notes, *job.Report) {
+		return noted(t, job.Get, func(row *job.Job) {
+			row.Extent = job.ExtentThroughput
+			row.Work.WarmUp = warmUp
+		})
+	}
+	cold, coldReport := of(false)
+	warm, warmReport := of(true)
+	threads := int64(row(t, job.Get, func(*job.Job) {}).Work.Threads)
+	if warm.sessions.Load() != cold.sessions.Load()+threads {
+		t.Errorf("%d sessions, and %d", cold.sessions.Load(), warm.sessions.Load())
+	}
+	if !slices.Equal(warm.asked, cold.asked) {
+		t.Errorf("asked for %v, and %v", cold.asked, warm.asked)
+	}
+	if warmReport.Throughput.Ops != coldReport.Throughput.Ops {
+		t.Errorf("%d operations, and %d", coldReport.Throughput.Ops, warmReport.Throughput.Ops)
+	}
+	if warmReport.Verified != coldReport.Verified {
+		t.Errorf("%+v, and %+v", coldReport.Verified, warmReport.Verified)
 	}
 }
 

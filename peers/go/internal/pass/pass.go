@@ -103,6 +103,11 @@ func (c *course) report() (*job.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.job.Work.WarmUp {
+		if err := c.warmUp(place); err != nil {
+			return nil, err
+		}
+	}
 	meter := measure.StartMeter(place.dir, c.countAt(), harness)
 	ran, err := c.measured(place, "throughput", c.noClocks())
 	if err != nil {
@@ -130,6 +135,16 @@ func (c *course) report() (*job.Report, error) {
 	report.LogicalBytes = c.logicalBytes(ran)
 	report.LiveBytes = uint64(model.NewLive(after).Len()) * c.job.Work.EntryBytes()
 	return report, c.rest(place, after, report)
+}
+
+// warmUp does the throughput pass without counting it; what it read must be right all the same.
+func (c *course) warmUp(place *place) error {
+	ran, err := c.ran(place, "warm up", c.noClocks())
+	if err != nil {
+		return err
+	}
+	_, _, err = c.sumsHold(ran)
+	return err
 }
 
 // rest is everything after the throughput pass.
