@@ -3,7 +3,11 @@
 //! A cursor shows every entry of its source, newest first within a key, tombstones included;
 //! what a reader may see of them is decided above.
 
-use crate::{error::Result, id::SequenceNumber, key::Entry};
+use crate::{
+    error::Result,
+    id::SequenceNumber,
+    key::{Entry, LookupKey},
+};
 use std::ops::ControlFlow;
 
 /// The direction of a walk.
@@ -47,6 +51,18 @@ pub trait Cursor {
     /// source that cannot tell does nothing, which is the default.
     fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
         let _ = (key, sequence);
+    }
+
+    /// Asks for the memory that [`Cursor::may_hold`] will look at, as [`Cursor::prefetch`] does.
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        let _ = key;
+    }
+
+    /// Whether the source may show an entry of `key`. `false` is certain, and found out without a
+    /// search; who cannot tell says `true`, which is the default.
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        let _ = key;
+        true
     }
 
     /// Goes to the last entry strictly before (`key`, `sequence`).

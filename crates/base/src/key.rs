@@ -4,6 +4,7 @@
 //! user keys ascending bytewise, and within one key sequence numbers descending (newest first).
 
 use crate::{
+    checksum::xxh3,
     codec::{Reader, put_varint},
     error::{Error, Result},
     id::{FileNumber, SequenceNumber},
@@ -54,6 +55,36 @@ impl EntryKind {
     #[must_use]
     pub fn is_point_tombstone(self) -> bool {
         matches!(self, Self::Delete | Self::SingleDelete)
+    }
+}
+
+/// A user key to be looked up in several places: it is hashed once.
+#[derive(Clone, Copy, Debug)]
+pub struct LookupKey<'k> {
+    key: &'k [u8],
+    hash: u64,
+}
+
+impl<'k> LookupKey<'k> {
+    /// `key`, hashed.
+    #[inline]
+    #[must_use]
+    pub fn new(key: &'k [u8]) -> Self {
+        Self { key, hash: xxh3(key) }
+    }
+
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &'k [u8] {
+        self.key
+    }
+
+    /// Its [`xxh3`], as the filters of tables have it.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
     }
 }
 

@@ -12,13 +12,13 @@ use siltdb_base::{
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
-    key::{Entry, EntryKind},
+    key::{Entry, EntryKind, LookupKey},
 };
 use siltdb_disk::{
     cache::{Cache, CacheFill, TableMemory},
     options::TableOptions,
     summary::TableSummary,
-    table::{Found, LookupKey, Table, TableWriter},
+    table::{Found, Table, TableWriter},
 };
 use std::{
     collections::BTreeMap, hint::black_box, ops::Bound, path::Path, sync::Arc, time::Instant,

@@ -13,6 +13,10 @@
 //! 3. While the rest of the winner's block lies strictly before the runner-up's user key, the
 //!    block is walked without any comparison.
 //!
+//! A seek to a key that is there ends before the tournament begins: sources whose filters do not
+//! know the key, and those all of whose entries are older than the one found, are *deferred* until
+//! somebody goes on from there. So who looks for one entry at a time searches one source.
+//!
 //! # Invariants
 //! 1. On a course every source stands on its first entry, in the direction of the course, that is
 //!    not yet passed.
@@ -22,12 +26,15 @@
 //! 4. For `free` more steps the winner stays the winner, and no other source has an entry whose
 //!    user key is among those of the stretch. By (3) this holds for entries already passed too: a
 //!    key that is single in its source is single in the merge.
+//! 5. While sources are deferred, (1) to (3) do not hold yet: the winner stands on the key that was
+//!    sought, its newest entry that was; the deferred ones stand anywhere, and have nothing between
+//!    the place that was sought and that entry; `free` is 0, and the course leads forward.
 
 use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
-    key::{Entry, compare, head},
+    key::{Entry, LookupKey, compare, head},
 };
 use std::ops::ControlFlow;
 
@@ -37,6 +44,10 @@ const SPANLESS_STEPS: usize = 64;
 /// Wins in a row after which the runner-up is looked for: where sources are shuffled like cards it
 /// would be another at every step.
 const STREAK: u32 = 3;
+
+/// Seeks one after the other that had to search the deferred sources after all, because the key was
+/// not there or somebody went on from it, before a merge gives up deferring.
+const VAIN_DEFERRALS_MAX: u8 = 8;
 
 /// The head of a source that has no more entries; the tie with real heads is settled in full.
 const EXHAUSTED: u64 = u64::MAX;
@@ -79,8 +90,11 @@ pub struct Merge<C> {
     span_wait: usize,
     /// The first round of the tournament, while it is being set up.
     bracket: Vec<Player>,
-    /// The key at which the course is reversed.
+    /// The key at which the course is reversed, or the deferred sources are sought.
     turning_key: Vec<u8>,
+    /// Sources that are not where they belong yet (5).
+    deferred: Vec<usize>,
+    vain_deferrals: u8,
 }
 
 impl<C: Cursor> Merge<C> {
@@ -91,6 +105,8 @@ impl<C: Cursor> Merge<C> {
         Self {
             losers: vec![nobody; sources.len()],
             bracket: vec![nobody; 2 * sources.len()],
+            deferred: Vec::with_capacity(sources.len()),
+            vain_deferrals: 0,
             sources,
             course: None,
             winner: nobody,
@@ -111,6 +127,7 @@ impl<C: Cursor> Merge<C> {
     /// # Errors
     /// What reading a source fails with.
     pub fn skip_hidden(&mut self, border: &[u8], tombstone: SequenceNumber) -> Result<()> {
+        self.catch_up()?;
         let course = self.course.take();
         for source in self.sources.iter_mut().filter(|source| source.sequence_max < tombstone) {
             let Some(entry) = source.cursor.entry() else { continue };
@@ -135,11 +152,87 @@ impl<C: Cursor> Merge<C> {
         mut position: impl FnMut(&mut C) -> Result<()>,
     ) -> Result<()> {
         self.course = None;
+        self.deferred.clear();
         for source in &mut self.sources {
             position(&mut source.cursor)?;
         }
         self.set_out(Some(course));
         Ok(())
+    }
+
+    /// Seeks in sources that may hold `key`, until nothing newer of it is to be expected; names the
+    /// others in `deferred`. Returns the source that stands on the newest entry of `key` that is
+    /// not newer than `sequence`.
+    fn seek_exactly(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<Option<usize>> {
+        let sought = LookupKey::new(key);
+        for source in &self.sources {
+            source.cursor.prefetch_filter(sought);
+        }
+        let mut found: Option<(SequenceNumber, usize)> = None;
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let is_older = found.is_some_and(|(newest, _)| source.sequence_max < newest);
+            if is_older || !source.cursor.may_hold(sought) {
+                self.deferred.push(index);
+                continue;
+            }
+            source.cursor.seek(key, sequence)?;
+            let entry = source.cursor.entry().filter(|entry| entry.key == key);
+            if let Some(Entry { sequence, .. }) = entry
+                && found.is_none_or(|(newest, _)| newest < sequence)
+            {
+                found = Some((sequence, index));
+            }
+        }
+        Ok(found.map(|(_, index)| index))
+    }
+
+    /// Seeks as [`Cursor::seek`]; what is not needed is left for later.
+    fn seek_deferring(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        let found = self.seek_exactly(key, sequence);
+        if found.is_err() {
+            self.deferred.clear();
+        }
+        match found? {
+            None => self.seek_deferred(key, sequence),
+            Some(source) if !self.deferred.is_empty() => {
+                self.winner.source = source;
+                self.free = 0;
+                self.course = Some(Course::Forward);
+                Ok(())
+            }
+            Some(_) => {
+                self.set_out(Some(Course::Forward));
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings the deferred sources to (`key`, `sequence`), and starts anew from there.
+    fn seek_deferred(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.course = None;
+        self.vain_deferrals += 1;
+        for &index in &self.deferred {
+            self.sources[index].cursor.prefetch(key, sequence);
+        }
+        for index in self.deferred.drain(..) {
+            self.sources[index].cursor.seek(key, sequence)?;
+        }
+        self.set_out(Some(Course::Forward));
+        Ok(())
+    }
+
+    /// Brings the deferred sources, if there are any, to where the merge stands.
+    fn catch_up(&mut self) -> Result<()> {
+        if self.deferred.is_empty() {
+            return Ok(());
+        }
+        let Some(entry) = self.sources[self.winner.source].cursor.entry() else { return Ok(()) };
+        let (mut key, sequence) = (std::mem::take(&mut self.turning_key), entry.sequence);
+        key.clear();
+        key.extend_from_slice(entry.key);
+        let sought = self.seek_deferred(&key, sequence);
+        self.turning_key = key;
+        sought
     }
 
     /// Starts on `course` from where the sources stand: plays the whole tournament.
@@ -215,11 +308,13 @@ impl<C: Cursor> Merge<C> {
     /// Goes one entry along the course.
     #[inline]
     fn step(&mut self) -> Result<()> {
-        self.move_winner()?;
         if self.free > 0 {
+            self.move_winner()?;
             self.free -= 1;
             return Ok(());
         }
+        self.catch_up()?;
+        self.move_winner()?;
         self.play();
         Ok(())
     }
@@ -338,6 +433,7 @@ impl<C: Cursor> Merge<C> {
         self.turning_key.extend_from_slice(entry.key);
         let sequence = entry.sequence;
         self.course = None;
+        self.deferred.clear();
         for (index, source) in self.sources.iter_mut().enumerate() {
             let cursor = &mut source.cursor;
             match course {
@@ -367,7 +463,16 @@ impl<C: Cursor> Cursor for Merge<C> {
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.course = None;
+        if !self.deferred.is_empty() {
+            // Nobody went on from there.
+            self.deferred.clear();
+            self.vain_deferrals = 0;
+        }
         // One alone would ask for what it is about to look at anyway.
+        if self.sources.len() > 1 && self.vain_deferrals < VAIN_DEFERRALS_MAX {
+            return self.seek_deferring(key, sequence);
+        }
         if self.sources.len() > 1 {
             for source in &self.sources {
                 source.cursor.prefetch(key, sequence);

@@ -7,6 +7,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
+    key::LookupKey,
     slice::Slice,
     sync::lock,
     tombstone::{Fragments, RangeTombstone},
@@ -16,7 +17,7 @@ use siltdb_disk::{
     edit::TableReference,
     file_name::FileName,
     summary::{KeyRange, RangeEnd, TableSummary},
-    table::{Found, LookupKey, Table},
+    table::{Found, Table},
 };
 use std::{
     collections::HashMap,
@@ -337,6 +338,14 @@ impl OpenReference {
         if let Some(table) = self.table.get() {
             table.prefetch(key);
         }
+    }
+
+    /// Whether an entry of the key may be seen through this reference, as far as can be told
+    /// without a search; `false` is certain.
+    #[inline]
+    #[must_use]
+    pub fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        self.table.get().is_none_or(|table| table.may_hold(key))
     }
 
     /// Whether range tombstones may be seen through this reference.

@@ -13,7 +13,7 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
-    key::Entry,
+    key::{Entry, LookupKey},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -318,6 +318,14 @@ impl Cursor for TableCursor {
             Some(maplet) => maplet.prefetch(xxh3(key)),
             None => self.table.prefetch_seek(key, sequence),
         }
+    }
+
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        self.table.prefetch(key);
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        self.table.may_hold(key)
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {

@@ -9,31 +9,12 @@ use crate::{
     maplet::{KeyPlace, Maplet},
 };
 use siltdb_base::{
-    checksum::xxh3, error::Result, id::SequenceNumber, key::EntryKind, slice::Pinnable,
+    checksum::xxh3,
+    error::Result,
+    id::SequenceNumber,
+    key::{EntryKind, LookupKey},
+    slice::Pinnable,
 };
-
-/// A key to be looked up in several tables: it is hashed once.
-#[derive(Clone, Copy, Debug)]
-pub struct LookupKey<'k> {
-    key: &'k [u8],
-    hash: u64,
-}
-
-impl<'k> LookupKey<'k> {
-    /// `key`, hashed as the filters of tables have it.
-    #[inline]
-    #[must_use]
-    pub fn new(key: &'k [u8]) -> Self {
-        Self { key, hash: xxh3(key) }
-    }
-
-    /// The key.
-    #[inline]
-    #[must_use]
-    pub fn key(&self) -> &'k [u8] {
-        self.key
-    }
-}
 
 /// A point entry that was found, where it lies.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +68,10 @@ impl Table {
     ) -> Result<Option<R>> {
         let mut look = look;
         if let Some(maplet) = self.maplet.get() {
-            let mut places = maplet.search(key.hash);
+            let mut places = maplet.search(key.hash());
             let mut is_newer = false;
             for place in places.by_ref() {
-                match self.look_at(place, key.key, visible, look)? {
+                match self.look_at(place, key.key(), visible, look)? {
                     Sight::Shown(shown) => return Ok(Some(shown)),
                     Sight::Newer(back) => {
                         look = back;
@@ -175,12 +156,10 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Option<R>> {
-        let LookupKey { key, hash } = key;
-        if let Some(filter) = &self.contents.filter
-            && !filter.may_contain(hash)
-        {
+        if !self.passes_filter(key) {
             return Ok(None);
         }
+        let key = key.key();
         let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
         let look_into = |block: &Block, look: L| {
             self.add_to_maplet(index, block);
@@ -195,6 +174,29 @@ impl Table {
                 Sight::Newer(_) | Sight::Other(_) => None,
             }),
         })
+    }
+
+    /// Whether the filter, if there is one, leaves open that the table holds the key.
+    #[inline]
+    fn passes_filter(&self, key: LookupKey<'_>) -> bool {
+        self.contents.filter.as_ref().is_none_or(|filter| filter.may_contain(key.hash()))
+    }
+
+    /// Whether the table may hold an entry of the key, as far as maplet and filter tell; `false` is
+    /// certain.
+    #[inline]
+    #[must_use]
+    pub fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        if let Some(maplet) = self.maplet.get() {
+            let mut places = maplet.search(key.hash());
+            if places.next().is_some() {
+                return true;
+            }
+            if places.is_certain() {
+                return false;
+            }
+        }
+        self.passes_filter(key)
     }
 
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
@@ -244,17 +246,17 @@ impl Table {
         });
     }
 
-    /// Asks for the memory that [`Table::get`] will look at first.
+    /// Asks for the memory that [`Table::get`] and [`Table::may_hold`] will look at first.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(maplet) = self.maplet.get() {
-            maplet.prefetch(key.hash);
+            maplet.prefetch(key.hash());
             if maplet.knows_all() {
                 return;
             }
         }
         if let Some(filter) = &self.contents.filter {
-            filter.prefetch(key.hash);
+            filter.prefetch(key.hash());
         }
     }
 }

@@ -31,7 +31,7 @@ pub use cursor::TableCursor;
 pub use facts::Contents;
 pub use footer::{FOOTER_BYTES, Footer};
 pub use index::BlockInfo;
-pub use lookup::{Found, LookupKey};
+pub use lookup::Found;
 pub use properties::Properties;
 pub use reader::Table;
 pub use sealed::SealedBlock;

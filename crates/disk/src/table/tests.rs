@@ -20,7 +20,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
-    key::{Entry, EntryKind, compare},
+    key::{Entry, EntryKind, LookupKey, compare},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };

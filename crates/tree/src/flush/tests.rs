@@ -14,10 +14,10 @@ use siltdb_base::{
         mem::{Crash, Fault, FaultError, FaultSpan},
     },
     id::{FileNumber, SequenceNumber},
-    key::EntryKind,
+    key::{EntryKind, LookupKey},
     tombstone::RangeTombstone,
 };
-use siltdb_disk::{cache::CacheFill, edit::Change, table::LookupKey};
+use siltdb_disk::{cache::CacheFill, edit::Change};
 use siltdb_memtable::memtable::Memtable;
 
 fn tables(world: &World) -> Vec<Arc<OpenReference>> {

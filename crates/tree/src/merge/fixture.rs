@@ -6,7 +6,7 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span, SpanContent},
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, compare},
+    key::{Entry, EntryKind, LookupKey, compare},
 };
 use std::sync::Arc;
 
@@ -100,6 +100,10 @@ impl VecCursor {
         self.fails_in = Some(operations);
     }
 
+    pub(crate) fn holds(&self, key: &[u8]) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
     pub(crate) fn sequence_max(&self) -> SequenceNumber {
         self.entries.iter().map(|entry| entry.sequence).max().unwrap_or_default()
     }
@@ -137,6 +141,11 @@ impl Cursor for VecCursor {
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         self.go(Some(self.lower_bound(key, sequence)))
+    }
+
+    /// Knows what it holds, and takes a quarter of the other keys for one of its own.
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        key.hash().is_multiple_of(4) || self.holds(key.key())
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The merge against a sorted vector.
 
 use super::{
-    Merge, Source,
+    Merge, Source, VAIN_DEFERRALS_MAX,
     fixture::{Owned, VecCursor, sort},
 };
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span, SpanContent},
     error::{ErrorKind, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, compare},
+    key::{Entry, EntryKind, LookupKey, compare},
 };
 use std::cell::RefCell;
 
@@ -277,11 +277,18 @@ fn block_that_overlaps_nothing_is_passed_on_as_a_span() {
     assert!(forward > 100 && backward > 100, "in spans: {forward} and {backward} of 128");
 }
 
-/// A source of one entry that notes what is asked of it.
+/// A source that notes what is asked of it, beside its name.
 #[derive(Debug)]
 struct Witness<'l> {
     cursor: VecCursor,
-    asked: &'l RefCell<Vec<&'static str>>,
+    name: char,
+    asked: &'l RefCell<String>,
+}
+
+impl Witness<'_> {
+    fn note(&self, what: &str) {
+        self.asked.borrow_mut().push_str(&format!("{what} {}, ", self.name));
+    }
 }
 
 impl Cursor for Witness<'_> {
@@ -298,13 +305,21 @@ impl Cursor for Witness<'_> {
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.asked.borrow_mut().push("seek");
+        self.note("seek");
         self.cursor.seek(key, sequence)
     }
 
-    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
-        assert_eq!((key, sequence), (&b"key"[..], SequenceNumber(7)));
-        self.asked.borrow_mut().push("prefetch");
+    fn prefetch(&self, _: &[u8], _: SequenceNumber) {
+        self.note("prefetch");
+    }
+
+    fn prefetch_filter(&self, _: LookupKey<'_>) {
+        self.note("prefetch filter");
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        self.note("ask");
+        self.cursor.holds(key.key())
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
@@ -320,15 +335,95 @@ impl Cursor for Witness<'_> {
     }
 }
 
-#[test]
-fn seek_asks_for_the_memory_of_all_sources_before_it_looks_into_one() {
-    let asked = RefCell::new(Vec::new());
-    let source = |sequence| {
-        let cursor = VecCursor::new(vec![put(b"key", sequence)], 0);
-        Source { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, asked: &asked } }
+/// A merge of sources a, b and so on of some entries, and what is asked of them.
+fn witnessed(asked: &RefCell<String>, sources: Vec<Vec<Owned>>) -> Merge<Witness<'_>> {
+    let source = |(name, entries)| {
+        let cursor = VecCursor::new(entries, 0);
+        Source { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, name, asked } }
     };
-    Merge::new(vec![source(1), source(2)]).seek(b"key", SequenceNumber(7)).unwrap();
-    assert_eq!(asked.take(), ["prefetch", "prefetch", "seek", "seek"]);
-    Merge::new(vec![source(1)]).seek(b"key", SequenceNumber(7)).unwrap();
-    assert_eq!(asked.take(), ["seek"]);
+    Merge::new(('a'..).zip(sources).map(source).collect())
+}
+
+/// Two sources that share no key.
+fn apart() -> Vec<Vec<Owned>> {
+    vec![vec![put(b"k1", 1), put(b"k2", 2)], vec![put(b"k3", 3), put(b"k4", 4)]]
+}
+
+#[test]
+fn seek_to_a_key_that_is_there_searches_no_source_that_does_not_know_it() {
+    let asked = RefCell::new(String::new());
+    let mut merge = witnessed(&asked, apart());
+    merge.seek(b"k3", SequenceNumber::MAX).unwrap();
+    assert_eq!(merge.entry().unwrap().key, b"k3");
+    assert_eq!(asked.take(), "prefetch filter a, prefetch filter b, ask a, ask b, seek b, ");
+    // Going on from there needs it.
+    merge.next().unwrap();
+    assert_eq!(asked.take(), "prefetch a, seek a, ");
+    assert_eq!(merge.entry().unwrap().key, b"k4");
+    merge.seek(b"k1", SequenceNumber::MAX).unwrap();
+    assert_eq!(merge.entry().unwrap().key, b"k1");
+    merge.prev().unwrap();
+    assert!(merge.entry().is_none());
+}
+
+#[test]
+fn seek_searches_no_source_that_can_only_be_older_than_what_was_found() {
+    let asked = RefCell::new(String::new());
+    let mut merge = witnessed(&asked, vec![vec![put(b"k", 5)], vec![put(b"k", 3), put(b"l", 1)]]);
+    merge.seek(b"k", SequenceNumber::MAX).unwrap();
+    assert_eq!(merge.entry().unwrap().sequence, SequenceNumber(5));
+    assert_eq!(asked.take(), "prefetch filter a, prefetch filter b, ask a, seek a, ");
+    merge.next().unwrap();
+    assert_eq!(merge.entry().unwrap().sequence, SequenceNumber(3));
+    // The one that may hold something newer is asked, wherever it stands.
+    let mut merge = witnessed(&asked, vec![vec![put(b"k", 3)], vec![put(b"k", 5), put(b"l", 1)]]);
+    merge.seek(b"k", SequenceNumber::MAX).unwrap();
+    assert_eq!(merge.entry().unwrap().sequence, SequenceNumber(5));
+    merge.seek(b"k", SequenceNumber(4)).unwrap();
+    assert_eq!(merge.entry().unwrap().sequence, SequenceNumber(3));
+}
+
+#[test]
+fn seek_asks_for_the_memory_of_all_sources_before_it_searches_one_of_those_left() {
+    let asked = RefCell::new(String::new());
+    let mut merge = witnessed(&asked, apart());
+    merge.seek(b"k0", SequenceNumber::MAX).unwrap();
+    assert!(asked.take().ends_with("ask b, prefetch a, prefetch b, seek a, seek b, "));
+    // One alone looks at what it would ask for.
+    let mut merge = witnessed(&asked, vec![vec![put(b"k", 1)]]);
+    merge.seek(b"k", SequenceNumber::MAX).unwrap();
+    assert_eq!(asked.take(), "seek a, ");
+}
+
+#[test]
+fn who_goes_on_from_each_key_sought_has_all_sources_searched_at_once() {
+    let asked = RefCell::new(String::new());
+    let mut merge = witnessed(&asked, apart());
+    let mut defers = |steps: usize| {
+        merge.seek(b"k1", SequenceNumber::MAX).unwrap();
+        (0..steps).for_each(|_| merge.next().unwrap());
+        asked.take().contains("ask")
+    };
+    for _ in 1..VAIN_DEFERRALS_MAX {
+        assert!(defers(1));
+    }
+    // Once it was not in vain.
+    assert!(defers(0));
+    for _ in 0..VAIN_DEFERRALS_MAX {
+        assert!(defers(1));
+    }
+    assert!(!defers(1) && !defers(0));
+}
+
+#[test]
+fn search_that_fails_half_way_leaves_nothing_to_catch_up_with() {
+    let asked = RefCell::new(String::new());
+    let mut merge = witnessed(&asked, [apart(), vec![vec![put(b"k0", 9)]]].concat());
+    merge.sources[2].cursor.cursor.fail_in(0);
+    merge.seek(b"k1", SequenceNumber::MAX).unwrap();
+    assert_eq!(merge.entry().unwrap().key, b"k1");
+    merge.seek(b"k0", SequenceNumber::MAX).unwrap_err();
+    merge.skip_hidden(b"k2", SequenceNumber(9)).unwrap();
+    merge.next().unwrap();
+    assert!(merge.entry().is_none());
 }

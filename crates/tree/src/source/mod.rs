@@ -10,7 +10,7 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
-    key::Entry,
+    key::{Entry, LookupKey},
 };
 use siltdb_memtable::cursor::MemtableCursor;
 use std::ops::ControlFlow;
@@ -72,6 +72,22 @@ impl Cursor for SourceCursor {
             Self::Memtable(_) => {}
             Self::Table(cursor) => cursor.prefetch(key, sequence),
             Self::Run(cursor) => cursor.prefetch(key, sequence),
+        }
+    }
+
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        match self {
+            Self::Memtable(_) => {}
+            Self::Table(cursor) => cursor.prefetch_filter(key),
+            Self::Run(cursor) => cursor.prefetch_filter(key),
+        }
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        match self {
+            Self::Memtable(_) => true,
+            Self::Table(cursor) => cursor.may_hold(key),
+            Self::Run(cursor) => cursor.may_hold(key),
         }
     }
 

@@ -8,7 +8,7 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
-    key::{Entry, successor},
+    key::{Entry, LookupKey, successor},
 };
 use siltdb_disk::{
     cache::CacheFill,
@@ -208,6 +208,14 @@ impl Cursor for ReferenceCursor {
             Way::Whole(cursor) => cursor.prefetch(key, sequence),
             Way::Narrow(_) => {}
         }
+    }
+
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        self.reference.prefetch(key);
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        self.reference.may_hold(key)
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {

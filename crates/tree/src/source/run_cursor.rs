@@ -7,9 +7,9 @@ use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
-    key::Entry,
+    key::{Entry, LookupKey},
 };
-use siltdb_disk::{cache::CacheFill, table::LookupKey};
+use siltdb_disk::cache::CacheFill;
 use std::{
     ops::{ControlFlow, Range},
     sync::Arc,
@@ -147,6 +147,16 @@ impl Cursor for RunCursor {
             }
             _ => {}
         }
+    }
+
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        if let Some(table) = self.level.find(key.key()) {
+            table.prefetch(key);
+        }
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        self.level.find(key.key()).is_some_and(|table| table.may_hold(key))
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {

@@ -11,7 +11,7 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
     id::{FileNumber, TableUid},
-    key::{EntryKind, compare},
+    key::{EntryKind, LookupKey, compare},
     slice::Slice,
     tombstone::RangeTombstone,
 };
@@ -20,7 +20,7 @@ use siltdb_disk::{
     edit::TableReference,
     options::TableOptions,
     summary::{KeyRange, RangeEnd},
-    table::{LookupKey, TableWriter},
+    table::TableWriter,
 };
 use std::{
     path::Path,

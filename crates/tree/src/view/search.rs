@@ -5,8 +5,8 @@
 use crate::{
     memory::Memory, open_files::OpenReference, version::Version as Tables, visible::point::Version,
 };
-use siltdb_base::{error::Result, id::SequenceNumber, limits::LEVELS};
-use siltdb_disk::table::{Found, LookupKey};
+use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey, limits::LEVELS};
+use siltdb_disk::table::Found;
 use siltdb_memtable::memtable::Memtable;
 use std::ops::ControlFlow;
 
