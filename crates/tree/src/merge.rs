@@ -30,6 +30,9 @@
 //!    sought, its newest entry that was; the deferred ones stand anywhere, and have nothing between
 //!    the place that was sought and that entry; `free` is 0, and the course leads forward.
 
+mod deferred;
+
+use deferred::Deferred;
 use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
@@ -44,10 +47,6 @@ const SPANLESS_STEPS: usize = 64;
 /// Wins in a row after which the runner-up is looked for: where sources are shuffled like cards it
 /// would be another at every step.
 const STREAK: u32 = 3;
-
-/// Seeks one after the other that had to search the deferred sources after all, because the key was
-/// not there or somebody went on from it, before a merge gives up deferring.
-const VAIN_DEFERRALS_MAX: u8 = 8;
 
 /// The head of a source that has no more entries; the tie with real heads is settled in full.
 const EXHAUSTED: u64 = u64::MAX;
@@ -92,9 +91,7 @@ pub struct Merge<C> {
     bracket: Vec<Player>,
     /// The key at which the course is reversed, or the deferred sources are sought.
     turning_key: Vec<u8>,
-    /// Sources that are not where they belong yet (5).
-    deferred: Vec<usize>,
-    vain_deferrals: u8,
+    deferred: Deferred,
 }
 
 impl<C: Cursor> Merge<C> {
@@ -105,8 +102,7 @@ impl<C: Cursor> Merge<C> {
         Self {
             losers: vec![nobody; sources.len()],
             bracket: vec![nobody; 2 * sources.len()],
-            deferred: Vec::with_capacity(sources.len()),
-            vain_deferrals: 0,
+            deferred: Deferred::new(sources.len()),
             sources,
             course: None,
             winner: nobody,
@@ -210,11 +206,10 @@ impl<C: Cursor> Merge<C> {
     /// Brings the deferred sources to (`key`, `sequence`), and starts anew from there.
     fn seek_deferred(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         self.course = None;
-        self.vain_deferrals += 1;
-        for &index in &self.deferred {
+        for &index in self.deferred.sources() {
             self.sources[index].cursor.prefetch(key, sequence);
         }
-        for index in self.deferred.drain(..) {
+        for index in self.deferred.recall() {
             self.sources[index].cursor.seek(key, sequence)?;
         }
         self.set_out(Some(Course::Forward));
@@ -469,15 +464,10 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         self.course = None;
-        if !self.deferred.is_empty() {
-            // Nobody went on from there.
-            self.deferred.clear();
-            self.vain_deferrals = 0;
-        }
-        // One alone would ask for what it is about to look at anyway.
-        if self.sources.len() > 1 && self.vain_deferrals < VAIN_DEFERRALS_MAX {
+        if self.deferred.begin() && self.sources.len() > 1 {
             return self.seek_deferring(key, sequence);
         }
+        // One alone would ask for what it is about to look at anyway.
         if self.sources.len() > 1 {
             for source in &self.sources {
                 source.cursor.prefetch(key, sequence);

@@ -1,7 +1,8 @@
 //! The merge against a sorted vector.
 
 use super::{
-    Merge, Source, VAIN_DEFERRALS_MAX,
+    Merge, Source,
+    deferred::VAIN_MAX,
     fixture::{Owned, VecCursor, sort},
 };
 use proptest::prelude::*;
@@ -404,12 +405,12 @@ fn who_goes_on_from_each_key_sought_has_all_sources_searched_at_once() {
         (0..steps).for_each(|_| merge.next().unwrap());
         asked.take().contains("ask")
     };
-    for _ in 1..VAIN_DEFERRALS_MAX {
+    for _ in 1..VAIN_MAX {
         assert!(defers(1));
     }
     // Once it was not in vain.
     assert!(defers(0));
-    for _ in 0..VAIN_DEFERRALS_MAX {
+    for _ in 0..VAIN_MAX {
         assert!(defers(1));
     }
     assert!(!defers(1) && !defers(0));
