@@ -140,6 +140,18 @@ impl Keys {
         probe: Probe<'_>,
         ties: Ties,
     ) -> Option<usize> {
+        let goes_before = |index| {
+            Some(match self.entry(index)?.compare(probe) {
+                Ordering::Less => true,
+                Ordering::Equal => ties == Ties::After,
+                Ordering::Greater => false,
+            })
+        };
+        // A new version of a key that has many comes before them all: one look, for each is a
+        // line of memory that is not at hand.
+        if !goes_before(start)? {
+            return Some(start);
+        }
         let head = self.head(start);
         let mut end = start + 1;
         if end < shape.count && self.head(end) == head {
@@ -148,15 +160,10 @@ impl Keys {
                 None => shape.count,
             };
         }
-        let mut start = start;
+        let mut start = start + 1;
         while start < end {
             let middle = start + (end - start) / 2;
-            let is_before = match self.entry(middle)?.compare(probe) {
-                Ordering::Less => true,
-                Ordering::Equal => ties == Ties::After,
-                Ordering::Greater => false,
-            };
-            if is_before {
+            if goes_before(middle)? {
                 start = middle + 1;
             } else {
                 end = middle;
