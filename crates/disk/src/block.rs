@@ -33,7 +33,7 @@
 //! 3. No key is longer than the limit, and expiring entries have an expiry.
 //!
 //! That the entries are in order is not checked here: a block out of order gives wrong answers,
-//! and [`Block::check_order`] finds it.
+//! and [`Block::each_in_order`] finds it.
 
 mod form;
 mod builder;
@@ -408,19 +408,28 @@ impl Block {
         (self.suffix_at(&located) == suffix).then_some(located)
     }
 
-    /// Checks that the entries are in order.
+    /// Shows each entry, and whether its key is that of the one before, to `seen`.
     ///
     /// # Errors
-    /// Corruption, naming the entry that is not after the one before.
-    pub fn check_order(&self) -> Result<()> {
+    /// Corruption, naming the first entry that is not after the one before; what `seen` fails with.
+    pub fn each_in_order(
+        &self,
+        mut seen: impl FnMut(&BlockEntry<'_>, bool) -> Result<()>,
+    ) -> Result<()> {
         let mut before = self.entry(0);
+        seen(&before, false)?;
         for index in 1..self.count() {
-            let after = self.entry(index);
-            let order = compare((before.suffix, before.sequence), (after.suffix, after.sequence));
-            if order != Ordering::Less {
-                return Err(Error::corruption(format!("entry {index} of a block out of order")));
-            }
-            before = after;
+            let entry = self.entry(index);
+            let is_version = match before.suffix.cmp(entry.suffix) {
+                Ordering::Less => false,
+                Ordering::Equal if before.sequence > entry.sequence => true,
+                _ => {
+                    let message = format!("entry {index} of a block out of order");
+                    return Err(Error::corruption(message));
+                }
+            };
+            seen(&entry, is_version)?;
+            before = entry;
         }
         Ok(())
     }

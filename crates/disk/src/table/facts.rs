@@ -97,23 +97,20 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// The facts of the entries of `block`, which are in order.
+    /// The facts of the entries of `block`.
     ///
     /// # Errors
-    /// Corruption, if a payload is not what the kind of its entry says.
+    /// Corruption, if they are not in order, or a payload is not what the kind of its entry says.
     pub fn of(block: &Block) -> Result<Self> {
         let mut facts = Self::default();
         let prefix_bytes = block.prefix().len();
-        let mut before: Option<&[u8]> = None;
-        for index in 0..block.count() {
-            let entry = block.entry(index);
-            let key_bytes = prefix_bytes + entry.suffix.len();
-            facts.add(key_bytes, entry.sequence, entry.kind, entry.value)?;
-            if before == Some(entry.suffix) {
+        block.each_in_order(|entry, is_version| {
+            if is_version {
                 facts.contents.add(Contents::VERSIONS);
             }
-            before = Some(entry.suffix);
-        }
+            let key_bytes = prefix_bytes + entry.suffix.len();
+            facts.add(key_bytes, entry.sequence, entry.kind, entry.value)
+        })?;
         Ok(facts)
     }
 

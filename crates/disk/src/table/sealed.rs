@@ -29,7 +29,6 @@ impl SealedBlock {
     pub fn open(frame: Vec<u8>, place: Place, buffer: &mut Vec<u8>) -> Result<Self> {
         let opened = Frame::open(&frame, FrameKind::Data, place)?;
         let block = Block::parse(opened.decode(buffer)?)?;
-        block.check_order()?;
         let facts = Facts::of(&block)?;
         Ok(Self { frame, place, block, facts })
     }

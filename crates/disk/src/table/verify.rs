@@ -30,7 +30,7 @@ impl Table {
         }
         let mut total = Facts::default();
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
-        let mut key = Vec::new();
+        let mut hashes = Vec::new();
         let mut ahead = Ahead::default();
         for index in 0..self.block_count() {
             let info = self.block_info(index);
@@ -45,16 +45,11 @@ impl Table {
             }
             before = Some((info.last_key.to_vec(), info.last_sequence));
             if let Some(filter) = &read_again.filter {
-                // Only the suffix of the key changes from entry to entry.
-                let block = sealed.block();
-                key.clear();
-                key.extend_from_slice(block.prefix());
-                for entry in 0..block.count() {
-                    key.truncate(block.prefix().len());
-                    key.extend_from_slice(block.entry(entry).suffix);
-                    if !filter.may_contain(xxh3(&key)) {
-                        return Err(wrong("a key is missing from the filter of its table"));
-                    }
+                // Their lines of the filter are asked for before the first is looked at.
+                hash_keys(sealed.block(), &mut hashes);
+                hashes.iter().for_each(|&hash| filter.prefetch(hash));
+                if !hashes.iter().all(|&hash| filter.may_contain(hash)) {
+                    return Err(wrong("a key is missing from the filter of its table"));
                 }
             }
             total.merge(sealed.facts());
@@ -84,5 +79,17 @@ impl Table {
                 .with_mismatch(format_args!("{summary:?}"), format_args!("{total:?}"));
             Err(self.source.locate(error, 0))
         }
+    }
+}
+
+/// Makes `hashes` those of the keys of all entries of `block`.
+fn hash_keys(block: &Block, hashes: &mut Vec<u64>) {
+    hashes.clear();
+    let prefix = block.prefix();
+    let mut key = prefix.to_vec();
+    for entry in 0..block.count() {
+        key.truncate(prefix.len());
+        key.extend_from_slice(block.entry(entry).suffix);
+        hashes.push(xxh3(&key));
     }
 }

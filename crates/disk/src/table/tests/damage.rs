@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::{
-    block::{Block, BlockBuilder},
+    block::BlockBuilder,
     compress::Compressor,
     filter::Filter,
     frame::{FrameKind, Place, seal},
     table::{
-        facts::Facts,
+        facts::{Contents, Facts},
         footer::{FOOTER_BYTES, Footer},
         index::IndexBuilder,
         properties::Properties,
@@ -216,10 +216,10 @@ impl Forgery {
         for (number, block) in self.blocks.iter().enumerate() {
             let raw = raw_block(block);
             let length = add(FrameKind::Data, &raw, &mut bytes);
-            total.merge(&Facts::of(&Block::parse(&raw).unwrap()).unwrap());
+            total.merge(&facts_of(block));
             let shown = self.shown.iter().find(|shown| shown.0 == number);
             let shown = shown.map_or(block, |shown| &shown.1);
-            let facts = Facts::of(&Block::parse(&raw_block(shown)).unwrap()).unwrap();
+            let facts = facts_of(shown);
             let (first, last) = (&shown[0], shown.last().unwrap());
             index.add(&first.0, (&last.0, SequenceNumber(last.1)), &facts, length);
             let kept = block.iter().filter(|entry| entry.0 != self.forgotten);
@@ -278,6 +278,18 @@ impl Forgery {
             file_bytes: 0,
         }
     }
+}
+
+/// What is known of entries, also of those that are not in order.
+fn facts_of(entries: &[Owned]) -> Facts {
+    let mut facts = Facts::default();
+    for (index, (key, sequence, kind, value)) in entries.iter().enumerate() {
+        facts.add(key.len(), SequenceNumber(*sequence), *kind, value).unwrap();
+        if index > 0 && entries[index - 1].0 == *key {
+            facts.contents.add(Contents::VERSIONS);
+        }
+    }
+    facts
 }
 
 fn raw_block(entries: &[Owned]) -> Vec<u8> {
