@@ -116,7 +116,7 @@ struct Run {
     /// Size of the block caches of all rows, for engines that have one, in MiB.
     #[arg(long, value_name = "MIB")]
     cache: Option<u64>,
-    /// Does all that a row reads once before it counts, in rows that write nothing, so that caches
+    /// Does all that a row reads twice before it counts, in rows that write nothing, so that caches
     /// hold what they can. Cold rows and openings stay what they are.
     #[arg(long)]
     warm: bool,

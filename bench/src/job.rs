@@ -184,7 +184,7 @@ pub struct Work {
     pub seed: Vec<Seed>,
     /// In which state the measured phase finds the database.
     pub state: State,
-    /// Whether the throughput pass is done once before it counts, so that caches hold what they
+    /// Whether the throughput pass is done twice before it counts, so that caches hold what they
     /// can: for rows that write nothing.
     #[serde(default)]
     pub warm_up: bool,

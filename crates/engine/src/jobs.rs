@@ -431,7 +431,8 @@ fn purge(database: &Database) {
     lock(&database.jobs).obsolete.extend(left);
 }
 
-/// Keeps the log ahead of its writers: the next window and the next segment.
+/// Keeps the log ahead of its writers, the next window and the next segment, and gives back the
+/// memory of what lies behind them.
 ///
 /// # Errors
 /// `NoSpace`, with nothing lost.
@@ -443,6 +444,11 @@ pub fn keep_log(database: &Database) -> Result<()> {
     }
     if lock(&database.tail).active_segment().is_some() {
         database.wal.make_ready(0)?;
+    }
+    let published = database.publisher.published();
+    let passed = lock(&database.tail).pass(published);
+    if let Some((segment, end)) = passed {
+        segment.file.release(end);
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use siltdb_disk::log::{
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
 use siltdb_tree::memory::Generation as GenerationNumber;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
@@ -44,6 +44,17 @@ pub struct Tail {
     active: Option<Active>,
     end: LogPosition,
     synced: LogPosition,
+    mark: Option<Mark>,
+}
+
+/// A place that was the end of the log once.
+#[derive(Debug)]
+struct Mark {
+    /// What was handed out up to there.
+    last: SequenceNumber,
+    /// Weak: the segment goes when nobody needs it for anything else.
+    segment: Weak<Segment>,
+    offset: u64,
 }
 
 /// The generation that is being written.
@@ -173,7 +184,9 @@ impl Tail {
     #[must_use]
     pub fn new(last: SequenceNumber, end: LogPosition) -> Self {
         let next_sequence = last.next();
-        Self { next_sequence, next_ticket: 0, tickets_end: 0, active: None, end, synced: end }
+        let (next_ticket, tickets_end) = (0, 0);
+        let (active, mark, synced) = (None, None, end);
+        Self { next_sequence, next_ticket, tickets_end, active, end, synced, mark }
     }
 
     /// The last sequence number that was handed out, and where the log ends.
@@ -206,6 +219,21 @@ impl Tail {
         let active = self.active.as_ref().filter(|active| active.is_asked)?;
         let end = active.segment.window_end(active.prepared, self.end.offset);
         Some((Arc::clone(&active.segment), end))
+    }
+
+    /// A segment, and up to which offset nobody fills it any more: what had been handed out when
+    /// this was asked before, once all of that is among the `published`.
+    pub fn pass(&mut self, published: SequenceNumber) -> Option<(Arc<Segment>, u64)> {
+        let passed = self.mark.take_if(|mark| mark.last <= published);
+        let (last, end) = self.last();
+        if self.mark.is_none() {
+            self.mark = self.active.as_ref().map(|active| Mark {
+                last,
+                segment: Arc::downgrade(&active.segment),
+                offset: end.offset,
+            });
+        }
+        passed.and_then(|mark| Some((mark.segment.upgrade()?, mark.offset)))
     }
 
     /// Notes that `segment` is prepared up to `end`.

@@ -291,3 +291,31 @@ fn sequence_numbers_end_with_an_error() {
     log.reserve(demand(10, 2));
     assert!(matches!(log.ask(&demand(10, 1), &FREE), Err(Chore::GiveUp(_))));
 }
+
+#[test]
+fn what_lies_behind_all_writers_is_passed_once_and_not_before_all_of_it_is_published() {
+    let mut log = log(1 << 20);
+    assert!(log.tail.pass(OLD_LAST).is_none(), "nothing was written");
+    let first = log.reserve(demand(100, 1));
+    assert!(log.tail.pass(OLD_LAST).is_none(), "nothing was marked before");
+    let second = log.reserve(demand(100, 2));
+    // The mark lies between the two: that the second is not published does not matter.
+    assert!(log.tail.pass(OLD_LAST).is_none());
+    let (segment, end) = log.tail.pass(first.first).unwrap();
+    assert_eq!((segment.id, end), (first.segment.id, second.offset));
+    assert!(log.tail.pass(first.first).is_none());
+    // Now the mark lies behind the second.
+    let (_, end) = log.tail.pass(SequenceNumber(second.first.0 + 1)).unwrap();
+    assert_eq!(end, log.tail.last().1.offset);
+}
+
+#[test]
+fn a_segment_that_is_gone_has_nothing_to_give_back() {
+    let mut log = log(MEMTABLE_BYTES * 2);
+    let first = log.reserve(demand(100, 1));
+    assert!(log.tail.pass(OLD_LAST).is_none());
+    let published = first.first;
+    let Log { mut tail, wal, .. } = log;
+    drop((first, wal, tail.freeze()));
+    assert!(tail.pass(published).is_none());
+}

@@ -16,7 +16,7 @@ type Work struct {
 	Threads             uint32          `json:"threads"`
 	Seed                []Seed          `json:"seed"`
 	State               State           `json:"state"`
-	// WarmUp: the throughput pass is done once before it counts. It may be left out.
+	// WarmUp: the throughput pass is done twice before it counts. It may be left out.
 	WarmUp bool `json:"warm_up"`
 	Run    Run  `json:"run"`
 }
