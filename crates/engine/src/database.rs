@@ -48,6 +48,9 @@ use std::{
 /// A commit that nobody asked to be synced is, after this long.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
+/// What flushes have yet to write may amount to this many memtables before writes are slowed down.
+const UNPACED_MEMTABLES: u64 = 1;
+
 /// Level 0 may have this many runs before writes are slowed down, and before they stop.
 const LEVEL0_RUNS: (u64, u64) = (12, 40);
 
@@ -296,17 +299,21 @@ impl Database {
         active_bytes + frozen.iter().map(|frozen| frozen.bytes).sum::<u64>()
     }
 
-    /// What memtables hold and flushes have yet to write, `active_bytes` of it in the generation
-    /// that is being written. A frozen one counts as a quarter of a memtable at least. Bursts may
-    /// fill what is set aside for frozen ones; one memtable more is the way to the brakes.
-    fn memory_debt(&self, active_bytes: u64) -> Debt {
+    /// The share of the debt that flushes have yet to write, `active_bytes` of it in the generation
+    /// that is being written. A frozen one counts as a quarter of a memtable at least, while its
+    /// tables are read back and installed. What is held in memory stops writes, written or not.
+    fn memory_share(&self, active_bytes: u64) -> f64 {
         let memtable = self.options.memtable_bytes as u64;
-        let frozen = lock(&self.frozen);
-        let frozen: u64 = frozen.iter().map(|frozen| frozen.bytes.max(memtable / 4)).sum();
-        let most = memtable * FROZEN_MAX as u64;
         // However large a commit is, what no flush can make less must not stop the next.
         let active_bytes = active_bytes.min(memtable);
-        Debt { bytes: frozen + active_bytes, soft: most, hard: most + memtable }
+        let (mut held, mut unwritten) = (active_bytes, active_bytes);
+        for frozen in &*lock(&self.frozen) {
+            held += frozen.bytes.max(memtable / 4);
+            unwritten += frozen.progress.rest_of(frozen.bytes).max(memtable / 4);
+        }
+        let hard = memtable * (FROZEN_MAX as u64 + 1);
+        let debt = Debt { bytes: unwritten, soft: memtable * UNPACED_MEMTABLES, hard };
+        if held >= hard { 1.0 } else { debt.share() }
     }
 
     /// The share of the worse debt that the levels of a family have run up.
@@ -343,7 +350,7 @@ impl Database {
     pub fn update_pressure(&self, active_bytes: u64) {
         // Relaxed: as in `tail_limits`.
         let levels = f64::from_bits(self.level_share.load(Ordering::Relaxed));
-        let share = self.memory_debt(active_bytes).share().max(levels);
+        let share = self.memory_share(active_bytes).max(levels);
         let pressure = match throttle::pressure(share) {
             Pressure::Stop => u64::MAX,
             Pressure::Delay(ns_per_byte) => (ns_per_byte * 1000.0) as u64,

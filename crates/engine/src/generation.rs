@@ -5,7 +5,8 @@
 
 use crate::wal::SegmentSlot;
 use siltdb_base::id::SequenceNumber;
-use siltdb_tree::memory::Generation as GenerationNumber;
+use siltdb_tree::{memory::Generation as GenerationNumber, progress::Progress};
+use std::sync::Arc;
 
 /// A frozen generation that waits for its flush.
 #[derive(Clone, Debug)]
@@ -18,4 +19,6 @@ pub struct Frozen {
     pub last: SequenceNumber,
     /// Roughly what its memtables hold, in bytes.
     pub bytes: u64,
+    /// How far its flush is.
+    pub progress: Arc<Progress>,
 }

@@ -123,6 +123,10 @@ pub fn flush_next(database: &Database) -> Result<bool> {
         }
     };
     let result = flush_generation(database, &frozen);
+    if result.is_err() {
+        // What was written of it is gone.
+        frozen.progress.begin(0);
+    }
     ended(database, JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
     database.work.raise();
     Ok(true)
@@ -145,7 +149,8 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<()> {
             });
         }
     }
-    let flush = Flush::new(inputs, stripes, database.options.workers.max(1));
+    let workers = database.options.workers.max(1);
+    let flush = Flush::new(inputs, stripes, Arc::clone(&frozen.progress), workers);
     let mut output =
         run_shared(database, flush.parts(), |outputs, context| flush.finish(outputs, context))?;
     let mut changes = std::mem::take(&mut output.changes);

@@ -187,6 +187,7 @@ impl<'a> Replay<'a> {
                 segments: generation.segments.iter().filter_map(|&id| slot_of(id)).collect(),
                 last: generation.last,
                 bytes: generation.bytes,
+                progress: Arc::default(),
             })
             .collect();
         let known: Vec<SegmentId> =
@@ -197,7 +198,8 @@ impl<'a> Replay<'a> {
             last.segments.extend(empty);
         } else if let Some(first) = empty.first() {
             let number = Generation(first.id.0);
-            frozen.push(Frozen { number, segments: empty, last: self.last, bytes: 0 });
+            let progress = Arc::default();
+            frozen.push(Frozen { number, segments: empty, last: self.last, bytes: 0, progress });
         }
         let next = recovered.next_sequence.unwrap_or_default();
         let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));

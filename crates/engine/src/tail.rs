@@ -358,6 +358,7 @@ impl Tail {
             segments: vec![SegmentSlot { id: active.segment.id, slot: active.segment.slot }],
             last: SequenceNumber(self.next_sequence.0 - 1),
             bytes: active.bytes,
+            progress: Arc::default(),
         })
     }
 }

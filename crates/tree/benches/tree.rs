@@ -171,8 +171,9 @@ fn main() {
     let input = tree.flush_input(generation).expect("there is a memtable");
     let stripes = Stripes::new(&[], bench.present());
     let start = Instant::now();
-    let output = bench
-        .job(|context| Flush::new(vec![input], stripes.clone(), 1).run(context).expect("memory"));
+    let output = bench.job(|context| {
+        Flush::new(vec![input], stripes.clone(), Arc::default(), 1).run(context).expect("memory")
+    });
     println!("{:<28} {:>9.1} ns", "flush, per entry", each(start));
     tree.apply(&output.changes, Some(generation)).expect("the changes fit");
     bench.reads("level 0");

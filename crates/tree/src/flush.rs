@@ -10,6 +10,7 @@ use crate::{
     options::TreeOptions,
     output::{Destination, Place, Stream, sync_table_file, write_tables},
     plan::Borders,
+    progress::Progress,
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
@@ -69,6 +70,7 @@ impl FlushInput {
 pub struct Flush {
     inputs: Vec<FlushInput>,
     stripes: Stripes,
+    progress: Arc<Progress>,
     scopes: Vec<Scope>,
 }
 
@@ -85,9 +87,16 @@ impl Flush {
     /// Prepares to write what somebody can still see of `inputs`, memtables of one generation, each
     /// in at most `parallelism` parts. A family of which nothing is left gets no table.
     ///
-    /// `stripes` must have been taken after everything in the memtables was published.
+    /// `stripes` must have been taken after everything in the memtables was published. `progress`
+    /// is told how much of them was read.
     #[must_use]
-    pub fn new(inputs: Vec<FlushInput>, stripes: Stripes, parallelism: usize) -> Arc<Self> {
+    pub fn new(
+        inputs: Vec<FlushInput>,
+        stripes: Stripes,
+        progress: Arc<Progress>,
+        parallelism: usize,
+    ) -> Arc<Self> {
+        progress.begin(inputs.iter().map(|input| input.memtable.entries()).sum());
         let mut scopes = Vec::new();
         for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
             let bytes = input.memtable.bytes() as u64;
@@ -98,7 +107,7 @@ impl Flush {
         if inputs.iter().any(FlushInput::is_small) {
             scopes.push(Scope::Small);
         }
-        Arc::new(Self { inputs, stripes, scopes })
+        Arc::new(Self { inputs, stripes, progress, scopes })
     }
 
     /// The parts of the work: each may run on any thread, at any time.
@@ -134,6 +143,56 @@ impl Flush {
         let outputs = parts.iter().map(|part| part.run(context)).collect::<Result<_>>()?;
         self.finish(outputs, context)
     }
+
+    /// Writes small memtables into one file.
+    fn write_small(&self, context: &JobContext<'_>) -> Result<NewTables> {
+        let mut tables = NewTables::default();
+        let (file, mut writer) = NewFile::create(context)?;
+        let small = |index: &usize| self.inputs[*index].is_small();
+        for index in (0..self.inputs.len()).filter(small) {
+            let mut place = Place::Shared(&file, &mut *writer);
+            tables.append(self.write(index, &Borders::default(), &mut place, context)?);
+        }
+        // Without a table, the file goes as it came.
+        if !tables.tables().is_empty() {
+            sync_table_file(&mut *writer)?;
+            tables.add_file(file);
+        }
+        Ok(tables)
+    }
+
+    /// Writes what the memtable of this index holds within the borders.
+    fn write(
+        &self,
+        index: usize,
+        borders: &Borders,
+        place: &mut Place<'_>,
+        context: &JobContext<'_>,
+    ) -> Result<NewTables> {
+        let input = &self.inputs[index];
+        let tombstones = input.memtable.tombstones();
+        let mut deeper = input.deeper();
+        let kept =
+            retain_tombstones(&tombstones, &self.stripes, |fragment| deeper.has_in(fragment));
+        let kept = Fragments::new(&kept);
+        let mut cursor = input.memtable.cursor();
+        match &borders.lower {
+            Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
+            None => cursor.seek_to_first()?,
+        }
+        let rules = Rules {
+            stripes: self.stripes.clone(),
+            tombstones,
+            now_ms: context.clock.wall_ms(),
+            operator: input.options.merge_operator.clone(),
+        };
+        let cursor = WatchedCursor::new(cursor, context).reporting_to(&self.progress);
+        let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
+        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default())?;
+        let destination =
+            Destination { family: input.family, level: 0, options: &input.options, under: &[] };
+        write_tables(stream, &destination, place, context)
+    }
 }
 
 /// One part of a flush.
@@ -145,12 +204,11 @@ pub struct FlushPart {
 
 impl Part for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
-        let Flush { inputs, stripes, .. } = &*self.flush;
         let mut tables = match &self.scope {
             Scope::Keys(index, borders) => {
-                flush_one(&inputs[*index], borders, stripes, &mut Place::OwnFile, context)?
+                self.flush.write(*index, borders, &mut Place::OwnFile, context)?
             }
-            Scope::Small => flush_small(inputs, stripes, context)?,
+            Scope::Small => self.flush.write_small(context)?,
         };
         tables.verify(context)?;
         Ok(tables)
@@ -180,56 +238,6 @@ fn split_keys(memtable: &Arc<Memtable>, parts: usize) -> Vec<Slice> {
     // A first part without keys would be no part.
     keys.retain(|key| firsts.first() != Some(key));
     keys
-}
-
-/// Writes small memtables into one file.
-fn flush_small(
-    inputs: &[FlushInput],
-    stripes: &Stripes,
-    context: &JobContext<'_>,
-) -> Result<NewTables> {
-    let mut tables = NewTables::default();
-    let (file, mut writer) = NewFile::create(context)?;
-    for input in inputs.iter().filter(|input| input.is_small()) {
-        let mut place = Place::Shared(&file, &mut *writer);
-        tables.append(flush_one(input, &Borders::default(), stripes, &mut place, context)?);
-    }
-    // Without a table, the file goes as it came.
-    if !tables.tables().is_empty() {
-        sync_table_file(&mut *writer)?;
-        tables.add_file(file);
-    }
-    Ok(tables)
-}
-
-fn flush_one(
-    input: &FlushInput,
-    borders: &Borders,
-    stripes: &Stripes,
-    place: &mut Place<'_>,
-    context: &JobContext<'_>,
-) -> Result<NewTables> {
-    let tombstones = input.memtable.tombstones();
-    let mut deeper = input.deeper();
-    let kept = retain_tombstones(&tombstones, stripes, |fragment| deeper.has_in(fragment));
-    let kept = Fragments::new(&kept);
-    let mut cursor = input.memtable.cursor();
-    match &borders.lower {
-        Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
-        None => cursor.seek_to_first()?,
-    }
-    let rules = Rules {
-        stripes: stripes.clone(),
-        tombstones,
-        now_ms: context.clock.wall_ms(),
-        operator: input.options.merge_operator.clone(),
-    };
-    let cursor = WatchedCursor::new(cursor, context);
-    let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
-    let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default())?;
-    let destination =
-        Destination { family: input.family, level: 0, options: &input.options, under: &[] };
-    write_tables(stream, &destination, place, context)
 }
 
 #[cfg(test)]

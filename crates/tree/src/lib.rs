@@ -17,6 +17,7 @@ pub mod view;
 pub mod retain;
 pub mod deeper;
 pub mod job;
+pub mod progress;
 pub mod watched;
 pub mod plan;
 pub mod copies;

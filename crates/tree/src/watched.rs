@@ -1,9 +1,9 @@
-//! A cursor that fails when its job is cancelled.
+//! A cursor that fails when its job is cancelled, and tells how far it has come.
 //!
 //! It stands under everything that drops entries: a job that drops millions in a row must end soon
 //! too.
 
-use crate::job::JobContext;
+use crate::{job::JobContext, progress::Progress};
 use siltdb_base::{
     cursor::{Cursor, Span},
     error::Result,
@@ -11,7 +11,7 @@ use siltdb_base::{
     key::Entry,
 };
 
-/// Steps between two looks at whether the job was cancelled.
+/// Steps between two looks at whether the job was cancelled, and two reports.
 const STEPS_UNWATCHED: u32 = 1024;
 
 /// A cursor under the eyes of its job.
@@ -19,6 +19,7 @@ const STEPS_UNWATCHED: u32 = 1024;
 pub struct WatchedCursor<'a, C> {
     cursor: C,
     context: JobContext<'a>,
+    progress: Option<&'a Progress>,
     steps: u32,
 }
 
@@ -26,7 +27,13 @@ impl<'a, C: Cursor> WatchedCursor<'a, C> {
     /// Watches `cursor`, which stays where it stands.
     #[must_use]
     pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
-        Self { cursor, context: *context, steps: 0 }
+        Self { cursor, context: *context, progress: None, steps: 0 }
+    }
+
+    /// The same, reporting its steps to `progress`.
+    #[must_use]
+    pub fn reporting_to(self, progress: &'a Progress) -> Self {
+        Self { progress: Some(progress), ..self }
     }
 
     #[inline]
@@ -36,6 +43,9 @@ impl<'a, C: Cursor> WatchedCursor<'a, C> {
             return Ok(());
         }
         self.steps = 0;
+        if let Some(progress) = self.progress {
+            progress.add(u64::from(STEPS_UNWATCHED));
+        }
         self.context.go_on()
     }
 }

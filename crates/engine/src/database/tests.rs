@@ -123,3 +123,48 @@ fn what_a_failing_flush_may_need_is_not_kept_waiting_for_it() {
     assert_eq!(flush_next(&database).unwrap_err().kind(), ErrorKind::NoSpace);
     assert!(compact_next(&database).unwrap());
 }
+
+#[test]
+fn what_a_flush_has_written_weighs_no_more() {
+    let (database, _lock) = lagging(&MemFs::new());
+    let share = || database.memory_share(0);
+    let progress = || Arc::clone(&lock(&database.frozen)[0].progress);
+    let before = share();
+    assert!((0.1..1.0).contains(&before), "{before}");
+    progress().begin(1_000);
+    let mut last = share();
+    assert_eq!(last, before, "nothing is written yet");
+    for _ in 0..7 {
+        progress().add(100);
+        assert!(share() < last);
+        last = share();
+    }
+    progress().add(100);
+    let last = share();
+    progress().add(200);
+    assert_eq!(share(), last, "its tables are to be read back still");
+    // Memory is given back only at the end.
+    lock(&database.frozen)[0].bytes += database.options.memtable_bytes as u64;
+    assert_eq!(share(), 1.0);
+}
+
+#[test]
+fn of_a_flush_that_failed_nothing_is_written() {
+    let fs = MemFs::new();
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.families.named("default").unwrap();
+    for key in 0..3_000_u32 {
+        let key = key.to_be_bytes();
+        let put = Payload::one(&family, EntryKind::Put, &key, b"");
+        commit(&database, &put, Durability::Buffered).unwrap();
+    }
+    let parts = |database: &Database| {
+        let frozen = lock(&database.frozen);
+        frozen.iter().map(|frozen| frozen.progress.rest_of(1_000)).collect::<Vec<_>>()
+    };
+    fs.set_fault(fault(Some(CallKind::SyncDir), 1, FaultError::Io));
+    assert_eq!(flush_all(&database).unwrap_err().kind(), ErrorKind::Io);
+    let rests = parts(&database);
+    assert!(!rests.is_empty() && rests.iter().all(|&rest| rest == 1_000), "{rests:?}");
+}

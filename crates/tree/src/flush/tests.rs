@@ -58,7 +58,9 @@ fn small_memtables_of_many_families_share_one_file() {
         .collect();
     let stripes = Stripes::new(&[], SequenceNumber(1000));
     let output = world
-        .with_context(|context| Flush::new(inputs.clone(), stripes.clone(), 1).run(context))
+        .with_context(|context| {
+            Flush::new(inputs.clone(), stripes.clone(), Arc::default(), 1).run(context)
+        })
         .unwrap();
     assert_eq!(output.changes.len(), 100);
     assert_eq!(world.files_there().len(), 1);
@@ -105,7 +107,9 @@ fn tombstones_stay_while_an_older_generation_is_in_memory() {
     let newer = world.tree.flush_input(world.generation).unwrap();
     let stripes = world.stripes();
     let output = world
-        .with_context(|context| Flush::new(vec![newer], stripes.clone(), 1).run(context))
+        .with_context(|context| {
+            Flush::new(vec![newer], stripes.clone(), Arc::default(), 1).run(context)
+        })
         .unwrap();
     let [Change::AddTable { table, .. }] = &output.changes[..] else {
         panic!("{:?}", output.changes);
@@ -144,7 +148,8 @@ fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
             }
         }
         let input = world.tree.flush_input(world.generation).unwrap();
-        let parts = Flush::new(vec![input], world.stripes(), parallelism).parts().len();
+        let parts =
+            Flush::new(vec![input], world.stripes(), Arc::default(), parallelism).parts().len();
         assert_eq!(parts, parallelism);
         world.flush();
         let mut tables = tables(&world);
@@ -309,4 +314,28 @@ fn what_is_flushed_is_kept_in_the_cache_once_something_is_read() {
     assert!(before.insertions > 4, "{before:?}");
     check(&world, 200..400);
     assert_eq!(world.cache.stats().misses, before.misses);
+}
+
+#[test]
+fn a_flush_tells_how_much_of_its_memtables_it_has_read() {
+    let mut world = World::new(small_options());
+    for key in 0..10_000 {
+        world.put(format!("{key:05}").as_bytes(), &[7; 300]);
+    }
+    for parallelism in [1, 4] {
+        let input = world.tree.flush_input(world.generation).unwrap();
+        let progress = Arc::new(Progress::default());
+        let flush = Flush::new(vec![input], world.stripes(), progress.clone(), parallelism);
+        let parts = flush.parts();
+        assert_eq!(parts.len(), parallelism);
+        let mut left = 10_000;
+        for part in &parts {
+            assert_eq!(progress.rest_of(10_000), left);
+            let _tables = world.with_context(|context| part.run(context)).unwrap();
+            let read = left - progress.rest_of(10_000);
+            let all = 10_000 / parallelism as u64;
+            assert!((all * 6 / 10..=all * 12 / 10).contains(&read), "{read} of {all}");
+            left -= read;
+        }
+    }
 }

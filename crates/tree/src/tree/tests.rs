@@ -269,7 +269,13 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
                     let stripes = Stripes::new(&[], SequenceNumber(number));
                     let output = world
                         .with_context(|context| {
-                            crate::flush::Flush::new(vec![input], stripes.clone(), 1).run(context)
+                            crate::flush::Flush::new(
+                                vec![input],
+                                stripes.clone(),
+                                Arc::default(),
+                                1,
+                            )
+                            .run(context)
                         })
                         .unwrap();
                     tree.apply(&output.changes, Some(oldest)).unwrap();
