@@ -48,8 +48,12 @@ use std::{
 /// A commit that nobody asked to be synced is, after this long.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What flushes have yet to write may amount to this many memtables before writes are slowed down.
-const UNPACED_MEMTABLES: u64 = 1;
+/// What flushes have yet to write may amount to this many halves of a memtable before writes are
+/// slowed down, and before they are as slow as they get.
+const UNWRITTEN_HALVES: (u64, u64) = (2, 5);
+
+/// The most that unwritten memtables weigh: only full memory stops writes.
+const SHARE_DELAYED_MOST: f64 = 0.99;
 
 /// Level 0 may have this many runs before writes are slowed down, and before they stop.
 const LEVEL0_RUNS: (u64, u64) = (12, 40);
@@ -311,9 +315,18 @@ impl Database {
             held += frozen.bytes.max(memtable / 4);
             unwritten += frozen.progress.rest_of(frozen.bytes).max(memtable / 4);
         }
-        let hard = memtable * (FROZEN_MAX as u64 + 1);
-        let debt = Debt { bytes: unwritten, soft: memtable * UNPACED_MEMTABLES, hard };
-        if held >= hard { 1.0 } else { debt.share() }
+        if held >= memtable * (FROZEN_MAX as u64 + 1) {
+            return 1.0;
+        }
+        let (soft, hard) = (memtable * UNWRITTEN_HALVES.0 / 2, memtable * UNWRITTEN_HALVES.1 / 2);
+        Debt { bytes: unwritten, soft, hard }.share().min(SHARE_DELAYED_MOST)
+    }
+
+    /// The share of the debt that flushes have yet to write: above zero, writes wait for them.
+    #[must_use]
+    pub fn unwritten_share(&self) -> f64 {
+        let active_bytes = lock(&self.tail).active_bytes();
+        self.memory_share(active_bytes)
     }
 
     /// The share of the worse debt that the levels of a family have run up.

@@ -262,11 +262,11 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     let oldest = retained.first().copied().unwrap_or_default();
     let families = database.families.load();
     let failing: Vec<JobOf> = lock(&database.jobs).failures.keys().copied().collect();
-    let flushes = match lock(&database.frozen).len() {
-        0 | 1 => Flushes::KeepUp,
+    let flushes = match database.unwritten_share() {
         // A flush that fails for want of space may need a compaction before it.
         _ if failing.contains(&JobOf::Memory) => Flushes::KeepUp,
-        _ => Flushes::LagBehind,
+        share if share > 0.0 => Flushes::LagBehind,
+        _ => Flushes::KeepUp,
     };
     let mut families: Vec<_> = families.iter().collect();
     if !failing.is_empty() {

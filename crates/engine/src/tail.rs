@@ -353,10 +353,13 @@ impl Tail {
     #[must_use]
     pub fn freeze(&mut self) -> Option<Frozen> {
         let active = self.active.take()?;
+        let (last, _) = self.last();
+        let segment = Arc::downgrade(&active.segment);
+        self.mark = Some(Mark { last, segment, offset: active.segment.file.capacity() });
         Some(Frozen {
             number: generation_of(&active.segment),
             segments: vec![SegmentSlot { id: active.segment.id, slot: active.segment.slot }],
-            last: SequenceNumber(self.next_sequence.0 - 1),
+            last,
             bytes: active.bytes,
             progress: Arc::default(),
         })

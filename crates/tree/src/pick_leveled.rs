@@ -33,9 +33,9 @@ pub const LAGGING_FACTOR: u64 = 3;
 /// Whether flushes keep up with the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushes {
-    /// At most one memtable is on its way into tables.
+    /// No write is slowed down for them.
     KeepUp,
-    /// Others wait behind it.
+    /// Writes are slowed down, so that they can keep up.
     LagBehind,
 }
 

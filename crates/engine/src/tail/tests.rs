@@ -310,6 +310,22 @@ fn what_lies_behind_all_writers_is_passed_once_and_not_before_all_of_it_is_publi
 }
 
 #[test]
+fn a_segment_of_a_frozen_generation_is_passed_as_a_whole() {
+    let mut log = log(1 << 20);
+    let first = log.reserve(demand(100, 1));
+    assert!(log.tail.pass(OLD_LAST).is_none());
+    let second = log.reserve(demand(100, 1));
+    let frozen = log.tail.freeze().unwrap();
+    let next = log.reserve(demand(100, 1));
+    assert!(log.tail.pass(first.first).is_none(), "the second is not published");
+    assert_eq!(frozen.last, second.first);
+    let (segment, end) = log.tail.pass(frozen.last).unwrap();
+    assert_eq!((segment.id, end), (first.segment.id, first.segment.file.capacity()));
+    let (segment, end) = log.tail.pass(next.first).unwrap();
+    assert_eq!((segment.id, end), (next.segment.id, log.tail.last().1.offset));
+}
+
+#[test]
 fn a_segment_that_is_gone_has_nothing_to_give_back() {
     let mut log = log(MEMTABLE_BYTES * 2);
     let first = log.reserve(demand(100, 1));
