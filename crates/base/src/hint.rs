@@ -1,4 +1,4 @@
-//! Hints to the processor and to the scheduler behind safe functions.
+//! Hints to the processor and to the operating system behind safe functions.
 //!
 //! A hint never changes a result, so there is no fallback to test beyond "does nothing".
 
@@ -79,4 +79,25 @@ pub fn lower_priority(steps: u8) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = steps;
+}
+
+/// Asks the system to begin writing this range of a file to the disk, so that a later sync has less
+/// to wait for; does nothing where that cannot be asked. Returns before anything is durable, and a
+/// failure to write is for that sync to report.
+#[cfg(unix)]
+pub fn begin_writeback(file: std::os::fd::BorrowedFd<'_>, range: std::ops::Range<u64>) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        use std::os::fd::AsRawFd;
+        let bytes = range.end.saturating_sub(range.start);
+        let (Ok(offset), Ok(bytes)) = (i64::try_from(range.start), i64::try_from(bytes)) else {
+            return;
+        };
+        // SAFETY: the call reads no memory of ours, and the descriptor stays open while borrowed.
+        let _ = unsafe {
+            libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE)
+        };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (file, range);
 }

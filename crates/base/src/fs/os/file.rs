@@ -2,17 +2,18 @@
 //!
 //! Interrupted and short calls are continued; no other error is retried.
 
-use super::descriptors::ReadableFile;
+use super::{descriptors::ReadableFile, platform::WRITEBACK_BYTES};
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::{File, WriteFile, map::MAPPINGS},
+    hint::begin_writeback,
     limits::WRITE_BUFFER_BYTES,
 };
 use bytes::Bytes;
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::FileExt,
+    os::{fd::AsFd, unix::fs::FileExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -75,12 +76,15 @@ pub(super) struct OsWriteFile {
     path: PathBuf,
     held: Vec<u8>,
     written: u64,
+    /// Up to where the system was asked to begin writing to the disk: a sync that finds everything
+    /// still to be written keeps a thread from its work for as long as that takes.
+    begun: u64,
     failed: bool,
 }
 
 impl OsWriteFile {
     pub(super) fn new(file: fs::File, path: &Path) -> Self {
-        Self { file, path: path.to_owned(), held: Vec::new(), written: 0, failed: false }
+        Self { file, path: path.to_owned(), held: Vec::new(), written: 0, begun: 0, failed: false }
     }
 
     /// After a failure nobody knows what the file holds: it stays failed.
@@ -90,6 +94,14 @@ impl OsWriteFile {
             return Err(Error::new(ErrorKind::Poisoned, message).with_file(&self.path));
         }
         Ok(())
+    }
+
+    fn note_written(&mut self, bytes: usize) {
+        self.written += bytes as u64;
+        if self.written - self.begun >= WRITEBACK_BYTES {
+            begin_writeback(self.file.as_fd(), self.begun..self.written);
+            self.begun = self.written;
+        }
     }
 
     fn note(&mut self, action: &'static str, result: io::Result<()>) -> Result<()> {
@@ -112,7 +124,7 @@ impl WriteFile for OsWriteFile {
             if bytes.len() >= WRITE_BUFFER_BYTES {
                 let result = self.file.write_all(bytes);
                 self.note("write", result)?;
-                self.written += bytes.len() as u64;
+                self.note_written(bytes.len());
                 return Ok(());
             }
         }
@@ -124,7 +136,7 @@ impl WriteFile for OsWriteFile {
         self.check()?;
         let result = self.file.write_all(&self.held);
         self.note("write", result)?;
-        self.written += self.held.len() as u64;
+        self.note_written(self.held.len());
         self.held.clear();
         Ok(())
     }
@@ -136,3 +148,6 @@ impl WriteFile for OsWriteFile {
         self.note("sync", result)
     }
 }
+
+#[cfg(test)]
+mod tests;
