@@ -14,12 +14,13 @@ use crate::{
     manifest::Manifest,
     numbers::Numbers,
     options::{EngineOptions, FROZEN_MAX},
+    pace::Pace,
     publish::Publisher,
     share::Shared,
     signal::Signal,
     snapshots::Snapshots,
     tail::{Room, Tail, TailLimits},
-    throttle::{self, Debt, Pressure, SLEEP_NS_MAX, SLEEP_NS_MIN},
+    throttle::{self, Debt},
     wal::Wal,
 };
 use siltdb_base::{
@@ -134,10 +135,8 @@ pub struct Database {
     pub counters: Counters,
     /// The worst share of the debts of the levels, as the bits of an `f64`.
     level_share: AtomicU64,
-    /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
-    pressure: AtomicU64,
-    /// Delay owed by writers and not yet slept, in nanoseconds.
-    owed_ns: AtomicU64,
+    /// How fast writers may be.
+    pace: Pace,
     /// How soon commits since the last sync must be synced, in nanoseconds.
     sync_within_ns: AtomicU64,
     /// When the log was last synced for time's sake, by the monotonic clock.
@@ -238,8 +237,9 @@ impl Database {
     pub fn new(parts: Parts) -> Self {
         let now = parts.options.clock.monotonic_ns();
         let operators = parts.options.operators();
+        let instance = Instance::next();
         Self {
-            instance: Instance::next(),
+            instance,
             options: parts.options,
             dir: parts.dir,
             health: Health::default(),
@@ -267,8 +267,7 @@ impl Database {
             log_records: parts.log_records,
             counters: Counters::default(),
             level_share: AtomicU64::new(0),
-            pressure: AtomicU64::new(0),
-            owed_ns: AtomicU64::new(0),
+            pace: Pace::new(instance),
             sync_within_ns: AtomicU64::new(nanoseconds(SYNC_INTERVAL)),
             last_sync_ns: AtomicU64::new(now),
             unlogged_last: AtomicU64::new(0),
@@ -280,12 +279,9 @@ impl Database {
     #[inline]
     #[must_use]
     pub fn tail_limits(&self) -> TailLimits {
-        // Relaxed: a hint; a rotation too many is bounded by the next look.
-        let stop = self.pressure.load(Ordering::Relaxed) == u64::MAX;
-        TailLimits {
-            memtable_bytes: self.options.memtable_bytes as u64,
-            room: if stop { Room::Full } else { Room::Free },
-        }
+        // A hint; a rotation too many is bounded by the next look.
+        let room = if self.pace.is_stopped() { Room::Full } else { Room::Free };
+        TailLimits { memtable_bytes: self.options.memtable_bytes as u64, room }
     }
 
     /// Hands a generation to the flusher.
@@ -364,37 +360,23 @@ impl Database {
         // Relaxed: as in `tail_limits`.
         let levels = f64::from_bits(self.level_share.load(Ordering::Relaxed));
         let share = self.memory_share(active_bytes).max(levels);
-        let pressure = match throttle::pressure(share) {
-            Pressure::Stop => u64::MAX,
-            Pressure::Delay(ns_per_byte) => (ns_per_byte * 1000.0) as u64,
-        };
-        self.pressure.store(pressure, Ordering::Relaxed);
+        self.pace.press(throttle::pressure(share));
     }
 
     /// Lets a writer of `bytes` wait for its share of the debt.
     #[inline]
     pub fn pay(&self, bytes: u64) {
-        // Relaxed: as in `tail_limits`.
-        let pressure = self.pressure.load(Ordering::Relaxed);
-        if pressure != 0 && pressure != u64::MAX {
-            self.pay_slowly(bytes, pressure);
+        if let Some(nap) = self.pace.advance(bytes) {
+            self.sleep(nap);
         }
     }
 
     #[cold]
-    fn pay_slowly(&self, bytes: u64, pressure: u64) {
-        if matches!(self.waiting, Waiting::RunJob(_)) {
-            return;
+    fn sleep(&self, nap: Duration) {
+        if matches!(self.waiting, Waiting::ForWorkers) {
+            Counters::add(&self.counters.delayed_ns, nanoseconds(nap));
+            self.options.clock.sleep(nap);
         }
-        let price = bytes.saturating_mul(pressure) / 1000;
-        // Relaxed, here and below: it carries no other data with it.
-        if self.owed_ns.fetch_add(price, Ordering::Relaxed) + price < SLEEP_NS_MIN {
-            return;
-        }
-        // Whoever takes the sum sleeps for it.
-        let nap = self.owed_ns.swap(0, Ordering::Relaxed).min(SLEEP_NS_MAX);
-        Counters::add(&self.counters.delayed_ns, nap);
-        self.options.clock.sleep(Duration::from_nanos(nap));
     }
 
     /// Waits until a job has made room, or makes some.

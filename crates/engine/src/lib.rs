@@ -12,6 +12,7 @@ pub mod signal;
 pub mod calls;
 pub mod random;
 pub mod instance;
+pub mod pace;
 pub mod numbers;
 pub mod wal;
 pub mod generation;

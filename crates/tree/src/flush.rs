@@ -33,6 +33,9 @@ use std::sync::Arc;
 /// families must not make a thousand files of each flush.
 pub const SHARED_MEMTABLE_BYTES_MAX: usize = 1 << 20;
 
+/// An end of a memtable that overlaps others gets a table of its own if it is at most this part.
+const END_PART: usize = 4;
+
 /// The memtable of one family.
 #[derive(Clone, Debug)]
 pub struct FlushInput {
@@ -62,6 +65,58 @@ impl FlushInput {
         }
         let [level0, runs @ ..] = self.view.version.levels();
         DeeperTables::new(level0.tables().to_vec(), runs)
+    }
+
+    /// Keys that cut the memtable into about equal parts, at most `parallelism`, and cut off an end
+    /// that overlaps older tables or younger memtables: only that is to be merged with them then,
+    /// and the rest can go down as it is.
+    ///
+    /// Cost: a search for each leaf of the memtable, and a look at each table.
+    fn cuts(&self, parallelism: usize) -> Vec<Slice> {
+        let bytes = self.memtable.bytes() as u64;
+        let target = self.options.table_bytes_target;
+        let parts = parts_of(bytes, target, parallelism);
+        if parts_of(bytes, target, usize::MAX) < 2 {
+            return Vec::new();
+        }
+        let leaves = leaf_keys(&self.memtable);
+        let position = |key: &Slice| leaves.partition_point(|leaf| leaf <= key);
+        let end_leaves = leaves.len() / END_PART;
+        let lower = self.end_of_older(&leaves).filter(|key| position(key) <= end_leaves);
+        let upper_positions = leaves.len() - end_leaves..leaves.len();
+        let upper = self.begin_of_younger().filter(|key| upper_positions.contains(&position(key)));
+        let from = lower.as_ref().map_or(0, &position);
+        let to = upper.as_ref().map_or(leaves.len(), position);
+        let between = (1..parts).map(|part| from + (to - from) * part / parts);
+        let between = between.filter_map(|index| leaves.get(index).cloned());
+        let mut keys: Vec<_> = lower.into_iter().chain(between).chain(upper).collect();
+        keys.dedup();
+        // A first part without keys would be no part.
+        keys.retain(|key| leaves.first().is_some_and(|first| first < key));
+        keys
+    }
+
+    /// The first key behind all tables that overlap the memtable, if they do not reach to its end.
+    fn end_of_older(&self, leaves: &[Slice]) -> Option<Slice> {
+        let (first, last) = (leaves.first()?, leaves.last()?);
+        let ranges = self.view.version.tables().map(|(_, table)| table.range());
+        let overlapping = ranges.filter(|range| range.last >= *first && range.first <= *last);
+        let last_of_older = &overlapping.max_by_key(|range| &range.last)?.last;
+        let mut after = last_of_older.to_vec();
+        after.push(0);
+        (last_of_older < last).then(|| Slice::from(after))
+    }
+
+    /// The first key that younger memtables have so far.
+    fn begin_of_younger(&self) -> Option<Slice> {
+        let memory = self.view.memory.tables();
+        let younger = memory.iter().filter(|table| table.generation > self.generation);
+        let firsts = younger.filter_map(|table| {
+            let mut cursor = table.memtable.cursor();
+            cursor.seek_to_first().ok()?;
+            cursor.entry().map(|entry| Slice::copy_from(entry.key))
+        });
+        firsts.min()
     }
 }
 
@@ -99,9 +154,7 @@ impl Flush {
         progress.begin(inputs.iter().map(|input| input.memtable.entries()).sum());
         let mut scopes = Vec::new();
         for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
-            let bytes = input.memtable.bytes() as u64;
-            let parts = parts_of(bytes, input.options.table_bytes_target, parallelism);
-            let borders = Borders::between(split_keys(&input.memtable, parts));
+            let borders = Borders::between(input.cuts(parallelism));
             scopes.extend(borders.map(|borders| Scope::Keys(index, borders)));
         }
         if inputs.iter().any(FlushInput::is_small) {
@@ -215,13 +268,8 @@ impl Part for FlushPart {
     }
 }
 
-/// Keys that cut a memtable into about `parts` equal parts.
-///
-/// Cost: a search for each of its leaves.
-fn split_keys(memtable: &Arc<Memtable>, parts: usize) -> Vec<Slice> {
-    if parts < 2 {
-        return Vec::new();
-    }
+/// The first key of each leaf of a memtable.
+fn leaf_keys(memtable: &Arc<Memtable>) -> Vec<Slice> {
     let mut cursor = memtable.cursor();
     let (mut firsts, mut after) = (Vec::new(), Vec::new());
     let mut found = cursor.seek_to_first();
@@ -232,12 +280,7 @@ fn split_keys(memtable: &Arc<Memtable>, parts: usize) -> Vec<Slice> {
         after.push(0);
         found = cursor.seek(&after, SequenceNumber::MAX);
     }
-    let mut keys: Vec<_> =
-        (1..parts).filter_map(|part| firsts.get(firsts.len() * part / parts).cloned()).collect();
-    keys.dedup();
-    // A first part without keys would be no part.
-    keys.retain(|key| firsts.first() != Some(key));
-    keys
+    firsts
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::{
     jobs::{compact_next, flush_all, flush_next, run_one},
     options::Durability,
     recovery,
+    throttle::Pressure,
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -31,7 +32,7 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
             let put = Payload::one(&family, EntryKind::Put, b"key", &huge);
             commit(&database, &put, Durability::Buffered).unwrap();
             // By a thread that looked before the last flush, and stores only now what it saw.
-            database.pressure.store(u64::MAX, Ordering::Relaxed);
+            database.pace.press(Pressure::Stop);
             // It needs a generation of its own, and so asks for room.
             commit(&database, &put, Durability::Buffered).unwrap();
             drop(lock);

@@ -7,6 +7,8 @@ use crate::{
         world::{World, small_options},
     },
     open_files::OpenReference,
+    pick_leveled::{Flushes, pick},
+    plan::{Busy, Way},
 };
 use siltdb_base::{
     fs::{
@@ -338,4 +340,80 @@ fn a_flush_tells_how_much_of_its_memtables_it_has_read() {
             left -= read;
         }
     }
+}
+
+/// Writes keys of five digits, 300 bytes each.
+fn put_all(world: &mut World, keys: std::ops::Range<u32>) {
+    for key in keys {
+        world.put(format!("{key:05}").as_bytes(), &[7; 300]);
+    }
+}
+
+/// A world with the keys before 10,000 in tables, `keys` in the memtable that is flushed next, and
+/// those of `younger` in the one after it. Returns how many parts that flush has.
+fn flush_between(
+    keys: std::ops::Range<u32>,
+    younger: std::ops::Range<u32>,
+    parallelism: usize,
+) -> (World, usize) {
+    let mut world = World::new(TreeOptions { table_bytes_target: 64 << 10, ..small_options() });
+    world.flush_parallelism = parallelism;
+    put_all(&mut world, 0..10_000);
+    world.flush();
+    let generation = world.generation;
+    put_all(&mut world, keys);
+    world.generation = Generation(generation.0 + 1);
+    put_all(&mut world, younger);
+    world.generation = generation;
+    let input = world.tree.flush_input(generation).unwrap();
+    let parts = Flush::new(vec![input], world.stripes(), Arc::default(), parallelism).parts().len();
+    world.flush();
+    (world, parts)
+}
+
+#[test]
+fn an_end_that_overlaps_others_gets_tables_of_its_own() {
+    for parallelism in [1, 3] {
+        let (world, parts) = flush_between(9_000..20_000, 19_000..19_500, parallelism);
+        assert_eq!(parts, parallelism + 2);
+        let key = |number: u32| Slice::from(format!("{number:05}").into_bytes());
+        let (tables, [lower, upper]) = (tables(&world), [key(10_000), key(19_000)]);
+        for border in [&lower, &upper] {
+            let is_cut = |table: &Arc<OpenReference>| {
+                table.range().first < *border && table.range().last >= *border
+            };
+            assert!(!tables.iter().any(is_cut), "at {border:?}");
+        }
+        // What overlaps nothing goes down as it is.
+        let (version, options) = (&world.tree.view().version, world.tree.options());
+        let busy = Busy::default();
+        let plan = pick(version, &options, &busy, world.sequence, Flushes::KeepUp).unwrap();
+        assert_eq!(plan.way, Way::Move);
+        let moved =
+            |table: &Arc<OpenReference>| plan.tables().any(|moved| moved.id() == table.id());
+        let is_inner = |table: &&Arc<OpenReference>| {
+            lower <= table.range().first && table.range().last < upper
+        };
+        let inner: Vec<_> = tables.iter().filter(is_inner).collect();
+        let entries: u64 = inner.iter().map(|table| table.summary().entries).sum();
+        assert_eq!(entries, 9_000);
+        assert!(inner.iter().all(|table| moved(table)));
+        let overlaps = |table: &&Arc<OpenReference>| table.range().contains(b"09500");
+        assert!(tables.iter().filter(overlaps).all(|table| !moved(table)));
+    }
+}
+
+#[test]
+fn a_flush_is_not_cut_where_that_would_leave_too_little_apart() {
+    // Behind all tables, and before all younger memtables.
+    assert_eq!(flush_between(10_000..20_000, 20_000..20_100, 1).1, 1);
+    // More than a quarter overlaps.
+    assert_eq!(flush_between(5_000..15_000, 12_000..12_100, 1).1, 1);
+    // All of it, from the first key to the last.
+    assert_eq!(flush_between(0..10_000, 0..100, 2).1, 2);
+    // Only one end.
+    assert_eq!(flush_between(9_000..20_000, 5_000..5_100, 1).1, 2);
+    assert_eq!(flush_between(10_000..20_000, 19_000..19_100, 1).1, 2);
+    // Too small to be cut into parts.
+    assert_eq!(flush_between(9_950..10_150, 10_140..10_150, 2).1, 1);
 }

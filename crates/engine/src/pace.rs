@@ -1,0 +1,137 @@
+//! How long writers wait for the debt of the background work, and which of them how long.
+//!
+//! It sleeps for nobody. Who has written more than others pays more than they do, so that a thread
+//! that was kept from writing catches up. Writers that do the same stay side by side: what they
+//! write in order fills one generation of memtables after the other, and little of two generations
+//! is to be merged (decision 0016).
+
+use crate::{
+    instance::Instance,
+    throttle::{Pressure, SLEEP_NS_MAX, SLEEP_NS_MIN},
+};
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// The writer in front pays its price times this, in eighths.
+const SHARE_OF_FRONT: u64 = 16;
+
+/// A writer that is far behind pays its price times this, in eighths: there may be nobody in front
+/// any more, so nobody writes for nothing.
+const SHARE_OF_LAST: u64 = 1;
+
+/// What counts as far behind, in bytes; in between, shares are in between.
+const FAR_BEHIND_BYTES: u64 = 512 << 10;
+
+/// A writer is never taken to be behind by more, in bytes: so much it may write cheaply after a
+/// pause.
+const BEHIND_BYTES_MAX: u64 = 64 << 20;
+
+/// How far a writer comes before it compares itself with the front, in bytes.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// The pace of the writers of a database.
+#[derive(Debug)]
+pub struct Pace {
+    /// Whose writers they are.
+    instance: Instance,
+    /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
+    pressure: AtomicU64,
+    /// What writers owe in prices that are too small to sleep for, in nanoseconds.
+    owed_ns: AtomicU64,
+    /// How far the writer in front has come, in bytes, give or take a step.
+    front: AtomicU64,
+}
+
+/// A thread that writes, at the database that it wrote to last. At a database that is new to it, it
+/// begins in front.
+#[derive(Clone, Copy, Debug)]
+struct Writer {
+    instance: Option<Instance>,
+    /// How far it has come, in bytes.
+    at: u64,
+    /// Where it compares itself with the front again.
+    compares_at: u64,
+}
+
+thread_local! {
+    static WRITER: Cell<Writer> =
+        const { Cell::new(Writer { instance: None, at: 0, compares_at: 0 }) };
+}
+
+impl Pace {
+    /// Nobody waits.
+    #[must_use]
+    pub fn new(instance: Instance) -> Self {
+        let [pressure, owed_ns, front] = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { instance, pressure, owed_ns, front }
+    }
+
+    /// Changes what writers pay for what they write from now on.
+    pub fn press(&self, pressure: Pressure) {
+        let pressure = match pressure {
+            Pressure::Stop => u64::MAX,
+            Pressure::Delay(ns_per_byte) => (ns_per_byte * 1000.0) as u64,
+        };
+        // Relaxed, here and below: the numbers are estimates, and carry no other data with them.
+        self.pressure.store(pressure, Ordering::Relaxed);
+    }
+
+    /// Whether writers shall wait until there is room.
+    #[inline]
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.pressure.load(Ordering::Relaxed) == u64::MAX
+    }
+
+    /// How long this thread is to sleep for the `bytes` that it is about to write.
+    ///
+    /// Cost: a few instructions on memory of the thread, while nobody waits.
+    #[inline]
+    #[must_use]
+    pub fn advance(&self, bytes: u64) -> Option<Duration> {
+        let mut writer = WRITER.get();
+        writer.at += bytes;
+        if writer.at >= writer.compares_at || writer.instance != Some(self.instance) {
+            self.compare(&mut writer, bytes);
+        }
+        WRITER.set(writer);
+        let pressure = self.pressure.load(Ordering::Relaxed);
+        if pressure == 0 || pressure == u64::MAX {
+            return None;
+        }
+        self.pay(bytes.saturating_mul(pressure) / 1000, writer.at)
+    }
+
+    #[cold]
+    fn compare(&self, writer: &mut Writer, bytes: u64) {
+        let front = self.front.load(Ordering::Relaxed);
+        if writer.instance != Some(self.instance) {
+            *writer = Writer { instance: Some(self.instance), at: front + bytes, compares_at: 0 };
+        }
+        writer.at = writer.at.max(front.saturating_sub(BEHIND_BYTES_MAX));
+        writer.compares_at = writer.at + STEP_BYTES;
+        self.front.fetch_max(writer.at, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn pay(&self, price_ns: u64, at: u64) -> Option<Duration> {
+        let behind = self.front.load(Ordering::Relaxed).saturating_sub(at).min(FAR_BEHIND_BYTES);
+        let discount = (SHARE_OF_FRONT - SHARE_OF_LAST) * behind / FAR_BEHIND_BYTES;
+        let price_ns = price_ns.saturating_mul(SHARE_OF_FRONT - discount) / 8;
+        if price_ns >= SLEEP_NS_MIN {
+            return Some(Duration::from_nanos(price_ns.min(SLEEP_NS_MAX)));
+        }
+        if self.owed_ns.fetch_add(price_ns, Ordering::Relaxed) + price_ns < SLEEP_NS_MIN {
+            return None;
+        }
+        // Whoever takes the sum sleeps for it.
+        let owed_ns = self.owed_ns.swap(0, Ordering::Relaxed);
+        Some(Duration::from_nanos(owed_ns.min(SLEEP_NS_MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
