@@ -460,13 +460,25 @@ pub fn keep_log(database: &Database) -> Result<()> {
 
 /// Ends the log of a database that is being closed: everything is published and synced, then
 /// marked, and the manifest is told where it ends, if there is space for that, so that a log that
-/// is missing or cut short is noticed at the next open.
+/// is missing or cut short is noticed at the next open. What the log does not need is given back.
 ///
 /// # Errors
 /// `Poisoned`, if a sync fails; as [`install`].
 pub fn close_log(database: &Database) -> Result<()> {
     database.sync_wal()?;
     let end = mark_end(database)?;
+    note_end(database, end)?;
+    database.wal.give_back_unused();
+    let active = lock(&database.tail).active();
+    if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
+        // Everything is durable, and the space comes back with the next use of the file.
+        let _ = segment.file.shorten(end.offset);
+    }
+    Ok(())
+}
+
+/// Tells the manifest where the log ends, if there is space for that.
+fn note_end(database: &Database, end: LogPosition) -> Result<()> {
     let known = lock(&database.manifest_io).state.synced;
     if end <= known {
         return Ok(());

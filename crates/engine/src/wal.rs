@@ -317,6 +317,18 @@ impl Wal {
         }
         Ok(())
     }
+
+    /// Gives back the space of the files that no segment uses. Nothing may be written any more.
+    ///
+    /// What cannot be removed now is when the database is opened.
+    pub fn give_back_unused(&self) {
+        let mut files = lock(&self.files_io);
+        let ready = std::mem::take(&mut *lock(&self.ready));
+        let ready = ready.into_iter().map(|ready| ready.slot);
+        for slot in ready.chain(files.idle.drain(..)) {
+            let _ = self.fs.remove(&self.path(slot));
+        }
+    }
 }
 
 /// The turn of the one thread that syncs, given back however that ends.

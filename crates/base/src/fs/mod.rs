@@ -215,6 +215,12 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// The system's.
     fn sync(&self, end: u64) -> Result<()>;
+
+    /// Gives back the space from `end` on, for good or until power is lost. No more may be filled.
+    ///
+    /// # Errors
+    /// The system's; the bytes before `end` are as before.
+    fn shorten(&self, end: u64) -> Result<()>;
 }
 
 /// What a log file is opened for.

@@ -23,6 +23,8 @@ enum Step {
     OpenLog(PathBuf, LogIo),
     Fill(usize, u64, usize),
     Prepare(usize, u64),
+    /// Shortens one of the logs; nobody fills any of them afterwards.
+    Shorten(usize, u64),
     Rename(PathBuf, PathBuf),
     Link(PathBuf, PathBuf),
     Remove(PathBuf),
@@ -55,6 +57,7 @@ fn a_step() -> impl Strategy<Value = Step> {
             .prop_map(|(path, io)| Step::OpenLog(path, io)),
         4 => (0..4_usize, 0..CAPACITY, size()).prop_map(|(at, o, s)| Step::Fill(at, o, s)),
         1 => (0..4_usize, 0..2 * CAPACITY).prop_map(|(at, end)| Step::Prepare(at, end)),
+        1 => (0..4_usize, 0..2 * CAPACITY).prop_map(|(at, end)| Step::Shorten(at, end)),
         3 => (a_path(), a_path()).prop_map(|(from, to)| Step::Rename(from, to)),
         1 => (a_path(), a_path()).prop_map(|(from, to)| Step::Link(from, to)),
         2 => a_path().prop_map(Step::Remove),
@@ -151,6 +154,10 @@ impl<'a> World<'a> {
                 log.release(*end);
                 log.sync(u64::MAX)?;
             }
+            Step::Shorten(at, end) => {
+                pick(&mut self.logs, *at)?.shorten(*end)?;
+                self.logs.clear();
+            }
             Step::Rename(from, to) => self.fs.rename(&self.at(from), &self.at(to))?,
             Step::Link(from, to) => self.fs.hard_link(&self.at(from), &self.at(to))?,
             Step::Remove(path) => self.fs.remove(&self.at(path))?,
@@ -209,6 +216,11 @@ fn a_typical_run_agrees_step_by_step() {
         (Step::OpenLog(path("b/c"), LogIo::Auto), None),
         (Step::Fill(0, 1000, 200_000), None),
         (Step::Fill(0, CAPACITY - 5, 6), Some(ErrorKind::InvalidArgument)),
+        (Step::Shorten(0, 100_000), None),
+        (Step::Fill(0, 0, 1), Some(ErrorKind::InvalidArgument)),
+        (Step::Open(path("b/c")), None),
+        (Step::Read(1, 0, 100_000), None),
+        (Step::Read(1, 1, 100_000), Some(ErrorKind::Corruption)),
         (Step::Lock(path("b/a")), None),
         (Step::Lock(path("b/a")), Some(ErrorKind::Locked)),
         (Step::List(path("b")), None),

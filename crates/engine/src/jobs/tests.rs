@@ -363,3 +363,29 @@ fn a_log_that_has_no_room_for_the_mark_of_a_close_is_closed_all_the_same() {
     }
     assert!(unmarked > 0);
 }
+
+#[test]
+fn a_closed_database_keeps_no_more_of_the_log_than_what_is_not_flushed() {
+    let log_bytes = |fs: &MemFs| -> Vec<usize> {
+        files(fs, ".log").iter().map(|path| fs.read_all(path).unwrap().len()).collect()
+    };
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    for round in 0..5 {
+        put_range(&engine, "a", 0..1_000, &[round; 100]);
+    }
+    engine.flush().unwrap();
+    put(&engine, "default", b"last", &[7; 1_000]);
+    assert!(log_bytes(&fs).len() > 1, "files wait to be used again");
+    engine.close().unwrap();
+    let [left] = log_bytes(&fs)[..] else { panic!("{:?}", files(&fs, ".log")) };
+    assert!((1_000..100_000).contains(&left), "{left}");
+    for _ in 0..3 {
+        let engine = open(&fs);
+        assert_eq!(get(&engine, "default", b"last"), Some(vec![7; 1_000]));
+        assert_eq!(get(&engine, "default", b"a00999"), Some(vec![4; 100]));
+        put(&engine, "default", b"last", &[7; 1_000]);
+        engine.close().unwrap();
+        assert!(log_bytes(&fs).iter().sum::<usize>() <= 4 * left, "{:?}", log_bytes(&fs));
+    }
+}

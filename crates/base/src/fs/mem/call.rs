@@ -30,6 +30,8 @@ pub enum CallKind {
     Prepare,
     /// `fill` of a log file.
     Fill,
+    /// `shorten` of a log file.
+    Shorten,
     /// `sync` of a file or log file.
     Sync,
     /// `sync_dir`.
@@ -63,6 +65,7 @@ impl CallKind {
             Self::Write | Self::Fill => "write",
             Self::OpenLog => "open log",
             Self::Prepare => "allocate space",
+            Self::Shorten => "shorten",
             Self::Sync => "sync",
             Self::SyncDir => "sync directory",
             Self::Rename => "rename",

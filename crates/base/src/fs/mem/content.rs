@@ -105,6 +105,14 @@ impl Content {
         }
     }
 
+    /// Cuts it to `len`, if it is longer.
+    pub(super) fn shorten(&mut self, len: u64) {
+        if len < self.current.len() {
+            self.current.set_len(len);
+            self.unsynced.push(Write { offset: len, bytes: Arc::default(), len });
+        }
+    }
+
     /// Makes every write that begins before `end` durable, with the pages it touches, except what a
     /// failed sync gave up.
     pub(super) fn sync(&mut self, end: u64) {
@@ -161,6 +169,7 @@ impl Content {
     /// A length between the durable and the current one: one the file had, or a sector border.
     fn len_after_power_loss(&self, fate: &Fate, seed: &mut Seed) -> u64 {
         let (durable, current) = (self.durable.len(), self.current.len());
+        let (least, most) = (durable.min(current), durable.max(current));
         match fate {
             Fate::None => return durable,
             Fate::All => return current,
@@ -171,8 +180,8 @@ impl Content {
             1 => current,
             2 => self.unsynced[seed.below(self.unsynced.len() as u64) as usize].len,
             _ => {
-                let between = durable + seed.below(current - durable + 1);
-                (between - between % SECTOR_BYTES).max(durable)
+                let between = least + seed.below(most - least + 1);
+                (between - between % SECTOR_BYTES).max(least)
             }
         }
     }

@@ -182,6 +182,14 @@ impl LogFile for MemLogFile {
     fn sync(&self, end: u64) -> Result<()> {
         self.handle.shared.sync(&self.handle.path, self.handle.node, end)
     }
+
+    fn shorten(&self, end: u64) -> Result<()> {
+        let Handle { shared, node, path } = &self.handle;
+        shared.call(CallKind::Shorten, path, |state| {
+            state.shorten(*node, end);
+            Ok(())
+        })
+    }
 }
 
 /// The lock of a file.

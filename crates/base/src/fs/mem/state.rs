@@ -242,6 +242,14 @@ impl State {
         Ok(())
     }
 
+    /// Cuts a file to `len`, if it is longer.
+    pub(super) fn shorten(&mut self, node: NodeId, len: u64) {
+        let content = self.content_mut(node);
+        let before = content.len();
+        content.shorten(len);
+        self.used -= before - self.file(node).content.len();
+    }
+
     /// Opens a handle on a file.
     pub(super) fn hold(&mut self, node: NodeId) {
         self.count(node, |file| file.handles += 1);

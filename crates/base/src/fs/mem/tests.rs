@@ -503,3 +503,24 @@ fn a_sync_up_to_somewhere_leaves_what_lies_behind_unsynced() {
     let survivors = (0..64).filter(|&seed| survives(seed)).count();
     assert!((1..64).contains(&survivors), "{survivors}");
 }
+
+#[test]
+fn a_shortened_log_is_that_long_or_longer_after_power_loss_and_keeps_what_was_synced() {
+    let fs = MemFs::new();
+    let log = open_log(&fs, "log", 10_000);
+    log.fill(0, &[&[7; 9_000]]).unwrap();
+    log.sync(u64::MAX).unwrap();
+    fs.sync_dir(path("")).unwrap();
+    let used = fs.space_used();
+    log.shorten(3_000).unwrap();
+    assert_eq!(fs.space_used(), used - 6_000);
+    log.shorten(8_000).unwrap();
+    assert_eq!(fs.read_all(path("log")).unwrap(), [7; 3_000]);
+    let mut lengths = BTreeSet::new();
+    for seed in 0..100 {
+        let after = fs.crash_clone(Crash::PowerLoss { seed }).read_all(path("log")).unwrap();
+        assert!(after.iter().all(|&byte| byte == 7));
+        lengths.insert(after.len());
+    }
+    assert!(lengths.first() == Some(&3_000) && lengths.last() == Some(&9_000), "{lengths:?}");
+}

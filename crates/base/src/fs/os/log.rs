@@ -237,6 +237,15 @@ impl LogFile for OsLogFile {
         };
         synced.map_err(|error| Error::io("sync", &self.path, error))
     }
+
+    fn shorten(&self, end: u64) -> Result<()> {
+        // Pages of the mapping behind it are not looked at again: what looks at them fills.
+        let shortened = match self.file.metadata() {
+            Ok(metadata) if metadata.len() <= end => Ok(()),
+            _ => self.file.set_len(end),
+        };
+        shortened.map_err(|error| Error::io("shorten", &self.path, error))
+    }
 }
 
 #[cold]

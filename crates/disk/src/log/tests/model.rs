@@ -45,6 +45,11 @@ impl LogFile for MemoryLog {
     fn sync(&self, _end: u64) -> Result<()> {
         Ok(())
     }
+
+    fn shorten(&self, end: u64) -> Result<()> {
+        self.0.lock().unwrap().truncate(end as usize);
+        Ok(())
+    }
 }
 
 /// A file that is read.
