@@ -82,22 +82,31 @@ pub fn lower_priority(steps: u8) {
 }
 
 /// Asks the system to begin writing this range of a file to the disk, so that a later sync has less
-/// to wait for; does nothing where that cannot be asked. Returns before anything is durable, and a
-/// failure to write is for that sync to report.
+/// to wait for; does nothing where that cannot be asked. Returns before anything is durable: what
+/// cannot be written is for that sync to report.
+///
+/// # Errors
+/// The system's, if it was not understood; nothing has changed then.
 #[cfg(unix)]
-pub fn begin_writeback(file: std::os::fd::BorrowedFd<'_>, range: std::ops::Range<u64>) {
+pub fn begin_writeback(
+    file: std::os::fd::BorrowedFd<'_>,
+    range: std::ops::Range<u64>,
+) -> std::io::Result<()> {
     #[cfg(all(target_os = "linux", not(miri)))]
-    {
+    if !range.is_empty() {
         use std::os::fd::AsRawFd;
-        let bytes = range.end.saturating_sub(range.start);
-        let (Ok(offset), Ok(bytes)) = (i64::try_from(range.start), i64::try_from(bytes)) else {
-            return;
+        let number = |number: u64| {
+            i64::try_from(number)
+                .map_err(|_| std::io::Error::from(std::io::ErrorKind::InvalidInput))
         };
+        let (offset, bytes) = (number(range.start)?, number(range.end - range.start)?);
+        let flags = libc::SYNC_FILE_RANGE_WRITE;
         // SAFETY: the call reads no memory of ours, and the descriptor stays open while borrowed.
-        let _ = unsafe {
-            libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE)
-        };
+        if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, flags) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (file, range);
+    Ok(())
 }

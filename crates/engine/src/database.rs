@@ -299,9 +299,10 @@ impl Database {
         active_bytes + frozen.iter().map(|frozen| frozen.bytes).sum::<u64>()
     }
 
-    /// The share of the debt that flushes have yet to write, `active_bytes` of it in the generation
-    /// that is being written. A frozen one counts as a quarter of a memtable at least, while its
-    /// tables are read back and installed. What is held in memory stops writes, written or not.
+    /// How much writes are to be slowed down for memory: by what flushes have yet to write,
+    /// `active_bytes` of it in the generation that is being written. A frozen one counts as a
+    /// quarter of a memtable at least, while its tables are read back and installed. What is held
+    /// in memory stops writes, written or not.
     fn memory_share(&self, active_bytes: u64) -> f64 {
         let memtable = self.options.memtable_bytes as u64;
         // However large a commit is, what no flush can make less must not stop the next.
@@ -318,11 +319,18 @@ impl Database {
         Debt { bytes: unwritten, soft, hard }.share().min(SHARE_DELAYED_MOST)
     }
 
-    /// The share of the debt that flushes have yet to write: above zero, writes wait for them.
+    /// How much writes are slowed down for memory now, from 0, not at all, to 1, stopped.
     #[must_use]
     pub fn unwritten_share(&self) -> f64 {
         let active_bytes = lock(&self.tail).active_bytes();
         self.memory_share(active_bytes)
+    }
+
+    /// The share of the worst debt that the levels of a family have run up, as last looked at.
+    #[must_use]
+    pub fn level_share(&self) -> f64 {
+        // Relaxed: a hint, stored by `update_debts`.
+        f64::from_bits(self.level_share.load(Ordering::Relaxed))
     }
 
     /// The share of the worse debt that the levels of a family have run up.
@@ -348,7 +356,7 @@ impl Database {
         let families = self.families.load();
         let shares = families.iter().map(|family| self.level_share_of(family));
         let worst = shares.fold(0.0, f64::max);
-        // Relaxed: as in `tail_limits`.
+        // Relaxed: it carries no other data with it.
         self.level_share.store(worst.to_bits(), Ordering::Relaxed);
         let active_bytes = lock(&self.tail).active_bytes();
         self.update_pressure(active_bytes);
@@ -357,9 +365,7 @@ impl Database {
     /// Looks at the debt of the memtables again, `active_bytes` of it in the generation that is
     /// being written; called whenever that has grown by a step.
     pub fn update_pressure(&self, active_bytes: u64) {
-        // Relaxed: as in `tail_limits`.
-        let levels = f64::from_bits(self.level_share.load(Ordering::Relaxed));
-        let share = self.memory_share(active_bytes).max(levels);
+        let share = self.memory_share(active_bytes).max(self.level_share());
         self.pace.press(throttle::pressure(share));
     }
 
@@ -376,6 +382,9 @@ impl Database {
         if matches!(self.waiting, Waiting::ForWorkers) {
             Counters::add(&self.counters.delayed_ns, nanoseconds(nap));
             self.options.clock.sleep(nap);
+            // Flushes have gone on meanwhile, and whoever slept has the time to look how far.
+            let active_bytes = lock(&self.tail).active_bytes();
+            self.update_pressure(active_bytes);
         }
     }
 

@@ -265,7 +265,8 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     let flushes = match database.unwritten_share() {
         // A flush that fails for want of space may need a compaction before it.
         _ if failing.contains(&JobOf::Memory) => Flushes::KeepUp,
-        share if share > 0.0 => Flushes::LagBehind,
+        // Nor is anything put off that writers wait for already.
+        share if share > 0.0 && database.level_share() == 0.0 => Flushes::LagBehind,
         _ => Flushes::KeepUp,
     };
     let mut families: Vec<_> = families.iter().collect();
@@ -405,15 +406,16 @@ pub fn settle(database: &Database) -> Result<()> {
     loop {
         let seen = database.room.seen();
         database.health.check()?;
-        if run_one(database)? {
-            continue;
-        }
-        let idle = {
+        // Looked at before: a compaction that waits for a flush is due once that ends.
+        let is_idle = {
             let is_flushed = lock(&database.frozen).is_empty();
             let jobs = lock(&database.jobs);
             is_flushed && !jobs.is_flushing && jobs.compactions == 0
         };
-        if idle {
+        if run_one(database)? {
+            continue;
+        }
+        if is_idle {
             return Ok(());
         }
         database.room.wait(seen, PATIENCE);
@@ -466,9 +468,10 @@ pub fn keep_log(database: &Database) -> Result<()> {
 /// `Poisoned`, if a sync fails; as [`install`].
 pub fn close_log(database: &Database) -> Result<()> {
     database.sync_wal()?;
+    // Before the end is marked, which needs space.
+    database.wal.give_back_unused();
     let end = mark_end(database)?;
     note_end(database, end)?;
-    database.wal.give_back_unused();
     let active = lock(&database.tail).active();
     if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
         // Everything is durable, and the space comes back with the next use of the file.

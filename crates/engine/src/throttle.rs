@@ -2,8 +2,8 @@
 //!
 //! Pure: it neither waits nor knows who owes. The delay per byte grows exponentially with the debt
 //! above the soft limit: at first it is of the order of what the write costs by itself, so that
-//! writers and background work find a common pace; near the hard limit they hardly move. There is
-//! no step anywhere, so nobody stops who does not have to.
+//! writers and background work find a common pace; near the hard limit they hardly move. The curve
+//! has no step, so nobody stops who does not have to.
 
 /// Delay per byte at the hard limit, in nanoseconds: 1 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 1000.0;
@@ -38,7 +38,7 @@ impl Debt {
 /// What a writer shall do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
-    /// Wait this long per byte written, in nanoseconds; often zero.
+    /// Wait this long per byte written, in nanoseconds, all writers taken together; often zero.
     Delay(f64),
     /// Wait until the debt is below the hard limit.
     Stop,

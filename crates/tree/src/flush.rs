@@ -80,12 +80,13 @@ impl FlushInput {
             return Vec::new();
         }
         let leaves = leaf_keys(&self.memtable);
-        let position = |key: &Slice| leaves.partition_point(|leaf| leaf <= key);
         let end_leaves = leaves.len() / END_PART;
-        let lower = self.end_of_older(&leaves).filter(|key| position(key) <= end_leaves);
+        let from = self.leaves_overlapping_older(&leaves);
+        let lower = (1..=end_leaves).contains(&from).then(|| leaves[from].clone());
+        let position = |key: &Slice| leaves.partition_point(|leaf| leaf <= key);
         let upper_positions = leaves.len() - end_leaves..leaves.len();
         let upper = self.begin_of_younger().filter(|key| upper_positions.contains(&position(key)));
-        let from = lower.as_ref().map_or(0, &position);
+        let from = if lower.is_some() { from } else { 0 };
         let to = upper.as_ref().map_or(leaves.len(), position);
         let between = (1..parts).map(|part| from + (to - from) * part / parts);
         let between = between.filter_map(|index| leaves.get(index).cloned());
@@ -96,15 +97,13 @@ impl FlushInput {
         keys
     }
 
-    /// The first key behind all tables that overlap the memtable, if they do not reach to its end.
-    fn end_of_older(&self, leaves: &[Slice]) -> Option<Slice> {
-        let (first, last) = (leaves.first()?, leaves.last()?);
+    /// How many leaves begin before the end of an older table that overlaps the memtable.
+    fn leaves_overlapping_older(&self, leaves: &[Slice]) -> usize {
+        let [first, .., last] = leaves else { return leaves.len() };
         let ranges = self.view.version.tables().map(|(_, table)| table.range());
-        let overlapping = ranges.filter(|range| range.last >= *first && range.first <= *last);
-        let last_of_older = &overlapping.max_by_key(|range| &range.last)?.last;
-        let mut after = last_of_older.to_vec();
-        after.push(0);
-        (last_of_older < last).then(|| Slice::from(after))
+        let overlapping = ranges.filter(|range| !range.is_before(first) && !range.is_after(last));
+        let counts = overlapping.map(|range| leaves.partition_point(|leaf| !range.is_before(leaf)));
+        counts.max().unwrap_or(0)
     }
 
     /// The first key that younger memtables have so far.
@@ -140,7 +139,8 @@ enum Scope {
 
 impl Flush {
     /// Prepares to write what somebody can still see of `inputs`, memtables of one generation, each
-    /// in at most `parallelism` parts. A family of which nothing is left gets no table.
+    /// in at most `parallelism` parts, and ends that overlap others in parts of their own. A family
+    /// of which nothing is left gets no table.
     ///
     /// `stripes` must have been taken after everything in the memtables was published. `progress`
     /// is told how much of them was read.

@@ -11,8 +11,9 @@ use siltdb_base::{
     key::Entry,
 };
 
-/// Steps between two looks at whether the job was cancelled, and two reports.
-const STEPS_UNWATCHED: u32 = 1024;
+/// Steps between two looks at whether the job was cancelled, and two reports: few enough that they
+/// do not take long with large values either.
+const STEPS_UNWATCHED: u32 = 64;
 
 /// A cursor under the eyes of its job.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct WatchedCursor<'a, C> {
     steps: u32,
 }
 
-impl<'a, C: Cursor> WatchedCursor<'a, C> {
+impl<'a, C> WatchedCursor<'a, C> {
     /// Watches `cursor`, which stays where it stands.
     #[must_use]
     pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
@@ -32,8 +33,9 @@ impl<'a, C: Cursor> WatchedCursor<'a, C> {
 
     /// The same, reporting its steps to `progress`.
     #[must_use]
-    pub fn reporting_to(self, progress: &'a Progress) -> Self {
-        Self { progress: Some(progress), ..self }
+    pub fn reporting_to(mut self, progress: &'a Progress) -> Self {
+        self.progress = Some(progress);
+        self
     }
 
     #[inline]
@@ -42,11 +44,21 @@ impl<'a, C: Cursor> WatchedCursor<'a, C> {
         if self.steps < STEPS_UNWATCHED {
             return Ok(());
         }
-        self.steps = 0;
-        if let Some(progress) = self.progress {
-            progress.add(u64::from(STEPS_UNWATCHED));
-        }
+        self.report();
         self.context.go_on()
+    }
+
+    fn report(&mut self) {
+        let steps = std::mem::take(&mut self.steps);
+        if let Some(progress) = self.progress {
+            progress.add(u64::from(steps));
+        }
+    }
+}
+
+impl<C> Drop for WatchedCursor<'_, C> {
+    fn drop(&mut self) {
+        self.report();
     }
 }
 

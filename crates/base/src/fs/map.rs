@@ -13,7 +13,7 @@
 //!    watch over the lifetime of a part: `forget` gives back pages, never addresses.
 //! 2. Pages wholly beyond the end of the file must not be touched (the kernel answers with SIGBUS),
 //!    nor holes of a full disk. The owner allocates a range before it lets anybody copy to it, and
-//!    never shortens the file.
+//!    shortens the file only when nobody copies any more.
 //! 3. No reference into the mapping ever exists, only raw pointers: other processes, `pwrite` and
 //!    disjoint copies may change the bytes under it. Copies that overlap, which the contract of
 //!    [`LogFile::fill`](super::LogFile::fill) forbids, would mix bytes in their own range.

@@ -119,7 +119,12 @@ impl<'f> TableWriter<'f> {
     }
 
     /// Adds a range tombstone; any order. An empty one vanishes.
+    ///
+    /// # Panics
+    /// If it begins or ends at a key longer than the limit: it would become durable.
     pub fn add_tombstone(&mut self, tombstone: &RangeTombstone) {
+        let bytes = tombstone.start.len().max(tombstone.end.len());
+        assert!(bytes <= KEY_BYTES_MAX, "a range tombstone at a key of {bytes} bytes");
         self.tombstones.push(tombstone.clone());
     }
 

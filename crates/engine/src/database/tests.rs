@@ -119,6 +119,15 @@ fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
 }
 
 #[test]
+fn nothing_is_put_off_that_writers_wait_for() {
+    let (database, _lock) = lagging(&MemFs::new());
+    assert!(database.unwritten_share() > 0.0 && database.level_share() == 0.0);
+    // As if level 0 had come to slow down writes.
+    database.level_share.store(0.5_f64.to_bits(), Ordering::Relaxed);
+    assert!(compact_next(&database).unwrap());
+}
+
+#[test]
 fn what_a_failing_flush_may_need_is_not_kept_waiting_for_it() {
     let fs = MemFs::new();
     let (database, _lock) = lagging(&fs);

@@ -17,6 +17,7 @@ use siltdb_base::{
     },
     id::{FileNumber, SequenceNumber},
     key::{EntryKind, LookupKey},
+    limits::KEY_BYTES_MAX,
     tombstone::RangeTombstone,
 };
 use siltdb_disk::{cache::CacheFill, edit::Change};
@@ -342,6 +343,28 @@ fn a_flush_tells_how_much_of_its_memtables_it_has_read() {
     }
 }
 
+#[test]
+fn a_flush_tells_how_far_it_is_with_large_values_and_with_many_families() {
+    let progress_of = |world: &World, inputs: Vec<FlushInput>| {
+        let progress = Arc::new(Progress::default());
+        let flush = Flush::new(inputs, world.stripes(), progress.clone(), 1);
+        let _tables = world.with_context(|context| flush.run(context)).unwrap();
+        progress.rest_of(1_000)
+    };
+    let mut world = World::new(small_options());
+    for key in 0..100 {
+        world.put(format!("{key:05}").as_bytes(), &[7; 60_000]);
+    }
+    let large = vec![world.tree.flush_input(world.generation).unwrap()];
+    assert!(progress_of(&world, large) <= 10);
+    let families = (0..100).map(|family| {
+        let memtable = memtable_of(&world, &[("a", 1000), ("b", 1001), ("c", 1002)]);
+        input(&world, family, memtable)
+    });
+    let families: Vec<_> = families.collect();
+    assert!(progress_of(&world, families) <= 10);
+}
+
 /// Writes keys of five digits, 300 bytes each.
 fn put_all(world: &mut World, keys: std::ops::Range<u32>) {
     for key in keys {
@@ -377,36 +400,66 @@ fn an_end_that_overlaps_others_gets_tables_of_its_own() {
         let (world, parts) = flush_between(9_000..20_000, 19_000..19_500, parallelism);
         assert_eq!(parts, parallelism + 2);
         let key = |number: u32| Slice::from(format!("{number:05}").into_bytes());
-        let (tables, [lower, upper]) = (tables(&world), [key(10_000), key(19_000)]);
-        for border in [&lower, &upper] {
-            let is_cut = |table: &Arc<OpenReference>| {
-                table.range().first < *border && table.range().last >= *border
-            };
-            assert!(!tables.iter().any(is_cut), "at {border:?}");
-        }
+        // The lower end goes on to the end of a leaf.
+        let (tables, lower, upper) = (tables(&world), [key(10_000), key(10_100)], key(19_000));
+        let is_lower = |table: &Arc<OpenReference>| {
+            table.range().contains(b"09999") || table.range().last < lower[0]
+        };
+        let reach = tables.iter().filter(|table| is_lower(table)).map(|table| &table.range().last);
+        assert!(*reach.max().unwrap() < lower[1]);
+        let is_cut =
+            |table: &Arc<OpenReference>| table.range().first < upper && table.range().last >= upper;
+        assert!(!tables.iter().any(is_cut));
         // What overlaps nothing goes down as it is.
         let (version, options) = (&world.tree.view().version, world.tree.options());
         let busy = Busy::default();
         let plan = pick(version, &options, &busy, world.sequence, Flushes::KeepUp).unwrap();
         assert_eq!(plan.way, Way::Move);
-        let moved =
+        let is_moved =
             |table: &Arc<OpenReference>| plan.tables().any(|moved| moved.id() == table.id());
         let is_inner = |table: &&Arc<OpenReference>| {
-            lower <= table.range().first && table.range().last < upper
+            lower[0] <= table.range().first && table.range().last < upper
         };
         let inner: Vec<_> = tables.iter().filter(is_inner).collect();
         let entries: u64 = inner.iter().map(|table| table.summary().entries).sum();
-        assert_eq!(entries, 9_000);
-        assert!(inner.iter().all(|table| moved(table)));
+        assert!((8_900..=9_000).contains(&entries), "{entries}");
+        assert!(inner.iter().all(|table| is_moved(table)));
         let overlaps = |table: &&Arc<OpenReference>| table.range().contains(b"09500");
-        assert!(tables.iter().filter(overlaps).all(|table| !moved(table)));
+        assert!(tables.iter().filter(overlaps).all(|table| !is_moved(table)));
     }
+}
+
+#[test]
+fn a_cut_behind_the_longest_key_is_a_key_that_tombstones_can_end_at() {
+    let mut world = World::new(TreeOptions { table_bytes_target: 64 << 10, ..small_options() });
+    let longest = [b"00100".as_slice(), &[7; KEY_BYTES_MAX - 5]].concat();
+    world.put(&longest, b"last of all tables");
+    world.flush();
+    put_all(&mut world, 100..10_000);
+    world.snapshots.push(world.sequence);
+    world.write(b"00050", EntryKind::RangeDelete, b"00200");
+    let input = world.tree.flush_input(world.generation).unwrap();
+    let flush = Flush::new(vec![input], world.stripes(), Arc::default(), 1);
+    assert_eq!(flush.parts().len(), 2, "it is cut");
+    world.flush();
+    assert_eq!(world.get(b"00199", world.sequence), None);
+    assert_eq!(world.get(&longest, world.sequence), None);
+    assert_eq!(&*world.get(b"00200", world.sequence).unwrap(), [7; 300].as_slice());
 }
 
 #[test]
 fn a_flush_is_not_cut_where_that_would_leave_too_little_apart() {
     // Behind all tables, and before all younger memtables.
     assert_eq!(flush_between(10_000..20_000, 20_000..20_100, 1).1, 1);
+    // Behind the end of a range that was deleted, which is not part of it.
+    let mut world = World::new(TreeOptions { table_bytes_target: 64 << 10, ..small_options() });
+    world.put(b"00000", b"value");
+    world.snapshots.push(world.sequence);
+    world.write(b"00000", EntryKind::RangeDelete, b"10000");
+    world.flush();
+    put_all(&mut world, 10_000..20_000);
+    let input = world.tree.flush_input(world.generation).unwrap();
+    assert_eq!(Flush::new(vec![input], world.stripes(), Arc::default(), 1).parts().len(), 1);
     // More than a quarter overlaps.
     assert_eq!(flush_between(5_000..15_000, 12_000..12_100, 1).1, 1);
     // All of it, from the first key to the last.

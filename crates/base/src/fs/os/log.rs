@@ -8,9 +8,11 @@
 //! Preparing takes a lock; nothing else does, unless a fill has to prepare.
 //!
 //! # Invariants
-//! 1. Bytes before `prepared` have blocks, lie within the file, and were populated; it only grows.
-//!    It is stored (release) after that is so and loaded (acquire) before bytes are copied.
-//! 2. The file is never shortened, so what (1) says stays true.
+//! 1. Bytes before `prepared` have blocks, lie within the file, and were populated; it only grows,
+//!    until `shorten`. It is stored (release) after that is so and loaded (acquire) before bytes
+//!    are copied.
+//! 2. The file is not shortened while anybody fills it (the contract of `shorten`), so what (1)
+//!    says stays true. `prepared` goes first: a later fill would prepare anew.
 //! 3. Releasing drops page table entries only (see `map`): a late fill before `released` would be
 //!    slow, not wrong. Each range is dropped once, and only below `prepared`, so never while it is
 //!    being populated.
@@ -239,7 +241,8 @@ impl LogFile for OsLogFile {
     }
 
     fn shorten(&self, end: u64) -> Result<()> {
-        // Pages of the mapping behind it are not looked at again: what looks at them fills.
+        let _nobody_prepares = lock(&self.preparing_io);
+        self.prepared.fetch_min(end, Ordering::Release);
         let shortened = match self.file.metadata() {
             Ok(metadata) if metadata.len() <= end => Ok(()),
             _ => self.file.set_len(end),
