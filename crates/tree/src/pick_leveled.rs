@@ -30,6 +30,11 @@ const DUE: u64 = 1000;
 /// processors are left to writers and flushes (decision 0012).
 pub const LAGGING_FACTOR: u64 = 3;
 
+/// Level 0 is brought down before it is due if this many times its tombstones are at least the
+/// entries that are merged for them. A tombstone so pays for a few entries, and the deleted part of
+/// the level below that may stay is bounded.
+const YOUNG_TOMBSTONES: u64 = 5;
+
 /// Whether flushes keep up with the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushes {
@@ -110,7 +115,9 @@ pub fn pick(
         0 => pick_level0(version, &targets, options, busy, flushes),
         _ => pick_run(version, level, &targets, options, busy),
     });
-    by_size.or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
+    by_size
+        .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
+        .or_else(|| pick_young_tombstones(version, options, busy, oldest_snapshot, flushes))
 }
 
 /// How much a level calls for a compaction, in thousandths of what makes one due.
@@ -310,6 +317,38 @@ fn pick_tombstones(
         let inputs = vec![Input { level, tables: seeds }];
         let plan = Plan::new(Way::Merge, Reason::Tombstones, inputs, level);
         (!busy.conflicts(&plan)).then_some(plan)
+    })
+}
+
+/// Brings level 0 down before it is due if its tombstones are many beside what is rewritten for
+/// them: so no more than a part of what the next level holds is kept although it is deleted.
+fn pick_young_tombstones(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    oldest_snapshot: SequenceNumber,
+    flushes: Flushes,
+) -> Option<Plan> {
+    if flushes == Flushes::LagBehind {
+        return None;
+    }
+    let way = (0, below_level0(version, &Targets::new(&version.bytes(), options)));
+    // Those of a table with versions that a snapshot may have to see might delete nothing yet.
+    let useful = |table: &OpenReference| match table.sequence_max() <= oldest_snapshot {
+        true => table.summary().point_tombstones,
+        false => 0,
+    };
+    version.levels()[0].tables().iter().rev().find_map(|seed| {
+        if useful(seed) == 0 || busy.holds(seed.id()) {
+            return None;
+        }
+        let seeds = vec![seed.clone()];
+        let plan = bring_down(version, way, seeds, Reason::Tombstones, limits(options), busy)?;
+        let young = plan.inputs.iter().filter(|input| input.level == 0);
+        let tombstones: u64 =
+            young.flat_map(|input| &input.tables).map(|table| useful(table)).sum();
+        let entries: u64 = plan.tables().map(|table| table.summary().entries).sum();
+        (tombstones * YOUNG_TOMBSTONES >= entries).then_some(plan)
     })
 }
 

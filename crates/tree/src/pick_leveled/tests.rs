@@ -188,6 +188,48 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
 }
 
 #[test]
+fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
+    let young = |tombstones| {
+        let mut table = table(3, "a", "m", 10);
+        table.summary.entries = 100;
+        table.summary.point_tombstones = tombstones;
+        (0, table)
+    };
+    let bottom = |entries| {
+        let mut table = table(1, "b", "k", 500);
+        table.summary.entries = entries;
+        (6, table)
+    };
+    let idle = Busy::default();
+    let plan = picked(&[young(40), bottom(100)], &idle).unwrap();
+    let expected = (Way::Merge, Reason::Tombstones, vec![(0, vec![3]), (6, vec![1])], 6);
+    assert_eq!(outline(&plan), expected);
+    // Too few for what they would have rewritten.
+    assert!(picked(&[young(39), bottom(100)], &idle).is_none());
+    assert!(picked(&[young(40), bottom(101)], &idle).is_none());
+    // What overlaps them in level 0 comes along, with tombstones of its own.
+    let mut older = table(2, "l", "z", 10);
+    (older.summary.entries, older.summary.point_tombstones) = (50, 20);
+    let plan = picked(&[young(30), (0, older.clone()), bottom(100)], &idle).unwrap();
+    assert_eq!(numbers(&plan.inputs[0].tables), [3, 2]);
+    older.summary.point_tombstones = 19;
+    assert!(picked(&[young(30), (0, older), bottom(100)], &idle).is_none());
+    // Not while the processors are needed for flushes, nor for what a snapshot may have to see.
+    let tables = [young(40), bottom(100)];
+    assert!(picked_while(Flushes::LagBehind, &tables, &idle).is_none());
+    let at = |snapshot| {
+        let snapshot = SequenceNumber(snapshot);
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, Flushes::KeepUp)
+    };
+    assert!(at(3).is_some());
+    assert!(at(2).is_none());
+    // Nor twice at once.
+    let mut busy = Busy::default();
+    busy.begin(&plan);
+    assert!(picked(&tables, &busy).is_none());
+}
+
+#[test]
 fn debt_is_what_would_have_to_be_written() {
     let debt = |tables: &[(u8, TableReference)]| debt_bytes(&version(&files(), tables), &options());
     let runs = |count: u64| -> Vec<_> {

@@ -220,6 +220,33 @@ fn a_queue_gives_its_space_back() {
 }
 
 #[test]
+fn deletes_give_space_back_before_level_0_is_due() {
+    let mut random = Random::new(4);
+    let mut tree = Simulation::new(small());
+    tree.flush((0..900).map(|key| (key, true)));
+    tree.settle();
+    let loaded = tree.written_bytes;
+    let mut keys: Vec<u32> = (0..900).collect();
+    let mut deleted = 0;
+    while !keys.is_empty() {
+        let flushed: Vec<_> = (0..keys.len().min(150))
+            .map(|_| keys.swap_remove(random.below(keys.len() as u64) as usize))
+            .collect();
+        deleted += flushed.len() as u64;
+        tree.flush(flushed.into_iter().map(|key| (key, false)));
+        tree.settle();
+        tree.check();
+        let bytes: u64 = tree.version.bytes().iter().sum();
+        // Tombstones count as much as entries here.
+        let bound = tree.live_bytes() + tree.live_bytes().max(150 * ENTRY_BYTES) / 2;
+        assert!(bytes <= bound, "{bytes} bytes for {} after {deleted}", tree.live_bytes());
+    }
+    assert!(tree.version.is_empty(), "{:?}", tree.version);
+    let written = tree.written_bytes - loaded - deleted * ENTRY_BYTES;
+    assert!(written <= 5 * deleted * ENTRY_BYTES, "{written} for {deleted} deletes");
+}
+
+#[test]
 fn a_tree_that_shrinks_and_grows_drains_its_upper_levels() {
     let mut random = Random::new(2);
     let mut tree = Simulation::new(small());
