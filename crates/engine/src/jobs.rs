@@ -406,20 +406,34 @@ pub fn settle(database: &Database) -> Result<()> {
     loop {
         let seen = database.room.seen();
         database.health.check()?;
-        // Looked at before: a compaction that waits for a flush is due once that ends.
-        let is_idle = {
-            let is_flushed = lock(&database.frozen).is_empty();
-            let jobs = lock(&database.jobs);
-            is_flushed && !jobs.is_flushing && jobs.compactions == 0
-        };
+        let idle = idle_after(database);
         if run_one(database)? {
             continue;
         }
-        if is_idle {
+        // A job that ran at any time while one was looked for may have kept that from being found,
+        // or have made one due.
+        if idle.is_some() && idle == idle_after(database) {
             return Ok(());
         }
         database.room.wait(seen, PATIENCE);
     }
+}
+
+/// How many compactions have begun so far, if no job is running and nothing waits for a flush.
+fn idle_after(database: &Database) -> Option<u64> {
+    let is_flushed = lock(&database.frozen).is_empty();
+    let is_idle = {
+        let jobs = lock(&database.jobs);
+        is_flushed && !jobs.is_flushing && jobs.compactions == 0
+    };
+    if !is_idle {
+        return None;
+    }
+    // A compaction is counted as it is found, and only then noted among the jobs.
+    database.families.load().iter().try_fold(0, |begun, family| {
+        let of_family = family.tree.plans_begun();
+        (!family.tree.runs_any_of(of_family)).then_some(begun + of_family)
+    })
 }
 
 /// Removes files that nobody uses any more.

@@ -2,7 +2,10 @@
 
 use crate::{
     engine::Engine,
-    fixture::{DIR, contents, get, killed, not_stuck, open, options, try_put, until},
+    fixture::{
+        DIR, contents, get, killed, not_stuck, open, options, put_range, tree_options, try_put,
+        until,
+    },
     options::{Durability, EngineOptions, MEMTABLE_BYTES_MIN},
 };
 use siltdb_base::{
@@ -124,4 +127,21 @@ fn commits_are_synced_when_their_interval_is_over() {
     });
     // The shortest: on a busy machine others may be longer.
     assert!(gaps().into_iter().min().unwrap() < INTERVAL * 5 / 4, "{:?}", gaps());
+}
+
+/// Compactors look for work at the moment at which a flush ends, which is when users settle.
+#[test]
+fn settling_leaves_nothing_to_do_whoever_looked_first() {
+    let fs = MemFs::new();
+    let engine = open_with_workers(&fs);
+    for round in 0..500 {
+        for table in 0..4 {
+            put_range(&engine, "a", 0..4, format!("{round} {table}").as_bytes());
+            engine.flush().unwrap();
+        }
+        engine.settle().unwrap();
+        let view = engine.family("default").unwrap().tree.view();
+        let runs = view.version.levels()[0].runs();
+        assert!(runs < tree_options().level0_runs_trigger as usize, "{runs}, round {round}");
+    }
 }
