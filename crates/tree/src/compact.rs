@@ -11,12 +11,12 @@ use crate::{
     merge::{Merge, Source},
     open_files::OpenReference,
     options::TreeOptions,
-    output::{Destination, Place, Stream, write_tables},
+    output::{Destination, Place, SharedSequence, Stream, write_tables},
     plan::{Borders, Plan, Way},
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
-        stripes::Stripes,
+        stripes::{Deeper, Stripes},
     },
     source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     version::Version,
@@ -52,6 +52,8 @@ pub struct Compaction {
     /// Those of them that are written.
     kept: Fragments,
     deeper: DeeperTables,
+    /// The sequence number of what everybody sees, at the bottom.
+    shared: Option<SharedSequence>,
     /// The tables of the level under the output that overlap it.
     under: Vec<Arc<OpenReference>>,
     /// Blocks that are copied as they are.
@@ -91,6 +93,7 @@ impl Compaction {
         let deeper = deeper_than(&plan, version);
         let kept = retain_tombstones(&tombstones, &stripes, |fragment| deeper.has_in(fragment));
         let kept = Fragments::new(&kept);
+        let shared = shared_sequence(&plan, &stripes, &deeper);
         let under = match version.levels().get(plan.output_level + 1) {
             // Tables of level 0 go down all together, so a border there would gain nothing.
             Some(level) if plan.output_level > 0 => {
@@ -110,6 +113,7 @@ impl Compaction {
             tombstones,
             kept,
             deeper,
+            shared,
             under,
             untouched,
             borders,
@@ -202,7 +206,13 @@ impl Part for Subjob {
         let copies = Copies::new(&compaction.untouched, &self.borders);
         let merge = SkippingCursor::new(WatchedCursor::new(merge, context), &copies)?;
         let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
-        let stream = Stream::new(&mut retain, &compaction.kept, self.borders.clone(), copies)?;
+        let stream = Stream::new(
+            &mut retain,
+            &compaction.kept,
+            self.borders.clone(),
+            copies,
+            compaction.shared,
+        )?;
         let destination = Destination {
             family: compaction.family,
             level: compaction.plan.output_level,
@@ -248,6 +258,21 @@ fn deeper_than(plan: &Plan, version: &Version) -> DeeperTables {
     let level0 = version.levels()[0].tables().iter();
     let others = level0.filter(|table| !inputs.contains(&table.id()));
     DeeperTables::new(others.cloned().collect(), runs)
+}
+
+/// The sequence number that values which everybody sees get, if nothing lies deeper than `plan`.
+///
+/// Not in level 0, whose tables are told apart by their sequence numbers.
+fn shared_sequence(
+    plan: &Plan,
+    stripes: &Stripes,
+    deeper: &DeeperTables,
+) -> Option<SharedSequence> {
+    if plan.output_level == 0 || deeper.has_of(&plan.range) == Deeper::Something {
+        return None;
+    }
+    let sequence = plan.tables().map(|table| table.sequence_min()).min()?;
+    Some(SharedSequence { up_to: stripes.oldest_end(), sequence })
 }
 
 /// Keys that cut the inputs of `plan` into about `parts` equal parts.

@@ -63,14 +63,19 @@ impl DeeperTables {
     /// Whether any of them can hold a key of `fragment`.
     #[must_use]
     pub fn has_in(&self, fragment: &Fragment) -> Deeper {
-        let range = KeyRange {
+        self.has_of(&KeyRange {
             first: fragment.start.clone(),
             last: fragment.end.clone(),
             end: RangeEnd::Exclusive,
-        };
+        })
+    }
+
+    /// Whether any of them can hold a key of `range`.
+    #[must_use]
+    pub fn has_of(&self, range: &KeyRange) -> Deeper {
         let found = self.unknown == Unknown::Something
-            || self.stack.iter().any(|table| table.range().overlaps(&range))
-            || self.runs.iter().any(|(run, _)| !run.overlapping_run(&range).is_empty());
+            || self.stack.iter().any(|table| table.range().overlaps(range))
+            || self.runs.iter().any(|(run, _)| !run.overlapping_run(range).is_empty());
         if found { Deeper::Something } else { Deeper::Nothing }
     }
 }

@@ -241,7 +241,7 @@ impl Flush {
         };
         let cursor = WatchedCursor::new(cursor, context).reporting_to(&self.progress);
         let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
-        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default())?;
+        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), None)?;
         let destination =
             Destination { family: input.family, level: 0, options: &input.options, under: &[] };
         write_tables(stream, &destination, place, context)

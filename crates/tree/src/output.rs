@@ -6,6 +6,9 @@
 //! 1. All versions of a user key are in one table.
 //! 2. The tables are in key order, and no two ranges overlap, range tombstones included: a
 //!    tombstone that reaches over a border is cut there, and each table gets its part.
+//! 3. A value has a [`SharedSequence`] instead of its own sequence number only if every reader sees
+//!    it, and no older entry or range tombstone of its key is left, here or deeper: to all readers
+//!    it stays what it was.
 
 use crate::{
     copies::Copies,
@@ -53,6 +56,29 @@ pub enum Place<'f> {
     Shared(&'f NewFile, &'f mut dyn WriteFile),
 }
 
+/// The one sequence number of values at the bottom that everybody sees. Numbers that differ in each
+/// entry, and that nobody asks for any more, would take up three or four bytes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedSequence {
+    /// Values up to this one get it.
+    pub up_to: SequenceNumber,
+    /// It; not newer than any entry.
+    pub sequence: SequenceNumber,
+}
+
+impl SharedSequence {
+    /// `entry`, with this sequence number if it is to have it.
+    #[inline]
+    fn give_to(self, entry: Entry<'_>) -> Entry<'_> {
+        let is_value =
+            matches!(entry.kind, EntryKind::Put | EntryKind::PutExpiring | EntryKind::BlobPointer);
+        if is_value && entry.sequence <= self.up_to {
+            return Entry { sequence: self.sequence, ..entry };
+        }
+        entry
+    }
+}
+
 /// The entries to be written, with one read ahead: whether it opens another table is known only
 /// when it is seen.
 pub struct Stream<'s, C, D> {
@@ -65,6 +91,7 @@ pub struct Stream<'s, C, D> {
     ahead: Option<OwnedEntry>,
     /// Blocks that are copied between the entries.
     copies: Copies,
+    shared: Option<SharedSequence>,
 }
 
 /// An entry that no cursor holds.
@@ -95,7 +122,8 @@ impl OwnedEntry {
 impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
     /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
-    /// between the entries: `retain` yields none of theirs.
+    /// between the entries: `retain` yields none of theirs. If there is a `shared` sequence number,
+    /// nothing deeper has any of the keys.
     ///
     /// # Errors
     /// What reading the first entry fails with.
@@ -104,9 +132,10 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
         tombstones: &'s Fragments,
         borders: Borders,
         copies: Copies,
+        shared: Option<SharedSequence>,
     ) -> Result<Self> {
         let mut stream =
-            Self { retain, tombstones, first_fragment: 0, borders, ahead: None, copies };
+            Self { retain, tombstones, first_fragment: 0, borders, ahead: None, copies, shared };
         stream.drop_passed_tombstones();
         stream.read_ahead()?;
         Ok(stream)
@@ -137,7 +166,11 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     fn next(&mut self) -> Result<Option<Entry<'_>>> {
         let upper = self.borders.upper.as_ref();
         let entry = self.retain.next()?;
-        Ok(entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes())))
+        let entry = entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes()));
+        Ok(match (entry, self.shared) {
+            (Some(entry), Some(shared)) => Some(shared.give_to(entry)),
+            (entry, _) => entry,
+        })
     }
 
     /// The parts of the tombstones from the lower border up to `border`.

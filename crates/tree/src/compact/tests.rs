@@ -319,3 +319,77 @@ fn a_rewrite_is_worth_nothing_where_all_stays_as_it_is() {
         assert!(!would_change_nothing(&plan, &small_options(), 1), "{kind:?}");
     }
 }
+
+/// Merges tables of level 0, by their positions there, into `level`.
+fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
+    let level0 = world.tree.view().version.levels()[0].clone();
+    let tables = positions.iter().map(|&index| level0.tables()[index].clone()).collect();
+    let inputs = vec![Input { level: 0, tables }];
+    let plan = Plan::new(Way::Merge, Reason::Level0, inputs, level);
+    let output = world.carry_out(&plan, 1).unwrap();
+    world.tree.apply(&output.changes, None).unwrap();
+}
+
+/// The oldest and the newest sequence number of each table of a level.
+fn sequences(world: &World, level: usize) -> Vec<(u64, u64)> {
+    let version = world.tree.view().version.clone();
+    let tables = version.levels()[level].tables().iter();
+    tables.map(|table| (table.sequence_min().0, table.sequence_max().0)).collect()
+}
+
+#[test]
+fn values_that_everybody_sees_share_a_sequence_number_at_the_bottom() {
+    let mut random = Random::new(5);
+    let mut world = World::new(small_options());
+    for run in 0..3 {
+        for _ in 0..200 {
+            let key = format!("key{:04}", random.below(300));
+            world.put(key.as_bytes(), &[run; 20]);
+        }
+        if run == 1 {
+            world.snapshots.push(world.sequence);
+        }
+        world.flush();
+    }
+    merge_level0(&mut world, &[0, 1, 2], 6);
+    // What came after the snapshot keeps its own.
+    assert!(sequences(&world, 6).iter().all(|&(oldest, newest)| oldest == 1 && newest > 400));
+    world.check(&mut random);
+    world.snapshots.clear();
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    while let Step::Plan(plan) = world.tree.begin_request(&request) {
+        world.compact(&plan, 1);
+    }
+    assert!(sequences(&world, 6).iter().all(|&ends| ends == (1, 1)));
+    world.check(&mut random);
+}
+
+#[test]
+fn a_value_stays_newer_than_what_lies_deeper() {
+    let mut world = World::new(small_options());
+    // A table that stays in level 0 while a younger one goes down.
+    world.put(b"early", b"1");
+    world.flush();
+    world.put(b"key", b"old");
+    world.flush();
+    merge_level0(&mut world, &[0], 6);
+    world.put(b"key", b"new");
+    world.flush();
+    merge_level0(&mut world, &[0, 1], 5);
+    assert_eq!(sequences(&world, 5), [(1, 3)]);
+    assert_eq!(world.get(b"key", SequenceNumber::MAX).unwrap().as_bytes(), b"new");
+    world.check(&mut Random::new(6));
+}
+
+#[test]
+fn tables_of_level_0_stay_as_new_as_they_are() {
+    let mut world = World::new(small_options());
+    for key in [b"a", b"c", b"b"] {
+        world.put(key, b"value");
+        world.flush();
+    }
+    // The newest and the oldest: nothing else overlaps what they have.
+    let between = sequences(&world, 0)[1];
+    merge_level0(&mut world, &[0, 2], 0);
+    assert_eq!(sequences(&world, 0), [(1, 3), between]);
+}

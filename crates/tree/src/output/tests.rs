@@ -49,7 +49,7 @@ fn written(
     let options = small_options();
     let destination = Destination { family: FAMILY, level: 5, options: &options, under };
     let tables = world.with_context(|context| {
-        let stream = Stream::new(&mut retain, &tombstones, borders, Copies::default())?;
+        let stream = Stream::new(&mut retain, &tombstones, borders, Copies::default(), None)?;
         write_tables(stream, &destination, &mut Place::OwnFile, context)
     });
     tables.unwrap().tables().iter().map(|table| table.reference.summary.clone()).collect()

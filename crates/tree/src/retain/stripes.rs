@@ -53,6 +53,12 @@ impl Stripes {
         self.ends.get(index).map(|&end| Stripe { index, end })
     }
 
+    /// Where the oldest stripe ends: what is not newer is seen by everybody, from now on too.
+    #[must_use]
+    pub fn oldest_end(&self) -> SequenceNumber {
+        self.ends[0]
+    }
+
     /// Where the stripe before `stripe` ends; `None`, if that is the oldest.
     #[must_use]
     pub fn end_before(&self, stripe: Stripe) -> Option<SequenceNumber> {

@@ -59,7 +59,8 @@ impl View {
     }
 
     /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
-    /// if the view has no trace of it.
+    /// if the view has no trace of it. It may be older than the truth if it is not newer than all
+    /// snapshots: who compares it with a point in time must hold a snapshot of that.
     ///
     /// # Errors
     /// What reading a table fails with.
