@@ -1,10 +1,11 @@
-//! The subcommands that need no engine: `compare`, `limits` and `report`.
+//! The subcommands that need no engine: `bars`, `compare`, `limits` and `report`.
 //!
 //! The binary embeds [`Command`] in its own; it prints the text, and exits with the code.
 
 use crate::compare::compare;
 use crate::limits::effort::Effort;
 use crate::limits::measure;
+use crate::report::bars::Judgement;
 use crate::report::{csv, html, markdown, table};
 use crate::result::{Limit, Results, SCHEMA};
 use clap::{Args, Subcommand};
@@ -15,12 +16,22 @@ use std::path::{Path, PathBuf};
 /// A subcommand that needs no engine.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say which rows meet their bars, as Markdown; 1 is returned if any is missed
+    Bars(Runs),
     /// Say what changed between two runs beyond noise
     Compare(Compare),
     /// Measure what this machine can do at best
     Limits(Limits),
     /// Show a results file again, in other forms
     Report(Report),
+}
+
+/// Arguments of `bars`.
+#[derive(Debug, Args)]
+pub struct Runs {
+    /// Results of some runs, such as those of different numbers of threads
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
 }
 
 /// Arguments of `compare`.
@@ -77,7 +88,7 @@ pub struct Outputs {
 pub struct Outcome {
     /// For stdout.
     pub text: String,
-    /// 0, or 1 if a comparison found a regression.
+    /// 0, or 1 if a bar was missed or a comparison found a regression.
     pub exit_code: u8,
 }
 
@@ -88,6 +99,12 @@ impl Command {
     /// A message that names the file, if one cannot be read, understood or written.
     pub fn run(&self, width: u16) -> Result<Outcome, String> {
         match self {
+            Self::Bars(arguments) => {
+                let runs = arguments.results.iter().map(|path| read(path));
+                let judgement = Judgement::of(&runs.collect::<Result<Vec<_>, _>>()?);
+                let exit_code = u8::from(!judgement.is_met());
+                Ok(Outcome { text: judgement.render(), exit_code })
+            }
             Self::Compare(arguments) => arguments.run(width),
             Self::Limits(arguments) => arguments.run(width),
             Self::Report(arguments) => {

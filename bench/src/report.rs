@@ -2,6 +2,7 @@
 
 pub mod numbers;
 pub mod ranking;
+pub mod bars;
 pub mod csv;
 pub mod markdown;
 pub mod table;

@@ -166,6 +166,28 @@ pub struct Definition {
     pub about: String,
     /// What others published for it, on other machines.
     pub published: Vec<Published>,
+    /// What it is held to.
+    pub bars: Bars,
+}
+
+/// What a row is held to: how many times as fast SiltDB shall be as others, by the medians.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bars {
+    /// Which variant of SiltDB, if not the one that is built.
+    pub engine: Option<String>,
+    /// As the best other of its durability class.
+    pub others: Option<f64>,
+    /// As the best other log-structured merge tree of its class.
+    pub lsm: Option<f64>,
+    /// As LMDB.
+    pub lmdb: Option<f64>,
+    /// As RocksDB.
+    pub rocksdb: Option<f64>,
+    /// The largest coefficient of variation of its latencies, in percent.
+    pub cv_percent: Option<f64>,
+    /// Whether its slowest calls shall be no slower than the best other's: 99.9 %, and the longest.
+    pub slowest: bool,
 }
 
 /// A figure that somebody published, on another machine.

@@ -7,13 +7,14 @@ use crate::{
     job::{Op, Run, Seed, State, Work},
     keys::KeyStyle,
     order::Order,
-    result::{Definition, Published},
+    result::{Bars, Definition, Published},
     values::ValueStyle,
 };
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
+    ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
     ("thunder", include_str!("../suites/thunder.toml")),
     ("tidesdb-v5", include_str!("../suites/tidesdb-v5.toml")),
@@ -79,6 +80,12 @@ pub struct Row {
     /// What others published.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// Whom it compares, if not whom its suite does.
+    #[serde(default)]
+    pub engines: Vec<String>,
+    /// What it is held to.
+    #[serde(default)]
+    pub bars: Bars,
     /// Where the row differs from its suite.
     #[serde(default, rename = "with")]
     settings: Settings,
@@ -102,6 +109,8 @@ struct Settings {
     families: Option<u32>,
     level0_runs: Option<u32>,
     table: Option<TableKind>,
+    /// Whether all that the row reads is done twice before it counts.
+    warm: Option<bool>,
 }
 
 /// How a published benchmark made its data. Its keys were numbers in digits.
@@ -190,7 +199,7 @@ pub struct Chosen {
     pub config: Config,
     /// What no engine here offers yet.
     pub needs: Vec<String>,
-    /// Whom its suite compares, if not all.
+    /// Whom it compares, if not all.
     pub compared: Vec<String>,
     /// Who takes part, in the order of the report.
     pub engines: Vec<String>,
@@ -204,6 +213,7 @@ impl Suite {
             row: row.id.clone(),
             about: row.about.clone(),
             published: row.published.clone(),
+            bars: row.bars.clone(),
         };
         let (suite, about) = (self.suite.clone(), self.about.clone());
         crate::result::Suite { suite, about, rows: self.rows.iter().map(row).collect() }
@@ -241,7 +251,7 @@ impl Suite {
             threads: overrides.threads.or(settings.threads).unwrap_or(1),
             seed: row.seed.clone(),
             state: row.state,
-            warm_up: overrides.warm && is_warmed,
+            warm_up: (overrides.warm || settings.warm == Some(true)) && is_warmed,
             run,
         };
         let mib = |mib: Option<u64>| mib.unwrap_or(64) << 20;
@@ -259,9 +269,16 @@ impl Suite {
             is_opened_often: work.run.op == Op::Open || work.state == State::Cold,
             ..Config::default()
         };
-        let (suite, row, needs) = (self.suite.clone(), row.id.clone(), row.needs.clone());
-        let compared = self.engines.clone();
-        Chosen { suite, row, work, config, needs, compared, engines: Vec::new() }
+        let compared = if row.engines.is_empty() { &self.engines } else { &row.engines };
+        Chosen {
+            suite: self.suite.clone(),
+            row: row.id.clone(),
+            work,
+            config,
+            needs: row.needs.clone(),
+            compared: compared.clone(),
+            engines: Vec::new(),
+        }
     }
 }
 
@@ -327,6 +344,7 @@ impl Settings {
             families: self.families.or(other.families),
             level0_runs: self.level0_runs.or(other.level0_runs),
             table: self.table.or(other.table),
+            warm: self.warm.or(other.warm),
         }
     }
 }

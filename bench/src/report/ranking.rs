@@ -56,7 +56,7 @@ pub struct Standing<'a> {
 }
 
 /// SiltDB as it is built.
-const OURS: &str = "siltdb";
+pub const OURS: &str = "siltdb";
 
 /// Whether `engine` is SiltDB, or a variant of it.
 pub fn is_ours(engine: &str) -> bool {
@@ -159,6 +159,11 @@ impl<'a> Contest<'a> {
         self.durability.map_or("reads", Durability::word)
     }
 
+    /// One of them and its figure.
+    pub fn entry(&self, engine: &str) -> Option<(&'a Row, Spread)> {
+        self.ranked.iter().find(|(row, _)| row.engine == engine).copied()
+    }
+
     /// The fastest.
     pub fn winner(&self) -> &'a Row {
         self.ranked[0].0
@@ -172,8 +177,8 @@ impl<'a> Contest<'a> {
 
     /// SiltDB as it is built, or where that has no figure the best of its variants.
     pub fn ours(&self) -> Option<(&'a Row, Spread)> {
-        let built = self.ranked.iter().find(|(row, _)| row.engine == OURS);
-        built.or_else(|| self.ranked.iter().find(|(row, _)| is_ours(&row.engine))).copied()
+        let variant = || self.ranked.iter().find(|(row, _)| is_ours(&row.engine)).copied();
+        self.entry(OURS).or_else(variant)
     }
 
     /// How SiltDB stands; None if it, or everybody else, has no figure.

@@ -70,6 +70,8 @@ fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     assert_eq!((fill.work.threads, fill.work.keys, fill.work.run.ops), (2, 25_000, 25_000));
     assert_eq!((fill.work.run.batch, fill.config.cache_bytes), (7, 3 << 20));
     assert!(!fill.work.warm_up);
+    let seek = row(&suites, "core", "seek/random", &Overrides::default());
+    assert_eq!(seek.compared, ["siltdb", "rocksdb", "lmdb", "bbolt"]);
     // Small rows stay what they are.
     let small =
         row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..Overrides::default() });
@@ -88,6 +90,7 @@ fn rows_that_write_open_or_are_cold_do_not_warm_up() {
     assert!(!warms_up("layerdb", "readrandom/5k", false));
     assert!(!warms_up("layerdb", "fill/5k", true) && !warms_up("tidesdb-v5", "mixed", true));
     assert!(!warms_up("cold", "get", true) && !warms_up("open-time", "1gb", true));
+    assert!(warms_up("core", "get/random", false) && !warms_up("core", "open/closed", false));
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod model;
 
 use super::*;
 use crate::{
-    cache::{Cache, CacheFill, TableMemory},
+    cache::{Cache, CacheFill, Interest, TableMemory},
     options::{Compression, TableOptions},
     summary::TableSummary,
 };

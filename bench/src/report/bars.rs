@@ -1,0 +1,256 @@
+//! Which rows meet their bars, as Markdown: what is missed comes first.
+//!
+//! A bar speaks of medians, and only of engines of the same durability class; one whose rival has no
+//! figure is not judged. Rows that write are held to RocksDB's memory, write amplification and size,
+//! too: bars of the suites, not of single rows.
+
+use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time};
+use crate::report::ranking::{Contest, Group, OURS, groups, is_ours};
+use crate::result::{Bars, Latency, Results, Row, Spread, Status};
+use std::fmt::Write;
+
+const WRITTEN: &str = "writing to a string succeeds";
+/// What rows that write are held to.
+const YARDSTICK: &str = "rocksdb";
+/// The other log-structured merge trees.
+const LSMS: [&str; 6] = ["rocksdb", "fjall", "pebble", "badger", "tidesdb", "wildcat"];
+
+/// All rows with bars of some runs.
+#[derive(Debug)]
+pub struct Judgement {
+    lines: Vec<Line>,
+}
+
+/// A row with bars.
+#[derive(Debug)]
+struct Line {
+    name: String,
+    threads: u32,
+    /// The cells of the table behind the name, but for the last.
+    cells: Vec<String>,
+    costs: Option<Vec<String>>,
+    verdicts: Vec<Verdict>,
+}
+
+/// How a row stands to one bar.
+#[derive(Debug)]
+struct Verdict {
+    text: String,
+    is_met: bool,
+}
+
+/// A row, who is judged in it, and those it may be compared with.
+struct Case<'a> {
+    group: &'a Group<'a>,
+    contest: &'a Contest<'a>,
+    ours: &'a Row,
+    own: Spread,
+}
+
+impl Judgement {
+    /// Judges all rows of `runs` that have bars.
+    #[must_use]
+    pub fn of(runs: &[Results]) -> Self {
+        let lines = runs.iter().flat_map(|run| {
+            let groups = groups(run);
+            groups.iter().filter_map(judge).collect::<Vec<_>>()
+        });
+        Self { lines: lines.collect() }
+    }
+
+    /// Whether every bar is met.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.lines.iter().flat_map(|line| &line.verdicts).all(|verdict| verdict.is_met)
+    }
+
+    /// What is missed, then two tables: speed, and what writes cost.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let all = || self.lines.iter().flat_map(|line| &line.verdicts);
+        let (met, judged) = (all().filter(|verdict| verdict.is_met).count(), all().count());
+        let mut text = format!("{met} of {judged} bars are met, in {} rows.\n", self.lines.len());
+        for line in &self.lines {
+            for missed in line.verdicts.iter().filter(|verdict| !verdict.is_met) {
+                let Line { name, threads, .. } = line;
+                writeln!(text, "- `{name}`, {threads} threads: {}", missed.text).expect(WRITTEN);
+            }
+        }
+        text += "\n| row | threads | siltdb | best other | RocksDB | to the best other | to RocksDB \
+                 | of the limit | bars |\n|---|---|---|---|---|---|---|---|---|\n";
+        for line in &self.lines {
+            let missed = line.verdicts.iter().filter(|verdict| !verdict.is_met).count();
+            let bars = match (line.verdicts.len(), missed) {
+                (0, _) => NONE.to_owned(),
+                (_, 0) => "met".to_owned(),
+                (all, missed) => format!("**{missed} of {all} missed**"),
+            };
+            let Line { name, threads, cells, .. } = line;
+            writeln!(text, "| `{name}` | {threads} | {} | {bars} |", cells.join(" | "))
+                .expect(WRITTEN);
+        }
+        text + &self.costs()
+    }
+
+    fn costs(&self) -> String {
+        let mut text = String::from(
+            "\nsiltdb's and RocksDB's:\n\n| row | threads | variation of calls | 99.9 % | longest \
+             | peak memory | write amplification | space amplification |\n\
+             |---|---|---|---|---|---|---|---|\n",
+        );
+        for line in &self.lines {
+            if let Some(costs) = &line.costs {
+                let Line { name, threads, .. } = line;
+                writeln!(text, "| `{name}` | {threads} | {} |", costs.join(" | ")).expect(WRITTEN);
+            }
+        }
+        text
+    }
+}
+
+/// A row with bars; `None` for others.
+fn judge(group: &Group<'_>) -> Option<Line> {
+    let bars = &group.definition?.bars;
+    if *bars == Bars::default() {
+        return None;
+    }
+    let name = format!("{}/{}", group.suite, group.row);
+    let wanted = bars.engine.as_deref().unwrap_or(OURS);
+    let contests = group.contests();
+    let found = contests.iter().find_map(|contest| Some((contest, contest.entry(wanted)?)));
+    let Some((contest, (ours, own))) = found else {
+        let threads = group.entries.first().map_or(0, |row| row.threads);
+        let verdicts = vec![Verdict { text: format!("{wanted} has no figure"), is_met: false }];
+        return Some(Line {
+            name,
+            threads,
+            cells: vec![NONE.to_owned(); 6],
+            costs: None,
+            verdicts,
+        });
+    };
+    let case = Case { group, contest, ours, own };
+    let mut verdicts = case.speed(bars);
+    verdicts.extend(case.calls(bars));
+    verdicts.extend(case.resources());
+    let (cells, costs) = (case.cells(), case.costs());
+    Some(Line { name, threads: ours.threads, cells, costs, verdicts })
+}
+
+impl<'a> Case<'a> {
+    fn best(&self, may_be: impl Fn(&str) -> bool) -> Option<(&'a Row, Spread)> {
+        self.contest.ranked.iter().find(|(row, _)| may_be(&row.engine)).copied()
+    }
+
+    fn best_other(&self) -> Option<(&'a Row, Spread)> {
+        self.best(|engine| !is_ours(engine))
+    }
+
+    fn ratio(&self, theirs: Spread) -> f64 {
+        self.own.median / theirs.median
+    }
+
+    fn speed(&self, bars: &Bars) -> Vec<Verdict> {
+        let rivals = [
+            (bars.others, self.best_other()),
+            (bars.lsm, self.best(|engine| LSMS.contains(&engine))),
+            (bars.lmdb, self.contest.entry("lmdb")),
+            (bars.rocksdb, self.contest.entry(YARDSTICK)),
+        ];
+        let judged = rivals.into_iter().filter_map(|(bar, rival)| Some((bar?, rival?)));
+        let verdict = |(bar, (rival, theirs)): (f64, (&Row, Spread))| {
+            let ratio = self.ratio(theirs);
+            let text = format!("{} of {}, {bar} asked for", factor(ratio), rival.engine);
+            Verdict { text, is_met: ratio >= bar }
+        };
+        judged.map(verdict).collect()
+    }
+
+    fn calls(&self, bars: &Bars) -> Vec<Verdict> {
+        let Some(own) = &self.ours.latency_ns else { return Vec::new() };
+        let mut verdicts = Vec::new();
+        if let Some(most) = bars.cv_percent {
+            let text = format!("calls vary by {:.0} %, {most} % asked for", own.cv_percent);
+            verdicts.push(Verdict { text, is_met: own.cv_percent <= most });
+        }
+        let parts: [(&str, fn(&Latency) -> f64); 2] =
+            [("99.9 % of calls", |of| of.p999), ("the longest calls", |of| of.max)];
+        for (what, part) in parts.into_iter().filter(|_| bars.slowest) {
+            let others = self.contest.ranked.iter().filter(|(row, _)| !is_ours(&row.engine));
+            let best = others.filter_map(|(row, _)| row.latency_ns.as_ref()).map(part);
+            if let Some(best) = best.min_by(f64::total_cmp) {
+                let text = format!("{what} take {}, {} asked for", time(part(own)), time(best));
+                verdicts.push(Verdict { text, is_met: part(own) <= best });
+            }
+        }
+        verdicts
+    }
+
+    /// RocksDB, if the row writes.
+    fn yardstick(&self) -> Option<&'a Row> {
+        let (row, _) = self.contest.entry(YARDSTICK)?;
+        self.group.writes().then_some(row)
+    }
+
+    /// What the row costs, ours and theirs; of what is measured of both.
+    fn resources(&self) -> Vec<Verdict> {
+        let Some(theirs) = self.yardstick() else { return Vec::new() };
+        let memory = |row: &Row| row.peak_rss_bytes.map(|bytes| bytes as f64);
+        let parts: [(&str, fn(&Row) -> Option<f64>, fn(f64) -> String); 3] = [
+            ("peak memory", memory, bytes),
+            ("write amplification", |row| row.write_amp, amplification),
+            ("space amplification", |row| row.space_amp, amplification),
+        ];
+        let judged = parts.into_iter().filter_map(|(what, part, write)| {
+            let (own, theirs) = (part(self.ours)?, part(theirs)?);
+            let text = format!("{what} {}, RocksDB's {}", write(own), write(theirs));
+            Some(Verdict { text, is_met: own <= theirs })
+        });
+        judged.collect()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let (other, rocksdb) = (self.best_other(), self.contest.entry(YARDSTICK));
+        let ratio = |rival: Option<(&Row, Spread)>| {
+            or_none(rival, |(_, theirs)| factor(self.ratio(theirs)))
+        };
+        let share = self.ours.extra.share_of_limit.as_ref();
+        vec![
+            figure((self.ours, self.own)),
+            or_none(other, |other| format!("{} {}", other.0.engine, figure(other))),
+            or_none(rocksdb, figure),
+            ratio(other),
+            ratio(rocksdb),
+            or_none(share, |of| format!("{} of {}", percent(of.share), of.limit)),
+        ]
+    }
+
+    fn costs(&self) -> Option<Vec<String>> {
+        let theirs = self.yardstick()?;
+        let both =
+            |write: &dyn Fn(&Row) -> String| format!("{} · {}", write(self.ours), write(theirs));
+        let latency =
+            |row: &Row, part: fn(&Latency) -> String| or_none(row.latency_ns.as_ref(), part);
+        Some(vec![
+            both(&|row| latency(row, |of| format!("{:.0} %", of.cv_percent))),
+            both(&|row| latency(row, |of| time(of.p999))),
+            both(&|row| latency(row, |of| time(of.max))),
+            both(&|row| or_none(row.peak_rss_bytes, |value| bytes(value as f64))),
+            both(&|row| or_none(row.write_amp, amplification)),
+            both(&|row| or_none(row.space_amp, amplification)),
+        ])
+    }
+}
+
+fn amplification(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// The median, with the smallest and the largest; a degree sign if the time limit cut it off.
+fn figure((row, spread): (&Row, Spread)) -> String {
+    let capped = if row.status == Status::Capped { "°" } else { "" };
+    format!("{}{capped} ({}–{})", rate(spread.median), rate(spread.min), rate(spread.max))
+}
+
+#[cfg(test)]
+mod tests;
