@@ -1,8 +1,8 @@
 //! Which rows meet their bars, as Markdown: what is missed comes first.
 //!
-//! A bar speaks of medians, and only of engines of the same durability class; one whose rival has no
-//! figure is not judged. Rows that write are held to RocksDB's memory, write amplification and size,
-//! too: bars of the suites, not of single rows.
+//! A bar speaks of medians, and only of engines of the same durability class; one whose rival has
+//! no figure is not judged. Rows that write are held to RocksDB's memory, write amplification and
+//! size, too.
 
 use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time};
 use crate::report::ranking::{Contest, Group, OURS, groups, is_ours};
@@ -76,8 +76,8 @@ impl Judgement {
                 writeln!(text, "- `{name}`, {threads} threads: {}", missed.text).expect(WRITTEN);
             }
         }
-        text += "\n| row | threads | siltdb | best other | RocksDB | to the best other | to RocksDB \
-                 | of the limit | bars |\n|---|---|---|---|---|---|---|---|---|\n";
+        text += "\n| row | threads | siltdb | best other | RocksDB | to the best other \
+                 | to RocksDB | of the limit | bars |\n|---|---|---|---|---|---|---|---|---|\n";
         for line in &self.lines {
             let missed = line.verdicts.iter().filter(|verdict| !verdict.is_met).count();
             let bars = match (line.verdicts.len(), missed) {

@@ -518,8 +518,9 @@ impl<T: Resident> Slots<T> {
     }
 
     /// Whether a value that takes `bytes` beside itself and that nobody has asked for may enter: a
-    /// young cache takes in what is written first, for little is written to many databases, and then
-    /// read. What is written later without anybody reading does not stay, even if that was let go.
+    /// young cache takes in what is written first, for little is written to many databases, and
+    /// then read. What is written later without anybody reading does not stay, even if that was
+    /// let go.
     #[must_use]
     pub fn takes_unasked(&self, bytes: usize) -> bool {
         // Relaxed: a count of bytes. Looked at first: a load comes by here with each block.

@@ -39,6 +39,53 @@ fn windows_double_up_to_the_longest() {
     assert_eq!(ends, expected);
 }
 
+/// Bytes of the file that are in the page tables of this process.
+fn populated(path: &Path) -> u64 {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = maps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
+    let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_windows_that_are_copied_into_are_populated() {
+    const K: u64 = 1 << 10;
+    let (_dir, path) = temporary();
+    let log = open(&path, LogIo::Map);
+    log.prepare(1).unwrap();
+    if populated(&path) == 0 {
+        return; // A kernel that cannot.
+    }
+    assert_eq!(populated(&path), 256 * K);
+    let mut offset = 0;
+    let mut fill = |bytes: u64, count: u64| {
+        for _ in 0..count {
+            log.fill(offset, &[&vec![b'x'; bytes as usize]]).unwrap();
+            offset += bytes;
+        }
+    };
+    fill(K, 200);
+    log.prepare(257 * K).unwrap();
+    assert_eq!(populated(&path), 512 * K);
+    // More than half of a window, so the next has blocks only.
+    fill(64 * K, 3);
+    log.prepare(513 * K).unwrap();
+    assert_eq!(populated(&path), 512 * K);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1024 * K);
+    // Bytes can be copied there; a kernel may bring more than the page that is touched.
+    fill(K, 200);
+    let touched = populated(&path);
+    assert!(((512 + 80) * K..=1024 * K).contains(&touched), "{touched}");
+    // And the next window is one for copies again.
+    log.prepare(1025 * K).unwrap();
+    assert_eq!(populated(&path), touched + 1024 * K);
+    // One fill is longer than a window.
+    log.prepare(2048 * K + LOG_WINDOW_BYTES_MAX as u64 + 1).unwrap();
+    assert_eq!(populated(&path), touched + 1024 * K);
+    assert_holds(&path, &vec![b'x'; 592 * K as usize]);
+}
+
 #[test]
 fn a_mapping_is_used_where_it_is_safe_or_asked_for() {
     let (_dir, path) = temporary();
