@@ -53,15 +53,6 @@ pub enum CacheFill {
     Pass,
 }
 
-/// Whether anybody looks for anything in a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Somebody does.
-    Some,
-    /// Nobody does.
-    None,
-}
-
 /// Where the memory of the indexes and filters of open tables comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableMemory {
@@ -99,9 +90,6 @@ const GUIDES_SHARE: usize = 8;
 
 /// A cache with less room than one part of its capacity in so many is full.
 const SPARE_SHARE: usize = 64;
-
-/// What is new may take one part of the capacity in so many although nobody reads.
-const UNASKED_SHARE: usize = 4;
 
 /// Of the capacity, at least one part in so many stays for values, whatever tables take.
 const VALUES_SHARE: usize = 4;
@@ -141,8 +129,6 @@ pub struct Cache {
     passes: AtomicU64,
     /// Lookups of others, when somebody last asked.
     asked: AtomicU64,
-    /// Bytes that may still enter although nobody reads.
-    unasked: AtomicUsize,
     insertions: AtomicU64,
     evictions: AtomicU64,
 }
@@ -178,7 +164,6 @@ impl Cache {
             misses: AtomicU64::new(0),
             passes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
-            unasked: AtomicUsize::new(capacity_bytes / UNASKED_SHARE),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
         })
@@ -242,11 +227,10 @@ impl Cache {
     /// Whether anything was looked up since this was last asked, but by those who pass. What nobody
     /// reads need not be put here before it is looked for.
     #[must_use]
-    pub fn interest(&self) -> Interest {
+    pub fn is_in_demand(&self) -> bool {
         let CacheStats { hits, misses, .. } = self.stats();
         let lookups = (hits + misses).wrapping_sub(self.passes.load(Ordering::Relaxed));
-        let was_asked = self.asked.swap(lookups, Ordering::Relaxed) != lookups;
-        if was_asked { Interest::Some } else { Interest::None }
+        self.asked.swap(lookups, Ordering::Relaxed) != lookups
     }
 
     #[inline]
@@ -515,19 +499,6 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     pub fn insert_spare(&self, index: usize, held: &Arc<Held<T>>) {
         self.insert_into(Room::Spare, index, held);
-    }
-
-    /// Whether a value that takes `bytes` beside itself and that nobody has asked for may enter: a
-    /// young cache takes in what is written first, for little is written to many databases, and
-    /// then read. What is written later without anybody reading does not stay, even if that was
-    /// let go.
-    #[must_use]
-    pub fn takes_unasked(&self, bytes: usize) -> bool {
-        // Relaxed: a count of bytes. Looked at first: a load comes by here with each block.
-        let unasked = &self.cache.unasked;
-        let left = |left: usize| left.checked_sub(Held::<T>::charge(bytes));
-        left(unasked.load(Ordering::Relaxed)).is_some()
-            && unasked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
 
     /// What long walks do instead: puts `held` into slot `index` if it was offered before and the

@@ -33,13 +33,8 @@ impl<T> Held<T> {
     /// A value that takes `bytes` of memory beside its own size.
     #[must_use]
     pub fn new(value: T, bytes: usize) -> Self {
-        let bytes = Self::charge(bytes);
+        let bytes = bytes + size_of::<Self>() + HELD_OVERHEAD_BYTES;
         Self { referenced: AtomicBool::new(false), bytes, value }
-    }
-
-    /// What such a value counts for.
-    pub(super) fn charge(bytes: usize) -> usize {
-        bytes.saturating_add(size_of::<Self>() + HELD_OVERHEAD_BYTES)
     }
 
     pub(super) fn mark(&self) {

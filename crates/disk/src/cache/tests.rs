@@ -45,30 +45,20 @@ fn a_value_is_found_until_its_table_is_dropped() {
 }
 
 #[test]
-fn interest_is_what_was_looked_up_since_by_those_who_do_not_pass() {
+fn demand_is_what_was_looked_up_since_by_those_who_do_not_pass() {
     let (_, cache) = cache(10_000);
     let slots = Slots::new(&cache, 2);
-    assert_eq!(cache.interest(), Interest::None);
+    assert!(!cache.is_in_demand());
     assert!(slots.with(0, (), |value, ()| *value).is_err());
-    assert_eq!(cache.interest(), Interest::Some);
-    assert_eq!(cache.interest(), Interest::None);
+    assert!(cache.is_in_demand());
+    assert!(!cache.is_in_demand());
     slots.insert(0, &held(7));
     for index in [0, 1] {
         assert_eq!(slots.get(index, CacheFill::Pass).is_some(), index == 0);
-        assert_eq!(cache.interest(), Interest::None);
+        assert!(!cache.is_in_demand());
         assert_eq!(slots.get(index, CacheFill::Keep).is_some(), index == 0);
-        assert_eq!(cache.interest(), Interest::Some);
+        assert!(cache.is_in_demand());
     }
-}
-
-#[test]
-fn a_young_cache_takes_a_quarter_that_nobody_asked_for_and_no_more() {
-    let (_, cache) = cache(10_000);
-    let slots = Slots::<u64>::new(&cache, 1);
-    let takes = |bytes| slots.takes_unasked(bytes - Held::<u64>::charge(0));
-    assert!(!takes(2501) && takes(1500));
-    assert!(!takes(1001) && takes(1000));
-    assert!(!slots.takes_unasked(0));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     block::Block,
-    cache::{Cache, CacheFill, Held, Interest, Resident, Slots},
+    cache::{Cache, CacheFill, Held, Resident, Slots},
     filter::Filter,
     frame::{Frame, FrameKind, Place},
     maplet::{Maplet, Shape},
@@ -410,22 +410,20 @@ impl Table {
 
     /// Whether anything was looked up in the cache since this was last asked of any table.
     #[must_use]
-    pub fn interest(&self) -> Interest {
-        self.cache.interest()
+    pub fn is_in_demand(&self) -> bool {
+        self.cache.is_in_demand()
     }
 
     /// Puts a copy of the data block at `index` into the cache, if there is room to spare, and
     /// unless it can be looked at where it is mapped: for those who have read it for another
-    /// reason. Without `interest`, only as long as the cache takes what nobody has asked for.
+    /// reason.
     ///
     /// # Panics
     /// If there is none of this index.
-    pub fn keep(&self, index: usize, block: &Block, interest: Interest) {
+    pub fn keep(&self, index: usize, block: &Block) {
         let is_seen_mapped =
             self.mapped.as_ref().is_some_and(|mapped| mapped.is_raw(&self.block_info(index)));
-        let bytes = block.bytes();
-        let is_wanted = || interest == Interest::Some || self.slots.takes_unasked(bytes);
-        if !is_seen_mapped && self.cache.has_room(bytes) && is_wanted() {
+        if !is_seen_mapped && self.cache.has_room(block.bytes()) {
             let region = self.cache.region();
             let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
             let bytes = block.bytes();

@@ -10,7 +10,7 @@ mod model;
 
 use super::*;
 use crate::{
-    cache::{Cache, CacheFill, Interest, TableMemory},
+    cache::{Cache, CacheFill, TableMemory},
     options::{Compression, TableOptions},
     summary::TableSummary,
 };

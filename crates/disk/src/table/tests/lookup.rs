@@ -278,7 +278,7 @@ fn what_was_verified_is_kept_where_there_is_room() {
     let entries = versions();
     let cache = new_cache(8 << 20);
     let table = opened(&entries, 10, &cache);
-    table.verify(&mut |index, block| table.keep(index, block, Interest::Some)).unwrap();
+    table.verify(&mut |index, block| table.keep(index, block)).unwrap();
     let kept = cache.stats();
     assert_eq!(kept.insertions, table.block_count() as u64);
     check_all(&table, &entries);
@@ -286,36 +286,9 @@ fn what_was_verified_is_kept_where_there_is_room() {
     // Nothing goes for it.
     let cache = new_cache(kept.bytes / 2);
     let table = opened(&entries, 10, &cache);
-    table.verify(&mut |index, block| table.keep(index, block, Interest::Some)).unwrap();
+    table.verify(&mut |index, block| table.keep(index, block)).unwrap();
     let stats = cache.stats();
     assert!(stats.insertions > 0 && stats.insertions < kept.insertions, "{stats:?}");
     assert_eq!(stats.evictions, 0);
-    check_all(&table, &entries);
-}
-
-#[test]
-fn what_is_written_first_is_kept_although_nobody_reads() {
-    let entries = versions();
-    let cache = new_cache(8 << 20);
-    let keep_all = |table: &Table| {
-        table.verify(&mut |index, block| table.keep(index, block, Interest::None)).unwrap();
-    };
-    let table = opened(&entries, 10, &cache);
-    keep_all(&table);
-    let kept = cache.stats();
-    assert_eq!(kept.insertions, table.block_count() as u64);
-    check_all(&table, &entries);
-    assert_eq!(cache.stats().misses, kept.misses);
-    // Of a smaller cache a quarter, once: not again when the first have gone.
-    let cache = new_cache(2 * kept.bytes);
-    let table = opened(&entries, 10, &cache);
-    keep_all(&table);
-    let half = cache.stats();
-    assert!(half.insertions > 0 && half.bytes <= kept.bytes / 2, "{half:?}");
-    drop(table);
-    assert_eq!(cache.stats().bytes, 0);
-    let table = opened(&entries, 10, &cache);
-    keep_all(&table);
-    assert!(cache.stats().bytes < kept.bytes / 8, "{:?}", cache.stats());
     check_all(&table, &entries);
 }

@@ -142,7 +142,7 @@ fn what_was_verified_is_kept_unless_it_lies_mapped() {
         let (file, summary) = written(compression, &entries);
         let cache = new_cache(1 << 20);
         let table = open_by(ReadIo::Map, &file.0, Some(&summary), &cache).unwrap();
-        table.verify(&mut |index, block| table.keep(index, block, Interest::Some)).unwrap();
+        table.verify(&mut |index, block| table.keep(index, block)).unwrap();
         let blocks = table.block_count() as u64;
         assert_eq!(cache.stats().insertions, if kept { blocks } else { 0 });
         read_blocks(&table, &entries).unwrap();
