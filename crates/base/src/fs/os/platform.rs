@@ -19,6 +19,12 @@ pub(super) const LOG_WINDOW_BYTES_LEAST: u64 = 64 << 10;
 /// loses by up to a quarter at 116 KB, where page faults outweigh one system call.
 pub(super) const MAPPED_FILL_BYTES_MAX: usize = 32 << 10;
 
+/// Where at least so many syncs came in a window of the log, and
+pub(super) const SYNCS_MIN: u64 = 8;
+
+/// at most so many bytes between two of them, commits are likely to wait for syncs.
+pub(super) const SYNCED_BYTES_MAX: u64 = 256 << 10;
+
 /// A file that is appended to goes to the disk in pieces of at least this size while it grows, in
 /// bytes. Pieces of 4 MiB bring about the same.
 pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;

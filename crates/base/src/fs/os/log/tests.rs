@@ -271,3 +271,46 @@ fn filled_bytes_survive_the_death_of_the_process() {
         assert_holds(&dir.path().join(index.to_string()), &[index as u8 + 1; 1_000_000]);
     }
 }
+
+#[test]
+fn where_syncs_follow_each_other_the_next_window_is_written_before() {
+    const K: u64 = 1 << 10;
+    for io in [LogIo::Map, LogIo::Write] {
+        let (_dir, path) = temporary();
+        let log = open(&path, io);
+        let commit = |offset: u64, syncs: u64| {
+            log.fill(offset, &[&[b'x'; 64 << 10]]).unwrap();
+            (0..syncs).for_each(|_| log.sync(offset + 64 * K).unwrap());
+        };
+        let pages_written = |end: u64| {
+            let before = write_calls();
+            log.prepare(end).unwrap();
+            write_calls().zip(before).map(|(after, before)| after - before)
+        };
+        commit(0, SYNCS_MIN - 1);
+        assert!(pages_written(256 * K + 1).is_none_or(|pages| pages == 0));
+        commit(256 * K, SYNCS_MIN);
+        let Some(pages) = pages_written(512 * K + 1) else { return };
+        assert_eq!(pages, 512 / 4);
+        // So many syncs, but not for so much.
+        commit(512 * K, 1);
+        assert_eq!(pages_written(8192 * K), Some(0));
+        commit(4096 * K, SYNCS_MIN);
+        assert_eq!(pages_written(8192 * K + 1), Some(0), "4 MiB between syncs");
+        let old = vec![b'x'; 64 << 10];
+        let mut expected = vec![0; 4160 << 10];
+        for offset in [0, 256, 512, 4096].map(|offset| offset << 10) {
+            expected[offset..offset + old.len()].copy_from_slice(&old);
+        }
+        assert_holds(&path, &expected);
+        drop(log);
+        // What was written in an earlier life is not written again.
+        let log = open(&path, io);
+        log.prepare(1).unwrap();
+        (0..SYNCS_MIN).for_each(|_| log.sync(1).unwrap());
+        let before = write_calls();
+        log.prepare(512 * K).unwrap();
+        assert_eq!(write_calls(), before);
+        assert_holds(&path, &expected);
+    }
+}
