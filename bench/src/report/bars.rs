@@ -12,6 +12,9 @@ use std::fmt::Write;
 const WRITTEN: &str = "writing to a string succeeds";
 /// What rows that write are held to.
 const YARDSTICK: &str = "rocksdb";
+/// Where a database takes more than so many times what is alive in it, hardly anything is, and its
+/// size says nothing.
+const SPACE_AMP_MAX: f64 = 1000.0;
 /// The other log-structured merge trees.
 const LSMS: [&str; 6] = ["rocksdb", "fjall", "pebble", "badger", "tidesdb", "wildcat"];
 
@@ -73,7 +76,11 @@ impl Judgement {
         for line in &self.lines {
             for missed in line.verdicts.iter().filter(|verdict| !verdict.is_met) {
                 let Line { name, threads, .. } = line;
-                writeln!(text, "- `{name}`, {threads} threads: {}", missed.text).expect(WRITTEN);
+                let threads = match threads {
+                    1 => "one thread".to_owned(),
+                    more => format!("{more} threads"),
+                };
+                writeln!(text, "- `{name}`, {threads}: {}", missed.text).expect(WRITTEN);
             }
         }
         text += "\n| row | threads | siltdb | best other | RocksDB | to the best other \
@@ -199,7 +206,7 @@ impl<'a> Case<'a> {
         let parts: [(&str, fn(&Row) -> Option<f64>, fn(f64) -> String); 3] = [
             ("peak memory", memory, bytes),
             ("write amplification", |row| row.write_amp, amplification),
-            ("space amplification", |row| row.space_amp, amplification),
+            ("space amplification", space_amplification, amplification),
         ];
         let judged = parts.into_iter().filter_map(|(what, part, write)| {
             let (own, theirs) = (part(self.ours)?, part(theirs)?);
@@ -237,9 +244,13 @@ impl<'a> Case<'a> {
             both(&|row| latency(row, |of| time(of.max))),
             both(&|row| or_none(row.peak_rss_bytes, |value| bytes(value as f64))),
             both(&|row| or_none(row.write_amp, amplification)),
-            both(&|row| or_none(row.space_amp, amplification)),
+            both(&|row| or_none(space_amplification(row), amplification)),
         ])
     }
+}
+
+fn space_amplification(row: &Row) -> Option<f64> {
+    row.space_amp.filter(|&value| value < SPACE_AMP_MAX)
 }
 
 fn amplification(value: f64) -> String {

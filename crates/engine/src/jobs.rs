@@ -491,6 +491,7 @@ pub fn close_log(database: &Database) -> Result<()> {
         // Everything is durable, and the space comes back with the next use of the file.
         let _ = segment.file.shorten(end.offset);
     }
+    lock(&database.manifest_io).give_back_unused();
     Ok(())
 }
 

@@ -189,6 +189,14 @@ impl Manifest {
         Ok(())
     }
 
+    /// Gives back the space behind the last edit. Should there be another, it begins a new file.
+    pub fn give_back_unused(&mut self) {
+        if let Some(open) = self.open.take() {
+            // Everything is durable, and the space comes back with the next file.
+            let _ = open.file.shorten(open.end.offset);
+        }
+    }
+
     fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
         let first = SEGMENT_HEADER_BYTES as u64 + with_mark(snapshot.len());
         let options = LogFileOptions { capacity: MANIFEST_BYTES.max(4 * first), io: LogIo::Write };

@@ -208,3 +208,23 @@ fn a_damaged_log_that_was_accepted_once_stays_accepted() {
     accept_once(&fs, &clock).unwrap();
     assert!(open(&fs, &clock).unwrap().contains(b"first").unwrap());
 }
+
+#[test]
+fn a_closed_database_of_one_key_takes_a_few_kib_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let bytes_of = |name: &str| -> u64 {
+        let entries = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
+        let named = entries.filter(|entry| entry.file_name().to_str().unwrap().ends_with(name));
+        named.map(|entry| entry.metadata().unwrap().len()).sum()
+    };
+    for round in 0..3_u8 {
+        let db = Db::open(&path).unwrap();
+        db.put(b"key", &[round; 100]).unwrap();
+        db.close().unwrap();
+        assert!(bytes_of(".log") < 4_000 && bytes_of(".manifest") < 4_000, "{round}");
+        assert!((100..20_000).contains(&bytes_of("")), "{round}");
+        let db = Db::open(&path).unwrap();
+        assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&[round; 100][..]));
+    }
+}
