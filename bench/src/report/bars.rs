@@ -42,6 +42,11 @@ struct Verdict {
     is_met: bool,
 }
 
+/// A part of latencies, by name.
+type LatencyPart = (&'static str, fn(&Latency) -> f64);
+/// What a row costs, by name, and how it is written.
+type Cost = (&'static str, fn(&Row) -> Option<f64>, fn(f64) -> String);
+
 /// A row, who is judged in it, and those it may be compared with.
 struct Case<'a> {
     group: &'a Group<'a>,
@@ -180,7 +185,7 @@ impl<'a> Case<'a> {
             let text = format!("calls vary by {:.0} %, {most} % asked for", own.cv_percent);
             verdicts.push(Verdict { text, is_met: own.cv_percent <= most });
         }
-        let parts: [(&str, fn(&Latency) -> f64); 2] =
+        let parts: [LatencyPart; 2] =
             [("99.9 % of calls", |of| of.p999), ("the longest calls", |of| of.max)];
         for (what, part) in parts.into_iter().filter(|_| bars.slowest) {
             let others = self.contest.ranked.iter().filter(|(row, _)| !is_ours(&row.engine));
@@ -203,7 +208,7 @@ impl<'a> Case<'a> {
     fn resources(&self) -> Vec<Verdict> {
         let Some(theirs) = self.yardstick() else { return Vec::new() };
         let memory = |row: &Row| row.peak_rss_bytes.map(|bytes| bytes as f64);
-        let parts: [(&str, fn(&Row) -> Option<f64>, fn(f64) -> String); 3] = [
+        let parts: [Cost; 3] = [
             ("peak memory", memory, bytes),
             ("write amplification", |row| row.write_amp, amplification),
             ("space amplification", space_amplification, amplification),

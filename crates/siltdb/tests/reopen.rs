@@ -220,7 +220,7 @@ fn a_closed_database_of_one_key_takes_a_few_kib_on_disk() {
     };
     for round in 0..3_u8 {
         let db = Db::open(&path).unwrap();
-        db.put(b"key", &[round; 100]).unwrap();
+        db.put(b"key", [round; 100]).unwrap();
         db.close().unwrap();
         assert!(bytes_of(".log") < 4_000 && bytes_of(".manifest") < 4_000, "{round}");
         assert!((100..20_000).contains(&bytes_of("")), "{round}");
