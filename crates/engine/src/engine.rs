@@ -24,7 +24,7 @@ use siltdb_base::{
     slice::{Pinnable, Slice},
     sync::lock,
 };
-use siltdb_tree::options::TreeOptions;
+use siltdb_tree::{options::TreeOptions, tree::Pause};
 use std::{
     path::Path,
     sync::{Arc, Mutex},
@@ -234,12 +234,13 @@ impl Engine {
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being merged.
     pub fn compact(&self, family: &Family) -> Result<()> {
+        let pause = family.tree.clear_the_way()?;
         self.flush()?;
-        self.compact_flushed(family)
+        self.compact_flushed(family, pause)
     }
 
-    fn compact_flushed(&self, family: &Family) -> Result<()> {
-        self.database().at_work(|database| jobs::compact_family(database, family))
+    fn compact_flushed(&self, family: &Family, pause: Pause<'_>) -> Result<()> {
+        self.database().at_work(|database| jobs::compact_family(database, family, pause))
     }
 
     /// Merges all of every family.
@@ -247,11 +248,16 @@ impl Engine {
     /// # Errors
     /// What keeps them from being merged.
     pub fn compact_all(&self) -> Result<()> {
-        self.flush()?;
         let families = self.database().families.load();
-        families.iter().try_for_each(|family| match self.compact_flushed(family) {
-            Err(_) if family.is_dropped() => Ok(()),
-            result => result,
+        let first = families.iter().next();
+        let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
+        self.flush()?;
+        families.iter().try_for_each(|family| {
+            let pause = cleared.take().map_or_else(|| family.tree.clear_the_way(), Ok)?;
+            match self.compact_flushed(family, pause) {
+                Err(_) if family.is_dropped() => Ok(()),
+                result => result,
+            }
         })
     }
 

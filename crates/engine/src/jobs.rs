@@ -32,6 +32,7 @@ use siltdb_tree::{
     pick_range::{Request, Step},
     plan::{Plan, Way},
     retain::stripes::Stripes,
+    tree::Pause,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -66,6 +67,7 @@ fn with_context<T>(
         uids: &uids,
         clock: &*database.options.clock,
         cancelled: &database.ending,
+        given_up: None,
     })
 }
 
@@ -303,11 +305,13 @@ fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
         Way::Merge => merge(database, family, &plan),
     };
     family.tree.end_plan(&plan);
+    let result = match result {
+        // What was asked for does it all.
+        Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
+        result => result.inspect(|()| Counters::add(&database.counters.compactions, 1)),
+    };
     // It holds its inputs, which would outlast the purge.
     drop(plan);
-    if result.is_ok() {
-        Counters::add(&database.counters.compactions, 1);
-    }
     ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
     database.work.raise();
     Ok(())
@@ -354,20 +358,26 @@ fn run_shared(
 }
 
 /// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
-/// tables of which the same would be written again stay as they are.
+/// tables of which the same would be written again stay as they are. `pause` is that of the family:
+/// it ends once the first step has begun.
 ///
 /// # Errors
 /// `NotFound`, if it was dropped; what keeps it from being merged.
-pub fn compact_family(database: &Database, family: &Family) -> Result<()> {
+pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
     wait_for_plans(database, family)?;
     let (newest, next_file) = (database.publisher.published(), database.numbers.next_file());
     let mut request = Request::new(None, newest, next_file);
     let parallelism = database.options.workers.max(1);
+    let mut pause = Some(pause);
     loop {
         database.health.check()?;
         family.check()?;
         let seen = database.room.seen();
-        match family.tree.begin_request(&request) {
+        let step = family.tree.begin_request(&request);
+        if pause.take().is_some() {
+            database.work.raise();
+        }
+        match step {
             Step::Plan(plan)
                 if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
             {
@@ -430,10 +440,8 @@ fn idle_after(database: &Database) -> Option<u64> {
         return None;
     }
     // A compaction is counted as it is found, and only then noted among the jobs.
-    database.families.load().iter().try_fold(0, |begun, family| {
-        let of_family = family.tree.plans_begun();
-        (!family.tree.runs_any_of(of_family)).then_some(begun + of_family)
-    })
+    let families = database.families.load();
+    families.iter().map(|family| family.tree.idle_after()).sum()
 }
 
 /// Removes files that nobody uses any more.

@@ -134,6 +134,7 @@ impl Bench {
             uids: &|| TableUid(next()),
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
+            given_up: None,
         })
     }
 

@@ -191,6 +191,7 @@ impl Part for Subjob {
     /// Merges the inputs between the borders.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
+        let context = &JobContext { given_up: Some(&compaction.plan.given_up), ..*context };
         let mut merge = compaction.merge()?;
         match &self.borders.lower {
             Some(lower) => merge.seek(lower, SequenceNumber::MAX)?,

@@ -12,7 +12,7 @@ use siltdb_base::{
     cursor::{Cursor, Span},
     error::Result,
     id::SequenceNumber,
-    key::Entry,
+    key::{Entry, head},
     slice::Slice,
     tombstone::Fragments,
 };
@@ -66,12 +66,17 @@ pub fn untouched_blocks(plan: &Plan, tombstones: &Fragments) -> Result<Vec<Block
     for reference in plan.tables() {
         tables.push((reference.table()?, reference.is_whole()));
     }
-    let mut blocks: Vec<(usize, usize)> = Vec::new();
-    for (number, (table, _)) in tables.iter().enumerate() {
-        blocks.extend((0..table.block_count()).map(|block| (number, block)));
-    }
     let info = |(number, block): (usize, usize)| tables[number].0.block_info(block);
-    blocks.sort_by(|&a, &b| info(a).first_key.cmp(info(b).first_key));
+    // With the beginnings of their first keys, so that most comparisons look at no index.
+    let mut heads: Vec<(u64, (usize, usize))> = Vec::new();
+    for (number, (table, _)) in tables.iter().enumerate() {
+        let block = |block| (head(info((number, block)).first_key), (number, block));
+        heads.extend((0..table.block_count()).map(block));
+    }
+    heads.sort_by(|&(a, at), &(b, bt)| {
+        a.cmp(&b).then_with(|| info(at).first_key.cmp(info(bt).first_key))
+    });
+    let blocks: Vec<(usize, usize)> = heads.into_iter().map(|(_, block)| block).collect();
     let mut runs: Vec<BlockRun> = Vec::new();
     // The last key of what lies before, and whether the block before was added to the last run.
     let (mut reached, mut last): (Option<&[u8]>, Option<(usize, usize)>) = (None, None);

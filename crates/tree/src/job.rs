@@ -30,8 +30,10 @@ pub struct JobContext<'a> {
     pub uids: &'a (dyn Fn() -> TableUid + Sync),
     /// Tells what has expired.
     pub clock: &'a dyn Clock,
-    /// Set by whoever wants the job to end soon, without a result.
+    /// Set by whoever wants all jobs to end soon, without a result.
     pub cancelled: &'a AtomicBool,
+    /// Set by whoever wants this job to end so.
+    pub given_up: Option<&'a AtomicBool>,
 }
 
 /// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
@@ -49,7 +51,7 @@ pub trait Part: fmt::Debug + Send + Sync {
     /// Writes its tables, synced and verified.
     ///
     /// # Errors
-    /// What reading or writing them fails with; `Closed`, if the job was cancelled. No file is left
+    /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No file is left
     /// then, and dropping what other parts returned removes theirs.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
 }
@@ -58,10 +60,11 @@ impl JobContext<'_> {
     /// Whether to go on.
     ///
     /// # Errors
-    /// `Closed`, if the job was cancelled.
+    /// `Closed`, if the job was cancelled or given up.
     pub fn go_on(&self) -> Result<()> {
-        // Relaxed: the flag carries no other data with it.
-        if self.cancelled.load(Ordering::Relaxed) {
+        // Relaxed: the flags carry no other data with them.
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if is_set(self.cancelled) || self.given_up.is_some_and(is_set) {
             return Err(Error::new(ErrorKind::Closed, "the job was cancelled"));
         }
         Ok(())

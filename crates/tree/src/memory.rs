@@ -3,7 +3,9 @@
 //! It neither creates memtables nor decides when a generation is frozen; a list is immutable and
 //! replaced as a whole.
 
-use siltdb_memtable::memtable::Memtable;
+use siltdb_base::{cursor::Cursor, error::Result, slice::Slice};
+use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_memtable::{cursor::MemtableCursor, memtable::Memtable};
 use std::{fmt, sync::Arc};
 
 /// The place of a log segment, and of the memtables written under it, in the order of segments.
@@ -51,6 +53,26 @@ impl Memory {
     #[must_use]
     pub fn oldest(&self) -> Option<Generation> {
         self.tables.last().map(|table| table.generation)
+    }
+
+    /// The keys from the first to the last of each memtable that has any.
+    ///
+    /// # Errors
+    /// What walking to them fails with.
+    pub fn ranges(&self) -> Result<Vec<KeyRange>> {
+        let mut ranges = Vec::new();
+        for table in &self.tables {
+            let mut cursor = table.memtable.cursor();
+            let key =
+                |cursor: &MemtableCursor| cursor.entry().map(|entry| Slice::copy_from(entry.key));
+            cursor.seek_to_first()?;
+            let first = key(&cursor);
+            cursor.seek_to_last()?;
+            if let (Some(first), Some(last)) = (first, key(&cursor)) {
+                ranges.push(KeyRange { first, last, end: RangeEnd::Inclusive });
+            }
+        }
+        Ok(ranges)
     }
 
     /// The list with a memtable more, in its place: a slow writer may come with an older generation

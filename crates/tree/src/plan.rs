@@ -9,7 +9,13 @@ use crate::{
 };
 use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
 use siltdb_disk::{edit::Change, summary::KeyRange};
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Keys from `lower` on and before `upper`; a missing border is none.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +92,8 @@ pub struct Plan {
     pub output_level: usize,
     /// Holds every key of the inputs.
     pub range: KeyRange,
+    /// Set if the plan is to be given up while it runs; clones share it.
+    pub given_up: Arc<AtomicBool>,
 }
 
 impl Plan {
@@ -99,7 +107,7 @@ impl Plan {
         assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
         let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
         let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
-        Self { way, reason, inputs, output_level, range }
+        Self { way, reason, inputs, output_level, range, given_up: Arc::default() }
     }
 
     /// All tables the plan takes.
@@ -111,6 +119,13 @@ impl Plan {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tables().map(|table| table.bytes()).sum()
+    }
+
+    /// Whether it is to be given up: its inputs stay, and what has been written of it goes.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        // Relaxed: the flag carries no other data with it.
+        self.given_up.load(Ordering::Relaxed)
     }
 
     /// The removal of every table the plan takes.
@@ -149,6 +164,8 @@ pub struct Busy {
     begun: u64,
     claims: Vec<Claim>,
     tables: HashSet<TableId>,
+    /// Those who want no plan to begin but their own.
+    pauses: usize,
 }
 
 #[derive(Debug)]
@@ -158,6 +175,8 @@ struct Claim {
     tables: Vec<(usize, TableId)>,
     output_level: usize,
     range: KeyRange,
+    given_up: Arc<AtomicBool>,
+    reason: Reason,
 }
 
 impl Busy {
@@ -201,8 +220,14 @@ impl Busy {
             .flat_map(|input| input.tables.iter().map(|table| (input.level, table.id())))
             .collect();
         self.tables.extend(tables.iter().map(|(_, table)| *table));
-        let (output_level, range) = (plan.output_level, plan.range.clone());
-        self.claims.push(Claim { number: self.begun, tables, output_level, range });
+        self.claims.push(Claim {
+            number: self.begun,
+            tables,
+            output_level: plan.output_level,
+            range: plan.range.clone(),
+            given_up: Arc::clone(&plan.given_up),
+            reason: plan.reason,
+        });
         self.begun += 1;
     }
 
@@ -229,6 +254,54 @@ impl Busy {
         for (_, table) in &claim.tables {
             self.tables.remove(table);
         }
+    }
+
+    /// Has those running plans given up, but for requested ones, that are *outdone*: most of the
+    /// bytes that they take lie in tables that overlap what is in `memory`, or tables in `version`
+    /// that no plan takes and that do not lie deeper than the plan's output. Who is about to merge
+    /// everything would write them again.
+    pub fn give_up_outdone(&self, version: &Version, memory: &[KeyRange]) {
+        for claim in self.claims.iter().filter(|claim| claim.reason != Reason::Request) {
+            let levels = &version.levels()[..=claim.output_level];
+            let left: Vec<&KeyRange> = levels
+                .iter()
+                .flat_map(|level| level.tables())
+                .filter(|table| !self.holds(table.id()))
+                .map(|table| table.range())
+                .chain(memory)
+                .collect();
+            let (mut bytes, mut outdone) = (0, 0);
+            for (number, level) in levels.iter().enumerate() {
+                let is_taken =
+                    |table: &&Arc<OpenReference>| claim.tables.contains(&(number, table.id()));
+                for table in level.tables().iter().filter(is_taken) {
+                    bytes += table.bytes();
+                    if left.iter().any(|range| range.overlaps(table.range())) {
+                        outdone += table.bytes();
+                    }
+                }
+            }
+            if outdone > bytes / 2 {
+                // Relaxed: the flag carries no other data with it.
+                claim.given_up.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// From now on no plan is to begin but those of the caller, until [`Busy::resume`].
+    pub fn pause(&mut self) {
+        self.pauses += 1;
+    }
+
+    /// Ends one [`Busy::pause`].
+    pub fn resume(&mut self) {
+        self.pauses -= 1;
+    }
+
+    /// Whether somebody wants no plan to begin but their own.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.pauses > 0
     }
 
     /// Whether no plan is running.

@@ -4,7 +4,7 @@ use crate::{
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, not_stuck, open, options, pairs, put,
-        put_range, stop_call, tree_options,
+        put_range, stop_call, tree_options, until,
     },
     options::EngineOptions,
     read::ReadRange,
@@ -157,6 +157,42 @@ fn compacting_forgets_what_a_job_that_ran_already_keeps() {
     assert!(job.join().unwrap().unwrap());
     compacting.recv().unwrap().unwrap();
     assert_eq!(engine.stats().table_entries, 600);
+}
+
+/// What it has merged would be merged again with what was written since.
+#[test]
+fn compacting_gives_up_a_job_that_it_outdoes() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    for value in 1..6 {
+        put_range(&engine, "a", 0..300, &[value]);
+        engine.flush().unwrap();
+    }
+    put_range(&engine, "a", 0..300, b"newest");
+    let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
+    let stopped = stop_call(&fs, move |call| call.kind == CallKind::Create && is_table(call));
+    let job = std::thread::spawn({
+        let engine = engine.clone();
+        move || engine.run_job()
+    });
+    stopped.wait();
+    let family = engine.family("default").unwrap();
+    let compacting = held_up({
+        let engine = engine.clone();
+        move || engine.compact_all()
+    });
+    // The flush that comes first has been done.
+    until(|| family.tree.view().version.levels()[0].tables().len() == 6);
+    stopped.go_on();
+    assert!(job.join().unwrap().unwrap());
+    compacting.recv().unwrap().unwrap();
+    assert_eq!((engine.stats().compactions, engine.stats().table_entries), (1, 300));
+    assert_eq!(engine.background_error().map(|error| error.kind()), None);
+    assert_eq!(tables(&fs), used(&engine));
+    assert_eq!(get(&engine, "default", b"a00299").as_deref(), Some(&b"newest"[..]));
+    put_range(&engine, "a", 0..300, b"later");
+    engine.flush().unwrap();
+    assert!(!engine.run_job().unwrap(), "one table in level 0 is not due");
 }
 
 #[test]

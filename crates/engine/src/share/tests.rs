@@ -68,6 +68,7 @@ impl Work {
             uids: &|| TableUid(next()),
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
+            given_up: None,
         });
     }
 

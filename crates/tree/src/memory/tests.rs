@@ -1,7 +1,11 @@
 //! The order of generations.
 
 use super::*;
-use siltdb_base::budget::Budget;
+use siltdb_base::{
+    budget::Budget,
+    id::SequenceNumber,
+    key::{Entry, EntryKind},
+};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 
 fn memory(generations: &[u64]) -> Memory {
@@ -38,4 +42,15 @@ fn a_generation_is_found_or_is_not_there() {
 #[should_panic(expected = "a second memtable")]
 fn a_generation_has_one_memtable() {
     memory(&[5, 3, 5]);
+}
+
+#[test]
+fn a_range_goes_from_the_first_key_to_the_last_and_an_empty_memtable_has_none() {
+    let memory = memory(&[5, 3]);
+    for (key, sequence) in [(&b"m"[..], 1), (b"c", 2), (b"x", 3)] {
+        let sequence = SequenceNumber(sequence);
+        let entry = Entry { key, sequence, kind: EntryKind::Put, value: b"" };
+        memory.find(Generation(3)).unwrap().insert(entry);
+    }
+    assert_eq!(memory.ranges().unwrap(), [crate::fixture::range(b"c", b"x")]);
 }

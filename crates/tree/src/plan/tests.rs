@@ -124,3 +124,61 @@ fn only_tables_on_their_way_down_drain_a_level() {
     let [source, target] = [1, 2].map(|file| seed(&version, file)[0].id());
     assert!(busy.drains(2, source) && !busy.drains(3, target) && busy.holds(target));
 }
+
+/// A version in which a plan takes all of level 0 but table 9 and brings it to level 6.
+fn merging(left: &[(u8, TableReference)]) -> (Version, Busy, Plan) {
+    let taken = [
+        (0, table(2, "a", "m")),
+        (0, table(1, "k", "z")),
+        (6, table(3, "a", "h")),
+        (6, table(4, "p", "z")),
+    ];
+    let before = shape(&taken);
+    let mut busy = Busy::default();
+    let plan = bring_down(&before, (0, 6), seed(&before, 1), Reason::Level0, LIMITS, &busy);
+    let plan = plan.unwrap();
+    busy.begin(&plan);
+    (shape(&[left, &taken].concat()), busy, plan)
+}
+
+#[test]
+fn a_plan_is_outdone_where_most_of_it_would_be_merged_again() {
+    let outdone = |left: &[(u8, TableReference)], memory: &[KeyRange]| {
+        let (version, busy, plan) = merging(left);
+        busy.give_up_outdone(&version, memory);
+        plan.is_given_up()
+    };
+    // It takes all there is.
+    assert!(!outdone(&[], &[]));
+    assert!(outdone(&[(0, table(9, "b", "y"))], &[]));
+    assert!(outdone(&[], &[crate::fixture::range(b"b", b"y")]));
+    // Three of its four tables, and two.
+    assert!(outdone(&[(0, table(9, "l", "q"))], &[]));
+    assert!(!outdone(&[(0, table(9, "q", "y"))], &[]));
+    // A request brings this one down to where the plan's output lies.
+    assert!(outdone(&[(5, table(9, "b", "y"))], &[]));
+    assert!(!outdone(&[(5, table(9, "i", "j"))], &[]));
+}
+
+#[test]
+fn what_is_deeper_or_taken_outdoes_no_plan_and_none_that_was_asked_for_is() {
+    let version =
+        shape(&[(2, table(1, "a", "z")), (4, table(2, "a", "z")), (0, table(3, "a", "z"))]);
+    let mut busy = Busy::default();
+    let plan =
+        bring_down(&version, (2, 3), seed(&version, 1), Reason::Size, LIMITS, &busy).unwrap();
+    busy.begin(&plan);
+    let inputs = vec![Input { level: 0, tables: seed(&version, 3) }];
+    let level0 = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    busy.begin(&level0);
+    busy.give_up_outdone(&version, &[]);
+    assert!(!plan.is_given_up() && !level0.is_given_up());
+    busy.end(&level0);
+    busy.give_up_outdone(&version, &[]);
+    assert!(plan.is_given_up() && plan.clone().is_given_up());
+    busy.end(&plan);
+    let asked = down(&version, (2, 3), 1, &busy).unwrap();
+    busy.begin(&asked);
+    busy.give_up_outdone(&version, &[]);
+    assert!(!asked.is_given_up());
+}

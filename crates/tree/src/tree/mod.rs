@@ -301,6 +301,9 @@ impl Tree {
     /// `oldest_snapshot` is the oldest sequence number anybody may still read at.
     pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, flushes: Flushes) -> Option<Plan> {
         let mut busy = lock(&self.busy);
+        if busy.is_paused() {
+            return None;
+        }
         let version = self.view.load().version.clone();
         let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot, flushes)?;
         busy.begin(&plan);
@@ -316,6 +319,28 @@ impl Tree {
             busy.begin(plan);
         }
         step
+    }
+
+    /// Clears the way for a request for everything: running plans that it would outdo are given
+    /// up, and none begins by itself until what is returned is dropped.
+    ///
+    /// Writers may need a compaction meanwhile, so that should be soon.
+    ///
+    /// # Errors
+    /// What walking to the first and last keys in memory fails with.
+    pub fn clear_the_way(&self) -> Result<Pause<'_>> {
+        let mut busy = lock(&self.busy);
+        let view = self.view.load();
+        busy.give_up_outdone(&view.version, &view.memory.ranges()?);
+        busy.pause();
+        Ok(Pause { busy: &self.busy })
+    }
+
+    /// How many plans have begun so far, if none is running and none is kept from beginning.
+    #[must_use]
+    pub fn idle_after(&self) -> Option<u64> {
+        let busy = lock(&self.busy);
+        (busy.is_empty() && !busy.is_paused()).then(|| busy.begun())
     }
 
     /// How many plans have begun so far.
@@ -336,6 +361,18 @@ impl Tree {
     /// If it is not running.
     pub fn end_plan(&self, plan: &Plan) {
         lock(&self.busy).end(plan);
+    }
+}
+
+/// While it lives no compaction of the tree begins by itself.
+#[derive(Debug)]
+pub struct Pause<'a> {
+    busy: &'a Mutex<Busy>,
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        lock(self.busy).resume();
     }
 }
 

@@ -310,6 +310,26 @@ fn a_plan_is_running_until_it_is_ended() {
 }
 
 #[test]
+fn no_plan_begins_by_itself_while_the_way_is_clear_for_a_request() {
+    let mut world = World::new(small_options());
+    for round in 0..4_u32 {
+        for number in 0..100_u32 {
+            world.put(format!("key{number:04}").as_bytes(), &round.to_be_bytes());
+        }
+        world.flush();
+    }
+    let pauses = [(); 2].map(|()| world.tree.clear_the_way().unwrap());
+    for pause in pauses {
+        assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_none());
+        assert_eq!(world.tree.idle_after(), None);
+        drop(pause);
+    }
+    assert_eq!(world.tree.idle_after(), Some(0));
+    assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_some());
+    assert_eq!(world.tree.idle_after(), None);
+}
+
+#[test]
 fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
     let mut world = World::new(small_options());
     world.put(b"key", b"old");
