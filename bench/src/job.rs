@@ -299,6 +299,15 @@ pub struct Run {
     /// The latency pass runs at this share of the throughput, at a fixed rate; 0 closes the loop.
     #[serde(default)]
     pub open_loop_percent: u32,
+    /// The latency pass runs at so many operations a second instead, the same for all engines; 0
+    /// does not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub open_loop_per_s: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn one() -> u32 {

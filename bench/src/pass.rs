@@ -385,8 +385,11 @@ impl Course<'_> {
     ) -> Result<(Place<E>, Latency, Model)> {
         let run = &self.job.work.run;
         let peak = throughput.ops as f64 / throughput.settled_seconds.max(1e-9);
-        let share = f64::from(run.open_loop_percent) / 100.0;
-        let rate = (share > 0.0).then_some(peak * share);
+        let rate = match (run.open_loop_per_s, run.open_loop_percent) {
+            (0, 0) => None,
+            (0, percent) => Some(peak * f64::from(percent) / 100.0),
+            (rate, _) => Some(rate as f64),
+        };
         let each = rate.map(|rate| rate / f64::from(self.job.work.threads));
         let period = each.map(|rate| Duration::from_secs_f64(1.0 / rate.max(0.01)));
         let (place, ran, probes) = self.measured(place, "latency", || Clocked::new(period))?;

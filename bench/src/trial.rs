@@ -48,7 +48,16 @@ pub fn job(op: Op, dir: &Path) -> Job {
         _ => 2000,
     };
     let order = Order::Random;
-    let run = Run { op, order, ops, batch: 1, reads_percent: 50, range: 7, open_loop_percent: 0 };
+    let run = Run {
+        op,
+        order,
+        ops,
+        batch: 1,
+        reads_percent: 50,
+        range: 7,
+        open_loop_percent: 0,
+        open_loop_per_s: 0,
+    };
     let work = Work {
         keys: 1000,
         key_style: KeyStyle::Sparse,

@@ -161,7 +161,16 @@ fn work(index: usize, op: Op) -> Work {
         seed: vec![seed(SeedOp::Put, Order::Random, 130), seed(SeedOp::Delete, Order::Uniform, 20)],
         state: State::Settled,
         warm_up: false,
-        run: Run { op, order, ops, batch, reads_percent: 30, range: 9, open_loop_percent: 0 },
+        run: Run {
+            op,
+            order,
+            ops,
+            batch,
+            reads_percent: 30,
+            range: 9,
+            open_loop_percent: 0,
+            open_loop_per_s: 0,
+        },
     }
 }
 

@@ -11,8 +11,16 @@ use crate::{
 
 fn work(keys: u32, threads: u32) -> Work {
     let (op, order) = (Op::Put, Order::Random);
-    let run =
-        Run { op, order, ops: 1, batch: 1, reads_percent: 50, range: 1, open_loop_percent: 0 };
+    let run = Run {
+        op,
+        order,
+        ops: 1,
+        batch: 1,
+        reads_percent: 50,
+        range: 1,
+        open_loop_percent: 0,
+        open_loop_per_s: 0,
+    };
     Work {
         keys,
         key_style: KeyStyle::Sparse,

@@ -215,6 +215,12 @@ fn an_open_loop_charges_waiting_to_the_calls() {
     });
     let latency = report.unwrap().latency.unwrap();
     assert!(latency.rate.is_some() && latency.calls == 2000);
+    let report = run_with::<Liar<{ lie::HONEST }>>(Op::Get, |job| {
+        job.work.run.open_loop_percent = 50;
+        job.work.run.open_loop_per_s = 20_000;
+    });
+    let latency = report.unwrap().latency.unwrap();
+    assert_eq!(latency.rate, Some(20_000.0));
 }
 
 #[test]

@@ -9,7 +9,16 @@ use crate::{
 };
 
 fn work(op: Op, order: Order, ops: u64) -> Work {
-    let run = Run { op, order, ops, batch: 1, reads_percent: 30, range: 10, open_loop_percent: 0 };
+    let run = Run {
+        op,
+        order,
+        ops,
+        batch: 1,
+        reads_percent: 30,
+        range: 10,
+        open_loop_percent: 0,
+        open_loop_per_s: 0,
+    };
     Work {
         keys: 1001,
         key_style: KeyStyle::Sparse,

@@ -99,6 +99,7 @@ type Run struct {
 	ReadsPercent    uint32 `json:"reads_percent"`
 	Range           uint32 `json:"range"`
 	OpenLoopPercent uint32 `json:"open_loop_percent"`
+	OpenLoopPerS    uint64 `json:"open_loop_per_s"`
 }
 
 // Op is a measured operation.

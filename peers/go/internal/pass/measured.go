@@ -186,9 +186,12 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	run := &c.job.Work.Run
 	var rate *float64
 	var period time.Duration
-	if run.OpenLoopPercent > 0 {
+	if run.OpenLoopPercent > 0 || run.OpenLoopPerS > 0 {
 		peak := float64(report.Throughput.Ops) / max(report.Throughput.SettledSeconds, 1e-9)
 		asked := peak * float64(run.OpenLoopPercent) / 100
+		if run.OpenLoopPerS > 0 {
+			asked = float64(run.OpenLoopPerS)
+		}
 		rate = &asked
 		each := max(asked/float64(c.job.Work.Threads), 0.01)
 		period = max(time.Duration(float64(time.Second)/each), 1)

@@ -111,6 +111,7 @@ func TestStatesArmsAndBatchesHoldWhatWasWritten(t *testing.T) {
 			row.Work.Run.Ops = 100
 		},
 		"open-loop":    func(row *job.Job) { row.Work.Run.OpenLoopPercent = 50 },
+		"fixed-rate":   func(row *job.Job) { row.Work.Run.OpenLoopPerS = 20000 },
 		"uncompressed": func(row *job.Job) { row.Config.Codec = job.CodecNone },
 		"level0-runs":  func(row *job.Job) { runs := uint32(8); row.Config.Level0Runs = &runs },
 	}
