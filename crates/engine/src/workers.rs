@@ -19,6 +19,11 @@ use std::{
 /// How long a worker waits for a signal before it looks by itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long what was left to compact when the database was opened is left alone, unless something
+/// is flushed: who opens it for a few reads shares neither the processors with a compaction nor
+/// waits for one to be given up.
+const OPENING_PEACE: Duration = Duration::from_millis(100);
+
 /// How long a worker waits after a job has failed.
 const BACK_OFF: Duration = Duration::from_millis(200);
 
@@ -57,7 +62,9 @@ impl Workers {
         });
         let started = started.and_then(|()| {
             (0..compactors).try_for_each(|number| {
-                workers.spawn(database, &format!("silt-compact-{number}"), |database| {
+                let seen = database.work.seen();
+                workers.spawn(database, &format!("silt-compact-{number}"), move |database| {
+                    database.work.wait(seen, OPENING_PEACE);
                     work(database, jobs::compact_next);
                 })
             })
