@@ -190,7 +190,8 @@ impl Family {
     }
 
     /// Merges all tables of the family into the deepest level and forgets what nobody can see.
-    /// Writes what is in memory first; the other families stay as they are. What is written to the
+    /// Writes what is in memory first; the other families stay as they are. A compaction that runs
+    /// already, and whose tables would be merged again, is given up. What is written to the
     /// family meanwhile need not get there. Tables of which the same would be written again stay as
     /// they are, and are not read: [`check`](crate::check) is what looks for damage.
     ///
