@@ -51,8 +51,8 @@ pub trait Part: fmt::Debug + Send + Sync {
     /// Writes its tables, synced and verified.
     ///
     /// # Errors
-    /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No file is left
-    /// then, and dropping what other parts returned removes theirs.
+    /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No
+    /// file is left then, and dropping what other parts returned removes theirs.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
 }
 
