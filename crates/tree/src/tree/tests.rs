@@ -290,8 +290,8 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
     assert!(world.get(b"key", world.sequence).is_some());
 }
 
-#[test]
-fn a_plan_is_running_until_it_is_ended() {
+/// A tree whose level 0 is due to be compacted.
+fn with_a_due_plan() -> World {
     let mut world = World::new(small_options());
     for round in 0..4_u32 {
         for number in 0..100_u32 {
@@ -299,6 +299,12 @@ fn a_plan_is_running_until_it_is_ended() {
         }
         world.flush();
     }
+    world
+}
+
+#[test]
+fn a_plan_is_running_until_it_is_ended() {
+    let mut world = with_a_due_plan();
     let plan = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
     assert_eq!(plan.way, Way::Merge);
     assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_none());
@@ -311,13 +317,7 @@ fn a_plan_is_running_until_it_is_ended() {
 
 #[test]
 fn no_plan_begins_by_itself_while_the_way_is_clear_for_a_request() {
-    let mut world = World::new(small_options());
-    for round in 0..4_u32 {
-        for number in 0..100_u32 {
-            world.put(format!("key{number:04}").as_bytes(), &round.to_be_bytes());
-        }
-        world.flush();
-    }
+    let world = with_a_due_plan();
     let pauses = [(); 2].map(|()| world.tree.clear_the_way().unwrap());
     for pause in pauses {
         assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_none());
