@@ -145,3 +145,19 @@ fn settling_leaves_nothing_to_do_whoever_looked_first() {
         assert!(runs < tree_options().level0_runs_trigger as usize, "{runs}, round {round}");
     }
 }
+
+#[test]
+fn what_was_left_to_compact_is_left_alone_for_a_while_and_then_compacted() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    for value in 1..7 {
+        put_range(&engine, "a", 0..300, &[value]);
+        engine.flush().unwrap();
+    }
+    engine.close().unwrap();
+    let start = Instant::now();
+    let engine = open_with_workers(&fs);
+    until(|| engine.stats().compactions > 0);
+    assert!(start.elapsed() >= super::OPENING_PEACE);
+    engine.close().unwrap();
+}

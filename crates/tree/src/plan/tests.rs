@@ -182,3 +182,14 @@ fn what_is_deeper_or_taken_outdoes_no_plan_and_none_that_was_asked_for_is() {
     busy.give_up_outdone(&version, &[]);
     assert!(!asked.is_given_up());
 }
+
+#[test]
+fn a_merge_within_level_0_is_outdone_by_what_lies_beside_it() {
+    let version = shape(&[(0, table(2, "a", "m")), (0, table(1, "k", "z"))]);
+    let inputs = vec![Input { level: 0, tables: seed(&version, 1) }];
+    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let mut busy = Busy::default();
+    busy.begin(&plan);
+    busy.give_up_outdone(&version, &[]);
+    assert!(plan.is_given_up());
+}
