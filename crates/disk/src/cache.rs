@@ -125,8 +125,10 @@ pub struct Cache {
     next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
     misses: AtomicU64,
-    /// Lookups of those who pass.
-    passes: AtomicU64,
+    /// Hits and misses of those who pass. Counted apart, not taken off later: no moment between two
+    /// counters may look like a reader.
+    passed_hits: AtomicU64,
+    passed_misses: AtomicU64,
     /// Lookups of others, when somebody last asked.
     asked: AtomicU64,
     insertions: AtomicU64,
@@ -137,6 +139,11 @@ pub struct Cache {
 #[derive(Default)]
 #[repr(align(128))]
 struct Stripe(AtomicU64);
+
+#[inline]
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
 
 /// Where the clock stands.
 #[derive(Default)]
@@ -162,7 +169,8 @@ impl Cache {
             next_array: AtomicU64::new(0),
             hits: Default::default(),
             misses: AtomicU64::new(0),
-            passes: AtomicU64::new(0),
+            passed_hits: AtomicU64::new(0),
+            passed_misses: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -214,11 +222,12 @@ impl Cache {
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         // Relaxed, here and at every counter: they carry no other data with them.
+        let so_far = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CacheStats {
-            hits: self.hits.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum(),
-            misses: self.misses.load(Ordering::Relaxed),
-            insertions: self.insertions.load(Ordering::Relaxed),
-            evictions: self.evictions.load(Ordering::Relaxed),
+            hits: self.hits_of_readers() + so_far(&self.passed_hits),
+            misses: so_far(&self.misses) + so_far(&self.passed_misses),
+            insertions: so_far(&self.insertions),
+            evictions: so_far(&self.evictions),
             bytes: self.used.load(Ordering::Relaxed),
             capacity: self.capacity(),
         }
@@ -228,9 +237,13 @@ impl Cache {
     /// reads need not be put here before it is looked for.
     #[must_use]
     pub fn is_in_demand(&self) -> bool {
-        let CacheStats { hits, misses, .. } = self.stats();
-        let lookups = (hits + misses).wrapping_sub(self.passes.load(Ordering::Relaxed));
+        let lookups = self.hits_of_readers() + self.misses.load(Ordering::Relaxed);
         self.asked.swap(lookups, Ordering::Relaxed) != lookups
+    }
+
+    /// Hits but of those who pass.
+    fn hits_of_readers(&self) -> u64 {
+        self.hits.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
     }
 
     #[inline]
@@ -409,7 +422,7 @@ impl<T: Resident> Slots<T> {
                 Ok(look(held, luggage))
             }
             None => {
-                self.cache.misses.fetch_add(1, Ordering::Relaxed);
+                count(&self.cache.misses);
                 Err(luggage)
             }
         }
@@ -464,23 +477,17 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     #[inline]
     pub fn hold(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
-        if fill == CacheFill::Pass {
-            self.cache.passes.fetch_add(1, Ordering::Relaxed);
-        }
-        match self.array.slots()[index].value().load_full() {
-            Some(held) => {
-                match fill {
-                    CacheFill::Keep => held.mark(),
-                    CacheFill::Pass => {}
-                }
+        let held = self.array.slots()[index].value().load_full();
+        match (&held, fill) {
+            (Some(held), CacheFill::Keep) => {
+                held.mark();
                 self.cache.count_hit();
-                Some(held)
             }
-            None => {
-                self.cache.misses.fetch_add(1, Ordering::Relaxed);
-                None
-            }
+            (None, CacheFill::Keep) => count(&self.cache.misses),
+            (Some(_), CacheFill::Pass) => count(&self.cache.passed_hits),
+            (None, CacheFill::Pass) => count(&self.cache.passed_misses),
         }
+        held
     }
 
     /// Puts `held` into slot `index`, if it is empty and there is room to be had.
@@ -531,7 +538,7 @@ impl<T: Resident> Slots<T> {
             return;
         }
         if self.array.fill(index, held) {
-            self.cache.insertions.fetch_add(1, Ordering::Relaxed);
+            count(&self.cache.insertions);
         } else {
             self.cache.release(held.bytes);
         }

@@ -1,6 +1,7 @@
 //! Slots, the hand, and the budget under concurrent readers.
 
 use super::{held::HELD_OVERHEAD_BYTES, *};
+use std::sync::atomic::AtomicBool;
 
 fn cache(capacity: usize) -> (Arc<Budget>, Arc<Cache>) {
     let budget = Arc::new(Budget::new(1 << 30));
@@ -59,6 +60,28 @@ fn demand_is_what_was_looked_up_since_by_those_who_do_not_pass() {
         assert_eq!(slots.get(index, CacheFill::Keep).is_some(), index == 0);
         assert!(cache.is_in_demand());
     }
+}
+
+#[test]
+fn who_passes_is_never_taken_for_demand() {
+    let (_, cache) = cache(10_000);
+    let slots = Slots::<u64>::new(&cache, 1);
+    let is_over = AtomicBool::new(false);
+    let demands = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(slots.get(0, CacheFill::Pass).is_none());
+            }
+        });
+        while cache.stats().misses == 0 {
+            std::thread::yield_now();
+        }
+        let questions = if cfg!(miri) { 100 } else { 100_000 };
+        let demands = (0..questions).filter(|_| cache.is_in_demand()).count();
+        is_over.store(true, Ordering::Relaxed);
+        demands
+    });
+    assert_eq!(demands, 0);
 }
 
 #[test]
