@@ -26,6 +26,8 @@ const HEADER_BYTES: usize = 8;
 /// Most lines of a filter: beyond 4 GiB it lets more absent keys through instead of growing.
 const LINES_MAX: u64 = (4 << 30) / LINE_BYTES as u64 - 1;
 const PROBES_MAX: u32 = 16;
+/// Hashes of a piece of the list that a filter is built from.
+const PIECE_HASHES: usize = 8 << 10;
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A cache line of bits.
@@ -40,25 +42,64 @@ pub struct Filter {
     probes: u32,
 }
 
-impl Filter {
-    /// A filter that holds `hashes`, with `bits_per_key` bits for each.
+/// Gathers the hashes of keys until their number is known, and with it the size of the filter.
+///
+/// They lie in pieces of one size: a list that grew by doubling would leave holes of all sizes.
+#[derive(Debug, Default)]
+pub struct FilterBuilder {
+    full: Vec<Vec<u64>>,
+    open: Vec<u64>,
+}
+
+impl FilterBuilder {
+    /// Adds the hash of a key.
+    #[inline]
+    pub fn add(&mut self, hash: u64) {
+        if self.open.len() == self.open.capacity() {
+            self.open_next();
+        }
+        self.open.push(hash);
+    }
+
+    #[cold]
+    fn open_next(&mut self) {
+        let next = Vec::with_capacity(PIECE_HASHES);
+        let full = std::mem::replace(&mut self.open, next);
+        if !full.is_empty() {
+            self.full.push(full);
+        }
+    }
+
+    /// Hashes added.
     #[must_use]
-    pub fn build(hashes: &[u64], bits_per_key: u32) -> Self {
-        let bits = hashes.len() as u64 * u64::from(bits_per_key);
+    pub fn count(&self) -> u64 {
+        (self.full.len() * PIECE_HASHES + self.open.len()) as u64
+    }
+
+    /// A filter that holds them, with `bits_per_key` bits for each.
+    #[must_use]
+    pub fn build(&self, bits_per_key: u32) -> Filter {
+        let bits = self.count() * u64::from(bits_per_key);
         let lines = bits.div_ceil(LINE_BITS as u64).clamp(1, LINES_MAX);
         // A line fills unevenly, so the best number of probes is a little below ln 2 per bit.
         let probes = (bits_per_key * 6 / 10).clamp(1, PROBES_MAX);
-        let mut filter = Self { lines: vec![Line::default(); lines as usize].into(), probes };
-        for &hash in hashes {
-            let index = filter.line_of(hash);
-            let line = &mut filter.lines[index].0;
-            let mut bits = hash;
-            for _ in 0..probes {
-                bits = bits.wrapping_mul(MULTIPLIER);
-                line[(bits >> 61) as usize] |= 1 << (bits >> 55 & 63);
-            }
+        let mut filter = Filter { lines: vec![Line::default(); lines as usize].into(), probes };
+        for piece in self.full.iter().chain([&self.open]) {
+            piece.iter().for_each(|&hash| filter.insert(hash));
         }
         filter
+    }
+}
+
+impl Filter {
+    fn insert(&mut self, hash: u64) {
+        let index = self.line_of(hash);
+        let line = &mut self.lines[index].0;
+        let mut bits = hash;
+        for _ in 0..self.probes {
+            bits = bits.wrapping_mul(MULTIPLIER);
+            line[(bits >> 61) as usize] |= 1 << (bits >> 55 & 63);
+        }
     }
 
     /// Reads an encoding.

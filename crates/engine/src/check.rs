@@ -163,7 +163,7 @@ fn check_tables(
         report.errors.extend(view.version.check().err());
     }
     for (_, table) in tables {
-        let verified = table.table().and_then(|open| {
+        let verified = table.lend().and_then(|open| {
             open.verify(&mut |index, _| {
                 progress.bytes_done += open.block_info(index).bytes;
                 on_progress(progress);

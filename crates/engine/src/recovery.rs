@@ -209,7 +209,10 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     let budget = Arc::new(Budget::new(options.memory_budget));
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
-    let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
+    let mut arena_options = ArenaOptions::default();
+    // What a memtable gives back when it is flushed, the next one takes, and no more.
+    arena_options.idle_bytes_max = arena_options.idle_bytes_max.min(options.memtable_bytes);
+    let arenas = ArenaPool::new(Arc::clone(&budget), arena_options);
     let (fs, read_io) = (Arc::clone(&options.fs), options.read_io);
     let files = OpenFiles::new(fs, dir.to_owned(), read_io, Arc::clone(&cache));
     let families = Families::default();

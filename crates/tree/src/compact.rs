@@ -85,9 +85,11 @@ impl Compaction {
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
         let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
+        // Open while the work is prepared, not opened again by each step of it.
+        let open: Vec<_> = plan.tables().map(|table| table.lend()).collect::<Result<_>>()?;
         let mut tombstones = Vec::new();
-        for table in plan.tables().filter(|table| table.has_range_tombstones()) {
-            tombstones.extend(table.tombstones()?.tombstones());
+        for (reference, table) in plan.tables().zip(&open) {
+            tombstones.extend(reference.seen_of(table.tombstones()).tombstones());
         }
         let tombstones = Arc::new(Fragments::new(&tombstones));
         let deeper = deeper_than(&plan, version);
@@ -240,7 +242,7 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
     let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;
     let tables_max = (tables_min * SPLIT_MAX).max(tables_min + parts);
     let is_plain = |reference: &Arc<OpenReference>| {
-        reference.is_whole() && reference.table().is_ok_and(|table| table.is_plain())
+        reference.is_whole() && reference.lend().is_ok_and(|table| table.is_plain())
     };
     input.level == plan.output_level
         && input.level > 0
@@ -284,7 +286,7 @@ fn borders(plan: &Plan, parts: usize) -> Result<Vec<Slice>> {
     // Pairs of a key and the bytes that lie before it since the key sampled before.
     let mut samples: Vec<(Slice, u64)> = Vec::new();
     for reference in plan.tables() {
-        let table = reference.table()?;
+        let table = reference.lend()?;
         let step = table.block_count().div_ceil(SAMPLES_PER_TABLE).max(1);
         let mut bytes = 0;
         for index in 0..table.block_count() {

@@ -17,7 +17,12 @@ use siltdb_base::{
     tombstone::Fragments,
 };
 use siltdb_disk::table::{Contents, SealedBlock, Table};
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
+    ops::Range,
+    sync::Arc,
+};
 
 /// Untouched blocks in a row that are worth being copied. The block before a copy ends where it is,
 /// however small, so single ones would leave tables of fragments.
@@ -57,6 +62,47 @@ impl BlockRun {
     }
 }
 
+/// A block: the number of its table, and its index there.
+type BlockAt = (usize, usize);
+
+/// A block, and first the beginning of its first key: most comparisons look at no more.
+type HeadedBlock<'a> = (u64, &'a [u8], BlockAt);
+
+/// The blocks of all tables, by their first keys.
+struct BlocksInOrder<'a> {
+    tables: &'a [(Arc<Table>, bool)],
+    /// The next block of each table.
+    next: BinaryHeap<Reverse<HeadedBlock<'a>>>,
+}
+
+impl<'a> BlocksInOrder<'a> {
+    fn new(tables: &'a [(Arc<Table>, bool)]) -> Self {
+        let firsts = (0..tables.len()).filter_map(|table| headed(tables, (table, 0)));
+        Self { tables, next: firsts.map(Reverse).collect() }
+    }
+}
+
+/// The block at `at`, if there is one.
+fn headed(tables: &[(Arc<Table>, bool)], at: BlockAt) -> Option<HeadedBlock<'_>> {
+    let (table, _) = &tables[at.0];
+    let first_key = (at.1 < table.block_count()).then(|| table.block_info(at.1).first_key)?;
+    Some((head(first_key), first_key, at))
+}
+
+impl Iterator for BlocksInOrder<'_> {
+    type Item = BlockAt;
+
+    fn next(&mut self) -> Option<BlockAt> {
+        let mut first = self.next.peek_mut()?;
+        let Reverse((_, _, at)) = *first;
+        match headed(self.tables, (at.0, at.1 + 1)) {
+            Some(next) => *first = Reverse(next),
+            None => _ = PeekMut::pop(first),
+        }
+        Some(at)
+    }
+}
+
 /// The untouched blocks of the inputs of `plan`, in key order.
 ///
 /// # Errors
@@ -64,42 +110,33 @@ impl BlockRun {
 pub fn untouched_blocks(plan: &Plan, tombstones: &Fragments) -> Result<Vec<BlockRun>> {
     let mut tables = Vec::new();
     for reference in plan.tables() {
-        tables.push((reference.table()?, reference.is_whole()));
+        tables.push((reference.lend()?, reference.is_whole()));
     }
-    let info = |(number, block): (usize, usize)| tables[number].0.block_info(block);
-    // With the beginnings of their first keys, so that most comparisons look at no index.
-    let mut heads: Vec<(u64, (usize, usize))> = Vec::new();
-    for (number, (table, _)) in tables.iter().enumerate() {
-        let block = |block| (head(info((number, block)).first_key), (number, block));
-        heads.extend((0..table.block_count()).map(block));
-    }
-    heads.sort_by(|&(a, at), &(b, bt)| {
-        a.cmp(&b).then_with(|| info(at).first_key.cmp(info(bt).first_key))
-    });
-    let blocks: Vec<(usize, usize)> = heads.into_iter().map(|(_, block)| block).collect();
+    let info = |(table, block): BlockAt| tables[table].0.block_info(block);
     let mut runs: Vec<BlockRun> = Vec::new();
     // The last key of what lies before, and whether the block before was added to the last run.
-    let (mut reached, mut last): (Option<&[u8]>, Option<(usize, usize)>) = (None, None);
-    for (index, &block) in blocks.iter().enumerate() {
-        let (first_key, last_key) = (info(block).first_key, info(block).last_key);
-        let next = blocks.get(index + 1).map(|&next| info(next).first_key);
+    let (mut reached, mut last): (Option<&[u8]>, Option<BlockAt>) = (None, None);
+    let mut blocks = BlocksInOrder::new(&tables).peekable();
+    while let Some(at) = blocks.next() {
+        let (table, block) = at;
+        let (first_key, last_key) = (info(at).first_key, info(at).last_key);
+        let next = blocks.peek().map(|&next| info(next).first_key);
         let is_alone = reached.is_none_or(|reached| reached < first_key)
             && next.is_none_or(|next| last_key < next);
         let place = tombstones.index_ending_after(first_key);
         let fragment = tombstones.as_slice().get(place);
         let is_clear = fragment.is_none_or(|fragment| fragment.start.as_bytes() > last_key);
-        let is_plain = tables[block.0].1 && info(block).contents == Contents::PLAIN;
+        let is_plain = tables[table].1 && info(at).contents == Contents::PLAIN;
         if is_alone && is_clear && is_plain {
             match (last, runs.last_mut()) {
-                (Some(last), Some(run)) if last == (block.0, block.1.wrapping_sub(1)) => {
+                (Some(last), Some(run)) if last == (table, block.wrapping_sub(1)) => {
                     run.blocks.end += 1;
                 }
-                _ => runs.push(BlockRun {
-                    table: tables[block.0].0.clone(),
-                    blocks: block.1..block.1 + 1,
-                }),
+                _ => {
+                    runs.push(BlockRun { table: tables[table].0.clone(), blocks: block..block + 1 })
+                }
             }
-            last = Some(block);
+            last = Some(at);
         } else {
             last = None;
         }

@@ -3,14 +3,17 @@
 //! A job installs nothing: its files are strangers to the database until somebody makes the changes
 //! it returns durable.
 
-use crate::open_files::{OpenFiles, OpenReference, SharedFile};
+use crate::open_files::{OpenFiles, SharedFile};
 use siltdb_base::{
     clock::Clock,
     error::{Error, ErrorKind, Result},
     fs::WriteFile,
     id::{FamilyId, FileNumber, TableUid},
 };
-use siltdb_disk::edit::{Change, TableReference};
+use siltdb_disk::{
+    edit::{Change, TableReference},
+    table::Table,
+};
 use std::{
     fmt,
     sync::{
@@ -138,7 +141,8 @@ pub struct NewTable {
 #[derive(Debug, Default)]
 pub struct NewTables {
     tables: Vec<NewTable>,
-    open: Vec<Arc<OpenReference>>,
+    /// Those that readers will want, so that these find them open.
+    open: Vec<Arc<Table>>,
     files: Vec<NewFile>,
 }
 
@@ -173,8 +177,8 @@ impl NewTables {
     pub fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
         for table in &self.tables {
             context.go_on()?;
-            let open = context.files.reference(table.reference.clone())?;
-            let table = open.table()?;
+            let reference = context.files.reference(table.reference.clone())?;
+            let table = reference.lend()?;
             // Where anything is read, what was just written is likely to be, and here it lies
             // decoded.
             if table.is_in_demand() {
@@ -182,7 +186,9 @@ impl NewTables {
             } else {
                 table.verify(&mut |_, _| ())?;
             }
-            self.open.push(open);
+            if context.files.are_read() {
+                self.open.push(table);
+            }
         }
         Ok(())
     }
@@ -228,7 +234,7 @@ pub struct JobOutput {
     /// Bytes of the new tables.
     pub bytes_written: u64,
     claims: Vec<Arc<SharedFile>>,
-    open: Vec<Arc<OpenReference>>,
+    open: Vec<Arc<Table>>,
 }
 
 impl JobOutput {

@@ -51,14 +51,16 @@ pub struct OpenFiles {
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
     is_closed: AtomicBool,
+    /// Whether a reader has opened a table.
+    is_read: AtomicBool,
 }
 
 impl OpenFiles {
     /// No file in use, of the database in `dir`; data blocks will be read as `read_io` says.
     #[must_use]
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
-        let (files, is_closed) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { fs, dir, read_io, cache, files, is_closed })
+        let [is_closed, is_read] = std::array::from_fn(|_| AtomicBool::new(false));
+        Arc::new(Self { fs, dir, read_io, cache, files: Mutex::default(), is_closed, is_read })
     }
 
     /// The file system.
@@ -72,6 +74,13 @@ impl OpenFiles {
         // Release pairs with the acquire in `explain`, so that whoever misses a file that was
         // removed after this knows why.
         self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Whether anybody but jobs has read a table so far: then a new one is likely to be read, too.
+    #[must_use]
+    pub fn are_read(&self) -> bool {
+        // Relaxed: a hint.
+        self.is_read.load(Ordering::Relaxed)
     }
 
     /// What it means that a table file cannot be opened.
@@ -320,7 +329,7 @@ impl OpenReference {
         self.reference.length
     }
 
-    /// The table; opens it if nobody has.
+    /// The table, for a reader; opens it if nobody has, and it stays open.
     ///
     /// # Errors
     /// What opening a table fails with; the next call tries again.
@@ -329,6 +338,18 @@ impl OpenReference {
         match self.table.get() {
             Some(table) => Ok(table),
             None => self.open(),
+        }
+    }
+
+    /// The table, for a job, which reads it once: unless a reader has it open, it is closed when
+    /// the last job lets go of it.
+    ///
+    /// # Errors
+    /// What opening a table fails with.
+    pub fn lend(&self) -> Result<Arc<Table>> {
+        match self.table.get() {
+            Some(table) => Ok(Arc::clone(table)),
+            None => self.file.table(&self.files, &self.reference),
         }
     }
 
@@ -360,11 +381,16 @@ impl OpenReference {
     /// # Errors
     /// What opening the table fails with.
     pub fn tombstones(&self) -> Result<&Arc<Fragments>> {
-        let whole = self.table()?.tombstones();
+        Ok(self.seen_of(self.table()?.tombstones()))
+    }
+
+    /// What is seen through this reference of `whole`, the range tombstones of its table.
+    #[must_use]
+    pub fn seen_of<'f>(&'f self, whole: &'f Arc<Fragments>) -> &'f Arc<Fragments> {
         if self.is_whole() {
-            return Ok(whole);
+            return whole;
         }
-        Ok(self.narrow.get_or_init(|| Arc::new(self.narrow_tombstones(whole))))
+        self.narrow.get_or_init(|| Arc::new(self.narrow_tombstones(whole)))
     }
 
     fn narrow_tombstones(&self, whole: &Fragments) -> Fragments {
@@ -413,6 +439,8 @@ impl OpenReference {
         if let Some(table) = self.table.get() {
             return Ok(table);
         }
+        // Relaxed: a hint.
+        self.files.is_read.store(true, Ordering::Relaxed);
         let table = self.file.table(&self.files, &self.reference)?;
         Ok(self.table.get_or_init(|| table))
     }

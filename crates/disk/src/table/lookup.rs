@@ -156,7 +156,7 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Option<R>> {
-        if !self.passes_filter(key) {
+        if self.filter()?.is_some_and(|filter| !filter.may_contain(key.hash())) {
             return Ok(None);
         }
         let key = key.key();
@@ -176,14 +176,8 @@ impl Table {
         })
     }
 
-    /// Whether the filter, if there is one, leaves open that the table holds the key.
-    #[inline]
-    fn passes_filter(&self, key: LookupKey<'_>) -> bool {
-        self.contents.filter.as_ref().is_none_or(|filter| filter.may_contain(key.hash()))
-    }
-
     /// Whether the table may hold an entry of the key, as far as maplet and filter tell; `false` is
-    /// certain.
+    /// certain. A filter that cannot be read tells nothing.
     #[inline]
     #[must_use]
     pub fn may_hold(&self, key: LookupKey<'_>) -> bool {
@@ -196,7 +190,7 @@ impl Table {
                 return false;
             }
         }
-        self.passes_filter(key)
+        !matches!(self.filter(), Ok(Some(filter)) if !filter.may_contain(key.hash()))
     }
 
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
@@ -255,7 +249,7 @@ impl Table {
                 return;
             }
         }
-        if let Some(filter) = &self.contents.filter {
+        if let Some(filter) = self.filter_if_read() {
             filter.prefetch(key.hash());
         }
     }

@@ -21,6 +21,7 @@ mod heads;
 mod index;
 mod writer;
 mod mapped;
+mod source;
 mod reader;
 mod lookup;
 mod ahead;

@@ -1,14 +1,14 @@
-//! An open table: its index, filter and range tombstones in memory, its blocks through the cache.
+//! An open table: its index and range tombstones in memory, its filter once a key is looked up, its
+//! blocks through the cache.
 //!
 //! It does not decide what a reader may see: it shows what is there.
 
 use super::{
-    footer::{FOOTER_BYTES, Footer},
-    index::{BlockInfo, Index},
+    footer::FOOTER_BYTES,
+    index::BlockInfo,
     mapped::Mapped,
-    properties::Properties,
     sealed::SealedBlock,
-    tombstones,
+    source::{Source, TableContents, with_scratch},
 };
 use crate::{
     block::Block,
@@ -18,7 +18,6 @@ use crate::{
     maplet::{Maplet, Shape},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
-use bytes::Bytes;
 use siltdb_base::{
     budget::Part,
     error::{Error, Result},
@@ -26,16 +25,13 @@ use siltdb_base::{
     id::{SequenceNumber, TableUid},
     memory::region::{Buffer, Margins},
     slice::Slice,
+    sync::lock,
     tombstone::Fragments,
 };
 use std::{
-    cell::Cell,
-    path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    path::Path,
+    sync::{Arc, Mutex, OnceLock},
 };
-
-/// Working memory that a thread keeps between reads, in bytes.
-const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// An open table.
 ///
@@ -43,7 +39,8 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 /// maplet is made of those that are looked into, so that lookups are led to their entry at once.
 ///
 /// # Thread safety
-/// Any number of threads may read; nothing changes but the cache and the maplet.
+/// Any number of threads may read; nothing changes but the cache, the maplet and the filter, which
+/// one thread reads while others wait for it.
 ///
 /// # Invariants
 /// 1. The maplet, once made, has taken its bytes of what tables have.
@@ -53,194 +50,27 @@ pub struct Table {
     pub(super) source: Source,
     pub(super) contents: TableContents,
     pub(super) slots: Slots<Block>,
+    /// Read when it is first asked for; `None`, if the table has none.
+    filter: OnceLock<Option<Filter>>,
+    /// Held while the filter is being read.
+    reading: Mutex<()>,
     /// `None`, if its blocks are read.
     mapped: Option<Mapped>,
     pub(super) maplet: OnceLock<Maplet>,
     /// Of its maplet; `None`, if it is to have none.
     pub(super) maplet_shape: Option<Shape>,
     pub(super) cache: Arc<Cache>,
-    /// Bytes charged to [`Part::Tables`].
+    /// Bytes charged to [`Part::Tables`] when it was opened.
     charged: usize,
-}
-
-/// Where the bytes of a table lie.
-#[derive(Debug)]
-pub(super) struct Source {
-    file: Arc<dyn File>,
-    path: PathBuf,
-    offset: u64,
-    length: u64,
-    uid: TableUid,
-}
-
-/// What of a table is in memory.
-#[derive(Debug)]
-pub(super) struct TableContents {
-    pub(super) summary: TableSummary,
-    pub(super) index: Index,
-    pub(super) filter: Option<Filter>,
-    pub(super) tombstones: Arc<Fragments>,
-}
-
-/// Working memory of a read.
-#[derive(Default)]
-struct Scratch {
-    frame: Vec<u8>,
-    raw: Vec<u8>,
-}
-
-fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
-    thread_local! {
-        static SCRATCH: Cell<Scratch> = Cell::default();
-    }
-    let mut scratch = SCRATCH.take();
-    let result = work(&mut scratch);
-    if scratch.frame.capacity() + scratch.raw.capacity() <= SCRATCH_BYTES_MAX {
-        SCRATCH.set(scratch);
-    }
-    result
-}
-
-impl Source {
-    /// Says in an error where in which file it happened.
-    #[cold]
-    pub(super) fn locate(&self, error: Error, offset: u64) -> Error {
-        error.or_file(&self.path).or_offset(self.offset + offset)
-    }
-
-    /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
-    /// table.
-    pub(super) fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        debug_assert!(offset + bytes <= self.length);
-        let bytes = usize::try_from(bytes)
-            .map_err(|_| self.locate(Error::corruption("frame exceeds memory"), offset))?;
-        buffer.resize(bytes, 0);
-        self.file
-            .read_exact_at(buffer, self.offset + offset)
-            .map_err(|error| self.locate(error, offset))
-    }
-
-    /// The bytes of the table where the system maps them, if it does. Where it does not, reading
-    /// will tell if anything is wrong with the file.
-    fn map(&self) -> Option<Bytes> {
-        self.file.map(self.offset, self.length).ok()
-    }
-
-    /// Reads the frame of `kind` and calls `work` with its raw bytes.
-    fn read_frame<R>(
-        &self,
-        kind: FrameKind,
-        offset: u64,
-        bytes: u64,
-        work: impl FnOnce(&[u8]) -> Result<R>,
-    ) -> Result<R> {
-        with_scratch(|scratch| {
-            self.read(offset, bytes, &mut scratch.frame)?;
-            let place = Place { table: self.uid, offset };
-            Frame::open(&scratch.frame, kind, place)
-                .and_then(|frame| work(frame.decode(&mut scratch.raw)?))
-                .map_err(|error| self.locate(error, offset))
-        })
-    }
-
-    /// Reads everything that the footer leads to, except the data frames.
-    pub(super) fn read_contents(&self) -> Result<TableContents> {
-        let footer_offset = self.length - FOOTER_BYTES as u64;
-        let footer = self.read_footer()?;
-        let wrong = |message: &'static str| self.locate(Error::corruption(message), footer_offset);
-        if footer.uid != self.uid {
-            return Err(wrong("the table is another one").with_mismatch(self.uid, footer.uid));
-        }
-        let Some(properties_offset) = footer_offset.checked_sub(footer.properties_bytes) else {
-            return Err(wrong("properties longer than their table"));
-        };
-        let properties = self.read_frame(
-            FrameKind::Properties,
-            properties_offset,
-            footer.properties_bytes,
-            |raw| Properties::decode(raw, self.length, footer.properties_bytes),
-        )?;
-        let mut index = Index::default();
-        let mut offset = properties.index_offset();
-        for &bytes in &properties.index_bytes {
-            self.read_frame(FrameKind::Index, offset, bytes, |raw| {
-                index.read_frame(raw, properties.data_bytes)
-            })?;
-            offset += bytes;
-        }
-        index.finish();
-        let filter = match properties.filter_bytes {
-            0 => None,
-            bytes => Some(self.read_frame(
-                FrameKind::Filter,
-                properties.filter_offset(),
-                bytes,
-                Filter::decode,
-            )?),
-        };
-        let fragments = match properties.tombstone_bytes {
-            0 => Fragments::default(),
-            bytes => self.read_frame(
-                FrameKind::RangeTombstones,
-                properties.tombstone_offset(),
-                bytes,
-                tombstones::decode,
-            )?,
-        };
-        check_contents(&properties, &index, &fragments)
-            .map_err(|error| self.locate(error, properties_offset))?;
-        let (summary, tombstones) = (properties.summary, Arc::new(fragments));
-        if summary.uid != self.uid {
-            return Err(wrong("the table is another one").with_mismatch(self.uid, summary.uid));
-        }
-        Ok(TableContents { summary, index, filter, tombstones })
-    }
-
-    fn read_footer(&self) -> Result<Footer> {
-        let offset = self.length - FOOTER_BYTES as u64;
-        let mut bytes = [0; FOOTER_BYTES];
-        self.file
-            .read_exact_at(&mut bytes, self.offset + offset)
-            .and_then(|()| Footer::decode(&bytes))
-            .and_then(|footer| match footer.table_bytes == self.length {
-                true => Ok(footer),
-                false => Err(Error::corruption("wrong length of a table")
-                    .with_mismatch(self.length, footer.table_bytes)),
-            })
-            .map_err(|error| self.locate(error, offset))
-    }
-}
-
-/// Checks that what was read apart agrees.
-fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
-    let summary = &properties.summary;
-    let blocks = index.count().checked_sub(1).map(|last| KeyRange {
-        first: Slice::copy_from(index.info(0).first_key),
-        last: Slice::copy_from(index.info(last).last_key),
-        end: RangeEnd::Inclusive,
-    });
-    let range = match (blocks, tombstones::range(fragments)) {
-        (Some(blocks), Some(tombstones)) => Some(blocks.union(&tombstones)),
-        (blocks, tombstones) => blocks.or(tombstones),
-    };
-    let agrees = index.count() as u64 == properties.data_frames
-        && index.data_bytes() == properties.data_bytes
-        && index.entries() == summary.entries
-        && fragments.count() as u64 == summary.range_tombstones
-        && range.as_ref() == Some(&summary.range);
-    if agrees {
-        Ok(())
-    } else {
-        Err(Error::corruption("the parts of a table contradict each other"))
-    }
 }
 
 impl Table {
     /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
     ///
-    /// Footer, properties, index, filter and range tombstones are read and verified, and compared
-    /// with what is `expected`, if anything is. Data blocks are verified when they are read, as
-    /// `read_io` says. The memory that stays is charged to [`Part::Tables`]; what is mapped is not.
+    /// Footer, properties, index and range tombstones are read and verified, and compared with what
+    /// is `expected`, if anything is. The filter is read and verified when a key is first looked
+    /// up; data blocks are verified when they are read, as `read_io` says. The memory that stays is
+    /// charged to [`Part::Tables`]; what is mapped is not.
     ///
     /// # Errors
     /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
@@ -285,7 +115,6 @@ impl Table {
         let charged = size_of::<Self>()
             + mapped.as_ref().map_or(0, Mapped::memory_bytes)
             + contents.index.memory_bytes()
-            + contents.filter.as_ref().map_or(0, Filter::bytes)
             + contents.tombstones.memory_bytes()
             + Slots::<Block>::bytes(blocks);
         cache.budget().charge(Part::Tables, charged);
@@ -293,8 +122,51 @@ impl Table {
         let index = &contents.index;
         let maplet_shape = Shape::new(blocks, index.entries(), index.entries_max());
         let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
-        let maplet = OnceLock::new();
-        Ok(Arc::new(Self { source, contents, slots, mapped, maplet, maplet_shape, cache, charged }))
+        let (filter, reading, maplet) = (OnceLock::new(), Mutex::default(), OnceLock::new());
+        Ok(Arc::new(Self {
+            source,
+            contents,
+            slots,
+            filter,
+            reading,
+            mapped,
+            maplet,
+            maplet_shape,
+            cache,
+            charged,
+        }))
+    }
+
+    /// The filter, if the table has one.
+    ///
+    /// # Errors
+    /// Corruption, if it is damaged; what reading it fails with. The next call tries again.
+    #[inline]
+    pub(super) fn filter(&self) -> Result<Option<&Filter>> {
+        match self.filter.get() {
+            Some(filter) => Ok(filter.as_ref()),
+            None => self.read_filter(),
+        }
+    }
+
+    #[cold]
+    fn read_filter(&self) -> Result<Option<&Filter>> {
+        let _reading = lock(&self.reading);
+        if self.filter.get().is_none() {
+            let filter = self.source.read_filter(&self.contents)?;
+            let bytes = filter.as_ref().map_or(0, Filter::bytes);
+            let is_new = self.filter.set(filter).is_ok();
+            debug_assert!(is_new, "nobody sets it but who holds the lock");
+            self.cache.budget().charge(Part::Tables, bytes);
+            self.cache.fit();
+        }
+        Ok(self.filter_if_read())
+    }
+
+    /// The filter, if the table has one and somebody has asked for it.
+    #[inline]
+    pub(super) fn filter_if_read(&self) -> Option<&Filter> {
+        self.filter.get().and_then(Option::as_ref)
     }
 
     /// The range tombstones.
@@ -314,7 +186,7 @@ impl Table {
     /// Bytes of memory it takes beside its cached blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.charged
+        self.charged + self.filter_if_read().map_or(0, Filter::bytes)
     }
 
     /// Data blocks.
@@ -553,7 +425,7 @@ impl Drop for Table {
         if let (Some(_), Some(shape)) = (self.maplet.get(), self.maplet_shape) {
             self.cache.release_guide(shape.bytes());
         }
-        self.cache.budget().release(Part::Tables, self.charged);
+        self.cache.budget().release(Part::Tables, self.memory_bytes());
     }
 }
 

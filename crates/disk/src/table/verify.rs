@@ -21,9 +21,10 @@ impl Table {
     /// Corruption, naming file and offset; what reading fails with.
     pub fn verify(&self, on_block: &mut dyn FnMut(usize, &Block)) -> Result<()> {
         let read_again = self.source.read_contents()?;
+        let filter = self.source.read_filter(&read_again)?;
         if read_again.summary != self.contents.summary
             || read_again.tombstones != self.contents.tombstones
-            || read_again.filter != self.contents.filter
+            || self.filter_if_read().is_some_and(|own| filter.as_ref() != Some(own))
         {
             let error = Error::corruption("a table changed after it was opened");
             return Err(self.source.locate(error, 0));
@@ -44,7 +45,7 @@ impl Table {
                 return Err(wrong("blocks of a table out of order"));
             }
             before = Some((info.last_key.to_vec(), info.last_sequence));
-            if let Some(filter) = &read_again.filter {
+            if let Some(filter) = &filter {
                 // Their lines of the filter are asked for before the first is looked at.
                 hash_keys(sealed.block(), &mut hashes);
                 hashes.iter().for_each(|&hash| filter.prefetch(hash));

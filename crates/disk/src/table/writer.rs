@@ -14,7 +14,7 @@ use super::{
 use crate::{
     block::BlockBuilder,
     compress::Compressor,
-    filter::Filter,
+    filter::FilterBuilder,
     frame::{FrameKind, Place, RAW_BYTES_MAX, seal},
     options::{Compression, TableOptions},
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -51,7 +51,7 @@ pub struct TableWriter<'f> {
     /// Facts of the finished blocks.
     total: Facts,
     index: IndexBuilder,
-    hashes: Vec<u64>,
+    filter: FilterBuilder,
     tombstones: Vec<RangeTombstone>,
     first_key: Option<Slice>,
     /// Key and sequence number of the last entry of the finished blocks.
@@ -77,7 +77,7 @@ impl<'f> TableWriter<'f> {
             facts: Facts::default(),
             total: Facts::default(),
             index: IndexBuilder::default(),
-            hashes: Vec::new(),
+            filter: FilterBuilder::default(),
             tombstones: Vec::new(),
             first_key: None,
             last: None,
@@ -171,7 +171,7 @@ impl<'f> TableWriter<'f> {
     /// About the length of the table if it were finished now, in bytes.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
-        let filter = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
+        let filter = self.filter.count() * u64::from(self.options.filter_bits_per_key) / 8;
         let open = if self.block.is_empty() { 0 } else { self.block.raw_bytes_with(b"", 0) };
         self.written + filter + (open + self.index.raw_bytes() + FOOTER_BYTES) as u64
     }
@@ -251,7 +251,7 @@ impl<'f> TableWriter<'f> {
     #[inline]
     fn add_hash(&mut self, key: &[u8]) {
         if self.options.filter_bits_per_key > 0 {
-            self.hashes.push(xxh3(key));
+            self.filter.add(xxh3(key));
         }
     }
 
@@ -304,12 +304,12 @@ impl<'f> TableWriter<'f> {
     }
 
     fn write_filter(&mut self) -> Result<u64> {
-        if self.hashes.is_empty() {
+        if self.filter.count() == 0 {
             return Ok(0);
         }
-        let hashes = std::mem::take(&mut self.hashes);
         let mut raw = Vec::new();
-        Filter::build(&hashes, self.options.filter_bits_per_key).encode(&mut raw);
+        let filter = std::mem::take(&mut self.filter);
+        filter.build(self.options.filter_bits_per_key).encode(&mut raw);
         // The bits are as good as random: compressing them is in vain.
         let compressor =
             std::mem::replace(&mut self.compressor, Compressor::new(Compression::None));

@@ -1,8 +1,11 @@
 //! Claims on files.
 
 use super::*;
-use crate::fixture::open_files;
-use siltdb_base::fs::mem::MemFs;
+use crate::fixture::{
+    open_files,
+    world::{World, small_options},
+};
+use siltdb_base::{budget::Part, fs::mem::MemFs};
 
 #[test]
 fn a_claimed_file_is_one_thing_and_is_forgotten_when_dropped() {
@@ -27,4 +30,32 @@ fn a_missing_file_fails_when_it_is_read_and_not_before() {
     for _ in 0..2 {
         assert_eq!(open.table().unwrap_err().kind(), siltdb_base::error::ErrorKind::Corruption);
     }
+}
+
+#[test]
+fn jobs_leave_tables_closed_until_somebody_reads() {
+    let mut world = World::new(small_options());
+    let held = |world: &World| world.cache.budget().used(Part::Tables);
+    let fill = |world: &mut World| {
+        for number in 0..500_u32 {
+            world.put(&number.to_be_bytes(), &[7; 30]);
+        }
+        world.flush();
+    };
+    for _ in 0..8 {
+        fill(&mut world);
+    }
+    assert!(world.settle() > 0);
+    assert!(!world.files.are_read());
+    assert_eq!(held(&world), 0, "flushes and compactions let go of what they read");
+    // One who reads has its own table open; jobs that find it so use it.
+    assert!(world.get(&7_u32.to_be_bytes(), world.sequence).is_some());
+    assert!(world.files.are_read());
+    let table = held(&world);
+    assert!(table > 0);
+    // From now on new tables are open before anybody reads them.
+    fill(&mut world);
+    assert!(held(&world) > table);
+    let view = world.tree.view();
+    assert!(view.version.levels()[0].tables().iter().all(|table| table.table.get().is_some()));
 }

@@ -31,12 +31,15 @@ enum Way {
 }
 
 impl ReferenceCursor {
-    /// A cursor that stands nowhere.
+    /// A cursor that stands nowhere. One that passes leaves the table as it finds it: open or not.
     ///
     /// # Errors
     /// What opening the table fails with.
     pub fn new(reference: Arc<OpenReference>, fill: CacheFill) -> Result<Self> {
-        let cursor = reference.table()?.cursor(fill);
+        let cursor = match fill {
+            CacheFill::Keep => reference.table()?.cursor(fill),
+            CacheFill::Pass => reference.lend()?.cursor(fill),
+        };
         let way = if reference.is_whole() {
             Way::Whole(cursor)
         } else {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     block::BlockBuilder,
     compress::Compressor,
-    filter::Filter,
+    filter::FilterBuilder,
     frame::{FrameKind, Place, seal},
     table::{
         facts::{Contents, Facts},
@@ -24,7 +24,8 @@ fn victim(compression: Compression) -> (Bytes, TableSummary, Vec<Owned>, Vec<Ran
 }
 
 /// Reads everything in every way; the answers must be right. Says whether damage was noticed: by
-/// lookups as well, if any was by a scan, whether the cache keeps blocks or not.
+/// lookups as well, if any was by a scan, whether the cache keeps blocks or not; and by them alone,
+/// if it is the filter's.
 fn read_all(
     bytes: &[u8],
     expected: Option<&TableSummary>,
@@ -35,7 +36,7 @@ fn read_all(
     assert_eq!(**table.tombstones(), Fragments::new(tombstones));
     let mut noticed = table.verify(&mut |_, _| {});
     let uncached = open(bytes, expected, &new_cache(0))?;
-    let is_damaged = scan(&table).is_err();
+    let is_damaged = scan(&table).is_err() || uncached.filter().is_err();
     for table in [&table, &uncached] {
         let mut by_lookups = Ok(());
         for owned in entries {
@@ -211,8 +212,8 @@ impl Forgery {
             seal(kind, place, raw, &mut compressor, bytes);
             (bytes.len() - before) as u64
         };
-        let (mut index, mut total, mut hashes) =
-            (IndexBuilder::default(), Facts::default(), vec![]);
+        let (mut index, mut total, mut filter) =
+            (IndexBuilder::default(), Facts::default(), FilterBuilder::default());
         for (number, block) in self.blocks.iter().enumerate() {
             let raw = raw_block(block);
             let length = add(FrameKind::Data, &raw, &mut bytes);
@@ -223,11 +224,11 @@ impl Forgery {
             let (first, last) = (&shown[0], shown.last().unwrap());
             index.add(&first.0, (&last.0, SequenceNumber(last.1)), &facts, length);
             let kept = block.iter().filter(|entry| entry.0 != self.forgotten);
-            hashes.extend(kept.map(|entry| xxh3(&entry.0)));
+            kept.for_each(|entry| filter.add(xxh3(&entry.0)));
         }
         let (data_bytes, data_frames) = (bytes.len() as u64, index.blocks());
         let mut raw = Vec::new();
-        Filter::build(&hashes, 20).encode(&mut raw);
+        filter.build(20).encode(&mut raw);
         let filter_bytes = add(FrameKind::Filter, &raw, &mut bytes);
         let raw = index.finish().concat();
         let index_bytes = vec![add(FrameKind::Index, &raw, &mut bytes)];

@@ -242,6 +242,7 @@ fn the_memory_of_a_maplet_is_counted_with_its_tables() {
     let cache = new_cache(8 << 20);
     let used = || cache.budget().used(Part::Tables);
     let table = opened(&entries, 10, &cache);
+    assert!(table.filter().unwrap().is_some());
     let before = used();
     check_all(&table, &entries);
     let maplet_bytes = table.maplet_shape.unwrap().bytes();
@@ -256,6 +257,23 @@ fn the_memory_of_a_maplet_is_counted_with_its_tables() {
     let table = opened(&entries, 10, &cache);
     check_all(&table, &entries);
     assert!(table.maplet.get().is_none());
+}
+
+#[test]
+fn a_filter_is_in_memory_once_a_key_is_looked_up() {
+    let entries = versions();
+    let cache = new_cache(8 << 20);
+    let used = || cache.budget().used(Part::Tables);
+    let table = opened(&entries, 10, &cache);
+    let before = used();
+    table.prefetch(LookupKey::new(b"absent"));
+    assert_eq!(scan(&table).unwrap(), entries);
+    assert_eq!((used(), table.memory_bytes()), (before, before), "a walk needs none");
+    assert!(!table.may_hold(LookupKey::new(b"absent")));
+    let filter_bytes = table.filter_if_read().unwrap().bytes();
+    assert_eq!((used(), table.memory_bytes()), (before + filter_bytes, before + filter_bytes));
+    drop(table);
+    assert_eq!(used(), 0);
 }
 
 #[test]

@@ -1,0 +1,203 @@
+//! Where the bytes of a table lie, and what of them is read as a whole: everything but its blocks.
+//!
+//! It keeps nothing but working memory: what it reads is its caller's.
+
+use super::{
+    footer::{FOOTER_BYTES, Footer},
+    index::Index,
+    properties::Properties,
+    tombstones,
+};
+use crate::{
+    filter::Filter,
+    frame::{Frame, FrameKind, Place},
+    summary::{KeyRange, RangeEnd, TableSummary},
+};
+use bytes::Bytes;
+use siltdb_base::{
+    error::{Error, Result},
+    fs::File,
+    id::TableUid,
+    slice::Slice,
+    tombstone::Fragments,
+};
+use std::{cell::Cell, path::PathBuf, sync::Arc};
+
+/// Working memory that a thread keeps between reads, in bytes.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Where the bytes of a table lie.
+#[derive(Debug)]
+pub struct Source {
+    pub file: Arc<dyn File>,
+    pub path: PathBuf,
+    pub offset: u64,
+    pub length: u64,
+    pub uid: TableUid,
+}
+
+/// What of a table is in memory.
+#[derive(Debug)]
+pub struct TableContents {
+    pub summary: TableSummary,
+    pub index: Index,
+    /// Offset of the filter frame and its length; 0: there is none.
+    filter_frame: (u64, u64),
+    pub tombstones: Arc<Fragments>,
+}
+
+/// Working memory of a read.
+#[derive(Default)]
+pub struct Scratch {
+    pub frame: Vec<u8>,
+    pub raw: Vec<u8>,
+}
+
+/// Lends the working memory of this thread.
+pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
+    thread_local! {
+        static SCRATCH: Cell<Scratch> = Cell::default();
+    }
+    let mut scratch = SCRATCH.take();
+    let result = work(&mut scratch);
+    if scratch.frame.capacity() + scratch.raw.capacity() <= SCRATCH_BYTES_MAX {
+        SCRATCH.set(scratch);
+    }
+    result
+}
+
+impl Source {
+    /// Says in an error where in which file it happened.
+    #[cold]
+    pub fn locate(&self, error: Error, offset: u64) -> Error {
+        error.or_file(&self.path).or_offset(self.offset + offset)
+    }
+
+    /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
+    /// table.
+    pub fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
+        debug_assert!(offset + bytes <= self.length);
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| self.locate(Error::corruption("frame exceeds memory"), offset))?;
+        buffer.resize(bytes, 0);
+        self.file
+            .read_exact_at(buffer, self.offset + offset)
+            .map_err(|error| self.locate(error, offset))
+    }
+
+    /// The bytes of the table where the system maps them, if it does. Where it does not, reading
+    /// will tell if anything is wrong with the file.
+    pub fn map(&self) -> Option<Bytes> {
+        self.file.map(self.offset, self.length).ok()
+    }
+
+    /// Reads the frame of `kind` and calls `work` with its raw bytes.
+    pub fn read_frame<R>(
+        &self,
+        kind: FrameKind,
+        offset: u64,
+        bytes: u64,
+        work: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        with_scratch(|scratch| {
+            self.read(offset, bytes, &mut scratch.frame)?;
+            let place = Place { table: self.uid, offset };
+            Frame::open(&scratch.frame, kind, place)
+                .and_then(|frame| work(frame.decode(&mut scratch.raw)?))
+                .map_err(|error| self.locate(error, offset))
+        })
+    }
+
+    /// Reads the filter of the table, if it has one.
+    pub fn read_filter(&self, contents: &TableContents) -> Result<Option<Filter>> {
+        match contents.filter_frame {
+            (_, 0) => Ok(None),
+            (offset, bytes) => {
+                self.read_frame(FrameKind::Filter, offset, bytes, Filter::decode).map(Some)
+            }
+        }
+    }
+
+    /// Reads everything that the footer leads to, except the filter and the data frames.
+    pub fn read_contents(&self) -> Result<TableContents> {
+        let footer_offset = self.length - FOOTER_BYTES as u64;
+        let footer = self.read_footer()?;
+        let wrong = |message: &'static str| self.locate(Error::corruption(message), footer_offset);
+        if footer.uid != self.uid {
+            return Err(wrong("the table is another one").with_mismatch(self.uid, footer.uid));
+        }
+        let Some(properties_offset) = footer_offset.checked_sub(footer.properties_bytes) else {
+            return Err(wrong("properties longer than their table"));
+        };
+        let properties = self.read_frame(
+            FrameKind::Properties,
+            properties_offset,
+            footer.properties_bytes,
+            |raw| Properties::decode(raw, self.length, footer.properties_bytes),
+        )?;
+        let mut index = Index::default();
+        let mut offset = properties.index_offset();
+        for &bytes in &properties.index_bytes {
+            self.read_frame(FrameKind::Index, offset, bytes, |raw| {
+                index.read_frame(raw, properties.data_bytes)
+            })?;
+            offset += bytes;
+        }
+        index.finish();
+        let filter_frame = (properties.filter_offset(), properties.filter_bytes);
+        let fragments = match properties.tombstone_bytes {
+            0 => Fragments::default(),
+            bytes => self.read_frame(
+                FrameKind::RangeTombstones,
+                properties.tombstone_offset(),
+                bytes,
+                tombstones::decode,
+            )?,
+        };
+        check_contents(&properties, &index, &fragments)
+            .map_err(|error| self.locate(error, properties_offset))?;
+        let (summary, tombstones) = (properties.summary, Arc::new(fragments));
+        if summary.uid != self.uid {
+            return Err(wrong("the table is another one").with_mismatch(self.uid, summary.uid));
+        }
+        Ok(TableContents { summary, index, filter_frame, tombstones })
+    }
+
+    pub fn read_footer(&self) -> Result<Footer> {
+        let offset = self.length - FOOTER_BYTES as u64;
+        let mut bytes = [0; FOOTER_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, self.offset + offset)
+            .and_then(|()| Footer::decode(&bytes))
+            .and_then(|footer| match footer.table_bytes == self.length {
+                true => Ok(footer),
+                false => Err(Error::corruption("wrong length of a table")
+                    .with_mismatch(self.length, footer.table_bytes)),
+            })
+            .map_err(|error| self.locate(error, offset))
+    }
+}
+
+/// Checks that what was read apart agrees.
+fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
+    let summary = &properties.summary;
+    let blocks = index.count().checked_sub(1).map(|last| KeyRange {
+        first: Slice::copy_from(index.info(0).first_key),
+        last: Slice::copy_from(index.info(last).last_key),
+        end: RangeEnd::Inclusive,
+    });
+    let range = match (blocks, tombstones::range(fragments)) {
+        (Some(blocks), Some(tombstones)) => Some(blocks.union(&tombstones)),
+        (blocks, tombstones) => blocks.or(tombstones),
+    };
+    let agrees = index.count() as u64 == properties.data_frames
+        && index.data_bytes() == properties.data_bytes
+        && index.entries() == summary.entries
+        && fragments.count() as u64 == summary.range_tombstones
+        && range.as_ref() == Some(&summary.range);
+    if agrees {
+        Ok(())
+    } else {
+        Err(Error::corruption("the parts of a table contradict each other"))
+    }
+}
