@@ -51,12 +51,6 @@ fn family_options(config: &Config) -> FamilyOptions {
     }
 }
 
-/// One that fills and one that is flushed take a write buffer together: the engine's default for
-/// write buffers of 64 MiB.
-fn memtable_bytes(config: &Config) -> u64 {
-    config.write_buffer_bytes / 2
-}
-
 fn options(config: &Config) -> Options {
     let durability = match config.durability {
         Durability::Buffered => siltdb::Durability::Buffered,
@@ -71,7 +65,7 @@ fn options(config: &Config) -> Options {
         Arm::Equal => {
             let memory = config.write_buffer_bytes * MEMTABLES + config.cache_bytes;
             options
-                .memtable_bytes(memtable_bytes(config) as usize)
+                .memtable_bytes(config.write_buffer_bytes as usize)
                 .memory_budget(memory as usize)
                 .cache_bytes(config.cache_bytes as usize)
         }

@@ -55,7 +55,8 @@ impl FilterBuilder {
     /// Adds the hash of a key.
     #[inline]
     pub fn add(&mut self, hash: u64) {
-        if self.open.len() == self.open.capacity() {
+        // At the very first, and whenever a piece is full.
+        if self.open.len().is_multiple_of(PIECE_HASHES) {
             self.open_next();
         }
         self.open.push(hash);

@@ -210,8 +210,9 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
     let mut arena_options = ArenaOptions::default();
-    // What a memtable gives back when it is flushed, the next one takes, and no more.
-    arena_options.idle_bytes_max = arena_options.idle_bytes_max.min(options.memtable_bytes);
+    // What flushes give back the next memtables take: two are filled while two are written.
+    let idle_bytes_max = options.memtable_bytes.saturating_mul(2);
+    arena_options.idle_bytes_max = arena_options.idle_bytes_max.min(idle_bytes_max);
     let arenas = ArenaPool::new(Arc::clone(&budget), arena_options);
     let (fs, read_io) = (Arc::clone(&options.fs), options.read_io);
     let files = OpenFiles::new(fs, dir.to_owned(), read_io, Arc::clone(&cache));

@@ -52,6 +52,31 @@ fn of_mapped_tables_the_cache_holds_less() {
     assert!(mapped > 0 && mapped < read / 2, "{mapped} of {read} bytes");
 }
 
+#[test]
+fn a_database_that_nobody_reads_holds_no_tables_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().open(dir.path()).unwrap();
+    for number in 0..5_000_u64 {
+        db.put(key(number), [7; 100]).unwrap();
+    }
+    let index_bytes = || db.stats().index_bytes;
+    db.flush().unwrap();
+    db.settle().unwrap();
+    // The second has nothing to do, and looks at the tables to see it.
+    for _ in 0..2 {
+        db.compact().unwrap();
+        db.settle().unwrap();
+        assert_eq!(index_bytes(), 0);
+    }
+    assert!(db.check(&mut |_| {}).unwrap().errors.is_empty());
+    assert_eq!(index_bytes(), 0);
+    assert!(db.get(key(4_711)).unwrap().is_some());
+    let held = index_bytes();
+    assert!(held > 0);
+    db.compact().unwrap();
+    assert_eq!(index_bytes(), held, "what somebody reads stays open");
+}
+
 fn fill_and_read(path: &Path, options: &dyn Fn() -> Options) -> siltdb::Result<()> {
     let count = 20_000;
     let check = |db: &Db| -> siltdb::Result<()> {

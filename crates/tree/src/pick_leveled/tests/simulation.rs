@@ -169,7 +169,6 @@ fn small() -> TreeOptions {
     TreeOptions {
         table_bytes_target: 100 * ENTRY_BYTES,
         base_level_bytes: 1000 * ENTRY_BYTES,
-        level0_runs_trigger: 4,
         ..TreeOptions::default()
     }
 }
