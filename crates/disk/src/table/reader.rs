@@ -51,7 +51,7 @@ pub struct Table {
     pub(super) contents: TableContents,
     pub(super) slots: Slots<Block>,
     /// Read when it is first asked for; `None`, if the table has none.
-    filter: OnceLock<Option<Filter>>,
+    pub(super) filter: OnceLock<Option<Filter>>,
     /// Held while the filter is being read.
     reading: Mutex<()>,
     /// `None`, if its blocks are read.

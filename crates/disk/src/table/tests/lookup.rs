@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{maplet::KeyPlace, table::lookup::Sight};
+use siltdb_base::error::ErrorKind;
 
 /// Entries with many versions of some keys, so that keys go on from block to block.
 fn versions() -> Vec<Owned> {
@@ -274,6 +275,20 @@ fn a_filter_is_in_memory_once_a_key_is_looked_up() {
     assert_eq!((used(), table.memory_bytes()), (before + filter_bytes, before + filter_bytes));
     drop(table);
     assert_eq!(used(), 0);
+}
+
+#[test]
+fn a_filter_in_memory_that_is_not_the_one_in_the_file_is_noticed() {
+    let entries = versions();
+    let tables = [10, 20].map(|bits| opened(&entries, bits, &new_cache(8 << 20)));
+    let [table, other] = &tables;
+    let filter = other.source.read_filter(&other.contents).unwrap();
+    assert!(table.filter.set(filter).is_ok());
+    // What `Table::drop` gives back.
+    let bytes = table.filter_if_read().unwrap().bytes();
+    table.cache.budget().charge(Part::Tables, bytes);
+    assert_eq!(table.verify(&mut |_, _| {}).unwrap_err().kind(), ErrorKind::Corruption);
+    other.verify(&mut |_, _| {}).unwrap();
 }
 
 #[test]
