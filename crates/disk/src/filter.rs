@@ -18,6 +18,7 @@ use siltdb_base::{
     error::{Error, Result},
     hint::prefetch,
 };
+use std::sync::Arc;
 
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
@@ -35,10 +36,10 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 #[repr(align(64))]
 struct Line([u64; LINE_BYTES / 8]);
 
-/// A filter in memory.
-#[derive(Debug, PartialEq, Eq)]
+/// A filter in memory. A clone shares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    lines: Box<[Line]>,
+    lines: Arc<[Line]>,
     probes: u32,
 }
 
@@ -77,32 +78,41 @@ impl FilterBuilder {
         (self.full.len() * PIECE_HASHES + self.open.len()) as u64
     }
 
-    /// A filter that holds them, with `bits_per_key` bits for each.
-    #[must_use]
-    pub fn build(&self, bits_per_key: u32) -> Filter {
+    /// Appends to `out` the encoding of a filter that holds them in `bits_per_key` bits each.
+    pub fn encode(&self, bits_per_key: u32, out: &mut Vec<u8>) {
         let bits = self.count() * u64::from(bits_per_key);
         let lines = bits.div_ceil(LINE_BITS as u64).clamp(1, LINES_MAX);
         // A line fills unevenly, so the best number of probes is a little below ln 2 per bit.
         let probes = (bits_per_key * 6 / 10).clamp(1, PROBES_MAX);
-        let mut filter = Filter { lines: vec![Line::default(); lines as usize].into(), probes };
+        let mut lines = vec![Line::default(); lines as usize];
         for piece in self.full.iter().chain([&self.open]) {
-            piece.iter().for_each(|&hash| filter.insert(hash));
+            piece.iter().for_each(|&hash| insert(&mut lines, probes, hash));
         }
-        filter
+        out.reserve(HEADER_BYTES + size_of_val(&lines[..]));
+        out.extend_from_slice(&[probes as u8, 0, 0, 0]);
+        out.extend_from_slice(&(lines.len() as u32).to_le_bytes());
+        for word in lines.iter().flat_map(|line| line.0) {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
     }
 }
 
-impl Filter {
-    fn insert(&mut self, hash: u64) {
-        let index = self.line_of(hash);
-        let line = &mut self.lines[index].0;
-        let mut bits = hash;
-        for _ in 0..self.probes {
-            bits = bits.wrapping_mul(MULTIPLIER);
-            line[(bits >> 61) as usize] |= 1 << (bits >> 55 & 63);
-        }
+fn insert(lines: &mut [Line], probes: u32, hash: u64) {
+    let line = &mut lines[line_of(hash, lines.len())].0;
+    let mut bits = hash;
+    for _ in 0..probes {
+        bits = bits.wrapping_mul(MULTIPLIER);
+        line[(bits >> 61) as usize] |= 1 << (bits >> 55 & 63);
     }
+}
 
+/// The line of a key among `lines`; in bounds, because the upper half of the hash is below 2^32.
+#[inline]
+fn line_of(hash: u64, lines: usize) -> usize {
+    (((hash >> 32) * lines as u64) >> 32) as usize
+}
+
+impl Filter {
     /// Reads an encoding.
     ///
     /// # Errors
@@ -131,23 +141,11 @@ impl Filter {
         Ok(Self { lines: lines.collect(), probes })
     }
 
-    /// Appends the encoding to `out`.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(HEADER_BYTES + self.bytes());
-        out.extend_from_slice(&[self.probes as u8, 0, 0, 0]);
-        out.extend_from_slice(&(self.lines.len() as u32).to_le_bytes());
-        for line in &self.lines {
-            for word in line.0 {
-                out.extend_from_slice(&word.to_le_bytes());
-            }
-        }
-    }
-
     /// Whether a key of this hash may be held; `false` is certain.
     #[inline]
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
-        let line = &self.lines[self.line_of(hash)].0;
+        let line = &self.lines[line_of(hash, self.lines.len())].0;
         let mut bits = hash;
         for _ in 0..self.probes {
             bits = bits.wrapping_mul(MULTIPLIER);
@@ -161,19 +159,13 @@ impl Filter {
     /// Asks for the memory that [`Filter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        prefetch(&self.lines[self.line_of(hash)]);
+        prefetch(&self.lines[line_of(hash, self.lines.len())]);
     }
 
     /// Bytes of memory it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lines.len() * LINE_BYTES
-    }
-
-    /// The line of a key; in bounds, because the upper half of the hash is below 2^32.
-    #[inline]
-    fn line_of(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
     }
 }
 

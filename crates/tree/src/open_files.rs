@@ -17,7 +17,7 @@ use siltdb_disk::{
     edit::TableReference,
     file_name::FileName,
     summary::{KeyRange, RangeEnd, TableSummary},
-    table::{Found, Table},
+    table::{Found, Table, TableFilter},
 };
 use std::{
     collections::HashMap,
@@ -51,7 +51,7 @@ pub struct OpenFiles {
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
     is_closed: AtomicBool,
-    /// Whether a reader has opened a table.
+    /// Whether a reader has read anything of a table.
     is_read: AtomicBool,
 }
 
@@ -81,6 +81,11 @@ impl OpenFiles {
     pub fn are_read(&self) -> bool {
         // Relaxed: a hint.
         self.is_read.load(Ordering::Relaxed)
+    }
+
+    fn note_read(&self) {
+        // Relaxed: a hint.
+        self.is_read.store(true, Ordering::Relaxed);
     }
 
     /// What it means that a table file cannot be opened.
@@ -144,8 +149,17 @@ impl OpenFiles {
         let open = file.find_open(reference.offset);
         let open = open.filter(|table| *table.summary() == reference.summary);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
-        let opening = Mutex::default();
-        Ok(Arc::new(OpenReference { reference, range, file, files, table, opening, narrow }))
+        let (filter, opening) = (OnceLock::new(), Mutex::default());
+        Ok(Arc::new(OpenReference {
+            reference,
+            range,
+            file,
+            files,
+            filter,
+            table,
+            opening,
+            narrow,
+        }))
     }
 }
 
@@ -247,6 +261,19 @@ impl SharedFile {
         tables.insert(reference.offset, Arc::downgrade(&table));
         Ok(table)
     }
+
+    /// The filter of the table at a place of this file: that of the open table, or read without
+    /// opening it.
+    fn filter(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<TableFilter> {
+        let path = files.path(self.number);
+        let summary = &reference.summary;
+        if let Some(table) = self.find_open(reference.offset) {
+            expect_summary(table.summary(), summary, &path)?;
+            return table.filter().cloned();
+        }
+        let file = self.open(files)?.clone();
+        TableFilter::read(file, &path, reference.offset, reference.length, summary, &files.cache)
+    }
 }
 
 fn expect_summary(found: &TableSummary, expected: &TableSummary, path: &Path) -> Result<()> {
@@ -267,8 +294,10 @@ pub struct OpenReference {
     range: KeyRange,
     file: Arc<SharedFile>,
     files: Arc<OpenFiles>,
+    /// Read by the first lookup, unless the table is open.
+    filter: OnceLock<TableFilter>,
     table: OnceLock<Arc<Table>>,
-    /// Held while the table is being opened.
+    /// Held while the filter is being read or the table opened.
     opening: Mutex<()>,
     /// The range tombstones of a reference that narrows its table.
     narrow: OnceLock<Arc<Fragments>>,
@@ -353,11 +382,13 @@ impl OpenReference {
         }
     }
 
-    /// Asks for the memory that a lookup will look at first, if the table is open.
+    /// Asks for the memory that a lookup will look at first, if it was read.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(table) = self.table.get() {
             table.prefetch(key);
+        } else if let Some(filter) = self.filter.get() {
+            filter.prefetch(key);
         }
     }
 
@@ -366,7 +397,10 @@ impl OpenReference {
     #[inline]
     #[must_use]
     pub fn may_hold(&self, key: LookupKey<'_>) -> bool {
-        self.table.get().is_none_or(|table| table.may_hold(key))
+        match self.table.get() {
+            Some(table) => table.may_hold(key),
+            None => self.filter.get().is_none_or(|filter| filter.may_contain(key)),
+        }
     }
 
     /// Whether range tombstones may be seen through this reference.
@@ -407,12 +441,42 @@ impl OpenReference {
         Fragments::new(&cut)
     }
 
-    /// Calls `look` with the newest entry of `key` up to `visible` that is seen through a reference
-    /// that narrows its table, if there is one.
+    /// Calls `look` with the newest entry of `key` up to `visible` that is seen through this
+    /// reference, if there is one.
+    ///
+    /// A table that is not open is opened only if its filter lets the key pass.
     ///
     /// # Errors
-    /// What reading the table fails with.
-    pub fn get_narrow<R>(
+    /// What reading filter or table fails with.
+    #[inline]
+    pub fn get<R>(
+        &self,
+        key: LookupKey<'_>,
+        visible: SequenceNumber,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        if self.is_whole() {
+            self.get_whole(key, visible, look)
+        } else {
+            self.get_narrow(key, visible, look)
+        }
+    }
+
+    #[inline]
+    fn get_whole<R>(
+        &self,
+        key: LookupKey<'_>,
+        visible: SequenceNumber,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        match self.table.get() {
+            Some(table) => table.get(key, visible, look),
+            None if self.filter()?.may_contain(key) => self.open()?.get(key, visible, look),
+            None => Ok(None),
+        }
+    }
+
+    fn get_narrow<R>(
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
@@ -424,13 +488,32 @@ impl OpenReference {
             return Ok(None);
         }
         match reference.global_sequence {
-            None => self.table()?.get(key, visible, look),
+            None => self.get_whole(key, visible, look),
             Some(sequence) if sequence > visible => Ok(None),
             Some(sequence) => {
                 let look = |found: Found<'_>| look(Found { sequence, ..found });
-                self.table()?.get(key, SequenceNumber::MAX, look)
+                self.get_whole(key, SequenceNumber::MAX, look)
             }
         }
+    }
+
+    #[inline]
+    fn filter(&self) -> Result<&TableFilter> {
+        match self.filter.get() {
+            Some(filter) => Ok(filter),
+            None => self.read_filter(),
+        }
+    }
+
+    #[cold]
+    fn read_filter(&self) -> Result<&TableFilter> {
+        let _opening = lock(&self.opening);
+        if let Some(filter) = self.filter.get() {
+            return Ok(filter);
+        }
+        self.files.note_read();
+        let filter = self.file.filter(&self.files, &self.reference)?;
+        Ok(self.filter.get_or_init(|| filter))
     }
 
     #[cold]
@@ -439,9 +522,11 @@ impl OpenReference {
         if let Some(table) = self.table.get() {
             return Ok(table);
         }
-        // Relaxed: a hint.
-        self.files.is_read.store(true, Ordering::Relaxed);
+        self.files.note_read();
         let table = self.file.table(&self.files, &self.reference)?;
+        if let Some(filter) = self.filter.get() {
+            table.share_filter(filter);
+        }
         Ok(self.table.get_or_init(|| table))
     }
 }

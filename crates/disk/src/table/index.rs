@@ -232,15 +232,19 @@ impl Index {
 
     /// Checks (1) for the block that was added last, and notes whether it continues a key.
     fn check_order(&mut self, index: usize) -> Result<()> {
-        let own = self.info(index);
-        let mut ordered = own.first_key <= own.last_key;
+        let (first, last) = (self.key(2 * index), self.last_key(index));
+        let mut ordered = first <= last;
         let mut continues = false;
         if let Some(before) = index.checked_sub(1) {
-            let before = self.info(before);
-            let (left, right) = (before.last_key, own.last_key);
-            ordered &= left <= own.first_key
-                && compare((left, before.last_sequence), (right, own.last_sequence)).is_lt();
-            continues = left == own.first_key;
+            let left = self.last_key(before);
+            let apart = left.cmp(first);
+            continues = apart.is_eq();
+            // Where the one before ends below this one's beginning, it ends below its end.
+            let ascends = || {
+                let (before, own) = (self.last_sequences[before], self.last_sequences[index]);
+                compare((left, before), (last, own)).is_lt()
+            };
+            ordered &= apart.is_lt() || continues && ascends();
         }
         self.continues.push(continues);
         if ordered { Ok(()) } else { Err(Error::corruption("index out of order")) }

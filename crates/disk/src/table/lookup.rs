@@ -156,7 +156,7 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Option<R>> {
-        if self.filter()?.is_some_and(|filter| !filter.may_contain(key.hash())) {
+        if !self.filter()?.may_contain(key) {
             return Ok(None);
         }
         let key = key.key();
@@ -190,7 +190,7 @@ impl Table {
                 return false;
             }
         }
-        !matches!(self.filter(), Ok(Some(filter)) if !filter.may_contain(key.hash()))
+        self.filter().map_or(true, |filter| filter.may_contain(key))
     }
 
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
@@ -250,7 +250,7 @@ impl Table {
             }
         }
         if let Some(filter) = self.filter_if_read() {
-            filter.prefetch(key.hash());
+            filter.prefetch(key);
         }
     }
 }

@@ -22,6 +22,7 @@ mod index;
 mod writer;
 mod mapped;
 mod source;
+mod table_filter;
 mod reader;
 mod lookup;
 mod ahead;
@@ -36,6 +37,7 @@ pub use lookup::Found;
 pub use properties::Properties;
 pub use reader::Table;
 pub use sealed::SealedBlock;
+pub use table_filter::TableFilter;
 pub use writer::TableWriter;
 
 #[cfg(test)]

@@ -4,16 +4,15 @@
 //! It does not decide what a reader may see: it shows what is there.
 
 use super::{
-    footer::FOOTER_BYTES,
     index::BlockInfo,
     mapped::Mapped,
     sealed::SealedBlock,
     source::{Source, TableContents, with_scratch},
+    table_filter::TableFilter,
 };
 use crate::{
     block::Block,
     cache::{Cache, CacheFill, Held, Resident, Slots},
-    filter::Filter,
     frame::{Frame, FrameKind, Place},
     maplet::{Maplet, Shape},
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -22,7 +21,7 @@ use siltdb_base::{
     budget::Part,
     error::{Error, Result},
     fs::{File, ReadIo},
-    id::{SequenceNumber, TableUid},
+    id::SequenceNumber,
     memory::region::{Buffer, Margins},
     slice::Slice,
     sync::lock,
@@ -50,8 +49,8 @@ pub struct Table {
     pub(super) source: Source,
     pub(super) contents: TableContents,
     pub(super) slots: Slots<Block>,
-    /// Read when it is first asked for; `None`, if the table has none.
-    pub(super) filter: OnceLock<Option<Filter>>,
+    /// Read when it is first asked for, unless it was before the table was opened.
+    pub(super) filter: OnceLock<TableFilter>,
     /// Held while the filter is being read.
     reading: Mutex<()>,
     /// `None`, if its blocks are read.
@@ -60,7 +59,7 @@ pub struct Table {
     /// Of its maplet; `None`, if it is to have none.
     pub(super) maplet_shape: Option<Shape>,
     pub(super) cache: Arc<Cache>,
-    /// Bytes charged to [`Part::Tables`] when it was opened.
+    /// Bytes charged to [`Part::Tables`] when it was opened; those of the filter are its own.
     charged: usize,
 }
 
@@ -84,28 +83,8 @@ impl Table {
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let end = offset.checked_add(length);
-        if length < FOOTER_BYTES as u64 || end.is_none_or(|end| end > file.len()) {
-            return Err(Error::corruption("table does not fit its file")
-                .with_file(path)
-                .with_offset(offset)
-                .with_mismatch(format_args!("{length} bytes"), file.len().saturating_sub(offset)));
-        }
-        let uid = TableUid(0);
-        let mut source = Source { file, path: path.to_owned(), offset, length, uid };
-        source.uid = match expected {
-            Some(expected) => expected.uid,
-            None => source.read_footer()?.uid,
-        };
-        let contents = source.read_contents()?;
-        if let Some(expected) = expected.filter(|&expected| *expected != contents.summary) {
-            let error = Error::corruption("the table is not the one that was installed")
-                .with_mismatch(
-                    format_args!("{expected:?}"),
-                    format_args!("{:?}", contents.summary),
-                );
-            return Err(source.locate(error, length - FOOTER_BYTES as u64));
-        }
+        let source = Source::new(file, path, offset, length, expected)?;
+        let contents = source.read_contents(source.read_properties(expected)?)?;
         let blocks = contents.index.count();
         let mapped = match read_io {
             ReadIo::Map if blocks > 0 => source.map(),
@@ -137,36 +116,38 @@ impl Table {
         }))
     }
 
-    /// The filter, if the table has one.
+    /// The filter.
     ///
     /// # Errors
     /// Corruption, if it is damaged; what reading it fails with. The next call tries again.
     #[inline]
-    pub(super) fn filter(&self) -> Result<Option<&Filter>> {
+    pub fn filter(&self) -> Result<&TableFilter> {
         match self.filter.get() {
-            Some(filter) => Ok(filter.as_ref()),
+            Some(filter) => Ok(filter),
             None => self.read_filter(),
         }
     }
 
     #[cold]
-    fn read_filter(&self) -> Result<Option<&Filter>> {
+    fn read_filter(&self) -> Result<&TableFilter> {
         let _reading = lock(&self.reading);
-        if self.filter.get().is_none() {
-            let filter = self.source.read_filter(&self.contents)?;
-            let bytes = filter.as_ref().map_or(0, Filter::bytes);
-            let is_new = self.filter.set(filter).is_ok();
-            debug_assert!(is_new, "nobody sets it but who holds the lock");
-            self.cache.budget().charge(Part::Tables, bytes);
-            self.cache.fit();
+        if let Some(filter) = self.filter.get() {
+            return Ok(filter);
         }
-        Ok(self.filter_if_read())
+        let filter = self.source.read_filter(self.contents.filter_frame)?;
+        Ok(self.filter.get_or_init(|| TableFilter::new(filter, &self.cache)))
     }
 
-    /// The filter, if the table has one and somebody has asked for it.
+    /// Has the table share its filter with one who read it before the table was opened, unless it
+    /// has read it again since.
+    pub fn share_filter(&self, filter: &TableFilter) {
+        self.filter.get_or_init(|| filter.clone());
+    }
+
+    /// The filter, if anybody has asked for it.
     #[inline]
-    pub(super) fn filter_if_read(&self) -> Option<&Filter> {
-        self.filter.get().and_then(Option::as_ref)
+    pub(super) fn filter_if_read(&self) -> Option<&TableFilter> {
+        self.filter.get()
     }
 
     /// The range tombstones.
@@ -186,7 +167,7 @@ impl Table {
     /// Bytes of memory it takes beside its cached blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.charged + self.filter_if_read().map_or(0, Filter::bytes)
+        self.charged + self.filter_if_read().map_or(0, TableFilter::bytes)
     }
 
     /// Data blocks.
@@ -425,7 +406,7 @@ impl Drop for Table {
         if let (Some(_), Some(shape)) = (self.maplet.get(), self.maplet_shape) {
             self.cache.release_guide(shape.bytes());
         }
-        self.cache.budget().release(Part::Tables, self.memory_bytes());
+        self.cache.budget().release(Part::Tables, self.charged);
     }
 }
 

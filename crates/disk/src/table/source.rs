@@ -21,7 +21,11 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use std::{cell::Cell, path::PathBuf, sync::Arc};
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Working memory that a thread keeps between reads, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
@@ -41,9 +45,22 @@ pub struct Source {
 pub struct TableContents {
     pub summary: TableSummary,
     pub index: Index,
-    /// Offset of the filter frame and its length; 0: there is none.
-    filter_frame: (u64, u64),
+    pub filter_frame: FilterFrame,
     pub tombstones: Arc<Fragments>,
+}
+
+/// Where the filter of a table lies in it.
+#[derive(Clone, Copy, Debug)]
+pub struct FilterFrame {
+    offset: u64,
+    /// 0: there is none.
+    bytes: u64,
+}
+
+impl FilterFrame {
+    pub fn of(properties: &Properties) -> Self {
+        Self { offset: properties.filter_offset(), bytes: properties.filter_bytes }
+    }
 }
 
 /// Working memory of a read.
@@ -67,6 +84,31 @@ pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
 }
 
 impl Source {
+    /// The `length` bytes at `offset` of `file`, which lies at `path`: the table that is expected,
+    /// or whichever its footer names.
+    pub fn new(
+        file: Arc<dyn File>,
+        path: &Path,
+        offset: u64,
+        length: u64,
+        expected: Option<&TableSummary>,
+    ) -> Result<Self> {
+        let end = offset.checked_add(length);
+        if length < FOOTER_BYTES as u64 || end.is_none_or(|end| end > file.len()) {
+            return Err(Error::corruption("table does not fit its file")
+                .with_file(path)
+                .with_offset(offset)
+                .with_mismatch(format_args!("{length} bytes"), file.len().saturating_sub(offset)));
+        }
+        let uid = TableUid(0);
+        let mut source = Self { file, path: path.to_owned(), offset, length, uid };
+        source.uid = match expected {
+            Some(expected) => expected.uid,
+            None => source.read_footer()?.uid,
+        };
+        Ok(source)
+    }
+
     /// Says in an error where in which file it happened.
     #[cold]
     pub fn locate(&self, error: Error, offset: u64) -> Error {
@@ -109,17 +151,17 @@ impl Source {
     }
 
     /// Reads the filter of the table, if it has one.
-    pub fn read_filter(&self, contents: &TableContents) -> Result<Option<Filter>> {
-        match contents.filter_frame {
-            (_, 0) => Ok(None),
-            (offset, bytes) => {
-                self.read_frame(FrameKind::Filter, offset, bytes, Filter::decode).map(Some)
+    pub fn read_filter(&self, frame: FilterFrame) -> Result<Option<Filter>> {
+        match frame.bytes {
+            0 => Ok(None),
+            bytes => {
+                self.read_frame(FrameKind::Filter, frame.offset, bytes, Filter::decode).map(Some)
             }
         }
     }
 
-    /// Reads everything that the footer leads to, except the filter and the data frames.
-    pub fn read_contents(&self) -> Result<TableContents> {
+    /// Reads what the footer leads to, and compares it with what is `expected`, if anything is.
+    pub fn read_properties(&self, expected: Option<&TableSummary>) -> Result<Properties> {
         let footer_offset = self.length - FOOTER_BYTES as u64;
         let footer = self.read_footer()?;
         let wrong = |message: &'static str| self.locate(Error::corruption(message), footer_offset);
@@ -135,6 +177,19 @@ impl Source {
             footer.properties_bytes,
             |raw| Properties::decode(raw, self.length, footer.properties_bytes),
         )?;
+        let found = &properties.summary;
+        if found.uid != self.uid {
+            return Err(wrong("the table is another one").with_mismatch(self.uid, found.uid));
+        }
+        match expected.filter(|&expected| expected != found) {
+            None => Ok(properties),
+            Some(expected) => Err(wrong("the table is not the one that was installed")
+                .with_mismatch(format_args!("{expected:?}"), format_args!("{found:?}"))),
+        }
+    }
+
+    /// Reads everything that `properties` lead to, except the filter and the data frames.
+    pub fn read_contents(&self, properties: Properties) -> Result<TableContents> {
         let mut index = Index::default();
         let mut offset = properties.index_offset();
         for &bytes in &properties.index_bytes {
@@ -144,7 +199,7 @@ impl Source {
             offset += bytes;
         }
         index.finish();
-        let filter_frame = (properties.filter_offset(), properties.filter_bytes);
+        let filter_frame = FilterFrame::of(&properties);
         let fragments = match properties.tombstone_bytes {
             0 => Fragments::default(),
             bytes => self.read_frame(
@@ -155,11 +210,8 @@ impl Source {
             )?,
         };
         check_contents(&properties, &index, &fragments)
-            .map_err(|error| self.locate(error, properties_offset))?;
+            .map_err(|error| self.locate(error, properties.index_offset()))?;
         let (summary, tombstones) = (properties.summary, Arc::new(fragments));
-        if summary.uid != self.uid {
-            return Err(wrong("the table is another one").with_mismatch(self.uid, summary.uid));
-        }
         Ok(TableContents { summary, index, filter_frame, tombstones })
     }
 

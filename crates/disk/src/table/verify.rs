@@ -20,11 +20,11 @@ impl Table {
     /// # Errors
     /// Corruption, naming file and offset; what reading fails with.
     pub fn verify(&self, on_block: &mut dyn FnMut(usize, &Block)) -> Result<()> {
-        let read_again = self.source.read_contents()?;
-        let filter = self.source.read_filter(&read_again)?;
+        let read_again = self.source.read_contents(self.source.read_properties(None)?)?;
+        let filter = self.source.read_filter(read_again.filter_frame)?;
         if read_again.summary != self.contents.summary
             || read_again.tombstones != self.contents.tombstones
-            || self.filter_if_read().is_some_and(|own| filter.as_ref() != Some(own))
+            || self.filter_if_read().is_some_and(|own| filter.as_ref() != own.get())
         {
             let error = Error::corruption("a table changed after it was opened");
             return Err(self.source.locate(error, 0));

@@ -309,7 +309,7 @@ impl<'f> TableWriter<'f> {
         }
         let mut raw = Vec::new();
         let filter = std::mem::take(&mut self.filter);
-        filter.build(self.options.filter_bits_per_key).encode(&mut raw);
+        filter.encode(self.options.filter_bits_per_key, &mut raw);
         // The bits are as good as random: compressing them is in vain.
         let compressor =
             std::mem::replace(&mut self.compressor, Compressor::new(Compression::None));

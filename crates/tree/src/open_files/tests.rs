@@ -59,3 +59,46 @@ fn jobs_leave_tables_closed_until_somebody_reads() {
     let view = world.tree.view();
     assert!(view.version.levels()[0].tables().iter().all(|table| table.table.get().is_some()));
 }
+
+#[test]
+fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
+    let mut world = World::new(small_options());
+    // Each run reaches over the keys of the others.
+    for run in 0..3_u32 {
+        for number in 0..150_u32 {
+            world.put(&(3 * number + run).to_be_bytes(), &[7; 30]);
+        }
+        world.flush();
+    }
+    let view = world.tree.view();
+    let runs = view.version.levels()[0].tables();
+    assert_eq!(runs.len(), 3);
+    let key = 225_u32.to_be_bytes();
+    let key = LookupKey::new(&key);
+    let get = |table: &OpenReference| {
+        table.get(key, SequenceNumber::MAX, |found| found.sequence).unwrap()
+    };
+    let held = || world.cache.budget().used(Part::Tables);
+    // The newest is first; 225 is of the first run, the oldest.
+    let [absent, other, present] = runs else { unreachable!() };
+    assert!(absent.may_hold(key), "nothing is known of it");
+    for table in [absent, other] {
+        assert_eq!(get(table), None);
+        assert!(table.table.get().is_none() && !table.may_hold(key));
+    }
+    let filter_bytes = absent.filter.get().unwrap().bytes();
+    assert!(filter_bytes > 100 && held() == 2 * filter_bytes);
+    assert_eq!(get(present), Some(SequenceNumber(76)), "the 76th put");
+    let table = present.table.get().unwrap();
+    assert_eq!(held(), 2 * filter_bytes + table.memory_bytes(), "the filter is there once");
+    assert_eq!(table.filter().unwrap().bytes(), filter_bytes);
+    // Who refers to a table that is open asks its filter; a clone shares the one it finds.
+    let [open, clone] =
+        [present, absent].map(|table| world.files.reference(table.reference().clone()).unwrap());
+    assert!(open.table.get().is_some() && clone.table.get().is_none());
+    let table = absent.table().unwrap();
+    let before = held();
+    assert_eq!(get(&clone), None);
+    assert_eq!(held(), before, "its own would have been read again");
+    assert!(clone.table.get().is_none() && table.filter().is_ok());
+}

@@ -170,8 +170,7 @@ fn a_reference_shows_what_it_lets_through_in_both_directions() {
         for _ in 0..200 {
             let key = format!("key{:03}", random.below(105)).into_bytes();
             let visible = SequenceNumber(random.below(90));
-            let found =
-                open.get_narrow(LookupKey::new(&key), visible, |found| found.sequence.0).unwrap();
+            let found = open.get(LookupKey::new(&key), visible, |found| found.sequence.0).unwrap();
             let wanted = expected.iter().find(|(k, sequence)| *k == key && *sequence <= visible.0);
             assert_eq!(found, wanted.map(|(_, sequence)| *sequence));
         }

@@ -117,12 +117,8 @@ impl<'k> Search<'k> {
                 let Found { sequence, kind, value } = found;
                 Ok((seen(Version { sequence, kind, value, covering })?, sequence))
             };
-            let shown = if table.is_whole() {
-                table.table()?.get(key, self.upto, look)?
-            } else {
-                table.get_narrow(key, self.upto, look)?
-            };
-            let Some((goes_on, sequence)) = shown.transpose()? else { return Ok(self.leave()) };
+            let shown = table.get(key, self.upto, look)?.transpose()?;
+            let Some((goes_on, sequence)) = shown else { return Ok(self.leave()) };
             if goes_on.is_break() || self.pass(sequence).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -37,6 +37,12 @@ fn read_all(
     let mut noticed = table.verify(&mut |_, _| {});
     let uncached = open(bytes, expected, &new_cache(0))?;
     let is_damaged = scan(&table).is_err() || uncached.filter().is_err();
+    // Who reads the filter alone notices the same of it.
+    let alone = filter_alone(bytes, table.summary());
+    assert_eq!(alone.is_err(), uncached.filter().is_err());
+    if let Ok(filter) = alone {
+        assert!(entries.iter().all(|entry| filter.may_contain(LookupKey::new(&entry.0))));
+    }
     for table in [&table, &uncached] {
         let mut by_lookups = Ok(());
         for owned in entries {
@@ -55,6 +61,29 @@ fn read_all(
         Err(error) => noticed = Err(error),
     }
     noticed
+}
+
+/// The filter of a table that is not open.
+fn filter_alone(bytes: &[u8], expected: &TableSummary) -> Result<TableFilter> {
+    let (file, path) = (Arc::new(Bytes(bytes.to_vec())), Path::new("t.table"));
+    TableFilter::read(file, path, 0, bytes.len() as u64, expected, &new_cache(0))
+}
+
+#[test]
+fn a_filter_alone_is_that_of_the_table_that_is_expected() {
+    let (file, summary, entries, _) = victim(Compression::Lz4);
+    let filter = filter_alone(&file.0, &summary).unwrap();
+    assert!(filter.bytes() > 0 && filter.may_contain(LookupKey::new(&entries[0].0)));
+    let passed = (0..1000)
+        .filter(|number| filter.may_contain(LookupKey::new(format!("absent-{number}").as_bytes())));
+    assert!(passed.count() < 50);
+    let other =
+        TableSummary { sequence_max: SequenceNumber(summary.sequence_max.0 + 1), ..summary };
+    let error = filter_alone(&file.0, &other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("not the one that was installed"), "{error}");
+    let other = TableSummary { uid: TableUid(7), ..other };
+    assert_eq!(filter_alone(&file.0, &other).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
@@ -228,7 +257,7 @@ impl Forgery {
         }
         let (data_bytes, data_frames) = (bytes.len() as u64, index.blocks());
         let mut raw = Vec::new();
-        filter.build(20).encode(&mut raw);
+        filter.encode(20, &mut raw);
         let filter_bytes = add(FrameKind::Filter, &raw, &mut bytes);
         let raw = index.finish().concat();
         let index_bytes = vec![add(FrameKind::Index, &raw, &mut bytes)];

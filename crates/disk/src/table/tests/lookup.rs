@@ -243,7 +243,7 @@ fn the_memory_of_a_maplet_is_counted_with_its_tables() {
     let cache = new_cache(8 << 20);
     let used = || cache.budget().used(Part::Tables);
     let table = opened(&entries, 10, &cache);
-    assert!(table.filter().unwrap().is_some());
+    assert!(table.filter().unwrap().get().is_some());
     let before = used();
     check_all(&table, &entries);
     let maplet_bytes = table.maplet_shape.unwrap().bytes();
@@ -282,11 +282,7 @@ fn a_filter_in_memory_that_is_not_the_one_in_the_file_is_noticed() {
     let entries = versions();
     let tables = [10, 20].map(|bits| opened(&entries, bits, &new_cache(8 << 20)));
     let [table, other] = &tables;
-    let filter = other.source.read_filter(&other.contents).unwrap();
-    assert!(table.filter.set(filter).is_ok());
-    // What `Table::drop` gives back.
-    let bytes = table.filter_if_read().unwrap().bytes();
-    table.cache.budget().charge(Part::Tables, bytes);
+    table.share_filter(other.filter().unwrap());
     assert_eq!(table.verify(&mut |_, _| {}).unwrap_err().kind(), ErrorKind::Corruption);
     other.verify(&mut |_, _| {}).unwrap();
 }

@@ -1,0 +1,76 @@
+//! The filter of a table: what of it is asked before all else, and without opening it.
+
+use super::source::{FilterFrame, Source};
+use crate::{cache::Cache, filter::Filter, summary::TableSummary};
+use siltdb_base::{
+    budget::{Charge, Part},
+    error::Result,
+    fs::File,
+    key::LookupKey,
+};
+use std::{path::Path, sync::Arc};
+
+/// The filter of a table, if it has one, in memory.
+///
+/// A table whose filter lets no key pass need not be opened: its index is larger to read, to check
+/// and to keep. A clone shares the memory, which is charged to [`Part::Tables`] once.
+#[derive(Clone, Debug)]
+pub struct TableFilter {
+    filter: Option<Filter>,
+    _charge: Arc<Charge>,
+}
+
+impl TableFilter {
+    /// Reads the filter of the table that takes `length` bytes at `offset` of `file`, which lies at
+    /// `path`: footer, properties and filter, and nothing else.
+    ///
+    /// # Errors
+    /// Corruption, if any of them is damaged, or the table is not the one that is `expected`;
+    /// `Unsupported`, if a newer version wrote it; what reading fails with.
+    pub fn read(
+        file: Arc<dyn File>,
+        path: &Path,
+        offset: u64,
+        length: u64,
+        expected: &TableSummary,
+        cache: &Cache,
+    ) -> Result<Self> {
+        let source = Source::new(file, path, offset, length, Some(expected))?;
+        let properties = source.read_properties(Some(expected))?;
+        Ok(Self::new(source.read_filter(FilterFrame::of(&properties))?, cache))
+    }
+
+    /// A filter that was read.
+    pub(super) fn new(filter: Option<Filter>, cache: &Cache) -> Self {
+        let bytes = filter.as_ref().map_or(0, Filter::bytes);
+        let charge = Charge::new(cache.budget(), Part::Tables, bytes);
+        cache.fit();
+        Self { filter, _charge: Arc::new(charge) }
+    }
+
+    /// Whether the table may hold a point entry of the key; `false` is certain.
+    #[inline]
+    #[must_use]
+    pub fn may_contain(&self, key: LookupKey<'_>) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(key.hash()))
+    }
+
+    /// Asks for the memory that [`TableFilter::may_contain`] will look at.
+    #[inline]
+    pub fn prefetch(&self, key: LookupKey<'_>) {
+        if let Some(filter) = &self.filter {
+            filter.prefetch(key.hash());
+        }
+    }
+
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.get().map_or(0, Filter::bytes)
+    }
+
+    /// The filter itself.
+    pub(super) fn get(&self) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+}
