@@ -15,14 +15,14 @@
 //! [`siltdb_base::key`].
 //!
 //! In memory two arrays stand beside these bytes, derived when the block is loaded: of each entry
-//! the *head* (the first 8 bytes of its suffix as a number that orders as they do) and the offset
-//! in these bytes. A lookup is a binary search over the heads; only entries with the head sought
+//! the *head* (the first 4 bytes of its suffix as a number that orders as they do) and the offset
+//! in these bytes, of 2 bytes each unless the block has 64 KiB or more. A lookup is a binary search over the heads; only entries with the head sought
 //! are looked at. Deriving the arrays takes about half as long as decoding the LZ4 of the block;
 //! storing them would take a tenth more space.
 //!
 //! ```text
-//! copied: | head u64, ... | offset u32, ... | the bytes above | 8 more |
-//! mapped: | head u64, ... | offset u32, ... |     and in the file: | the bytes above | 8 more |
+//! copied: | head u32, ... | offset u16 or u32, ... | the bytes above | 8 more |
+//! mapped: | head u32, ... | offset u16 or u32, ... | and in the file: | the bytes above | 8 more |
 //! ```
 //!
 //! # Invariants
@@ -45,13 +45,13 @@ pub use glance::{Glance, glance};
 
 use crate::cache::Resident;
 use bytes::Bytes;
-use form::{Form, HEAD_BYTES, OFFSET_BYTES, PADDING_BYTES};
+use form::{Form, HEAD_BYTES, OffsetWidth, PADDING_BYTES, short_head};
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX},
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_address, prefetch_bytes},
     id::SequenceNumber,
-    key::{EntryKind, compare, head},
+    key::{EntryKind, compare},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     memory::region::{self, Buffer, Margins},
     slice::Pinnable,
@@ -75,6 +75,10 @@ const _: () = assert!(
 /// What a mapped block costs beyond its arrays: who owns these, and its part of the mapping.
 const MAPPED_BYTES: usize = 128;
 
+/// In the layout of a block: its offsets take four bytes. No block has so many entries: each takes
+/// three bytes at least.
+const WIDE: u32 = 1 << 31;
+
 /// Bytes of most entries.
 const ENTRY_FRONT_BYTES: usize = 3 * CACHE_LINE_BYTES;
 
@@ -95,6 +99,7 @@ pub struct Block {
 #[derive(Clone, Copy, Debug)]
 struct Header {
     form: Form,
+    offset_width: OffsetWidth,
     count: u32,
     /// Where the prefix begins in the raw bytes; entries follow it.
     prefix_start: u32,
@@ -123,13 +128,14 @@ impl Header {
             return Err(Error::corruption("block too large"));
         }
         let (count, prefix_start) = (count as u32, prefix_start as u32);
-        Ok(Self { form, count, prefix_start, prefix_bytes })
+        let offset_width = OffsetWidth::within(raw.len());
+        Ok(Self { form, offset_width, count, prefix_start, prefix_bytes })
     }
 
     /// Bytes of the two arrays.
     #[inline]
     fn arrays_bytes(&self) -> usize {
-        self.count as usize * (HEAD_BYTES + OFFSET_BYTES)
+        self.count as usize * (HEAD_BYTES + self.offset_width.bytes())
     }
 
     /// Checks every entry of `raw`, which ends with the padding, and writes its head and offset.
@@ -139,13 +145,13 @@ impl Header {
     fn fill_arrays(&self, arrays: &mut [u8], raw: &[u8]) -> Result<()> {
         let (heads, offsets) = arrays.split_at_mut(self.count as usize * HEAD_BYTES);
         let (heads, _) = heads.as_chunks_mut::<HEAD_BYTES>();
-        let (offsets, _) = offsets.as_chunks_mut::<OFFSET_BYTES>();
+        let offsets = offsets.chunks_exact_mut(self.offset_width.bytes());
         let Some(suffix_bytes_max) = KEY_BYTES_MAX.checked_sub(self.prefix_bytes as usize) else {
             return Err(Error::corruption("the keys of a block are too long"));
         };
         let mut at = (self.prefix_start + self.prefix_bytes) as usize;
         for (head_bytes, offset_bytes) in heads.iter_mut().zip(offsets) {
-            *offset_bytes = (at as u32).to_ne_bytes();
+            self.offset_width.write(at, offset_bytes);
             let entry = self.form.check(raw, at)?;
             let suffix = &raw[entry.suffix_start..entry.value_start];
             if suffix.len() > suffix_bytes_max {
@@ -153,7 +159,7 @@ impl Header {
                     Error::corruption("key too long").with_mismatch(suffix_bytes_max, suffix.len())
                 );
             }
-            *head_bytes = head(suffix).to_ne_bytes();
+            *head_bytes = short_head(suffix).to_ne_bytes();
             entry.check_kind(raw)?;
             at = entry.value_end;
         }
@@ -179,17 +185,21 @@ pub struct BlockEntry<'a> {
 
 impl Resident for Block {
     /// The heads and offsets of some 40 entries.
-    const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
+    const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
 
     /// Of a mapped block the raw bytes: the other part, its arrays, is not asked for.
     fn front(&self) -> *const u8 {
         if self.is_mapped() { self.raw.as_ptr() } else { self.arrays.as_ptr() }
     }
 
-    /// The number of entries whose heads and offsets lie between the front and the raw bytes, and
-    /// the bytes of an entry on average.
+    /// The number of entries whose heads and offsets lie between the front and the raw bytes, with
+    /// [`WIDE`] if the offsets are, and the bytes of an entry on average.
     fn layout(&self) -> u64 {
-        let between = if self.is_mapped() { 0 } else { self.header.count };
+        let between = match (self.is_mapped(), self.header.offset_width) {
+            (true, _) => 0,
+            (false, OffsetWidth::Short) => self.header.count,
+            (false, OffsetWidth::Wide) => self.header.count | WIDE,
+        };
         let stride = u32::try_from(self.raw.len() / self.count()).unwrap_or(u32::MAX);
         u64::from(stride) << 32 | u64::from(between)
     }
@@ -197,11 +207,11 @@ impl Resident for Block {
 
 impl Block {
     /// Bytes at its front that a walk over it looks at first: some of its entries, too.
-    pub const WALK_FRONT_BYTES: usize = 12 * CACHE_LINE_BYTES;
+    pub const WALK_FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
 
     /// Checks `raw` and takes a copy of it that can be searched.
     ///
-    /// Allocates at most 5 times the length of `raw`.
+    /// Allocates at most 4 times the length of `raw`.
     ///
     /// # Errors
     /// Corruption, if the invariants do not hold.
@@ -305,8 +315,9 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn entries(&self) -> Entries<'_> {
-        let Header { form, count, .. } = self.header;
-        Entries { arrays: &self.arrays, raw: &self.raw, form, count: count as usize }
+        let Header { form, offset_width, count, .. } = self.header;
+        let count = count as usize;
+        Entries { arrays: &self.arrays, raw: &self.raw, form, offset_width, count }
     }
 
     /// The key without the prefix of an entry of this block.
@@ -356,9 +367,9 @@ impl Block {
         let Some(suffix) = key.strip_prefix(prefix) else {
             return if key < prefix { 0 } else { self.count() };
         };
-        let sought = head(suffix);
+        let sought = short_head(suffix);
         let heads = self.heads();
-        let first = heads.partition_point(|head| u64::from_ne_bytes(*head) < sought);
+        let first = heads.partition_point(|head| u32::from_ne_bytes(*head) < sought);
         let same =
             |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_ne_bytes());
         if !same(first) {
@@ -368,7 +379,7 @@ impl Block {
             return first + usize::from(self.is_before(first, suffix, sequence));
         }
         // Several: versions of a key, or keys that agree in their heads.
-        let end = heads.partition_point(|head| u64::from_ne_bytes(*head) <= sought);
+        let end = heads.partition_point(|head| u32::from_ne_bytes(*head) <= sought);
         let (mut low, mut high) = (first, end);
         while low < high {
             let middle = low.midpoint(high);
@@ -387,8 +398,8 @@ impl Block {
     pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Option<Located> {
         let suffix = key.strip_prefix(self.prefix())?;
         let heads = self.heads();
-        let sought = head(suffix);
-        let first = heads.partition_point(|head| u64::from_ne_bytes(*head) < sought);
+        let sought = short_head(suffix);
+        let first = heads.partition_point(|head| u32::from_ne_bytes(*head) < sought);
         let is_sought = |index: usize| heads.get(index) == Some(&sought.to_ne_bytes());
         if !is_sought(first) {
             return None;
@@ -439,10 +450,12 @@ impl Block {
     /// asked for only if it lies there, too.
     #[inline]
     pub fn prefetch_guess(front: *const u8, layout: u64, index: usize) {
-        let (between, stride) = (layout as u32 as usize, (layout >> 32) as usize);
+        let (between, stride) = (layout as u32, (layout >> 32) as usize);
+        let width = if between & WIDE == 0 { OffsetWidth::Short } else { OffsetWidth::Wide };
+        let between = (between & !WIDE) as usize;
         let offsets = front.wrapping_add(between * HEAD_BYTES);
-        prefetch_address(offsets.wrapping_add(index * OFFSET_BYTES));
-        let raw = offsets.wrapping_add(between * OFFSET_BYTES);
+        prefetch_address(offsets.wrapping_add(index * width.bytes()));
+        let raw = offsets.wrapping_add(between * width.bytes());
         prefetch_address(raw);
         prefetch_bytes(raw.wrapping_add(index.wrapping_mul(stride)), ENTRY_FRONT_BYTES);
     }

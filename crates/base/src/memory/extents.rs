@@ -6,34 +6,59 @@
 //! Gaps are kept in bins by length, eight for each power of two; a bit for each bin says whether it
 //! holds any, so that a fitting one is found without a search (*two-level segregated fit*; Masmano,
 //! Ripoll, Crespo, Real: TLSF: a New Dynamic Memory Allocator for Real-Time Systems, 2004). The
-//! first and the last unit of a gap know its length, so that its neighbours find it when they come
-//! back.
+//! first and the last unit of a gap lead to it, so that its neighbours find it when they come back.
+//! What is out leaves no trace here: memory that is full costs nothing, however small its units.
 //!
 //! # Invariants
 //! 1. Each unit belongs to one extent that is out, or to one gap; none of them crosses the border
-//!    of a chunk, and no two gaps touch.
-//! 2. The tag of the first unit of each holds its length, that of the last unit of a gap too.
-//! 3. A gap is in the bin of its length once, at the index that the tag of its first unit has; the
-//!    bit of a bin says whether there is a gap in it.
+//!    of a chunk, and no two gaps touch: as long as what comes back was out.
+//! 2. The first and the last unit of each gap have its tag, and no other unit has one.
+//! 3. A gap is in the bin of its length once, at the index that its tag has; the bit of a bin says
+//!    whether there is a gap in it.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
 
 /// Bins for each power of two, and lengths that have a bin of their own.
 const STEPS: u32 = 8;
 const STEPS_LOG2: u32 = STEPS.ilog2();
 
-/// What is known of a unit at the border of an extent or a gap.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is known of the units at the borders of a gap.
+#[derive(Clone, Copy, Debug)]
 struct Tag {
     length: u32,
-    is_free: bool,
-    /// Where a gap is in its bin.
+    /// Where the gap is in its bin.
     index: u32,
+}
+
+/// Hashes the number of a unit: nobody chooses these to collide.
+#[derive(Default)]
+struct UnitHasher(u64);
+
+impl Hasher for UnitHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, unit: u32) {
+        // Fibonacci hashing: the upper half is mixed best, and a map looks at the lower bits first.
+        self.0 = (self.0 ^ u64::from(unit)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The units of some chunks of one size, and which of them are free.
 #[derive(Debug)]
 pub struct Extents {
     chunk_units: u32,
-    tags: Vec<Tag>,
+    /// Units of all chunks.
+    units: u32,
+    tags: HashMap<u32, Tag, BuildHasherDefault<UnitHasher>>,
     /// The first units of the gaps of each length.
     bins: Vec<Vec<u32>>,
     filled: u128,
@@ -66,7 +91,7 @@ impl Extents {
     pub fn new(chunk_units: u32) -> Self {
         assert!((1..=1 << 16).contains(&chunk_units), "{chunk_units} units of a chunk");
         let bins = vec![Vec::new(); bin_of(chunk_units) as usize + 1];
-        Self { chunk_units, tags: Vec::new(), bins, filled: 0 }
+        Self { chunk_units, units: 0, tags: HashMap::default(), bins, filled: 0 }
     }
 
     /// Adds a chunk; its units follow those before it.
@@ -74,11 +99,9 @@ impl Extents {
     /// # Panics
     /// If the number of units would exceed 32 bits.
     pub fn grow(&mut self) {
-        let first = u32::try_from(self.tags.len()).ok();
-        let end = first.and_then(|first| first.checked_add(self.chunk_units));
-        let (Some(first), Some(end)) = (first, end) else { panic!("too many chunks") };
-        self.tags.resize(end as usize, Tag::default());
-        self.put_gap(first, self.chunk_units);
+        let end = self.units.checked_add(self.chunk_units).expect("too many chunks");
+        self.put_gap(self.units, self.chunk_units);
+        self.units = end;
     }
 
     /// The first of `length` units that were free, if there is a gap to take them from.
@@ -93,31 +116,30 @@ impl Extents {
         }
         let bin = from + fitting.trailing_zeros();
         let first = *self.bins[bin as usize].last().expect("by (3) the bin is not empty");
-        let whole = self.tags[first as usize].length;
-        self.remove_gap(first);
-        self.tags[first as usize] = Tag { length, ..Tag::default() };
+        let whole = self.remove_gap(first);
         if whole > length {
             self.put_gap(first + length, whole - length);
         }
         Some(first)
     }
 
-    /// Takes back the extent that begins with the unit `first`.
+    /// Takes back the extent of `length` units that begins with the unit `first`. It must be out:
+    /// that is not checked but where a gap begins or ends with the same unit.
     ///
     /// # Panics
-    /// If no extent that is out does.
-    pub fn give(&mut self, first: u32) {
-        let Tag { length, is_free, .. } = self.tags[first as usize];
-        assert!(length > 0 && !is_free, "unit {first} begins no extent that is out");
-        self.tags[first as usize] = Tag::default();
+    /// If there is no such extent, as far as that is checked.
+    pub fn give(&mut self, first: u32, length: u32) {
         let (mut start, mut end) = (first, first + length);
-        if !end.is_multiple_of(self.chunk_units) && self.tags[end as usize].is_free {
-            let after = self.tags[end as usize].length;
-            self.remove_gap(end);
-            end += after;
+        let is_within = length > 0 && end <= self.units;
+        let is_free = [first, end - 1].iter().any(|unit| self.tags.contains_key(unit));
+        assert!(is_within && !is_free, "unit {first} begins no extent that is out");
+        if !end.is_multiple_of(self.chunk_units) && self.tags.contains_key(&end) {
+            end += self.remove_gap(end);
         }
-        if !start.is_multiple_of(self.chunk_units) && self.tags[start as usize - 1].is_free {
-            start -= self.tags[start as usize - 1].length;
+        if !start.is_multiple_of(self.chunk_units)
+            && let Some(before) = self.tags.get(&(start - 1))
+        {
+            start -= before.length;
             self.remove_gap(start);
         }
         self.put_gap(start, end - start);
@@ -126,25 +148,29 @@ impl Extents {
     fn put_gap(&mut self, first: u32, length: u32) {
         let bin = bin_of(length);
         let gaps = &mut self.bins[bin as usize];
-        let tag = Tag { length, is_free: true, index: gaps.len() as u32 };
+        let tag = Tag { length, index: gaps.len() as u32 };
         gaps.push(first);
         self.filled |= 1 << bin;
-        self.tags[(first + length - 1) as usize] = tag;
-        self.tags[first as usize] = tag;
+        self.tags.insert(first, tag);
+        self.tags.insert(first + length - 1, tag);
     }
 
-    fn remove_gap(&mut self, first: u32) {
-        let Tag { length, index, .. } = self.tags[first as usize];
+    /// Removes the gap that begins with the unit `first`, and returns its length.
+    fn remove_gap(&mut self, first: u32) -> u32 {
+        let Tag { length, index } = self.tags.remove(&first).expect("by (2) it has a tag");
+        self.tags.remove(&(first + length - 1));
         let bin = bin_of(length);
         let gaps = &mut self.bins[bin as usize];
         gaps.swap_remove(index as usize);
         if let Some(&moved) = gaps.get(index as usize) {
-            self.tags[moved as usize].index = index;
+            let length = self.tags[&moved].length;
+            for border in [moved, moved + length - 1] {
+                self.tags.insert(border, Tag { length, index });
+            }
         } else if gaps.is_empty() {
             self.filled &= !(1 << bin);
         }
-        self.tags[(first + length - 1) as usize] = Tag::default();
-        self.tags[first as usize] = Tag::default();
+        length
     }
 }
 

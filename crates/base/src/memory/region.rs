@@ -32,9 +32,9 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// Larger buffers come from the allocator: few fit a chunk.
 const PIECE_BYTES_MAX: usize = CHUNK_BYTES / 16;
 /// Pieces are multiples of this.
-const UNIT_BYTES: usize = 256;
+const UNIT_BYTES: usize = 64;
 const CHUNK_UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
-/// Units are numbered with 32 bits: a region has less than 1 TiB.
+/// Units are numbered with 32 bits: a region has less than 256 GiB.
 const CHUNKS_MAX: usize = u32::MAX as usize / CHUNK_UNITS;
 
 /// Memory that buffers are taken from.
@@ -50,7 +50,7 @@ struct State {
 }
 
 impl Region {
-    /// A region of at most about `bytes_max`, and 1 TiB; less than a chunk of 4 MiB makes one
+    /// A region of at most about `bytes_max`, and 256 GiB; less than a chunk of 4 MiB makes one
     /// without memory.
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
@@ -84,7 +84,7 @@ impl Region {
         if !(1..=PIECE_BYTES_MAX).contains(&bytes) {
             return None;
         }
-        let units = bytes.div_ceil(UNIT_BYTES) as u32;
+        let units = units_of(bytes);
         let mut state = lock(&self.state);
         let state = &mut *state;
         let unit = match state.extents.take(units) {
@@ -110,6 +110,11 @@ impl fmt::Debug for Region {
             .field("chunks_max", &self.chunks_max)
             .finish_non_exhaustive()
     }
+}
+
+/// Units that a piece of `bytes` takes.
+fn units_of(bytes: usize) -> u32 {
+    bytes.div_ceil(UNIT_BYTES) as u32
 }
 
 /// Bytes that a piece of `bytes` takes.
@@ -218,7 +223,7 @@ impl fmt::Debug for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        lock(&self.region.state).extents.give(self.unit);
+        lock(&self.region.state).extents.give(self.unit, units_of(self.bytes));
     }
 }
 

@@ -7,7 +7,7 @@ use siltdb_base::{
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
-    key::{EntryKind, split_expiring},
+    key::{EntryKind, head, split_expiring},
 };
 
 /// Low bits of a trailer that hold the kind.
@@ -29,9 +29,60 @@ const KINDS: [EntryKind; KIND_MASK as usize + 1] = [
 ];
 
 /// Bytes of a head.
-pub(super) const HEAD_BYTES: usize = size_of::<u64>();
-/// Bytes of an offset.
-pub(super) const OFFSET_BYTES: usize = size_of::<u32>();
+pub(super) const HEAD_BYTES: usize = size_of::<u32>();
+
+/// The head of a key, cut to four bytes: among the keys of one block, which share what comes before,
+/// these tell nearly as many apart as eight.
+#[inline]
+pub(super) fn short_head(suffix: &[u8]) -> u32 {
+    (head(suffix) >> 32) as u32
+}
+
+/// How the offset of an entry is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OffsetWidth {
+    /// In two bytes.
+    Short,
+    /// In four.
+    Wide,
+}
+
+impl OffsetWidth {
+    /// For offsets below `bytes`, the length of a block.
+    pub(super) fn within(bytes: usize) -> Self {
+        if bytes <= 1 << 16 { Self::Short } else { Self::Wide }
+    }
+
+    /// Bytes of an offset.
+    #[inline]
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Short => size_of::<u16>(),
+            Self::Wide => size_of::<u32>(),
+        }
+    }
+
+    /// Writes an offset into as many bytes.
+    #[inline]
+    pub(super) fn write(self, offset: usize, out: &mut [u8]) {
+        match self {
+            Self::Short => out.copy_from_slice(&(offset as u16).to_ne_bytes()),
+            Self::Wide => out.copy_from_slice(&(offset as u32).to_ne_bytes()),
+        }
+    }
+
+    /// Reads the one that `bytes` begin with.
+    ///
+    /// # Panics
+    /// If they are too few.
+    #[inline]
+    fn read(self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Short => u16::from_ne_bytes(*bytes.first_chunk().expect("index < count")).into(),
+            Self::Wide => u32::from_ne_bytes(*bytes.first_chunk().expect("index < count")) as usize,
+        }
+    }
+}
 
 /// Bytes after the entries, so that eight can be read at once from everywhere.
 pub(super) const PADDING_BYTES: usize = 8;
@@ -178,6 +229,7 @@ pub struct Entries<'b> {
     /// As they are written, with the padding.
     pub(super) raw: &'b [u8],
     pub(super) form: Form,
+    pub(super) offset_width: OffsetWidth,
     pub(super) count: usize,
 }
 
@@ -189,9 +241,8 @@ impl<'b> Entries<'b> {
     #[inline]
     #[must_use]
     pub fn offset(&self, index: usize) -> usize {
-        let start = self.count * HEAD_BYTES + index * OFFSET_BYTES;
-        let offset = self.arrays[start..].first_chunk::<OFFSET_BYTES>().expect("index < count");
-        u32::from_ne_bytes(*offset) as usize
+        let start = self.count * HEAD_BYTES + index * self.offset_width.bytes();
+        self.offset_width.read(&self.arrays[start..])
     }
 
     /// Finds the parts of the entry that begins at `offset`.

@@ -133,6 +133,29 @@ fn keys_at_the_edges_are_found() {
 }
 
 #[test]
+fn offsets_take_two_bytes_up_to_64_kib_and_four_beyond() {
+    let block = |last_bytes: usize| {
+        let mut entries: Vec<Owned> = Vec::new();
+        for number in 0..20_u8 {
+            entries.push(put(&[b'k', number], 9, &[number; 3000]));
+        }
+        entries.push(put(b"last", 9, &vec![1; last_bytes]));
+        // Lies as far behind as an entry can.
+        entries.push(put(b"very last", 9, b""));
+        entries
+    };
+    let beside = raw(&block(4000)).len() - 4000;
+    for (bytes, offset_bytes) in [(65_000, 2), (1 << 16, 2), ((1 << 16) + 1, 4), (90_000, 4)] {
+        let entries = block(bytes - beside);
+        let raw = raw(&entries);
+        assert_eq!(raw.len(), bytes);
+        check_against(&entries, &[(b"lasting".to_vec(), 9), (b"l".to_vec(), 9)]);
+        let arrays = Block::parse(&raw).unwrap().bytes() - raw.len() - PADDING_BYTES;
+        assert_eq!(arrays, entries.len() * (4 + offset_bytes));
+    }
+}
+
+#[test]
 fn a_key_without_the_prefix_lies_before_or_after() {
     let entries = [put(b"user:10", 4, b"a"), put(b"user:19", 4, b"b")];
     let probes = [b"", &b"user:"[..], b"user:1", b"user;", b"a", b"z", b"user:0", b"user:2"];

@@ -32,7 +32,7 @@ impl Model {
         let units = &mut self.owners[first as usize..(first + length) as usize];
         assert!(units.iter().all(|&other| other == owner));
         units.fill(0);
-        self.extents.give(first);
+        self.extents.give(first, length);
     }
 
     fn longest_gap(&self) -> u32 {
@@ -43,26 +43,27 @@ impl Model {
 
     /// Compares bins and tags with what is free (1), (2), (3).
     fn check(&self) {
-        let binned: u32 = self.extents.bins.iter().map(|gaps| gaps.len() as u32).sum();
-        let mut gaps = 0;
-        let mut unit = 0;
-        while unit < self.owners.len() {
-            let tag = self.extents.tags[unit];
-            let owner = self.owners[unit];
-            assert_eq!(tag.is_free, owner == 0, "unit {unit}");
-            let end = unit + tag.length as usize;
-            assert!(self.owners[unit..end].iter().all(|&other| other == owner));
-            if tag.is_free {
-                gaps += 1;
-                let bin = bin_of(tag.length);
-                assert_eq!(self.extents.bins[bin as usize][tag.index as usize], unit as u32);
-                assert_ne!(self.extents.filled & 1 << bin, 0);
-                assert_eq!(self.extents.tags[end - 1].length, tag.length);
-                let touches = !end.is_multiple_of(CHUNK as usize) && self.owners[end] == 0;
-                assert!(!touches, "two gaps meet at {end}");
+        let binned: usize = self.extents.bins.iter().map(Vec::len).sum();
+        let (mut gaps, mut borders) = (0, 0);
+        for (number, chunk) in self.owners.chunks(CHUNK as usize).enumerate() {
+            let mut first = number as u32 * CHUNK;
+            for run in chunk.chunk_by(|left, right| (*left == 0) == (*right == 0)) {
+                let length = run.len() as u32;
+                if run[0] == 0 {
+                    let [tag, last] =
+                        [first, first + length - 1].map(|unit| self.extents.tags[&unit]);
+                    assert_eq!((tag.length, tag.index), (last.length, last.index));
+                    assert_eq!(tag.length, length, "a gap at {first}");
+                    let bin = bin_of(length);
+                    assert_eq!(self.extents.bins[bin as usize][tag.index as usize], first);
+                    assert_ne!(self.extents.filled & 1 << bin, 0);
+                    gaps += 1;
+                    borders += if length > 1 { 2 } else { 1 };
+                }
+                first += length;
             }
-            unit = end;
         }
+        assert_eq!(borders, self.extents.tags.len());
         assert_eq!(gaps, binned);
         let filled = self.extents.bins.iter().filter(|gaps| !gaps.is_empty()).count();
         assert_eq!(self.extents.filled.count_ones() as usize, filled);
@@ -127,7 +128,7 @@ fn nothing_comes_of_nothing() {
     assert_eq!((extents.take(0), extents.take(9), extents.take(u32::MAX >> 1)), (None, None, None));
     let first = extents.take(8).unwrap();
     assert_eq!(extents.take(1), None);
-    extents.give(first);
+    extents.give(first, 8);
     assert_eq!(extents.take(8), Some(first));
 }
 
@@ -137,6 +138,6 @@ fn what_is_not_out_does_not_come_back() {
     let mut extents = Extents::new(8);
     extents.grow();
     let first = extents.take(3).unwrap();
-    extents.give(first);
-    extents.give(first);
+    extents.give(first, 3);
+    extents.give(first, 3);
 }
