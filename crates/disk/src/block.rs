@@ -16,13 +16,15 @@
 //!
 //! In memory two arrays stand beside these bytes, derived when the block is loaded: of each entry
 //! the *head* (the first 4 bytes of its suffix as a number that orders as they do) and the offset
-//! in these bytes, of 2 bytes each unless the block has 64 KiB or more. A lookup is a binary search over the heads; only entries with the head sought
-//! are looked at. Deriving the arrays takes about half as long as decoding the LZ4 of the block;
-//! storing them would take a tenth more space.
+//! in these bytes, of 2 bytes each unless the block has more than 64 KiB. A lookup is a binary
+//! search over the heads; only entries with the head sought are looked at. Deriving the arrays
+//! takes about half as long as decoding the LZ4 of the block; storing them would take a twentieth
+//! more space.
 //!
 //! ```text
 //! copied: | head u32, ... | offset u16 or u32, ... | the bytes above | 8 more |
-//! mapped: | head u32, ... | offset u16 or u32, ... | and in the file: | the bytes above | 8 more |
+//! mapped: | head u32, ... | offset u16 or u32, ... |
+//!         and in the file: | the bytes above | 8 more |
 //! ```
 //!
 //! # Invariants
@@ -72,8 +74,9 @@ const _: () = assert!(
         <= u32::MAX as usize
 );
 
-/// What a mapped block costs beyond its arrays: who owns these, and its part of the mapping.
-const MAPPED_BYTES: usize = 128;
+/// What the owner of a piece of memory costs: its reference count, where the piece lies, and the
+/// allocator's header.
+const OWNER_BYTES: usize = 48;
 
 /// In the layout of a block: its offsets take four bytes. No block has so many entries: each takes
 /// three bytes at least.
@@ -99,7 +102,6 @@ pub struct Block {
 #[derive(Clone, Copy, Debug)]
 struct Header {
     form: Form,
-    offset_width: OffsetWidth,
     count: u32,
     /// Where the prefix begins in the raw bytes; entries follow it.
     prefix_start: u32,
@@ -119,7 +121,7 @@ impl Header {
         let width = reader.u8()?;
         let prefix_start = raw.len() - reader.rest().len();
         reader.take(prefix_bytes as usize)?;
-        let form = Form::new(base_sequence, width)?;
+        let form = Form::new(base_sequence, width, OffsetWidth::within(raw.len()))?;
         let entry_bytes_min = 2 + u64::from(width);
         if count == 0 || count > reader.rest().len() as u64 / entry_bytes_min {
             return Err(Error::corruption("bad entry count of a block"));
@@ -128,14 +130,13 @@ impl Header {
             return Err(Error::corruption("block too large"));
         }
         let (count, prefix_start) = (count as u32, prefix_start as u32);
-        let offset_width = OffsetWidth::within(raw.len());
-        Ok(Self { form, offset_width, count, prefix_start, prefix_bytes })
+        Ok(Self { form, count, prefix_start, prefix_bytes })
     }
 
     /// Bytes of the two arrays.
     #[inline]
     fn arrays_bytes(&self) -> usize {
-        self.count as usize * (HEAD_BYTES + self.offset_width.bytes())
+        self.count as usize * (HEAD_BYTES + self.form.offset_width().bytes())
     }
 
     /// Checks every entry of `raw`, which ends with the padding, and writes its head and offset.
@@ -145,13 +146,13 @@ impl Header {
     fn fill_arrays(&self, arrays: &mut [u8], raw: &[u8]) -> Result<()> {
         let (heads, offsets) = arrays.split_at_mut(self.count as usize * HEAD_BYTES);
         let (heads, _) = heads.as_chunks_mut::<HEAD_BYTES>();
-        let offsets = offsets.chunks_exact_mut(self.offset_width.bytes());
+        let offsets = offsets.chunks_exact_mut(self.form.offset_width().bytes());
         let Some(suffix_bytes_max) = KEY_BYTES_MAX.checked_sub(self.prefix_bytes as usize) else {
             return Err(Error::corruption("the keys of a block are too long"));
         };
         let mut at = (self.prefix_start + self.prefix_bytes) as usize;
         for (head_bytes, offset_bytes) in heads.iter_mut().zip(offsets) {
-            self.offset_width.write(at, offset_bytes);
+            self.form.offset_width().write(at, offset_bytes);
             let entry = self.form.check(raw, at)?;
             let suffix = &raw[entry.suffix_start..entry.value_start];
             if suffix.len() > suffix_bytes_max {
@@ -195,7 +196,7 @@ impl Resident for Block {
     /// The number of entries whose heads and offsets lie between the front and the raw bytes, with
     /// [`WIDE`] if the offsets are, and the bytes of an entry on average.
     fn layout(&self) -> u64 {
-        let between = match (self.is_mapped(), self.header.offset_width) {
+        let between = match (self.is_mapped(), self.header.form.offset_width()) {
             (true, _) => 0,
             (false, OffsetWidth::Short) => self.header.count,
             (false, OffsetWidth::Wide) => self.header.count | WIDE,
@@ -281,10 +282,7 @@ impl Block {
     /// Bytes of memory it takes beside itself; what is mapped is not among them.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        match self.is_mapped() {
-            true => region::piece_bytes(self.arrays.len()) + MAPPED_BYTES,
-            false => self.arrays.len(),
-        }
+        region::piece_bytes(self.arrays.len()) + OWNER_BYTES
     }
 
     /// What all keys of the block begin with.
@@ -315,9 +313,8 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn entries(&self) -> Entries<'_> {
-        let Header { form, offset_width, count, .. } = self.header;
-        let count = count as usize;
-        Entries { arrays: &self.arrays, raw: &self.raw, form, offset_width, count }
+        let Header { form, count, .. } = self.header;
+        Entries { arrays: &self.arrays, raw: &self.raw, form, count: count as usize }
     }
 
     /// The key without the prefix of an entry of this block.

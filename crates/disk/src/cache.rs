@@ -534,13 +534,13 @@ impl<T: Resident> Slots<T> {
     fn insert_into(&self, room: Room, index: usize, held: &Arc<Held<T>>) {
         let is_empty = self.array.slots()[index].value().load().is_none();
         // By (1) the bytes are counted first.
-        if !is_empty || !self.cache.reserve(held.bytes, room) {
+        if !is_empty || !self.cache.reserve(held.bytes(), room) {
             return;
         }
         if self.array.fill(index, held) {
             count(&self.cache.insertions);
         } else {
-            self.cache.release(held.bytes);
+            self.cache.release(held.bytes());
         }
     }
 }

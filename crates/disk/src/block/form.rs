@@ -31,8 +31,8 @@ const KINDS: [EntryKind; KIND_MASK as usize + 1] = [
 /// Bytes of a head.
 pub(super) const HEAD_BYTES: usize = size_of::<u32>();
 
-/// The head of a key, cut to four bytes: among the keys of one block, which share what comes before,
-/// these tell nearly as many apart as eight.
+/// The head of a key, cut to four bytes: among the keys of one block, which share what comes
+/// before, these tell nearly as many apart as eight.
 #[inline]
 pub(super) fn short_head(suffix: &[u8]) -> u32 {
     (head(suffix) >> 32) as u32
@@ -141,25 +141,35 @@ impl Located {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     base_sequence: u64,
-    trailer_mask: u64,
-    trailer_bytes: u32,
+    trailer_bytes: u8,
+    offset_width: OffsetWidth,
 }
 
 impl Form {
-    /// Entries with trailers of `width` bytes, relative to `base_sequence`.
+    /// Entries with trailers of `trailer_bytes`, relative to `base_sequence`.
     ///
     /// # Errors
     /// Corruption, if there are no such entries.
-    pub(super) fn new(base_sequence: u64, width: u8) -> Result<Self> {
-        if !(1..=8).contains(&width) || base_sequence > SequenceNumber::MAX.0 {
+    pub(super) fn new(
+        base_sequence: u64,
+        trailer_bytes: u8,
+        offset_width: OffsetWidth,
+    ) -> Result<Self> {
+        if !(1..=8).contains(&trailer_bytes) || base_sequence > SequenceNumber::MAX.0 {
             return Err(Error::corruption("bad block header"));
         }
-        let trailer_bytes = u32::from(width);
-        Ok(Self {
-            base_sequence,
-            trailer_mask: u64::MAX >> (64 - 8 * trailer_bytes),
-            trailer_bytes,
-        })
+        Ok(Self { base_sequence, trailer_bytes, offset_width })
+    }
+
+    /// How the offsets of the entries are kept.
+    #[inline]
+    pub(super) fn offset_width(self) -> OffsetWidth {
+        self.offset_width
+    }
+
+    #[inline]
+    fn trailer_mask(self) -> u64 {
+        u64::MAX >> (u64::BITS - 8 * u32::from(self.trailer_bytes))
     }
 
     /// Finds the parts of the entry at `at` in `bytes`, which end with the padding, and checks that
@@ -177,12 +187,12 @@ impl Form {
             Some(lengths) => lengths,
             None => long_lengths(&bytes[..end], at)?,
         };
-        let suffix_start = at + self.trailer_bytes as usize;
+        let suffix_start = at + usize::from(self.trailer_bytes);
         let value_start = suffix_start.saturating_add(suffix_bytes);
         if value_start > end || value_bytes > end - value_start {
             return Err(Error::corruption("an entry does not end within its block"));
         }
-        let trailer = word(bytes, at) & self.trailer_mask;
+        let trailer = word(bytes, at) & self.trailer_mask();
         let sequence = self.base_sequence + (trailer >> KIND_BITS);
         if sequence > SequenceNumber::MAX.0 {
             return Err(Error::corruption("bad sequence number"));
@@ -207,8 +217,8 @@ impl Form {
             Some(lengths) => lengths,
             None => long_lengths(bytes, at).expect("it was checked"),
         };
-        let trailer = word(bytes, at) & self.trailer_mask;
-        let suffix_start = at + self.trailer_bytes as usize;
+        let trailer = word(bytes, at) & self.trailer_mask();
+        let suffix_start = at + usize::from(self.trailer_bytes);
         let value_start = suffix_start + suffix_bytes;
         Located {
             sequence: SequenceNumber(self.base_sequence + (trailer >> KIND_BITS)),
@@ -229,7 +239,6 @@ pub struct Entries<'b> {
     /// As they are written, with the padding.
     pub(super) raw: &'b [u8],
     pub(super) form: Form,
-    pub(super) offset_width: OffsetWidth,
     pub(super) count: usize,
 }
 
@@ -241,8 +250,8 @@ impl<'b> Entries<'b> {
     #[inline]
     #[must_use]
     pub fn offset(&self, index: usize) -> usize {
-        let start = self.count * HEAD_BYTES + index * self.offset_width.bytes();
-        self.offset_width.read(&self.arrays[start..])
+        let start = self.count * HEAD_BYTES + index * self.form.offset_width.bytes();
+        self.form.offset_width.read(&self.arrays[start..])
     }
 
     /// Finds the parts of the entry that begins at `offset`.

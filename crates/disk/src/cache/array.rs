@@ -181,7 +181,7 @@ impl<T> Array<T> {
     fn take(&self, index: usize) -> usize {
         let Some(held) = self.slots[index].value.swap(None) else { return 0 };
         self.filled.0.fetch_sub(1, Ordering::Relaxed);
-        held.bytes
+        held.bytes()
     }
 }
 

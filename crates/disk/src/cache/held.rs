@@ -6,7 +6,7 @@ use std::{
 };
 
 /// What a cached value costs beyond its own bytes: reference counts and the allocator's header.
-pub(super) const HELD_OVERHEAD_BYTES: usize = 48;
+pub(super) const HELD_OVERHEAD_BYTES: usize = 24;
 
 /// What can be kept in a cache.
 pub trait Resident: Send + Sync + 'static {
@@ -25,7 +25,7 @@ pub trait Resident: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Held<T> {
     pub(super) referenced: AtomicBool,
-    pub(super) bytes: usize,
+    bytes: u32,
     value: T,
 }
 
@@ -34,7 +34,13 @@ impl<T> Held<T> {
     #[must_use]
     pub fn new(value: T, bytes: usize) -> Self {
         let bytes = bytes + size_of::<Self>() + HELD_OVERHEAD_BYTES;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Self { referenced: AtomicBool::new(false), bytes, value }
+    }
+
+    /// Bytes of memory it takes; what takes 4 GiB or more counts as so much.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes as usize
     }
 
     pub(super) fn mark(&self) {
