@@ -9,7 +9,7 @@
 //! # Invariants
 //! 1. A piece is an extent of units that is out, as `State::extents` has it, which hands out no
 //!    unit twice before it came back; unit `n` lies in chunk `n / CHUNK_UNITS`. A piece goes back
-//!    once.
+//!    once, with the length it had: both are its own, and nobody changes them.
 //! 2. A piece keeps its region alive, and a region keeps its chunks; so the memory of a piece is
 //!    there for as long as the piece.
 //! 3. Every byte of a chunk is initialised, so every byte of a piece is, whatever it holds.
