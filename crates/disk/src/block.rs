@@ -194,7 +194,7 @@ impl Resident for Block {
     }
 
     /// The number of entries whose heads and offsets lie between the front and the raw bytes, with
-    /// [`WIDE`] if the offsets are, and the bytes of an entry on average.
+    /// `WIDE` if the offsets are, and the bytes of an entry on average.
     fn layout(&self) -> u64 {
         let between = match (self.is_mapped(), self.header.form.offset_width()) {
             (true, _) => 0,
