@@ -69,6 +69,9 @@ pub const RAW_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
 /// Most bytes a frame takes beyond its payload.
 pub const FRAME_OVERHEAD_BYTES_MAX: usize = 2 + 2 * VARINT_BYTES_MAX + CHECKSUM_BYTES;
 
+/// No frame is shorter, in bytes: kind, codec, two lengths, checksum.
+pub const FRAME_BYTES_MIN: u64 = (4 + CHECKSUM_BYTES) as u64;
+
 /// What a frame ends with.
 pub const CHECKSUM_BYTES: usize = 4;
 

@@ -161,6 +161,22 @@ pub struct Index {
 }
 
 impl Index {
+    /// An index with room for so many blocks: their numbers are put where they will stay. Columns
+    /// that grow would leave holes of all sizes.
+    #[must_use]
+    pub fn with_capacity(blocks: usize) -> Self {
+        Self {
+            borders: Vec::with_capacity(2 * blocks + 1),
+            offsets: Vec::with_capacity(blocks + 1),
+            last_sequences: Vec::with_capacity(blocks),
+            sequences_max: Vec::with_capacity(blocks),
+            entries: Vec::with_capacity(blocks),
+            contents: Vec::with_capacity(blocks),
+            continues: Vec::with_capacity(blocks),
+            ..Self::default()
+        }
+    }
+
     /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
     ///
     /// A block beyond these is refused before the next is read. As no key is longer than its block,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     filter::Filter,
-    frame::{Frame, FrameKind, Place},
+    frame::{FRAME_BYTES_MIN, Frame, FrameKind, Place},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
 use bytes::Bytes;
@@ -190,7 +190,9 @@ impl Source {
 
     /// Reads everything that `properties` lead to, except the filter and the data frames.
     pub fn read_contents(&self, properties: Properties) -> Result<TableContents> {
-        let mut index = Index::default();
+        // What they say beyond what there is room for will be found out.
+        let frames = properties.data_frames.min(properties.data_bytes / FRAME_BYTES_MIN);
+        let mut index = Index::with_capacity(frames as usize);
         let mut offset = properties.index_offset();
         for &bytes in &properties.index_bytes {
             self.read_frame(FrameKind::Index, offset, bytes, |raw| {
