@@ -10,6 +10,10 @@ use std::{ops::ControlFlow, path::Path, time::Instant};
 /// How many memtables the engine may hold at once, beside its cache.
 const MEMTABLES: u64 = 4;
 
+/// A write buffer is divided into so many memtables, as by the engine's defaults: while one is
+/// written to, the other is flushed.
+const MEMTABLES_OF_BUFFER: u64 = 2;
+
 /// An open database and its families.
 #[derive(Debug)]
 pub struct Siltdb {
@@ -63,9 +67,10 @@ fn options(config: &Config) -> Options {
     match config.arm {
         Arm::Defaults => options,
         Arm::Equal => {
-            let memory = config.write_buffer_bytes * MEMTABLES + config.cache_bytes;
+            let memtable_bytes = config.write_buffer_bytes / MEMTABLES_OF_BUFFER;
+            let memory = memtable_bytes * MEMTABLES + config.cache_bytes;
             options
-                .memtable_bytes(config.write_buffer_bytes as usize)
+                .memtable_bytes(memtable_bytes as usize)
                 .memory_budget(memory as usize)
                 .cache_bytes(config.cache_bytes as usize)
         }
@@ -92,7 +97,9 @@ impl Engine for Siltdb {
             }
         };
         let (knobs, codec, read_io) = (config.knobs(), codec(config), read_io(config));
-        let options = format!("{knobs}, {codec:?}, read_io {read_io:?}; {why}");
+        let options = format!(
+            "{knobs}, the memtable in {MEMTABLES_OF_BUFFER} halves, {codec:?}, read_io {read_io:?}; {why}"
+        );
         Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
     }
 

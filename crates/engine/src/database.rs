@@ -65,7 +65,7 @@ const LEVEL0_TRIGGERS: (u64, u64) = (LAGGING_FACTOR, 10);
 
 /// What compactions have yet to write may amount to this many memtables before writes are slowed
 /// down, and before they stop.
-const MERGE_MEMTABLES: (u64, u64) = (64, 256);
+const MERGE_MEMTABLES: (u64, u64) = (128, 512);
 
 /// Who does the work that a writer must wait for.
 #[derive(Clone, Copy, Debug)]

@@ -61,6 +61,7 @@ pub fn tree_options() -> TreeOptions {
         table: TableOptions { block_bytes: 1024, ..TableOptions::default() },
         table_bytes_target: 4 << 10,
         base_level_bytes: 16 << 10,
+        level0_runs_trigger: 4,
         ..TreeOptions::default()
     }
 }

@@ -87,7 +87,7 @@ impl Default for EngineOptions {
             durability: Durability::default(),
             memory_budget: 512 << 20,
             cache_bytes: None,
-            memtable_bytes: 64 << 20,
+            memtable_bytes: 32 << 20,
             log_io: LogIo::default(),
             read_io: ReadIo::default(),
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),

@@ -86,7 +86,7 @@ impl Options {
 
     /// Size at which the memtables of all families are frozen and written out, in bytes; at least
     /// 4 KiB, at most 8 GiB. Larger ones mean fewer flushes, more memory and a longer recovery.
-    /// Default: 64 MiB.
+    /// Default: 32 MiB.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.engine.memtable_bytes = bytes;
@@ -247,7 +247,7 @@ impl FamilyOptions {
         self
     }
 
-    /// Flushes that level 0 gathers before it is compacted: 1 to 1000. Default: 4.
+    /// Flushes that level 0 gathers before it is compacted: 1 to 1000. Default: 8.
     #[must_use]
     pub fn level0_runs(mut self, runs: u32) -> Self {
         self.tree.level0_runs_trigger = runs;

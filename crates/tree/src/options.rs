@@ -69,7 +69,7 @@ impl Default for TreeOptions {
             table: TableOptions::default(),
             merge_operator: None,
             level_size_ratio: 10,
-            level0_runs_trigger: 4,
+            level0_runs_trigger: 8,
             table_bytes_target: 32 << 20,
             base_level_bytes: 256 << 20,
             tombstone_percent_trigger: 50,

@@ -46,8 +46,8 @@ fn options(memory_budget: usize, cache_bytes: Option<usize>) -> EngineOptions {
 
 #[test]
 fn the_cache_has_what_memtables_leave_or_what_was_asked_for() {
-    assert_eq!(options(512 * MIB, None).cache_bytes_max(), 256 * MIB);
-    assert_eq!(options(320 * MIB, None).cache_bytes_max(), 80 * MIB, "a quarter at least");
+    assert_eq!(options(512 * MIB, None).cache_bytes_max(), 384 * MIB);
+    assert_eq!(options(160 * MIB, None).cache_bytes_max(), 40 * MIB, "a quarter at least");
     for bytes in [0, 64 * MIB, 320 * MIB] {
         let options = options(320 * MIB, Some(bytes));
         options.check().unwrap();

@@ -13,7 +13,12 @@ mod simulation;
 const KIB: u64 = 1 << 10;
 
 fn options() -> TreeOptions {
-    TreeOptions { table_bytes_target: 100, base_level_bytes: 10 * KIB, ..TreeOptions::default() }
+    TreeOptions {
+        table_bytes_target: 100,
+        base_level_bytes: 10 * KIB,
+        level0_runs_trigger: 4,
+        ..TreeOptions::default()
+    }
 }
 
 fn files() -> Arc<OpenFiles> {
