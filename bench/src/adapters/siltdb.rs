@@ -97,9 +97,8 @@ impl Engine for Siltdb {
             }
         };
         let (knobs, codec, read_io) = (config.knobs(), codec(config), read_io(config));
-        let options = format!(
-            "{knobs}, the memtable in {MEMTABLES_OF_BUFFER} halves, {codec:?}, read_io {read_io:?}; {why}"
-        );
+        let knobs = format!("{knobs}, the memtable in {MEMTABLES_OF_BUFFER} halves");
+        let options = format!("{knobs}, {codec:?}, read_io {read_io:?}; {why}");
         Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
     }
 

@@ -125,11 +125,7 @@ pub struct Cache {
     next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
     misses: AtomicU64,
-    /// Hits and misses of those who pass. Counted apart, not taken off later: no moment between two
-    /// counters may look like a reader.
-    passed_hits: AtomicU64,
-    passed_misses: AtomicU64,
-    /// Lookups of others, when somebody last asked.
+    /// Lookups, when somebody last asked.
     asked: AtomicU64,
     insertions: AtomicU64,
     evictions: AtomicU64,
@@ -169,8 +165,6 @@ impl Cache {
             next_array: AtomicU64::new(0),
             hits: Default::default(),
             misses: AtomicU64::new(0),
-            passed_hits: AtomicU64::new(0),
-            passed_misses: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -224,8 +218,8 @@ impl Cache {
         // Relaxed, here and at every counter: they carry no other data with them.
         let so_far = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CacheStats {
-            hits: self.hits_of_readers() + so_far(&self.passed_hits),
-            misses: so_far(&self.misses) + so_far(&self.passed_misses),
+            hits: self.hits(),
+            misses: so_far(&self.misses),
             insertions: so_far(&self.insertions),
             evictions: so_far(&self.evictions),
             bytes: self.used.load(Ordering::Relaxed),
@@ -233,16 +227,15 @@ impl Cache {
         }
     }
 
-    /// Whether anything was looked up since this was last asked, but by those who pass. What nobody
-    /// reads need not be put here before it is looked for.
+    /// Whether anything was looked up since this was last asked. What nobody reads need not be put
+    /// here before it is looked for.
     #[must_use]
     pub fn is_in_demand(&self) -> bool {
-        let lookups = self.hits_of_readers() + self.misses.load(Ordering::Relaxed);
+        let lookups = self.hits() + self.misses.load(Ordering::Relaxed);
         self.asked.swap(lookups, Ordering::Relaxed) != lookups
     }
 
-    /// Hits but of those who pass.
-    fn hits_of_readers(&self) -> u64 {
+    fn hits(&self) -> u64 {
         self.hits.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
     }
 
@@ -461,14 +454,14 @@ impl<T: Resident> Slots<T> {
         }
     }
 
-    /// Takes hold of the value in slot `index`, if there is one. One who passes leaves no mark.
+    /// Takes hold of the value in slot `index`, if there is one.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn get(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
+    pub fn get(&self, index: usize) -> Option<Arc<Held<T>>> {
         self.prefetch(index, T::FRONT_BYTES);
-        self.hold(index, fill)
+        self.hold(index)
     }
 
     /// The same for those who have asked for what they will look at.
@@ -476,16 +469,14 @@ impl<T: Resident> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn hold(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<T>>> {
+    pub fn hold(&self, index: usize) -> Option<Arc<Held<T>>> {
         let held = self.array.slots()[index].value().load_full();
-        match (&held, fill) {
-            (Some(held), CacheFill::Keep) => {
+        match &held {
+            Some(held) => {
                 held.mark();
                 self.cache.count_hit();
             }
-            (None, CacheFill::Keep) => count(&self.cache.misses),
-            (Some(_), CacheFill::Pass) => count(&self.cache.passed_hits),
-            (None, CacheFill::Pass) => count(&self.cache.passed_misses),
+            None => count(&self.cache.misses),
         }
         held
     }

@@ -163,17 +163,17 @@ fn check_tables(
         report.errors.extend(view.version.check().err());
     }
     for (_, table) in tables {
-        let verified = table.lend().and_then(|open| {
-            open.verify(&mut |index, _| {
-                progress.bytes_done += open.block_info(index).bytes;
+        let verified = table.pass().and_then(|passing| {
+            passing.verify(&mut |_, info, _| {
+                progress.bytes_done += info.bytes;
                 on_progress(progress);
             })?;
-            Ok(open.block_count())
+            Ok(passing.block_count())
         });
         match verified {
             Ok(blocks) => {
                 report.tables += 1;
-                report.blocks += blocks as u64;
+                report.blocks += blocks;
                 report.entries += table.summary().entries;
                 report.bytes += table.bytes();
             }

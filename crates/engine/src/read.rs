@@ -12,7 +12,6 @@ use siltdb_base::{
     slice::{Pinnable, Slice},
     sync::lock,
 };
-use siltdb_disk::cache::CacheFill;
 use siltdb_tree::{
     gaps::Gaps,
     view::{View, ViewIter},
@@ -116,7 +115,7 @@ impl PinnedReader {
     /// # Errors
     /// As [`PinnedReader::get`].
     pub fn cursor(&self, range: ReadRange) -> Result<ReadCursor> {
-        self.view.iter(self.reader.clone(), range.bounds(), CacheFill::Keep)
+        self.view.iter(self.reader.clone(), range.bounds())
     }
 }
 

@@ -11,7 +11,7 @@ use siltdb_base::{
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     key::{Entry, EntryKind},
 };
-use siltdb_disk::cache::{Cache, CacheFill, TableMemory};
+use siltdb_disk::cache::{Cache, TableMemory};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
     flush::Flush,
@@ -115,7 +115,7 @@ impl Bench {
             fetch: Fetch::Values,
             gaps: None,
         };
-        let iter = self.tree.view().iter(reader, Bounds::default(), CacheFill::Keep);
+        let iter = self.tree.view().iter(reader, Bounds::default());
         let mut iter = iter.expect("memory can be read");
         self.median(&format!("{state}: scan"), self.keys, |_| {
             iter.seek_to_first().expect("memory can be read");

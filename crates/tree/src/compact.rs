@@ -4,7 +4,7 @@
 //! nothing of each other, for as many threads as there are.
 
 use crate::{
-    copies::{BlockRun, Copies, SkippingCursor, untouched_blocks},
+    copies::{BlockRun, Copies, Input, SkippingCursor, untouched_blocks},
     deeper::DeeperTables,
     job::{JobContext, JobOutput, NewTables, Part, parts_of},
     level::{Level, Order},
@@ -29,14 +29,14 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::cache::CacheFill;
+use siltdb_disk::table::PassingCursor;
 use std::{collections::HashSet, sync::Arc};
 
 /// Tables are joined if there are more than so many times as many as there need be, and more than
 /// the parts of a job would leave.
 const SPLIT_MAX: u64 = 2;
 /// Blocks of a table that are looked at to find borders, at most.
-const SAMPLES_PER_TABLE: usize = 64;
+const SAMPLES_PER_TABLE: u64 = 64;
 
 /// A merge of the tables of a plan.
 #[derive(Debug)]
@@ -86,10 +86,12 @@ impl Compaction {
         let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
         // Open while the work is prepared, not opened again by each step of it.
-        let open: Vec<_> = plan.tables().map(|table| table.lend()).collect::<Result<_>>()?;
         let mut tombstones = Vec::new();
-        for (reference, table) in plan.tables().zip(&open) {
+        let mut inputs = Vec::new();
+        for reference in plan.tables() {
+            let table = reference.pass()?;
             tombstones.extend(reference.seen_of(table.tombstones()).tombstones());
+            inputs.push((reference, table));
         }
         let tombstones = Arc::new(Fragments::new(&tombstones));
         let deeper = deeper_than(&plan, version);
@@ -104,8 +106,8 @@ impl Compaction {
             _ => Vec::new(),
         };
         let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
-        let borders = borders(&plan, parts)?;
-        let untouched = untouched_blocks(&plan, &tombstones)?;
+        let borders = borders(&inputs, &plan.range.first, parts)?;
+        let untouched = untouched_blocks(&inputs, &tombstones)?;
         Ok(Arc::new(Self {
             family,
             options,
@@ -162,11 +164,11 @@ impl Compaction {
     }
 
     /// All entries of the inputs in order.
-    fn merge(&self) -> Result<Merge<SourceCursor>> {
+    fn merge(&self) -> Result<Merge<SourceCursor<PassingCursor>>> {
         let mut sources = Vec::new();
         for input in self.plan.inputs.iter().filter(|input| input.level == 0) {
             for table in &input.tables {
-                let cursor = ReferenceCursor::new(table.clone(), CacheFill::Pass)?;
+                let cursor = ReferenceCursor::new(table.clone())?;
                 let cursor = SourceCursor::Table(cursor);
                 sources.push(Source { cursor, sequence_max: table.sequence_max() });
             }
@@ -174,7 +176,7 @@ impl Compaction {
         for run in &self.runs {
             let newest = run.tables().iter().map(|table| table.sequence_max()).max();
             let tables = 0..run.tables().len();
-            let cursor = RunCursor::new(run.clone(), tables, CacheFill::Pass);
+            let cursor = RunCursor::new(run.clone(), tables);
             let sequence_max = newest.unwrap_or(SequenceNumber::ZERO);
             sources.push(Source { cursor: SourceCursor::Run(cursor), sequence_max });
         }
@@ -206,7 +208,7 @@ impl Part for Subjob {
             operator: compaction.options.merge_operator.clone(),
         };
         let mut deeper = compaction.deeper.clone();
-        let copies = Copies::new(&compaction.untouched, &self.borders);
+        let copies = Copies::new(&compaction.untouched, &self.borders)?;
         let merge = SkippingCursor::new(WatchedCursor::new(merge, context), &copies)?;
         let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
         let stream = Stream::new(
@@ -232,8 +234,8 @@ impl Part for Subjob {
 /// into hardly fewer tables: it takes tables of one level that stay there, and of each key they
 /// have one plain put.
 ///
-/// Opens tables that nobody has opened. A table that cannot be opened counts as one that changes:
-/// what is wrong with it is for the job to say.
+/// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
+/// job to say.
 #[must_use]
 pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usize) -> bool {
     let [input] = &plan.inputs[..] else { return false };
@@ -242,7 +244,8 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
     let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;
     let tables_max = (tables_min * SPLIT_MAX).max(tables_min + parts);
     let is_plain = |reference: &Arc<OpenReference>| {
-        reference.is_whole() && reference.lend().is_ok_and(|table| table.is_plain())
+        let plain = || reference.pass()?.is_plain();
+        reference.is_whole() && plain().is_ok_and(|is_plain| is_plain)
     };
     input.level == plan.output_level
         && input.level > 0
@@ -278,23 +281,24 @@ fn shared_sequence(
     Some(SharedSequence { up_to: stripes.oldest_end(), sequence })
 }
 
-/// Keys that cut the inputs of `plan` into about `parts` equal parts.
-fn borders(plan: &Plan, parts: usize) -> Result<Vec<Slice>> {
+/// Keys after `first` that cut `inputs` into about `parts` equal parts.
+fn borders(inputs: &[Input<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
     if parts < 2 {
         return Ok(Vec::new());
     }
     // Pairs of a key and the bytes that lie before it since the key sampled before.
     let mut samples: Vec<(Slice, u64)> = Vec::new();
-    for reference in plan.tables() {
-        let table = reference.lend()?;
+    for (reference, table) in inputs {
         let step = table.block_count().div_ceil(SAMPLES_PER_TABLE).max(1);
         let mut bytes = 0;
-        for index in 0..table.block_count() {
-            let info = table.block_info(index);
+        let mut blocks = table.blocks()?;
+        while let Some(info) = blocks.block() {
             bytes += info.bytes;
-            if (index + 1) % step == 0 && reference.range().contains(info.last_key) {
+            let is_sampled = (blocks.number() as u64 + 1).is_multiple_of(step);
+            if is_sampled && reference.range().contains(info.last_key) {
                 samples.push((Slice::copy_from(info.last_key), std::mem::take(&mut bytes)));
             }
+            blocks.advance()?;
         }
     }
     samples.sort();
@@ -305,7 +309,7 @@ fn borders(plan: &Plan, parts: usize) -> Result<Vec<Slice>> {
     for (key, before) in samples {
         bytes += before;
         let is_new = borders.last().is_none_or(|last| *last < key);
-        if bytes >= part_bytes * (borders.len() as u64 + 1) && is_new && key > plan.range.first {
+        if bytes >= part_bytes * (borders.len() as u64 + 1) && is_new && key > *first {
             borders.push(key);
         }
     }

@@ -7,16 +7,16 @@
 //! Copying writes an entry in 196 ns where encoding takes 256 ns (medians of four alternating runs,
 //! verification included). A copied block keeps the codec it was written with.
 
-use crate::plan::{Borders, Plan};
+use crate::{open_files::OpenReference, plan::Borders};
 use siltdb_base::{
     cursor::{Cursor, Span},
-    error::Result,
+    error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, head},
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::table::{Contents, SealedBlock, Table};
+use siltdb_disk::table::{BlockWalk, Contents, PassingTable, SealedBlock};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
@@ -28,115 +28,140 @@ use std::{
 /// however small, so single ones would leave tables of fragments.
 const BLOCKS_MIN: usize = 4;
 
+/// A table of the inputs, and how it is seen.
+pub type Input<'p> = (&'p Arc<OpenReference>, Arc<PassingTable>);
+
 /// Neighbouring untouched blocks of one table.
 #[derive(Clone, Debug)]
 pub struct BlockRun {
-    table: Arc<Table>,
+    table: Arc<PassingTable>,
+    /// By their numbers.
     blocks: Range<usize>,
+    first_key: Slice,
+    last_key: Slice,
 }
 
 impl BlockRun {
-    fn first_key(&self) -> &[u8] {
-        self.table.block_info(self.blocks.start).first_key
-    }
-
-    fn last_key(&self) -> &[u8] {
-        self.table.block_info(self.blocks.end - 1).last_key
-    }
-
-    /// The blocks that lie wholly within borders.
-    fn within(&self, borders: &Borders) -> Option<Self> {
-        let mut blocks = self.blocks.clone();
-        let info = |index| self.table.block_info(index);
-        if let Some(lower) = &borders.lower {
-            while !blocks.is_empty() && info(blocks.start).first_key < lower.as_bytes() {
-                blocks.start += 1;
-            }
+    /// The blocks that lie wholly within borders, if they are worth it.
+    fn within(&self, borders: &Borders) -> Result<Option<Self>> {
+        let begins = |key: &[u8]| borders.lower.as_ref().is_none_or(|lower| key >= &lower[..]);
+        let ends = |key: &[u8]| borders.upper.as_ref().is_none_or(|upper| key < &upper[..]);
+        if begins(&self.first_key) && ends(&self.last_key) {
+            return Ok(Some(self.clone()));
         }
-        if let Some(upper) = &borders.upper {
-            while !blocks.is_empty() && info(blocks.end - 1).last_key >= upper.as_bytes() {
-                blocks.end -= 1;
+        let mut within: Option<Self> = None;
+        let mut blocks = self.table.blocks()?;
+        blocks.go_to(self.blocks.start)?;
+        while let Some(info) = blocks.block().filter(|info| ends(info.last_key)) {
+            let number = blocks.number();
+            if number == self.blocks.end {
+                break;
             }
+            if begins(info.first_key) {
+                let run = within.get_or_insert_with(|| Self {
+                    table: self.table.clone(),
+                    blocks: number..number,
+                    first_key: Slice::copy_from(info.first_key),
+                    last_key: Slice::default(),
+                });
+                run.blocks.end = number + 1;
+                run.last_key = Slice::copy_from(info.last_key);
+            }
+            blocks.advance()?;
         }
-        (blocks.len() >= BLOCKS_MIN).then(|| Self { table: self.table.clone(), blocks })
+        Ok(within.filter(|run| run.blocks.len() >= BLOCKS_MIN))
     }
 }
 
-/// A block: the number of its table, and its index there.
-type BlockAt = (usize, usize);
-
-/// A block, and first the beginning of its first key: most comparisons look at no more.
-type HeadedBlock<'a> = (u64, &'a [u8], BlockAt);
-
-/// The blocks of all tables, by their first keys.
-struct BlocksInOrder<'a> {
-    tables: &'a [(Arc<Table>, bool)],
-    /// The next block of each table.
-    next: BinaryHeap<Reverse<HeadedBlock<'a>>>,
+/// A block of the table of this number among the inputs.
+struct BlockOf {
+    input: usize,
+    number: usize,
+    first_key: Slice,
+    last_key: Slice,
+    is_plain: bool,
 }
 
-impl<'a> BlocksInOrder<'a> {
-    fn new(tables: &'a [(Arc<Table>, bool)]) -> Self {
-        let firsts = (0..tables.len()).filter_map(|table| headed(tables, (table, 0)));
-        Self { tables, next: firsts.map(Reverse).collect() }
+/// The blocks of all inputs, by their first keys.
+struct BlocksInOrder {
+    walks: Vec<BlockWalk>,
+    /// Of each input whose walk is not at its end the beginning of the first key of its next block,
+    /// which most comparisons look at only, and the key.
+    next: BinaryHeap<Reverse<(u64, Slice, usize)>>,
+}
+
+impl BlocksInOrder {
+    fn new(inputs: &[Input<'_>]) -> Result<Self> {
+        let walks: Vec<_> =
+            inputs.iter().map(|(_, table)| table.blocks()).collect::<Result<_>>()?;
+        let firsts = walks.iter().enumerate().filter_map(|(input, walk)| headed(walk, input));
+        let next = firsts.map(Reverse).collect();
+        Ok(Self { walks, next })
     }
-}
 
-/// The block at `at`, if there is one.
-fn headed(tables: &[(Arc<Table>, bool)], at: BlockAt) -> Option<HeadedBlock<'_>> {
-    let (table, _) = &tables[at.0];
-    let first_key = (at.1 < table.block_count()).then(|| table.block_info(at.1).first_key)?;
-    Some((head(first_key), first_key, at))
-}
+    /// The first key of the block that comes next.
+    fn next_key(&self) -> Option<&Slice> {
+        self.next.peek().map(|Reverse((_, key, _))| key)
+    }
 
-impl Iterator for BlocksInOrder<'_> {
-    type Item = BlockAt;
-
-    fn next(&mut self) -> Option<BlockAt> {
-        let mut first = self.next.peek_mut()?;
-        let Reverse((_, _, at)) = *first;
-        match headed(self.tables, (at.0, at.1 + 1)) {
+    fn next(&mut self) -> Result<Option<BlockOf>> {
+        let Some(mut first) = self.next.peek_mut() else { return Ok(None) };
+        let Reverse((_, _, input)) = *first;
+        let walk = &mut self.walks[input];
+        let block = walk.block().map(|info| BlockOf {
+            input,
+            number: walk.number(),
+            first_key: Slice::copy_from(info.first_key),
+            last_key: Slice::copy_from(info.last_key),
+            is_plain: info.contents == Contents::PLAIN,
+        });
+        walk.advance()?;
+        match headed(walk, input) {
             Some(next) => *first = Reverse(next),
             None => _ = PeekMut::pop(first),
         }
-        Some(at)
+        Ok(block)
     }
 }
 
-/// The untouched blocks of the inputs of `plan`, in key order.
+fn headed(walk: &BlockWalk, input: usize) -> Option<(u64, Slice, usize)> {
+    let first_key = walk.block()?.first_key;
+    Some((head(first_key), Slice::copy_from(first_key), input))
+}
+
+/// The untouched blocks of `inputs`, in key order; `tombstones` are all that is seen of theirs.
+///
+/// Cost: reads the index of each.
 ///
 /// # Errors
-/// What opening the inputs fails with.
-pub fn untouched_blocks(plan: &Plan, tombstones: &Fragments) -> Result<Vec<BlockRun>> {
-    let mut tables = Vec::new();
-    for reference in plan.tables() {
-        tables.push((reference.lend()?, reference.is_whole()));
-    }
-    let info = |(table, block): BlockAt| tables[table].0.block_info(block);
+/// Corruption, if an index is damaged; what reading fails with.
+pub fn untouched_blocks(inputs: &[Input<'_>], tombstones: &Fragments) -> Result<Vec<BlockRun>> {
     let mut runs: Vec<BlockRun> = Vec::new();
-    // The last key of what lies before, and whether the block before was added to the last run.
-    let (mut reached, mut last): (Option<&[u8]>, Option<BlockAt>) = (None, None);
-    let mut blocks = BlocksInOrder::new(&tables).peekable();
-    while let Some(at) = blocks.next() {
-        let (table, block) = at;
-        let (first_key, last_key) = (info(at).first_key, info(at).last_key);
-        let next = blocks.peek().map(|&next| info(next).first_key);
-        let is_alone = reached.is_none_or(|reached| reached < first_key)
-            && next.is_none_or(|next| last_key < next);
-        let place = tombstones.index_ending_after(first_key);
+    // The last key of what lies before, and the block before if it was added to the last run.
+    let (mut reached, mut last): (Option<Slice>, Option<(usize, usize)>) = (None, None);
+    let mut blocks = BlocksInOrder::new(inputs)?;
+    while let Some(block) = blocks.next()? {
+        let BlockOf { input, number, first_key, last_key, is_plain } = block;
+        let is_alone = reached.as_ref().is_none_or(|reached| *reached < first_key)
+            && blocks.next_key().is_none_or(|next| last_key < *next);
+        let place = tombstones.index_ending_after(&first_key);
         let fragment = tombstones.as_slice().get(place);
-        let is_clear = fragment.is_none_or(|fragment| fragment.start.as_bytes() > last_key);
-        let is_plain = tables[table].1 && info(at).contents == Contents::PLAIN;
-        if is_alone && is_clear && is_plain {
+        let is_clear = fragment.is_none_or(|fragment| fragment.start > last_key);
+        let (reference, table) = &inputs[input];
+        if is_alone && is_clear && is_plain && reference.is_whole() {
             match (last, runs.last_mut()) {
-                (Some(last), Some(run)) if last == (table, block.wrapping_sub(1)) => {
+                (Some(last), Some(run)) if last == (input, number.wrapping_sub(1)) => {
                     run.blocks.end += 1;
+                    run.last_key = last_key.clone();
                 }
-                _ => {
-                    runs.push(BlockRun { table: tables[table].0.clone(), blocks: block..block + 1 })
-                }
+                _ => runs.push(BlockRun {
+                    table: table.clone(),
+                    blocks: number..number + 1,
+                    first_key,
+                    last_key: last_key.clone(),
+                }),
             }
-            last = Some(at);
+            last = Some((input, number));
         } else {
             last = None;
         }
@@ -147,23 +172,28 @@ pub fn untouched_blocks(plan: &Plan, tombstones: &Fragments) -> Result<Vec<Block
 }
 
 /// Blocks that are still to be copied, in key order.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Copies {
     runs: VecDeque<BlockRun>,
+    /// A walk over the blocks of each table that some were copied of.
+    walks: Vec<BlockWalk>,
 }
 
 impl Copies {
     /// Those of `runs` that lie within `borders`.
-    #[must_use]
-    pub fn new(runs: &[BlockRun], borders: &Borders) -> Self {
-        Self { runs: runs.iter().filter_map(|run| run.within(borders)).collect() }
+    ///
+    /// # Errors
+    /// As [`untouched_blocks`].
+    pub fn new(runs: &[BlockRun], borders: &Borders) -> Result<Self> {
+        let within = runs.iter().filter_map(|run| run.within(borders).transpose());
+        Ok(Self { runs: within.collect::<Result<_>>()?, walks: Vec::new() })
     }
 
     /// The first key of the next block.
     #[inline]
     #[must_use]
     pub fn next_key(&self) -> Option<&[u8]> {
-        self.runs.front().map(BlockRun::first_key)
+        self.runs.front().map(|run| &run.first_key[..])
     }
 
     /// Reads and verifies the next block.
@@ -172,10 +202,23 @@ impl Copies {
     /// Corruption, if it is damaged; what reading fails with.
     pub fn read_next(&mut self) -> Result<Option<SealedBlock>> {
         let Some(run) = self.runs.front_mut() else { return Ok(None) };
-        let sealed = run.table.read_sealed(run.blocks.start)?;
+        let is_of_run = |walk: &BlockWalk| Arc::ptr_eq(walk.table(), &run.table);
+        let walk = match self.walks.iter().position(is_of_run) {
+            Some(index) => &mut self.walks[index],
+            None => self.walks.push_mut(run.table.blocks()?),
+        };
+        walk.go_to(run.blocks.start)?;
+        let sealed = match walk.block() {
+            Some(info) => run.table.read_sealed(&info)?,
+            None => return Err(Error::corruption("an index has fewer blocks than before")),
+        };
         run.blocks.start += 1;
         if run.blocks.is_empty() {
             self.runs.pop_front();
+        } else {
+            walk.advance()?;
+            run.first_key =
+                walk.block().map_or_else(Slice::default, |info| Slice::copy_from(info.first_key));
         }
         Ok(Some(sealed))
     }
@@ -196,8 +239,7 @@ impl<C: Cursor> SkippingCursor<C> {
     /// What going round the first blocks fails with.
     pub fn new(cursor: C, copies: &Copies) -> Result<Self> {
         let around = |run: &BlockRun| {
-            let after = Slice::from([run.last_key(), &[0]].concat());
-            (Slice::copy_from(run.first_key()), after)
+            (run.first_key.clone(), Slice::from([&run.last_key[..], &[0]].concat()))
         };
         let mut skipping = Self { cursor, skips: copies.runs.iter().map(around).collect() };
         skipping.skip()?;

@@ -178,17 +178,16 @@ impl NewTables {
         for table in &self.tables {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
-            let table = reference.lend()?;
             // Where anything is read, what was just written is likely to be, and here it lies
             // decoded.
-            if table.is_in_demand() {
-                table.verify(&mut |index, block| table.keep(index, block))?;
-            } else {
-                table.verify(&mut |_, _| ())?;
-            }
-            if context.files.are_read() {
-                self.open.push(table);
-            }
+            let open = if context.files.are_read() { Some(reference.open_ahead()?) } else { None };
+            let kept = open.as_ref().filter(|table| table.is_in_demand());
+            reference.pass()?.verify(&mut |number, _, block| {
+                if let Some(table) = kept {
+                    table.keep(number, block);
+                }
+            })?;
+            self.open.extend(open);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use siltdb_disk::{
     edit::TableReference,
     file_name::FileName,
     summary::{KeyRange, RangeEnd, TableSummary},
-    table::{Found, Table, TableFilter},
+    table::{Found, PassingTable, Table, TableFilter},
 };
 use std::{
     collections::HashMap,
@@ -370,16 +370,27 @@ impl OpenReference {
         }
     }
 
-    /// The table, for a job, which reads it once: unless a reader has it open, it is closed when
-    /// the last job lets go of it.
+    /// The table for a reader who is to find it open. It stays open as long as the result lives,
+    /// or if it is read meanwhile.
     ///
     /// # Errors
     /// What opening a table fails with.
-    pub fn lend(&self) -> Result<Arc<Table>> {
+    pub fn open_ahead(&self) -> Result<Arc<Table>> {
         match self.table.get() {
             Some(table) => Ok(Arc::clone(table)),
             None => self.file.table(&self.files, &self.reference),
         }
+    }
+
+    /// The table, for a job, which reads it once, whether or not a reader has it open.
+    ///
+    /// # Errors
+    /// What opening a table fails with.
+    pub fn pass(&self) -> Result<Arc<PassingTable>> {
+        let TableReference { offset, length, summary, .. } = &self.reference;
+        let file = self.file.open(&self.files)?.clone();
+        let path = self.files.path(self.reference.file);
+        PassingTable::open(file, &path, *offset, *length, summary)
     }
 
     /// Asks for the memory that a lookup will look at first, if it was read.

@@ -1,7 +1,6 @@
 //! Slots, the hand, and the budget under concurrent readers.
 
 use super::{held::HELD_OVERHEAD_BYTES, *};
-use std::sync::atomic::AtomicBool;
 
 fn cache(capacity: usize) -> (Arc<Budget>, Arc<Cache>) {
     let budget = Arc::new(Budget::new(1 << 30));
@@ -31,13 +30,13 @@ fn a_value_is_found_until_its_table_is_dropped() {
     assert!(slots.with(1, (), |value, ()| *value).is_err());
     slots.insert(1, &held(7));
     assert_eq!(slots.with(1, (), |value, ()| *value).ok(), Some(7));
-    assert_eq!(slots.get(1, CacheFill::Keep).map(|held| **held), Some(7));
-    assert_eq!(slots.get(0, CacheFill::Keep).map(|held| **held), None);
+    assert_eq!(slots.get(1).map(|held| **held), Some(7));
+    assert_eq!(slots.get(0).map(|held| **held), None);
     assert_eq!(budget.used(Part::Blocks), 1000);
     for index in [1, 2, 3] {
         slots.prefetch(index, 100);
     }
-    let pinned = slots.get(1, CacheFill::Keep).unwrap();
+    let pinned = slots.get(1).unwrap();
     drop(slots);
     assert_eq!(budget.used(Part::Blocks), 0);
     assert_eq!(**pinned, 7);
@@ -46,7 +45,7 @@ fn a_value_is_found_until_its_table_is_dropped() {
 }
 
 #[test]
-fn demand_is_what_was_looked_up_since_by_those_who_do_not_pass() {
+fn demand_is_what_was_looked_up_since() {
     let (_, cache) = cache(10_000);
     let slots = Slots::new(&cache, 2);
     assert!(!cache.is_in_demand());
@@ -54,34 +53,12 @@ fn demand_is_what_was_looked_up_since_by_those_who_do_not_pass() {
     assert!(cache.is_in_demand());
     assert!(!cache.is_in_demand());
     slots.insert(0, &held(7));
+    assert!(!cache.is_in_demand());
     for index in [0, 1] {
-        assert_eq!(slots.get(index, CacheFill::Pass).is_some(), index == 0);
-        assert!(!cache.is_in_demand());
-        assert_eq!(slots.get(index, CacheFill::Keep).is_some(), index == 0);
+        assert_eq!(slots.get(index).is_some(), index == 0);
         assert!(cache.is_in_demand());
+        assert!(!cache.is_in_demand());
     }
-}
-
-#[test]
-fn who_passes_is_never_taken_for_demand() {
-    let (_, cache) = cache(10_000);
-    let slots = Slots::<u64>::new(&cache, 1);
-    let is_over = AtomicBool::new(false);
-    let demands = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                assert!(slots.get(0, CacheFill::Pass).is_none());
-            }
-        });
-        while cache.stats().misses == 0 {
-            std::thread::yield_now();
-        }
-        let questions = if cfg!(miri) { 100 } else { 100_000 };
-        let demands = (0..questions).filter(|_| cache.is_in_demand()).count();
-        is_over.store(true, Ordering::Relaxed);
-        demands
-    });
-    assert_eq!(demands, 0);
 }
 
 #[test]
@@ -110,13 +87,13 @@ fn what_is_offered_twice_enters_spare_room_only() {
     let slots = Slots::new(&cache, 70);
     slots.insert(0, &held(0));
     slots.offer(65, &held(1));
-    assert_eq!(slots.get(65, CacheFill::Keep).map(|held| **held), None, "it came by once");
+    assert_eq!(slots.get(65).map(|held| **held), None, "it came by once");
     slots.offer(65, &held(1));
-    assert_eq!(slots.get(65, CacheFill::Keep).map(|held| **held), Some(1));
+    assert_eq!(slots.get(65).map(|held| **held), Some(1));
     // There is no room for a third.
     slots.offer(3, &held(2));
     slots.offer(3, &held(2));
-    assert!(slots.get(3, CacheFill::Keep).is_none() && slots.get(0, CacheFill::Keep).is_some());
+    assert!(slots.get(3).is_none() && slots.get(0).is_some());
     assert_eq!(cache.stats().evictions, 0);
 }
 
@@ -154,17 +131,15 @@ fn the_hand_spares_values_that_were_used() {
         left.insert(index * 20, &held(1));
         right.insert(index * 15, &held(2));
     }
-    assert!(left.get(20, CacheFill::Keep).is_some() && right.get(60, CacheFill::Keep).is_some());
-    // Passing by is no use.
-    assert!(left.get(40, CacheFill::Pass).is_some());
+    assert!(left.get(20).is_some() && right.get(60).is_some());
     // Eight more: the eight that were not used go.
     for index in 0..8 {
         right.insert(index + 1, &held(3));
         // Fresh ones are used at once, so that the hand prefers the old.
-        assert!(right.get(index + 1, CacheFill::Keep).is_some());
+        assert!(right.get(index + 1).is_some());
     }
-    assert!(left.get(20, CacheFill::Keep).is_some() && right.get(60, CacheFill::Keep).is_some());
-    let left_kept = (0..100).filter(|&index| left.get(index, CacheFill::Keep).is_some()).count();
+    assert!(left.get(20).is_some() && right.get(60).is_some());
+    let left_kept = (0..100).filter(|&index| left.get(index).is_some()).count();
     assert_eq!(left_kept, 1);
     assert_eq!(cache.stats().evictions, 8);
     assert_eq!(cache.stats().bytes, 10_000);
@@ -175,13 +150,13 @@ fn what_is_larger_than_the_cache_is_not_kept() {
     let (budget, cache) = cache(999);
     let slots = Slots::new(&cache, 1);
     slots.insert(0, &held(1));
-    assert!(slots.get(0, CacheFill::Keep).is_none());
+    assert!(slots.get(0).is_none());
     assert_eq!(budget.used(Part::Blocks), 0);
     cache.set_capacity(1000);
     slots.insert(0, &held(1));
-    assert!(slots.get(0, CacheFill::Keep).is_some());
+    assert!(slots.get(0).is_some());
     cache.set_capacity(0);
-    assert!(slots.get(0, CacheFill::Keep).is_none());
+    assert!(slots.get(0).is_none());
     assert_eq!(budget.used(Part::Blocks), 0);
 }
 
@@ -202,7 +177,7 @@ fn tables_that_come_and_go_leave_the_hand_in_place() {
                 let index = pick / 50 % slots.array.slots().len();
                 slots.insert(index, &held(round as u64));
                 // The insertion makes room, whatever was marked.
-                assert!(slots.get(index, CacheFill::Keep).is_some());
+                assert!(slots.get(index).is_some());
             }
         }
         assert!(budget.used(Part::Blocks) <= 5_000);
@@ -325,7 +300,7 @@ fn tables_within_the_capacity_leave_the_less_for_values() {
     cache.fit();
     assert_eq!((cache.stats().bytes, cache.stats().capacity), (1_000, 1_250));
     slots.insert(6, &held(1));
-    assert!(slots.get(6, CacheFill::Keep).is_some());
+    assert!(slots.get(6).is_some());
     assert_eq!(cache.stats().bytes, 1_000);
     budget.release(Part::Tables, 12_000);
     slots.insert(7, &held(1));

@@ -2,10 +2,14 @@
 //!
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
-use super::{ahead::Ahead, index::Index, reader::Table};
+use super::{
+    ahead::{Ahead, WINDOW_BYTES},
+    index::Index,
+    reader::Table,
+};
 use crate::{
     block::{Block, Located},
-    cache::{CacheFill, Held},
+    cache::Held,
     maplet::Maplet,
 };
 use siltdb_base::{
@@ -30,8 +34,8 @@ const VAIN_LOOKS_MAX: u8 = 8;
 
 /// A position among the point entries of a table. Holds the table and one block.
 ///
-/// Who keeps what was read (`CacheFill::Keep`) has it kept as long as he jumps or takes short
-/// walks. A long walk is read ahead in larger pieces, and only offered to the cache.
+/// What it reads is kept in the cache as long as it jumps or takes short walks. A long walk is read
+/// ahead in larger pieces, and only offered to the cache.
 ///
 /// # Invariants
 /// 1. `located` is an entry of `block`, at `entry_index`, and `key` its key.
@@ -39,7 +43,6 @@ const VAIN_LOOKS_MAX: u8 = 8;
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
-    fill: CacheFill,
     block: Option<Arc<Held<Block>>>,
     block_index: usize,
     entry_index: usize,
@@ -49,7 +52,7 @@ pub struct TableCursor {
     course: Option<Course>,
     /// Blocks that were entered one after the other on this course.
     walked: u32,
-    /// For [`CacheFill::Pass`], and for long walks.
+    /// For long walks.
     ahead: Ahead,
     /// Looks into the maplet that led nowhere since one led to a key.
     vain_looks: u8,
@@ -58,10 +61,9 @@ pub struct TableCursor {
 impl Table {
     /// A cursor that stands nowhere yet.
     #[must_use]
-    pub fn cursor(self: &Arc<Self>, fill: CacheFill) -> TableCursor {
+    pub fn cursor(self: &Arc<Self>) -> TableCursor {
         TableCursor {
             table: Arc::clone(self),
-            fill,
             block: None,
             block_index: 0,
             entry_index: 0,
@@ -69,7 +71,7 @@ impl Table {
             key: Vec::new(),
             course: None,
             walked: 0,
-            ahead: Ahead::default(),
+            ahead: Ahead::new(WINDOW_BYTES),
             vain_looks: 0,
         }
     }
@@ -96,14 +98,14 @@ impl TableCursor {
         }
         self.note_course(index);
         self.block = None;
-        let block = match self.table.cached(index, self.fill) {
+        let block = match self.table.slots.get(index) {
             Some(block) => block,
-            None => match self.fill {
-                CacheFill::Keep if self.walked < WALK_BLOCKS => {
-                    self.table.load_if_admitted(index)?
-                }
-                fill => self.table.decode(index, fill, || self.ahead.frame(&self.table, index))?,
-            },
+            None if self.walked < WALK_BLOCKS => self.table.load_if_admitted(index)?,
+            None => self.table.decode(index, || {
+                let (source, info) = (&self.table.source, self.table.block_info(index));
+                let data_bytes = self.table.contents.index.data_bytes();
+                self.ahead.frame(source, data_bytes, index, &info)
+            })?,
         };
         self.key.clear();
         self.key.extend_from_slice(block.prefix());
@@ -128,9 +130,7 @@ impl TableCursor {
     /// The maplet, if there is one and it is to be asked.
     #[inline]
     fn guiding_maplet(&self) -> Option<&Maplet> {
-        // One who passes seeks once, and past the cache.
-        let asks = self.fill == CacheFill::Keep && self.vain_looks < VAIN_LOOKS_MAX;
-        self.table.maplet.get().filter(|_| asks)
+        self.table.maplet.get().filter(|_| self.vain_looks < VAIN_LOOKS_MAX)
     }
 
     /// Stands on the newest entry of `key`, if the maplet leads to it, it lies in memory, and it is
@@ -141,7 +141,7 @@ impl TableCursor {
         let Some(maplet) = self.guiding_maplet() else { return false };
         for place in maplet.search(xxh3(key)) {
             self.table.prefetch_place(place);
-            let block = self.table.slots.hold(place.block, self.fill);
+            let block = self.table.slots.hold(place.block);
             let Some(block) = block else { return false };
             let Some(located) = block.get_at(place.entry, key) else { continue };
             if located.sequence > sequence {
@@ -240,7 +240,7 @@ impl TableCursor {
 /// Most are between 8 and 16 bytes long, and most follow one of the same length: two moves then,
 /// where a copy of any length would be a call.
 #[inline]
-fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
+pub(super) fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
     if let Some(place) = key.get_mut(prefix_bytes..)
         && place.len() == suffix.len()
         && suffix.len() <= 16
@@ -305,9 +305,8 @@ impl Cursor for TableCursor {
         }
         // The last entry of the block is at or after the key, so this is an entry of the block.
         self.stand_at(entry);
-        // So that the next one who looks for the key is led there; one who passes leaves no mark.
-        let leads = self.fill == CacheFill::Keep && self.key == key;
-        if let Some(block) = self.block.as_ref().filter(|_| leads) {
+        // So that the next one who looks for the key is led there.
+        if let Some(block) = self.block.as_ref().filter(|_| self.key == key) {
             self.table.add_to_maplet(index, block);
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! It does not read blocks.
 //!
-//! On disk it is cut into frames of about 64 KiB, each readable alone:
+//! On disk it is cut into frames of about 16 KiB, each readable alone:
 //!
 //! ```text
 //! | block, ... |
@@ -40,7 +40,7 @@ use siltdb_base::{
 use std::{cmp::Ordering, ops::Range};
 
 /// Raw length from which on an index frame is full, in bytes.
-const INDEX_FRAME_BYTES: usize = 64 << 10;
+const INDEX_FRAME_BYTES: usize = 16 << 10;
 
 /// What the index knows of one data block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +177,21 @@ impl Index {
         }
     }
 
+    /// Forgets all blocks; those that are read next begin at `offset` of the table.
+    pub fn begin_at(&mut self, offset: u64) {
+        self.keys.clear();
+        self.borders.clear();
+        self.borders.push(0);
+        self.offsets.clear();
+        self.offsets.push(offset);
+        self.last_sequences.clear();
+        self.sequences_max.clear();
+        self.entries.clear();
+        self.contents.clear();
+        self.continues.clear();
+        self.expiries.clear();
+    }
+
     /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
     ///
     /// A block beyond these is refused before the next is read. As no key is longer than its block,
@@ -248,22 +263,38 @@ impl Index {
 
     /// Checks (1) for the block that was added last, and notes whether it continues a key.
     fn check_order(&mut self, index: usize) -> Result<()> {
+        let before = index.checked_sub(1);
+        let before = before.map(|before| (self.last_key(before), self.last_sequences[before]));
+        let continues = self.check_follows(before, index)?;
+        self.continues.push(continues);
+        Ok(())
+    }
+
+    /// Checks (1) for a block after one that ends at `before`; returns whether it continues a key.
+    fn check_follows(&self, before: Option<(&[u8], SequenceNumber)>, index: usize) -> Result<bool> {
         let (first, last) = (self.key(2 * index), self.last_key(index));
         let mut ordered = first <= last;
         let mut continues = false;
-        if let Some(before) = index.checked_sub(1) {
-            let left = self.last_key(before);
-            let apart = left.cmp(first);
+        if let Some(before) = before {
+            let apart = before.0.cmp(first);
             continues = apart.is_eq();
             // Where the one before ends below this one's beginning, it ends below its end.
-            let ascends = || {
-                let (before, own) = (self.last_sequences[before], self.last_sequences[index]);
-                compare((left, before), (last, own)).is_lt()
-            };
+            let ascends = || compare(before, (last, self.last_sequences[index])).is_lt();
             ordered &= apart.is_lt() || continues && ascends();
         }
-        self.continues.push(continues);
-        if ordered { Ok(()) } else { Err(Error::corruption("index out of order")) }
+        if ordered { Ok(continues) } else { Err(Error::corruption("index out of order")) }
+    }
+
+    /// Takes it that the first block comes after one that ends at `before`.
+    ///
+    /// # Errors
+    /// Corruption, if (1) does not hold then.
+    ///
+    /// # Panics
+    /// If there is no block.
+    pub fn come_after(&mut self, before: (&[u8], SequenceNumber)) -> Result<()> {
+        self.continues[0] = self.check_follows(Some(before), 0)?;
+        Ok(())
     }
 
     /// Makes the index searchable, after its last frame was read.
@@ -401,7 +432,20 @@ impl Index {
             return if key < prefix { 0 } else { self.count() };
         };
         // Last keys that agree with the key in their heads are compared whole.
-        let Range { start: mut low, end: mut high } = self.heads.equal(head(suffix));
+        self.lower_bound_within(self.heads.equal(head(suffix)), key, sequence)
+    }
+
+    /// The first block of all, if it is one of `blocks` or the one after them, whose last entry is
+    /// at or after (`key`, `sequence`). It needs no [`Index::finish`].
+    #[inline]
+    #[must_use]
+    pub fn lower_bound_within(
+        &self,
+        blocks: Range<usize>,
+        key: &[u8],
+        sequence: SequenceNumber,
+    ) -> usize {
+        let Range { start: mut low, end: mut high } = blocks;
         while low < high {
             let middle = low.midpoint(high);
             let last = (self.last_key(middle), self.last_sequences[middle]);

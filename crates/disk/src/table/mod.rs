@@ -27,13 +27,20 @@ mod reader;
 mod lookup;
 mod ahead;
 mod cursor;
+mod passing;
+mod block_walk;
+mod passing_cursor;
 mod verify;
 
+pub use block_walk::BlockWalk;
 pub use cursor::TableCursor;
 pub use facts::Contents;
 pub use footer::{FOOTER_BYTES, Footer};
 pub use index::BlockInfo;
+
 pub use lookup::Found;
+pub use passing::PassingTable;
+pub use passing_cursor::PassingCursor;
 pub use properties::Properties;
 pub use reader::Table;
 pub use sealed::SealedBlock;

@@ -7,7 +7,7 @@ use super::{
     index::BlockInfo,
     mapped::Mapped,
     sealed::SealedBlock,
-    source::{Source, TableContents, with_scratch},
+    source::{Source, TableContents, check_block, with_scratch},
     table_filter::TableFilter,
 };
 use crate::{
@@ -15,15 +15,14 @@ use crate::{
     cache::{Cache, CacheFill, Held, Resident, Slots},
     frame::{Frame, FrameKind, Place},
     maplet::{Maplet, Shape},
-    summary::{KeyRange, RangeEnd, TableSummary},
+    summary::TableSummary,
 };
 use siltdb_base::{
     budget::Part,
-    error::{Error, Result},
+    error::Result,
     fs::{File, ReadIo},
     id::SequenceNumber,
     memory::region::{Buffer, Margins},
-    slice::Slice,
     sync::lock,
     tombstone::Fragments,
 };
@@ -176,13 +175,6 @@ impl Table {
         self.contents.index.count()
     }
 
-    /// Whether it has one entry of each of its keys, a `Put`, and no range tombstones.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        let index = &self.contents.index;
-        self.tombstones().count() == 0 && (0..index.count()).all(|block| index.is_plain(block))
-    }
-
     /// What the index knows of a data block.
     ///
     /// # Panics
@@ -190,17 +182,6 @@ impl Table {
     #[must_use]
     pub fn block_info(&self, index: usize) -> BlockInfo<'_> {
         self.contents.index.info(index)
-    }
-
-    /// The keys of a data block.
-    ///
-    /// # Panics
-    /// If there is none of this index.
-    #[must_use]
-    pub fn block_range(&self, index: usize) -> KeyRange {
-        let info = self.block_info(index);
-        let (first, last) = (Slice::copy_from(info.first_key), Slice::copy_from(info.last_key));
-        KeyRange { first, last, end: RangeEnd::Inclusive }
     }
 
     /// Reads a data block past the cache, verifies it, and returns it ready to be copied.
@@ -211,41 +192,7 @@ impl Table {
     /// # Panics
     /// If there is none of this index.
     pub fn read_sealed(&self, index: usize) -> Result<SealedBlock> {
-        let info = self.block_info(index);
-        let mut frame = Vec::new();
-        self.source.read(info.offset, info.bytes, &mut frame)?;
-        self.open_sealed(index, frame)
-    }
-
-    /// Verifies the frame of the data block at `index`, which was read past the cache.
-    ///
-    /// # Errors
-    /// Corruption, as [`Table::read_sealed`].
-    pub(super) fn open_sealed(&self, index: usize, frame: Vec<u8>) -> Result<SealedBlock> {
-        let info = self.block_info(index);
-        let place = Place { table: self.source.uid, offset: info.offset };
-        let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
-        let checked = sealed.and_then(|sealed| {
-            let facts = sealed.facts();
-            let agrees = facts.entries == info.entries
-                && facts.sequence_max == info.sequence_max
-                && facts.expiry_min_ms == info.expiry_min_ms
-                && facts.contents == info.contents;
-            if !agrees {
-                return Err(Error::corruption("a block is not what its index says"));
-            }
-            check_block(sealed.block(), &info).map(|()| sealed)
-        });
-        checked.map_err(|error| self.source.locate(error, info.offset))
-    }
-
-    /// The data block at `index`, if it is in the cache. Who passes is shown nothing of a mapped
-    /// table.
-    pub(super) fn cached(&self, index: usize, fill: CacheFill) -> Option<Arc<Held<Block>>> {
-        match (&self.mapped, fill) {
-            (Some(_), CacheFill::Pass) => None,
-            (None, _) | (_, CacheFill::Keep) => self.slots.get(index, fill),
-        }
+        self.source.read_sealed(&self.block_info(index))
     }
 
     /// Asks for the memory of the data block at `index`, if it is in the cache.
@@ -343,27 +290,23 @@ impl Table {
     }
 
     /// Verifies and decodes the data block at `index`, to which a walk comes that can `read` its
-    /// frame, and offers it to the cache if the walk fills it.
+    /// frame, and offers it to the cache.
     pub(super) fn decode<'f>(
         &self,
         index: usize,
-        fill: CacheFill,
         read: impl FnOnce() -> Result<&'f [u8]>,
     ) -> Result<Arc<Held<Block>>> {
         // What may stay lies where cached blocks do; what is walked over comes and goes.
-        let may_stay = fill == CacheFill::Keep && self.slots.is_offered(index);
+        let may_stay = self.slots.is_offered(index);
         let copy = |raw: &[u8], margins| match may_stay {
             true => self.cache.region().copy(raw, margins),
             false => Buffer::copy_on_heap(raw, margins),
         };
-        // Jobs read past the mapping: what they write on was verified as it was read.
-        let held = match (&self.mapped, fill) {
-            (Some(mapped), CacheFill::Keep) => self.hold_mapped(mapped, index, copy),
-            (None, _) | (_, CacheFill::Pass) => self.hold_read(index, read()?, copy),
+        let held = match &self.mapped {
+            Some(mapped) => self.hold_mapped(mapped, index, copy),
+            None => self.hold_read(index, read()?, copy),
         }?;
-        if fill == CacheFill::Keep {
-            self.slots.offer(index, &held);
-        }
+        self.slots.offer(index, &held);
         Ok(held)
     }
 
@@ -419,17 +362,4 @@ fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
 fn hold_verified(block: Block) -> Arc<Held<Block>> {
     let bytes = block.bytes();
     Arc::new(Held::new(block, bytes))
-}
-
-/// Checks that a block begins and ends where the index says.
-fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
-    let last = block.count() - 1;
-    let is = |index: usize, key: &[u8]| {
-        key.strip_prefix(block.prefix()) == Some(block.entry(index).suffix)
-    };
-    let agrees = block.count() as u64 == info.entries
-        && is(0, info.first_key)
-        && is(last, info.last_key)
-        && block.entry(last).sequence == info.last_sequence;
-    if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
 }

@@ -4,11 +4,13 @@
 
 use super::{
     footer::{FOOTER_BYTES, Footer},
-    index::Index,
+    index::{BlockInfo, Index},
     properties::Properties,
+    sealed::SealedBlock,
     tombstones,
 };
 use crate::{
+    block::Block,
     filter::Filter,
     frame::{FRAME_BYTES_MIN, Frame, FrameKind, Place},
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -31,7 +33,7 @@ use std::{
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Where the bytes of a table lie.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Source {
     pub file: Arc<dyn File>,
     pub path: PathBuf,
@@ -160,6 +162,40 @@ impl Source {
         }
     }
 
+    /// Reads the range tombstones of the table.
+    pub fn read_tombstones(&self, properties: &Properties) -> Result<Fragments> {
+        let offset = properties.tombstone_offset();
+        match properties.tombstone_bytes {
+            0 => Ok(Fragments::default()),
+            bytes => self.read_frame(FrameKind::RangeTombstones, offset, bytes, tombstones::decode),
+        }
+    }
+
+    /// Reads a data block past the cache, verifies it, and returns it ready to be copied.
+    pub fn read_sealed(&self, info: &BlockInfo<'_>) -> Result<SealedBlock> {
+        let mut frame = Vec::new();
+        self.read(info.offset, info.bytes, &mut frame)?;
+        self.open_sealed(info, frame)
+    }
+
+    /// Verifies the frame of a data block.
+    pub fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
+        let place = Place { table: self.uid, offset: info.offset };
+        let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
+        let checked = sealed.and_then(|sealed| {
+            let facts = sealed.facts();
+            let agrees = facts.entries == info.entries
+                && facts.sequence_max == info.sequence_max
+                && facts.expiry_min_ms == info.expiry_min_ms
+                && facts.contents == info.contents;
+            if !agrees {
+                return Err(Error::corruption("a block is not what its index says"));
+            }
+            check_block(sealed.block(), info).map(|()| sealed)
+        });
+        checked.map_err(|error| self.locate(error, info.offset))
+    }
+
     /// Reads what the footer leads to, and compares it with what is `expected`, if anything is.
     pub fn read_properties(&self, expected: Option<&TableSummary>) -> Result<Properties> {
         let footer_offset = self.length - FOOTER_BYTES as u64;
@@ -202,15 +238,7 @@ impl Source {
         }
         index.finish();
         let filter_frame = FilterFrame::of(&properties);
-        let fragments = match properties.tombstone_bytes {
-            0 => Fragments::default(),
-            bytes => self.read_frame(
-                FrameKind::RangeTombstones,
-                properties.tombstone_offset(),
-                bytes,
-                tombstones::decode,
-            )?,
-        };
+        let fragments = self.read_tombstones(&properties)?;
         check_contents(&properties, &index, &fragments)
             .map_err(|error| self.locate(error, properties.index_offset()))?;
         let (summary, tombstones) = (properties.summary, Arc::new(fragments));
@@ -232,6 +260,19 @@ impl Source {
     }
 }
 
+/// Checks that a block begins and ends where the index says.
+pub fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
+    let last = block.count() - 1;
+    let is = |index: usize, key: &[u8]| {
+        key.strip_prefix(block.prefix()) == Some(block.entry(index).suffix)
+    };
+    let agrees = block.count() as u64 == info.entries
+        && is(0, info.first_key)
+        && is(last, info.last_key)
+        && block.entry(last).sequence == info.last_sequence;
+    if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
+}
+
 /// Checks that what was read apart agrees.
 fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
     let summary = &properties.summary;
@@ -240,10 +281,7 @@ fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments)
         last: Slice::copy_from(index.info(last).last_key),
         end: RangeEnd::Inclusive,
     });
-    let range = match (blocks, tombstones::range(fragments)) {
-        (Some(blocks), Some(tombstones)) => Some(blocks.union(&tombstones)),
-        (blocks, tombstones) => blocks.or(tombstones),
-    };
+    let range = tombstones::united_range(blocks, fragments);
     let agrees = index.count() as u64 == properties.data_frames
         && index.data_bytes() == properties.data_bytes
         && index.entries() == summary.entries

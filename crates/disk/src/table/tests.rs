@@ -10,7 +10,7 @@ mod model;
 
 use super::*;
 use crate::{
-    cache::{Cache, CacheFill, TableMemory},
+    cache::{Cache, TableMemory},
     options::{Compression, TableOptions},
     summary::TableSummary,
 };
@@ -141,13 +141,23 @@ fn table_by(
     let summary = write(&mut file, options, 7, entries, tombstones);
     let table = open_by(read_io, &file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
     let mut bytes = 0;
-    table.verify(&mut |index, _| bytes += table.block_info(index).bytes).unwrap();
+    passing(&table).unwrap().verify(&mut |_, info, _| bytes += info.bytes).unwrap();
     assert!(bytes <= summary.file_bytes);
     table
 }
 
-fn scan(table: &Arc<Table>) -> Result<Vec<Owned>> {
-    let mut cursor = table.cursor(CacheFill::Pass);
+/// The same table, for one who reads it once.
+fn passing(table: &Table) -> Result<Arc<PassingTable>> {
+    PassingTable::read(table.source.clone(), table.summary())
+}
+
+fn verify(table: &Table) -> Result<()> {
+    passing(table)?.verify(&mut |_, _, _| {})
+}
+
+/// What one sees who reads the table once.
+fn scan(table: &Table) -> Result<Vec<Owned>> {
+    let mut cursor = passing(table)?.cursor()?;
     cursor.seek_to_first()?;
     let mut found = Vec::new();
     while let Some(entry) = cursor.entry() {
@@ -167,7 +177,7 @@ fn a_long_walk_displaces_nothing_and_is_kept_when_it_comes_again() -> Result<()>
     let blocks = table.block_count() as u64;
     assert!(blocks > 40);
     let walk = |seen: &mut Vec<Owned>| -> Result<()> {
-        let mut cursor = table.cursor(CacheFill::Keep);
+        let mut cursor = table.cursor();
         cursor.seek_to_first()?;
         while let Some(entry) = cursor.entry() {
             seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));

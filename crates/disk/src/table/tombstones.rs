@@ -84,6 +84,15 @@ pub fn range(fragments: &Fragments) -> Option<KeyRange> {
     Some(KeyRange { first: first.start.clone(), last: last.end.clone(), end: RangeEnd::Exclusive })
 }
 
+/// The keys of `points` and those that `fragments` cover; `None`, if there are none.
+#[must_use]
+pub fn united_range(points: Option<KeyRange>, fragments: &Fragments) -> Option<KeyRange> {
+    match (points, range(fragments)) {
+        (Some(points), Some(tombstones)) => Some(points.union(&tombstones)),
+        (points, tombstones) => points.or(tombstones),
+    }
+}
+
 fn key(reader: &mut Reader<'_>) -> Result<Slice> {
     let key = reader.bytes()?;
     if key.len() > KEY_BYTES_MAX {

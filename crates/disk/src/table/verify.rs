@@ -3,39 +3,49 @@
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
 //! by those who look for damage.
 
-use super::{ahead::Ahead, facts::Facts, reader::Table};
-use crate::block::Block;
+use super::{
+    ahead::{Ahead, WINDOW_BYTES_OF_MANY},
+    facts::Facts,
+    index::BlockInfo,
+    passing::PassingTable,
+    source::FilterFrame,
+    tombstones,
+};
+use crate::{
+    block::Block,
+    summary::{KeyRange, RangeEnd},
+};
 use siltdb_base::{
     checksum::xxh3,
     error::{Error, Result},
     id::SequenceNumber,
     key::compare,
+    slice::Slice,
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
-impl Table {
+impl PassingTable {
     /// Checks every frame of the file, the order of the entries, and index, filter and summary
-    /// against them; calls `on_block` with the index of each data block, and the block.
+    /// against them; calls `on_block` with the number of each data block, what the index knows of
+    /// it, and the block.
     ///
     /// # Errors
     /// Corruption, naming file and offset; what reading fails with.
-    pub fn verify(&self, on_block: &mut dyn FnMut(usize, &Block)) -> Result<()> {
-        let read_again = self.source.read_contents(self.source.read_properties(None)?)?;
-        let filter = self.source.read_filter(read_again.filter_frame)?;
-        if read_again.summary != self.contents.summary
-            || read_again.tombstones != self.contents.tombstones
-            || self.filter_if_read().is_some_and(|own| filter.as_ref() != own.get())
-        {
-            let error = Error::corruption("a table changed after it was opened");
-            return Err(self.source.locate(error, 0));
-        }
+    pub fn verify(
+        self: &Arc<Self>,
+        on_block: &mut dyn FnMut(usize, &BlockInfo<'_>, &Block),
+    ) -> Result<()> {
+        let filter = self.source.read_filter(FilterFrame::of(&self.properties))?;
         let mut total = Facts::default();
+        let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
         let mut hashes = Vec::new();
-        let mut ahead = Ahead::default();
-        for index in 0..self.block_count() {
-            let info = self.block_info(index);
-            let sealed = self.open_sealed(index, ahead.frame(self, index)?.to_vec())?;
+        let mut ahead = Ahead::new(WINDOW_BYTES_OF_MANY);
+        let mut blocks = self.blocks()?;
+        while let Some(info) = blocks.block() {
+            let number = blocks.number();
+            let frame = ahead.frame(&self.source, self.properties.data_bytes, number, &info)?;
+            let sealed = self.source.open_sealed(&info, frame.to_vec())?;
             let wrong =
                 |message: &'static str| self.source.locate(Error::corruption(message), info.offset);
             let first = (info.first_key, sealed.block().entry(0).sequence);
@@ -44,6 +54,7 @@ impl Table {
             {
                 return Err(wrong("blocks of a table out of order"));
             }
+            first_key.get_or_insert_with(|| Slice::copy_from(info.first_key));
             before = Some((info.last_key.to_vec(), info.last_sequence));
             if let Some(filter) = &filter {
                 // Their lines of the filter are asked for before the first is looked at.
@@ -54,25 +65,34 @@ impl Table {
                 }
             }
             total.merge(sealed.facts());
-            on_block(index, sealed.block());
+            on_block(number, &info, sealed.block());
+            blocks.advance()?;
         }
-        self.check_total(total)
+        let points = first_key.zip(before).map(|(first, (last, _))| KeyRange {
+            first,
+            last: Slice::from(last),
+            end: RangeEnd::Inclusive,
+        });
+        self.check_total(total, points)
     }
 
     /// Compares the summary with what was found.
-    fn check_total(&self, mut total: Facts) -> Result<()> {
+    fn check_total(&self, mut total: Facts, points: Option<KeyRange>) -> Result<()> {
         let summary = self.summary();
         for tombstone in self.tombstones().tombstones() {
             total.sequence_min = total.sequence_min.min(tombstone.sequence);
             total.sequence_max = total.sequence_max.max(tombstone.sequence);
         }
+        let range = tombstones::united_range(points, self.tombstones());
         let agrees = total.entries == summary.entries
             && total.point_tombstones == summary.point_tombstones
             && total.merge_operands == summary.merge_operands
             && total.sequence_min == summary.sequence_min
             && total.sequence_max == summary.sequence_max
             && total.expiry_min_ms == summary.expiry_min_ms
-            && total.logical_bytes == summary.logical_bytes;
+            && total.logical_bytes == summary.logical_bytes
+            && self.tombstones().count() as u64 == summary.range_tombstones
+            && range.as_ref() == Some(&summary.range);
         if agrees {
             Ok(())
         } else {

@@ -362,10 +362,7 @@ impl<'f> TableWriter<'f> {
             last: Slice::copy_from(last),
             end: RangeEnd::Inclusive,
         });
-        match (points, tombstones::range(fragments)) {
-            (Some(points), Some(tombstones)) => Some(points.union(&tombstones)),
-            (points, tombstones) => points.or(tombstones),
-        }
+        tombstones::united_range(points, fragments)
     }
 }
 

@@ -10,9 +10,9 @@ use crate::{
     options::TreeOptions,
     pick_leveled::Flushes,
     pick_range::{Request, Step},
+    plan::Plan,
 };
 use siltdb_base::{error::ErrorKind, fs::Fs, key::EntryKind};
-use siltdb_disk::cache::CacheFill;
 
 /// Tables of about sixteen blocks.
 fn options() -> TreeOptions {
@@ -55,12 +55,16 @@ fn patchy(random: &mut Random) -> World {
     world
 }
 
+fn inputs(plan: &Plan) -> Vec<Input<'_>> {
+    plan.tables().map(|table| (table, table.pass().unwrap())).collect()
+}
+
 /// Every key of the inputs, with the block it is in.
 fn places(tables: &[Arc<OpenReference>]) -> Vec<(Vec<u8>, usize, usize)> {
     let mut places = Vec::new();
     for (number, table) in tables.iter().enumerate() {
         let table = table.table().unwrap();
-        let mut cursor = table.cursor(CacheFill::Pass);
+        let mut cursor = table.cursor();
         cursor.seek_to_first().unwrap();
         let mut block = 0;
         while let Some(entry) = cursor.entry() {
@@ -89,14 +93,18 @@ fn copied_blocks_are_alone_with_their_keys_and_the_result_is_the_same() {
             tombstones.extend(table.tombstones().unwrap().tombstones());
         }
         let tombstones = Fragments::new(&tombstones);
-        let runs = untouched_blocks(&plan, &tombstones).unwrap();
+        let runs = untouched_blocks(&inputs(&plan), &tombstones).unwrap();
         let places = places(&tables);
         for run in &runs {
             assert!(run.blocks.len() >= BLOCKS_MIN);
-            let inside = |key: &[u8]| run.first_key() <= key && key <= run.last_key();
+            let inside = |key: &[u8]| run.first_key[..] <= *key && *key <= run.last_key[..];
             let mut keys: Vec<_> = places.iter().filter(|(key, ..)| inside(key)).collect();
-            let count: u64 =
-                run.blocks.clone().map(|block| run.table.block_info(block).entries).sum();
+            let mut blocks = run.table.blocks().unwrap();
+            let mut entries_of = |block| {
+                blocks.go_to(block).unwrap();
+                blocks.block().unwrap().entries
+            };
+            let count: u64 = run.blocks.clone().map(&mut entries_of).sum();
             assert_eq!(keys.len() as u64, count, "something else has a key of the run");
             keys.dedup_by(|a, b| a.0 == b.0);
             assert_eq!(keys.len() as u64, count, "a key has two versions");
@@ -117,14 +125,14 @@ fn nothing_of_a_narrowed_table_is_copied() {
     let mut world = patchy(&mut random);
     world.snapshots.clear();
     let plan = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
-    assert!(!untouched_blocks(&plan, &Fragments::default()).unwrap().is_empty());
+    assert!(!untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap().is_empty());
     let mut narrow = plan.clone();
     for table in narrow.inputs.iter_mut().flat_map(|input| &mut input.tables) {
         let mut reference = table.reference().clone();
         reference.visible_to = Some(world.sequence);
         *table = world.files.reference(reference).unwrap();
     }
-    assert!(untouched_blocks(&narrow, &Fragments::default()).unwrap().is_empty());
+    assert!(untouched_blocks(&inputs(&narrow), &Fragments::default()).unwrap().is_empty());
 }
 
 #[test]
@@ -136,11 +144,19 @@ fn borders_trim_runs_to_whole_blocks() {
     let table = reference.table().unwrap().clone();
     let count = table.block_count();
     assert!(count >= 2 * BLOCKS_MIN);
-    let run = BlockRun { table: table.clone(), blocks: 0..count };
     let first = |block| Slice::copy_from(table.block_info(block).first_key);
     let last = |block| Slice::copy_from(table.block_info(block).last_key);
+    let run = BlockRun {
+        table: reference.pass().unwrap(),
+        blocks: 0..count,
+        first_key: first(0),
+        last_key: last(count - 1),
+    };
     let within = |lower: Option<Slice>, upper: Option<Slice>| {
-        run.within(&Borders { lower, upper }).map(|run| run.blocks)
+        let within = run.within(&Borders { lower, upper }).unwrap()?;
+        let ends = (&within.first_key, &within.last_key);
+        assert_eq!(ends, (&first(within.blocks.start), &last(within.blocks.end - 1)));
+        Some(within.blocks)
     };
     assert_eq!(within(None, None), Some(0..count));
     assert_eq!(within(Some(first(2)), None), Some(2..count));
@@ -164,11 +180,13 @@ fn a_damaged_block_is_not_copied() {
         }
         world.compact(&plan, 1);
     };
-    let runs = untouched_blocks(&plan, &Fragments::default()).unwrap();
+    let runs = untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap();
     let run = runs.iter().max_by_key(|run| run.blocks.len()).unwrap();
-    let table = plan.tables().find(|table| Arc::ptr_eq(table.table().unwrap(), &run.table));
+    let table = plan.tables().find(|table| table.summary() == run.table.summary());
     let path = world.files.path(table.unwrap().id().file);
-    let offset = run.table.block_info(run.blocks.end - 1).offset + 40;
+    let mut blocks = run.table.blocks().unwrap();
+    blocks.go_to(run.blocks.end - 1).unwrap();
+    let offset = blocks.block().unwrap().offset + 40;
     world.fs.bytes_flip(&path, offset, 1).unwrap();
     let before = world.files_there();
     let error = world.carry_out(&plan, 1).unwrap_err();

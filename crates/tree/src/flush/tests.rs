@@ -20,7 +20,7 @@ use siltdb_base::{
     limits::KEY_BYTES_MAX,
     tombstone::RangeTombstone,
 };
-use siltdb_disk::{cache::CacheFill, edit::Change};
+use siltdb_disk::edit::Change;
 use siltdb_memtable::memtable::Memtable;
 
 fn tables(world: &World) -> Vec<Arc<OpenReference>> {
@@ -165,7 +165,7 @@ fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
         let mut parts = Vec::new();
         for table in &tables {
             let table = table.table().unwrap();
-            let mut cursor = table.cursor(CacheFill::Pass);
+            let mut cursor = table.cursor();
             cursor.seek_to_first().unwrap();
             while let Some(entry) = cursor.entry() {
                 found.push((entry.key.to_vec(), std::cmp::Reverse(entry.sequence)));
@@ -249,7 +249,7 @@ fn what_a_flush_returns_survives_a_loss_of_power() {
         for change in &output.changes {
             let Change::AddTable { table, .. } = change else { panic!("{change:?}") };
             let open = files.reference(table.clone()).unwrap();
-            open.table().unwrap().verify(&mut |_, _| ()).unwrap();
+            open.pass().unwrap().verify(&mut |_, _, _| ()).unwrap();
         }
     }
 }

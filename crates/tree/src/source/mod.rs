@@ -5,13 +5,17 @@
 pub mod reference_cursor;
 pub mod run_cursor;
 
-use crate::source::{reference_cursor::ReferenceCursor, run_cursor::RunCursor};
+use crate::source::{
+    reference_cursor::{OfTable, ReferenceCursor},
+    run_cursor::RunCursor,
+};
 use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
 };
+use siltdb_disk::table::TableCursor;
 use siltdb_memtable::cursor::MemtableCursor;
 use std::ops::ControlFlow;
 
@@ -24,16 +28,16 @@ use std::ops::ControlFlow;
     reason = "a merge has few, and a box would cost each step a load"
 )]
 #[derive(Debug)]
-pub enum SourceCursor {
+pub enum SourceCursor<C = TableCursor> {
     /// Over a memtable.
     Memtable(MemtableCursor),
     /// Over one table.
-    Table(ReferenceCursor),
+    Table(ReferenceCursor<C>),
     /// Over the tables of a run.
-    Run(RunCursor),
+    Run(RunCursor<C>),
 }
 
-impl Cursor for SourceCursor {
+impl<C: OfTable> Cursor for SourceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self {

@@ -11,35 +11,54 @@ use siltdb_base::{
     key::{Entry, LookupKey, successor},
 };
 use siltdb_disk::{
-    cache::CacheFill,
     summary::{KeyRange, RangeEnd},
-    table::TableCursor,
+    table::{PassingCursor, TableCursor},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
-/// A cursor over what is seen of one table; it keeps the table's file in use.
-#[derive(Debug)]
-pub struct ReferenceCursor {
-    reference: Arc<OpenReference>,
-    way: Way,
-}
-
-#[derive(Debug)]
-enum Way {
-    Whole(TableCursor),
-    Narrow(Box<Narrow>),
-}
-
-impl ReferenceCursor {
-    /// A cursor that stands nowhere. One that passes leaves the table as it finds it: open or not.
+/// A cursor over a whole table, as readers or jobs use it.
+pub trait OfTable: Cursor + Sized {
+    /// A cursor over the table of `reference` that stands nowhere.
     ///
     /// # Errors
     /// What opening the table fails with.
-    pub fn new(reference: Arc<OpenReference>, fill: CacheFill) -> Result<Self> {
-        let cursor = match fill {
-            CacheFill::Keep => reference.table()?.cursor(fill),
-            CacheFill::Pass => reference.lend()?.cursor(fill),
-        };
+    fn of(reference: &OpenReference) -> Result<Self>;
+}
+
+/// For readers: the table stays open, and its blocks in the cache.
+impl OfTable for TableCursor {
+    fn of(reference: &OpenReference) -> Result<Self> {
+        Ok(reference.table()?.cursor())
+    }
+}
+
+/// For jobs: the table stays as it is, open or not.
+impl OfTable for PassingCursor {
+    fn of(reference: &OpenReference) -> Result<Self> {
+        reference.pass()?.cursor()
+    }
+}
+
+/// A cursor over what is seen of one table; it keeps the table's file in use.
+#[derive(Debug)]
+pub struct ReferenceCursor<C = TableCursor> {
+    reference: Arc<OpenReference>,
+    way: Way<C>,
+}
+
+#[derive(Debug)]
+enum Way<C> {
+    Whole(C),
+    Narrow(Box<Narrow<C>>),
+}
+
+impl<C: OfTable> ReferenceCursor<C> {
+    /// A cursor that stands nowhere.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    pub fn new(reference: Arc<OpenReference>) -> Result<Self> {
+        let cursor = C::of(&reference)?;
         let way = if reference.is_whole() {
             Way::Whole(cursor)
         } else {
@@ -66,8 +85,8 @@ impl ReferenceCursor {
 /// # Invariants
 /// 1. While it stands somewhere, the table's cursor stands on an entry within the limits.
 #[derive(Debug)]
-struct Narrow {
-    cursor: TableCursor,
+struct Narrow<C> {
+    cursor: C,
     slice: Option<KeyRange>,
     visible_to: SequenceNumber,
     sequence: Option<SequenceNumber>,
@@ -80,18 +99,14 @@ enum Standing {
     Nowhere,
 }
 
-impl Narrow {
+impl<C: Cursor> Narrow<C> {
     /// The entry as the reference shows it.
     fn shown<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
         Entry { sequence: self.sequence.unwrap_or(entry.sequence), ..entry }
     }
 
     /// Positions the table's cursor with `position`, then goes on to what may be shown.
-    fn go(
-        &mut self,
-        course: Course,
-        position: impl FnOnce(&mut TableCursor) -> Result<()>,
-    ) -> Result<()> {
+    fn go(&mut self, course: Course, position: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
         self.standing = Standing::Nowhere;
         position(&mut self.cursor)?;
         loop {
@@ -162,18 +177,18 @@ impl Narrow {
     fn step(&mut self, course: Course) -> Result<()> {
         match (self.standing, course) {
             (Standing::Nowhere, _) => Ok(()),
-            (_, Course::Forward) => self.go(course, TableCursor::next),
-            (_, Course::Backward) => self.go(course, TableCursor::prev),
+            (_, Course::Forward) => self.go(course, C::next),
+            (_, Course::Backward) => self.go(course, C::prev),
         }
     }
 }
 
 /// Goes to the last entry whose key is `key` or before it.
-fn seek_to_or_before(cursor: &mut TableCursor, key: &[u8]) -> Result<()> {
+fn seek_to_or_before(cursor: &mut impl Cursor, key: &[u8]) -> Result<()> {
     cursor.seek_before(&successor(key), SequenceNumber::MAX)
 }
 
-impl Cursor for ReferenceCursor {
+impl<C: Cursor> Cursor for ReferenceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match &self.way {

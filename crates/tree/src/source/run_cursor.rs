@@ -2,14 +2,17 @@
 //!
 //! It opens a table when it comes to it, and holds one open at a time.
 
-use crate::{level::Level, source::reference_cursor::ReferenceCursor};
+use crate::{
+    level::Level,
+    source::reference_cursor::{OfTable, ReferenceCursor},
+};
 use siltdb_base::{
     cursor::{Course, Cursor, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
 };
-use siltdb_disk::cache::CacheFill;
+use siltdb_disk::table::TableCursor;
 use std::{
     ops::{ControlFlow, Range},
     sync::Arc,
@@ -21,23 +24,22 @@ use std::{
 /// 1. If `current` is there, it is a cursor of table `index`, and `index` is in `tables`.
 /// 2. Between two calls, `current` stands on an entry, or the cursor stands nowhere.
 #[derive(Debug)]
-pub struct RunCursor {
+pub struct RunCursor<C = TableCursor> {
     level: Arc<Level>,
     tables: Range<usize>,
-    fill: CacheFill,
     index: usize,
-    current: Option<ReferenceCursor>,
+    current: Option<ReferenceCursor<C>>,
 }
 
-impl RunCursor {
+impl<C: OfTable> RunCursor<C> {
     /// A cursor over the `tables` of `level`, which is a run, standing nowhere.
     #[must_use]
-    pub fn new(level: Arc<Level>, tables: Range<usize>, fill: CacheFill) -> Self {
-        Self { level, index: tables.start, tables, fill, current: None }
+    pub fn new(level: Arc<Level>, tables: Range<usize>) -> Self {
+        Self { level, index: tables.start, tables, current: None }
     }
 
     /// The cursor of table `index`; nothing if there is no such table.
-    fn enter(&mut self, index: usize) -> Result<Option<&mut ReferenceCursor>> {
+    fn enter(&mut self, index: usize) -> Result<Option<&mut ReferenceCursor<C>>> {
         if !self.tables.contains(&index) {
             self.current = None;
             return Ok(None);
@@ -46,7 +48,7 @@ impl RunCursor {
         if self.index != index || self.current.is_none() {
             self.current = None;
             let table = self.level.tables()[index].clone();
-            self.current = Some(ReferenceCursor::new(table, self.fill)?);
+            self.current = Some(ReferenceCursor::new(table)?);
             self.index = index;
         }
         Ok(self.current.as_mut())
@@ -109,7 +111,11 @@ impl RunCursor {
         self.settle_backward()
     }
 
-    fn try_end(&mut self, index: usize, end: fn(&mut ReferenceCursor) -> Result<()>) -> Result<()> {
+    fn try_end(
+        &mut self,
+        index: usize,
+        end: fn(&mut ReferenceCursor<C>) -> Result<()>,
+    ) -> Result<()> {
         match self.enter(index)? {
             Some(cursor) => end(cursor),
             None => Ok(()),
@@ -117,7 +123,7 @@ impl RunCursor {
     }
 }
 
-impl Cursor for RunCursor {
+impl<C: OfTable> Cursor for RunCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.current.as_ref()?.entry()

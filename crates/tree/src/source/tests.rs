@@ -16,11 +16,11 @@ use siltdb_base::{
     tombstone::RangeTombstone,
 };
 use siltdb_disk::{
-    cache::CacheFill,
     edit::TableReference,
     options::TableOptions,
     summary::{KeyRange, RangeEnd},
     table::TableWriter,
+    table::{PassingCursor, TableCursor},
 };
 use std::{
     path::Path,
@@ -165,7 +165,9 @@ fn a_reference_shows_what_it_lets_through_in_both_directions() {
             expected.retain(|(_, sequence)| *sequence <= 50);
         }
         let open = files.reference(reference).unwrap();
-        let mut cursor = ReferenceCursor::new(open.clone(), CacheFill::Keep).unwrap();
+        let mut cursor = ReferenceCursor::<TableCursor>::new(open.clone()).unwrap();
+        walk(&mut cursor, &expected, &mut random);
+        let mut cursor = ReferenceCursor::<PassingCursor>::new(open.clone()).unwrap();
         walk(&mut cursor, &expected, &mut random);
         for _ in 0..200 {
             let key = format!("key{:03}", random.below(105)).into_bytes();
@@ -217,14 +219,16 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
         let level = Arc::new(Level::new(Order::Run, references).unwrap());
         let count = level.tables().len();
         assert!(count > 4);
-        let mut cursor = RunCursor::new(level.clone(), 0..count, CacheFill::Pass);
+        let mut cursor = RunCursor::<PassingCursor>::new(level.clone(), 0..count);
         walk(&mut cursor, &expected, &mut random);
-        let mut none = RunCursor::new(level.clone(), 2..2, CacheFill::Pass);
+        let mut cursor = RunCursor::<TableCursor>::new(level.clone(), 0..count);
+        walk(&mut cursor, &expected, &mut random);
+        let mut none = RunCursor::<TableCursor>::new(level.clone(), 2..2);
         walk(&mut none, &Vec::new(), &mut random);
         let (from, to) = (&level.tables()[1], &level.tables()[count - 2]);
         let inside = |key: &[u8]| !from.range().is_after(key) && !to.range().is_before(key);
         expected.retain(|(key, _)| inside(key));
-        let mut part = RunCursor::new(level.clone(), 1..count - 1, CacheFill::Pass);
+        let mut part = RunCursor::<PassingCursor>::new(level.clone(), 1..count - 1);
         walk(&mut part, &expected, &mut random);
     }
 }
@@ -234,7 +238,7 @@ fn a_run_cursor_that_fails_stands_nowhere() {
     let files = files();
     let missing = crate::fixture::reference(7, (b"a", b"b"), (1, 1), 10);
     let level = Arc::new(Level::new(Order::Run, vec![files.reference(missing).unwrap()]).unwrap());
-    let mut cursor = RunCursor::new(level, 0..1, CacheFill::Pass);
+    let mut cursor = RunCursor::<TableCursor>::new(level, 0..1);
     assert!(cursor.seek_to_first().is_err() && cursor.entry().is_none());
     cursor.next().unwrap();
     cursor.prev().unwrap();

@@ -15,7 +15,6 @@ use crate::{
     visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
 };
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments};
-use siltdb_disk::cache::CacheFill;
 use std::{ops::ControlFlow, sync::Arc};
 
 /// An iterator over what a reader sees of a view.
@@ -82,13 +81,13 @@ impl View {
     ///
     /// # Errors
     /// What opening a table with range tombstones fails with.
-    pub fn iter(&self, reader: Reader, bounds: Bounds, fill: CacheFill) -> Result<ViewIter> {
+    pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
-        Ok(Visible::new(Merge::new(self.sources(&bounds, fill)?), tombstones, reader, bounds))
+        Ok(Visible::new(Merge::new(self.sources(&bounds)?), tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds, fill: CacheFill) -> Result<Vec<Source<SourceCursor>>> {
+    fn sources(&self, bounds: &Bounds) -> Result<Vec<Source<SourceCursor>>> {
         let mut sources = Vec::new();
         for table in self.memory.tables() {
             sources.push(Source {
@@ -101,7 +100,7 @@ impl View {
             match level.order() {
                 Order::Stack => {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
-                        let cursor = ReferenceCursor::new(table.clone(), fill)?;
+                        let cursor = ReferenceCursor::new(table.clone())?;
                         let cursor = SourceCursor::Table(cursor);
                         sources.push(Source { cursor, sequence_max: table.sequence_max() });
                     }
@@ -113,7 +112,7 @@ impl View {
                     let run = start..start + after;
                     let newest = tables[run.clone()].iter().map(|table| table.sequence_max());
                     let Some(sequence_max) = newest.max() else { continue };
-                    let cursor = SourceCursor::Run(RunCursor::new(level.clone(), run, fill));
+                    let cursor = SourceCursor::Run(RunCursor::new(level.clone(), run));
                     sources.push(Source { cursor, sequence_max });
                 }
             }

@@ -36,7 +36,7 @@ fn copied_blocks_read_as_if_they_had_been_written() {
             &new_cache(1 << 20),
         )
         .unwrap();
-        table.verify(&mut |_, _| {}).unwrap();
+        verify(&table).unwrap();
         assert_eq!(scan(&table).unwrap(), all);
         for owned in &all {
             check_get(&table, &all, &owned.0, owned.1).unwrap();
@@ -79,12 +79,12 @@ fn versions_of_a_key_continue_in_a_copied_block() {
     writer.add_sealed(&source.read_sealed(0).unwrap()).unwrap();
     let summary = writer.finish().unwrap();
     let table = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
-    table.verify(&mut |_, _| {}).unwrap();
+    verify(&table).unwrap();
     let all = [&[put("k", 9, "new")][..], &old].concat();
     for visible in 0..12 {
         check_get(&table, &all, b"k", visible).unwrap();
     }
-    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
     assert_eq!(cursor.span().unwrap().content, siltdb_base::cursor::SpanContent::Any);
 }
@@ -110,7 +110,7 @@ fn memory_is_accounted_and_given_back() {
     let table = open(&file.0, Some(&summary), &cache).unwrap();
     assert_eq!(budget.used(Part::Tables), table.memory_bytes());
     assert!(table.memory_bytes() > 500 * 10 / 8);
-    let mut cursor = table.cursor(CacheFill::Pass);
+    let mut cursor = passing(&table).unwrap().cursor().unwrap();
     cursor.seek_to_first().unwrap();
     while cursor.entry().is_some() {
         cursor.next().unwrap();
@@ -139,7 +139,7 @@ fn concurrent_readers_stay_within_the_capacity_and_right() {
             let (table, entries, cache) = (&table, &entries, &cache);
             scope.spawn(move || {
                 let mut state = thread + 1;
-                let mut cursor = table.cursor(CacheFill::Keep);
+                let mut cursor = table.cursor();
                 for _ in 0..3000 {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let index = (state >> 33) as usize % entries.len();

@@ -34,7 +34,7 @@ fn read_all(
 ) -> Result<()> {
     let table = open(bytes, expected, &new_cache(1 << 20))?;
     assert_eq!(**table.tombstones(), Fragments::new(tombstones));
-    let mut noticed = table.verify(&mut |_, _| {});
+    let mut noticed = verify(&table);
     let uncached = open(bytes, expected, &new_cache(0))?;
     let is_damaged = scan(&table).is_err() || uncached.filter().is_err();
     // Who reads the filter alone notices the same of it.
@@ -189,7 +189,7 @@ fn a_read_error_is_passed_on_and_nothing_is_cached() {
     for _ in 0..2 {
         assert!(table.get(LookupKey::new(&entries[0].0), SequenceNumber::MAX, |_| ()).is_err());
     }
-    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut cursor = table.cursor();
     assert!(cursor.seek_to_first().is_err());
     for _ in 0..2 {
         assert!(cursor.entry().is_none() && cursor.span().is_none());
@@ -228,7 +228,7 @@ impl Forgery {
 
     fn verify(&self) -> Result<()> {
         let bytes = self.bytes();
-        open(&bytes, None, &new_cache(1 << 20))?.verify(&mut |_, _| {})
+        verify(&*open(&bytes, None, &new_cache(1 << 20))?)
     }
 
     fn bytes(&self) -> Vec<u8> {

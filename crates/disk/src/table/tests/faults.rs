@@ -29,7 +29,7 @@ fn read_on(fs: &MemFs, summary: &TableSummary, entries: &[Owned]) -> Result<()> 
     let cache = new_cache(8_000);
     let (path, length) = (Path::new(PATH), summary.file_bytes);
     let table = Table::open(file, path, 0, length, Some(summary), ReadIo::Read, &cache)?;
-    table.verify(&mut |_, _| {})?;
+    verify(&table)?;
     for owned in entries.iter().step_by(7) {
         check_get(&table, entries, &owned.0, owned.1)?;
     }

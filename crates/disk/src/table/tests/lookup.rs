@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{maplet::KeyPlace, table::lookup::Sight};
-use siltdb_base::error::ErrorKind;
 
 /// Entries with many versions of some keys, so that keys go on from block to block.
 fn versions() -> Vec<Owned> {
@@ -39,7 +38,7 @@ fn check_all(table: &Table, entries: &[Owned]) {
 
 /// Seeks to everything, and steps on from there.
 fn check_seeks(table: &Arc<Table>, entries: &[Owned]) {
-    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut cursor = table.cursor();
     let mut check = |key: &[u8], visible: u64| {
         cursor.seek(key, SequenceNumber(visible)).unwrap();
         let before = |entry: &Owned| {
@@ -141,7 +140,7 @@ fn seeks_are_led_by_the_maplet_and_stand_where_others_do() {
     // All that begin with the newest entry of a key were looked into for it.
     check_seeks(&table, &entries);
     assert!((0..table.block_count()).filter(|&index| maplet.has_block(index)).count() > 20);
-    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut cursor = table.cursor();
     cursor.seek(&entries[900].0, SequenceNumber::MAX).unwrap();
     assert_eq!(cursor.entry().map(|entry| entry.key.to_vec()), Some(entries[900].0.clone()));
     cache.set_capacity(0);
@@ -169,7 +168,7 @@ fn a_jump_by_the_maplet_ends_a_long_walk() {
     let table = partly_cached(&entries, cached, &cache);
     let last = table.block_info(cached - 1).first_key.to_vec();
     assert!(table.maplet.get().unwrap().has_block(cached - 1));
-    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
     // Long enough that what it came to next would only be offered to the cache.
     for _ in 0..entries.len() / 2 {
@@ -191,10 +190,12 @@ fn one_who_passes_teaches_the_maplet_nothing() {
     let cached = opened(&entries, 10, &new_cache(0)).block_count() * 3 / 4;
     let table = partly_cached(&entries, cached, &new_cache(8 << 20));
     let (maplet, key) = (table.maplet.get().unwrap(), table.block_info(cached).first_key);
-    for (fill, knows) in [(CacheFill::Pass, false), (CacheFill::Keep, true)] {
-        table.cursor(fill).seek(key, SequenceNumber::MAX).unwrap();
-        assert_eq!(maplet.has_block(cached), knows, "{fill:?}");
-    }
+    let before = table.cache.stats();
+    passing(&table).unwrap().cursor().unwrap().seek(key, SequenceNumber::MAX).unwrap();
+    assert!(!maplet.has_block(cached));
+    assert_eq!(table.cache.stats(), before, "nor is the cache asked");
+    table.cursor().seek(key, SequenceNumber::MAX).unwrap();
+    assert!(maplet.has_block(cached));
 }
 
 #[test]
@@ -278,16 +279,6 @@ fn a_filter_is_in_memory_once_a_key_is_looked_up() {
 }
 
 #[test]
-fn a_filter_in_memory_that_is_not_the_one_in_the_file_is_noticed() {
-    let entries = versions();
-    let tables = [10, 20].map(|bits| opened(&entries, bits, &new_cache(8 << 20)));
-    let [table, other] = &tables;
-    table.share_filter(other.filter().unwrap());
-    assert_eq!(table.verify(&mut |_, _| {}).unwrap_err().kind(), ErrorKind::Corruption);
-    other.verify(&mut |_, _| {}).unwrap();
-}
-
-#[test]
 fn threads_that_look_at_once_make_one_maplet() {
     let entries = versions();
     let cache = new_cache(8 << 20);
@@ -307,7 +298,7 @@ fn what_was_verified_is_kept_where_there_is_room() {
     let entries = versions();
     let cache = new_cache(8 << 20);
     let table = opened(&entries, 10, &cache);
-    table.verify(&mut |index, block| table.keep(index, block)).unwrap();
+    passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
     let kept = cache.stats();
     assert_eq!(kept.insertions, table.block_count() as u64);
     check_all(&table, &entries);
@@ -315,7 +306,7 @@ fn what_was_verified_is_kept_where_there_is_room() {
     // Nothing goes for it.
     let cache = new_cache(kept.bytes / 2);
     let table = opened(&entries, 10, &cache);
-    table.verify(&mut |index, block| table.keep(index, block)).unwrap();
+    passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
     let stats = cache.stats();
     assert!(stats.insertions > 0 && stats.insertions < kept.insertions, "{stats:?}");
     assert_eq!(stats.evictions, 0);

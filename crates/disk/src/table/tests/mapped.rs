@@ -12,7 +12,7 @@ fn written(compression: Compression, entries: &[Owned]) -> (Bytes, TableSummary)
 /// Looks up every entry, and walks over all; each answer that comes must be right.
 fn read_blocks(table: &Arc<Table>, entries: &[Owned]) -> Result<()> {
     let gets = entries.iter().try_for_each(|owned| check_get(table, entries, &owned.0, owned.1));
-    let mut cursor = table.cursor(CacheFill::Keep);
+    let mut cursor = table.cursor();
     cursor.seek_to_first()?;
     for owned in entries {
         assert_eq!(cursor.entry(), Some(entry(owned)));
@@ -123,12 +123,12 @@ fn jobs_read_past_the_mapping() {
         let table = open.unwrap();
         check_get(&table, &entries, &entries[0].0, entries[0].1).unwrap();
         assert_eq!(cache.stats().insertions, 1);
-        table.verify(&mut |_, _| ()).unwrap();
+        verify(&table).unwrap();
         assert!(scan(&table).unwrap() == entries, "one who passes");
         assert_eq!(cache.stats().hits, 0, "and is not shown what others have looked at");
         let last = &entries[entries.len() - 1];
         check_get(&table, &entries, &last.0, last.1).unwrap_err();
-        let mut cursor = table.cursor(CacheFill::Keep);
+        let mut cursor = table.cursor();
         cursor.seek_to_first().unwrap();
         assert_eq!(cursor.entry(), Some(entry(&entries[0])));
         cursor.seek_to_last().unwrap_err();
@@ -142,7 +142,7 @@ fn what_was_verified_is_kept_unless_it_lies_mapped() {
         let (file, summary) = written(compression, &entries);
         let cache = new_cache(1 << 20);
         let table = open_by(ReadIo::Map, &file.0, Some(&summary), &cache).unwrap();
-        table.verify(&mut |index, block| table.keep(index, block)).unwrap();
+        passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
         let blocks = table.block_count() as u64;
         assert_eq!(cache.stats().insertions, if kept { blocks } else { 0 });
         read_blocks(&table, &entries).unwrap();
