@@ -33,8 +33,9 @@ use siltdb_disk::table::PassingCursor;
 use std::{collections::HashSet, sync::Arc};
 
 /// Tables are joined if there are more than so many times as many as there need be, and more than
-/// the parts of a job would leave.
-const SPLIT_MAX: u64 = 2;
+/// the parts of a job would leave. Two parts of a memtable of half a buffer, compressed, are a
+/// third of a table each.
+const SPLIT_MAX: u64 = 4;
 /// Blocks of a table that are looked at to find borders, at most.
 const SAMPLES_PER_TABLE: u64 = 64;
 
