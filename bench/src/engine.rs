@@ -149,7 +149,7 @@ pub enum TableKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Size of a memtable, in bytes.
+    /// Size of a memtable, in bytes, or of those that an engine divides it into.
     pub write_buffer_bytes: u64,
     /// Size of the block cache, in bytes.
     pub cache_bytes: u64,

@@ -43,11 +43,16 @@ pub struct BlockRun {
 
 impl BlockRun {
     /// The blocks that lie wholly within borders, if they are worth it.
+    ///
+    /// Cost: for a run that crosses a border the index of its table is read up to its end.
     fn within(&self, borders: &Borders) -> Result<Option<Self>> {
         let begins = |key: &[u8]| borders.lower.as_ref().is_none_or(|lower| key >= &lower[..]);
         let ends = |key: &[u8]| borders.upper.as_ref().is_none_or(|upper| key < &upper[..]);
         if begins(&self.first_key) && ends(&self.last_key) {
             return Ok(Some(self.clone()));
+        }
+        if !begins(&self.last_key) || !ends(&self.first_key) {
+            return Ok(None);
         }
         let mut within: Option<Self> = None;
         let mut blocks = self.table.blocks()?;
@@ -108,19 +113,15 @@ impl BlocksInOrder {
         let Some(mut first) = self.next.peek_mut() else { return Ok(None) };
         let Reverse((_, _, input)) = *first;
         let walk = &mut self.walks[input];
-        let block = walk.block().map(|info| BlockOf {
-            input,
-            number: walk.number(),
-            first_key: Slice::copy_from(info.first_key),
-            last_key: Slice::copy_from(info.last_key),
-            is_plain: info.contents == Contents::PLAIN,
-        });
+        let Some(info) = walk.block() else { return Ok(None) };
+        let (number, last_key) = (walk.number(), Slice::copy_from(info.last_key));
+        let is_plain = info.contents == Contents::PLAIN;
         walk.advance()?;
-        match headed(walk, input) {
-            Some(next) => *first = Reverse(next),
-            None => _ = PeekMut::pop(first),
-        }
-        Ok(block)
+        let Reverse((_, first_key, _)) = match headed(walk, input) {
+            Some(next) => std::mem::replace(&mut *first, Reverse(next)),
+            None => PeekMut::pop(first),
+        };
+        Ok(Some(BlockOf { input, number, first_key, last_key, is_plain }))
     }
 }
 

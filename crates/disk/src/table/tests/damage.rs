@@ -11,6 +11,7 @@ use crate::{
         footer::{FOOTER_BYTES, Footer},
         index::IndexBuilder,
         properties::Properties,
+        source::Source,
     },
 };
 use siltdb_base::{checksum::xxh3, error::ErrorKind};
@@ -214,7 +215,14 @@ struct Forgery {
     /// The block as the index shows it, where it is not the real one.
     shown: Vec<(usize, Vec<Owned>)>,
     forgotten: Vec<u8>,
-    change: fn(&mut TableSummary),
+    change: fn(&mut Properties),
+}
+
+/// What a frame of the index of a forgery holds.
+#[derive(Clone, Copy, Debug)]
+enum IndexFrames {
+    AllBlocks,
+    OneBlock,
 }
 
 impl Forgery {
@@ -226,12 +234,27 @@ impl Forgery {
         Self { blocks, shown: Vec::new(), forgotten: Vec::new(), change: |_| {} }
     }
 
+    /// Verifies it as a job does, which notices whatever a reader who opens it does.
     fn verify(&self) -> Result<()> {
-        let bytes = self.bytes();
-        verify(&*open(&bytes, None, &new_cache(1 << 20))?)
+        let by_frames = [IndexFrames::AllBlocks, IndexFrames::OneBlock].map(|frames| {
+            let bytes = self.bytes(frames);
+            let length = bytes.len() as u64;
+            let source =
+                Source::new(Arc::new(Bytes(bytes.clone())), Path::new("t"), 0, length, None);
+            let source = source.unwrap();
+            let summary = source.read_properties(None).unwrap().summary;
+            let table = PassingTable::read(source, &summary)?;
+            let verified = table.verify(&mut |_, _, _| {});
+            let opened = open(&bytes, None, &new_cache(1 << 20));
+            assert!(opened.is_ok() || verified.is_err(), "{frames:?}");
+            verified
+        });
+        let [together, apart] = by_frames;
+        assert_eq!(together.is_err(), apart.is_err());
+        together.and(apart)
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn bytes(&self, frames: IndexFrames) -> Vec<u8> {
         let uid = TableUid(3);
         let mut compressor = Compressor::new(Compression::None);
         let mut bytes = Vec::new();
@@ -241,8 +264,8 @@ impl Forgery {
             seal(kind, place, raw, &mut compressor, bytes);
             (bytes.len() - before) as u64
         };
-        let (mut index, mut total, mut filter) =
-            (IndexBuilder::default(), Facts::default(), FilterBuilder::default());
+        let (mut indexes, mut total, mut filter) =
+            (vec![IndexBuilder::default()], Facts::default(), FilterBuilder::default());
         for (number, block) in self.blocks.iter().enumerate() {
             let raw = raw_block(block);
             let length = add(FrameKind::Data, &raw, &mut bytes);
@@ -251,16 +274,20 @@ impl Forgery {
             let shown = shown.map_or(block, |shown| &shown.1);
             let facts = facts_of(shown);
             let (first, last) = (&shown[0], shown.last().unwrap());
+            if let (IndexFrames::OneBlock, 1..) = (frames, number) {
+                indexes.push(IndexBuilder::default());
+            }
+            let index = indexes.last_mut().unwrap();
             index.add(&first.0, (&last.0, SequenceNumber(last.1)), &facts, length);
             let kept = block.iter().filter(|entry| entry.0 != self.forgotten);
             kept.for_each(|entry| filter.add(xxh3(&entry.0)));
         }
-        let (data_bytes, data_frames) = (bytes.len() as u64, index.blocks());
+        let (data_bytes, data_frames) = (bytes.len() as u64, self.blocks.len() as u64);
         let mut raw = Vec::new();
         filter.encode(20, &mut raw);
         let filter_bytes = add(FrameKind::Filter, &raw, &mut bytes);
-        let raw = index.finish().concat();
-        let index_bytes = vec![add(FrameKind::Index, &raw, &mut bytes)];
+        let raw = indexes.into_iter().flat_map(IndexBuilder::finish);
+        let index_bytes = raw.map(|raw| add(FrameKind::Index, &raw, &mut bytes)).collect();
         // One varint of the length is two bytes here, whatever the change.
         let mut properties = Properties {
             summary: self.summary(uid, &total),
@@ -270,7 +297,7 @@ impl Forgery {
             tombstone_bytes: 0,
             index_bytes,
         };
-        (self.change)(&mut properties.summary);
+        (self.change)(&mut properties);
         let at = bytes.len();
         for _ in 0..3 {
             bytes.truncate(at);
@@ -359,16 +386,20 @@ fn well_sealed_contradictions_are_found_by_verification() {
         assert!(message(forgery).contains("not what its index says"));
     }
 
-    let changes: [fn(&mut TableSummary); 9] = [
-        |summary| summary.entries += 1,
-        |summary| summary.point_tombstones += 1,
-        |summary| summary.range_tombstones += 1,
-        |summary| summary.merge_operands += 1,
-        |summary| summary.sequence_min = SequenceNumber(1),
-        |summary| summary.sequence_max = SequenceNumber(10),
-        |summary| summary.expiry_min_ms = Some(9),
-        |summary| summary.logical_bytes += 1,
-        |summary| summary.range.last = Slice::copy_from(b"d"),
+    let changes: [fn(&mut Properties); 12] = [
+        |properties| properties.summary.entries += 1,
+        |properties| properties.summary.point_tombstones += 1,
+        |properties| properties.summary.range_tombstones += 1,
+        |properties| properties.summary.merge_operands += 1,
+        |properties| properties.summary.sequence_min = SequenceNumber(1),
+        |properties| properties.summary.sequence_max = SequenceNumber(10),
+        |properties| properties.summary.expiry_min_ms = Some(9),
+        |properties| properties.summary.logical_bytes += 1,
+        |properties| properties.summary.range.last = Slice::copy_from(b"d"),
+        |properties| properties.data_frames += 1,
+        |properties| properties.data_frames = 0,
+        // Nor is memory taken for as many.
+        |properties| properties.data_frames = u64::MAX,
     ];
     for change in changes {
         assert!(Forgery { change, ..sound() }.verify().is_err());
