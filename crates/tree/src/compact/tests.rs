@@ -320,6 +320,38 @@ fn a_rewrite_is_worth_nothing_where_all_stays_as_it_is() {
     }
 }
 
+#[test]
+fn tables_are_left_as_they_are_unless_they_are_very_many() {
+    let (_, plan) = at_the_bottom(|_| ());
+    let count = plan.inputs[0].tables.len() as u64;
+    assert!(count > 12);
+    // What flushes leave of memtables that are halved for two threads, and twice as much.
+    for (times_too_many, stays) in [(3, true), (6, false)] {
+        let table_bytes_target = plan.bytes() * times_too_many / count;
+        let options = TreeOptions { table_bytes_target, ..small_options() };
+        assert_eq!(would_change_nothing(&plan, &options, 1), stays, "{times_too_many}");
+    }
+}
+
+#[test]
+fn borders_cut_a_table_into_about_equal_parts() {
+    let mut world = World::new(TreeOptions { table_bytes_target: 1 << 20, ..small_options() });
+    for number in 0..4000 {
+        world.put(format!("key{number:04}").as_bytes(), &[number as u8; 20]);
+    }
+    world.flush();
+    let tables = world.tree.view().version.levels()[0].tables().to_vec();
+    let inputs: Vec<_> = tables.iter().map(|table| (table, table.pass().unwrap())).collect();
+    assert!(inputs.len() == 1 && inputs[0].1.block_count() > SAMPLES_PER_TABLE);
+    let borders = borders(&inputs, &Slice::copy_from(b"key0000"), 4).unwrap();
+    let number = |key: &Slice| String::from_utf8_lossy(&key[3..]).parse::<i64>().unwrap();
+    let numbers: Vec<_> = borders.iter().map(number).collect();
+    assert_eq!(numbers.len(), 3);
+    for (number, quarter) in numbers.iter().zip(1..) {
+        assert!((number - quarter * 1000).abs() < 150, "{numbers:?}");
+    }
+}
+
 /// Merges tables of level 0, by their positions there, into `level`.
 fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
     let level0 = world.tree.view().version.levels()[0].clone();

@@ -317,6 +317,11 @@ fn what_is_flushed_is_kept_in_the_cache_once_something_is_read() {
     assert!(before.insertions > 4, "{before:?}");
     check(&world, 200..400);
     assert_eq!(world.cache.stats().misses, before.misses);
+    put_and_flush(&mut world, 400..600);
+    // Of that nobody has read anything: what follows is not asked for, either.
+    let before = world.cache.stats();
+    put_and_flush(&mut world, 600..800);
+    assert_eq!(world.cache.stats().insertions, before.insertions);
 }
 
 #[test]
