@@ -255,6 +255,18 @@ impl Forgery {
         })
     }
 
+    /// Merges it, as far as its cursor goes.
+    fn scan(&self) -> Result<()> {
+        self.with_each(|_, table| {
+            let mut cursor = table.cursor()?;
+            cursor.seek_to_first()?;
+            while cursor.entry().is_some() {
+                cursor.next()?;
+            }
+            Ok(())
+        })
+    }
+
     /// Calls `look` with the table, for each way to cut its index into frames: they must agree.
     fn with_each(&self, look: impl Fn(&[u8], &Arc<PassingTable>) -> Result<()>) -> Result<()> {
         let [together, apart] = [IndexFrames::AllBlocks, IndexFrames::OneBlock].map(|frames| {
@@ -378,6 +390,7 @@ fn well_sealed_contradictions_are_found_by_verification() {
     let sound = || Forgery::of(&[&[("a", 5), ("b", 5)], &[("b", 4), ("c", 9)]]);
     sound().verify().unwrap();
     sound().walk().unwrap();
+    sound().scan().unwrap();
     let message = |forgery: Forgery| forgery.verify().unwrap_err().message().to_owned();
 
     let disorder = Forgery::of(&[&[("b", 5), ("a", 5), ("c", 1)]]);
@@ -392,14 +405,15 @@ fn well_sealed_contradictions_are_found_by_verification() {
     let forgotten = Forgery { forgotten: b"c".to_vec(), ..sound() };
     assert!(message(forgotten).contains("filter"));
 
-    for shown in [
-        [put("a", 5, "value"), put("bb", 5, "value")],
-        [put("A", 5, "value"), put("b", 5, "value")],
-        [put("a", 6, "value"), put("b", 5, "value")],
-        [put("a", 5, "value"), ("b".into(), 5, EntryKind::Delete, Vec::new())],
+    for (shown, stops_a_scan) in [
+        ([put("a", 5, "value"), put("bb", 5, "value")], true),
+        ([put("A", 5, "value"), put("b", 5, "value")], true),
+        ([put("a", 6, "value"), put("b", 5, "value")], false),
+        ([put("a", 5, "value"), ("b".into(), 5, EntryKind::Delete, Vec::new())], false),
     ] {
         let mut forgery = Forgery::of(&[&[("a", 5), ("b", 5)], &[("c", 9)]]);
         forgery.shown = vec![(0, shown.to_vec())];
+        assert_eq!(forgery.scan().is_err(), stops_a_scan);
         assert!(message(forgery).contains("not what its index says"));
     }
 
