@@ -225,8 +225,9 @@ impl Part for Subjob {
             options: &compaction.options,
             under: &compaction.under,
         };
-        let mut tables = write_tables(stream, &destination, &mut Place::OwnFile, context)?;
-        tables.verify(context)?;
+        let mut tables = NewTables::default();
+        write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;
+        tables.sync()?;
         Ok(tables)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     job::{JobContext, JobOutput, NewFile, NewTables, Part, parts_of},
     memory::Generation,
     options::TreeOptions,
-    output::{Destination, Place, Stream, sync_table_file, write_tables},
+    output::{Destination, Place, Stream, write_tables},
     plan::Borders,
     progress::Progress,
     retain::{
@@ -198,20 +198,15 @@ impl Flush {
     }
 
     /// Writes small memtables into one file.
-    fn write_small(&self, context: &JobContext<'_>) -> Result<NewTables> {
-        let mut tables = NewTables::default();
+    fn write_small(&self, tables: &mut NewTables, context: &JobContext<'_>) -> Result<()> {
         let (file, mut writer) = NewFile::create(context)?;
         let small = |index: &usize| self.inputs[*index].is_small();
         for index in (0..self.inputs.len()).filter(small) {
             let mut place = Place::Shared(&file, &mut *writer);
-            tables.append(self.write(index, &Borders::default(), &mut place, context)?);
+            self.write(index, &Borders::default(), &mut place, tables, context)?;
         }
         // Without a table, the file goes as it came.
-        if !tables.tables().is_empty() {
-            sync_table_file(&mut *writer)?;
-            tables.add_file(file);
-        }
-        Ok(tables)
+        if tables.tables().is_empty() { Ok(()) } else { tables.add_file(file, writer, context) }
     }
 
     /// Writes what the memtable of this index holds within the borders.
@@ -220,8 +215,9 @@ impl Flush {
         index: usize,
         borders: &Borders,
         place: &mut Place<'_>,
+        tables: &mut NewTables,
         context: &JobContext<'_>,
-    ) -> Result<NewTables> {
+    ) -> Result<()> {
         let input = &self.inputs[index];
         let tombstones = input.memtable.tombstones();
         let mut deeper = input.deeper();
@@ -244,7 +240,7 @@ impl Flush {
         let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), None)?;
         let destination =
             Destination { family: input.family, level: 0, options: &input.options, under: &[] };
-        write_tables(stream, &destination, place, context)
+        write_tables(stream, &destination, place, tables, context)
     }
 }
 
@@ -257,13 +253,15 @@ pub struct FlushPart {
 
 impl Part for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
-        let mut tables = match &self.scope {
+        let mut tables = NewTables::default();
+        match &self.scope {
             Scope::Keys(index, borders) => {
-                self.flush.write(*index, borders, &mut Place::OwnFile, context)?
+                let place = &mut Place::OwnFile;
+                self.flush.write(*index, borders, place, &mut tables, context)?;
             }
-            Scope::Small => self.flush.write_small(context)?,
-        };
-        tables.verify(context)?;
+            Scope::Small => self.flush.write_small(&mut tables, context)?,
+        }
+        tables.sync()?;
         Ok(tables)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn parts_of(bytes: u64, table_bytes_target: u64, parallelism: usize) 
 
 /// A part of a job that writes tables: it may run on any thread, at any time.
 pub trait Part: fmt::Debug + Send + Sync {
-    /// Writes its tables, synced and verified.
+    /// Writes its tables, verified and synced.
     ///
     /// # Errors
     /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No
@@ -138,12 +138,19 @@ pub struct NewTable {
 }
 
 /// Tables that a job has written, and their files, which vanish if nobody keeps them.
+///
+/// A disk has time to write a file while it is verified, and while the next one is written: only
+/// then it is synced, so that the sync finds little left to do.
 #[derive(Debug, Default)]
 pub struct NewTables {
     tables: Vec<NewTable>,
+    /// How many of them were verified.
+    verified: usize,
     /// Those that readers will want, so that these find them open.
     open: Vec<Arc<Table>>,
     files: Vec<NewFile>,
+    /// The last file, if it was not synced yet.
+    unsynced: Option<Box<dyn WriteFile>>,
 }
 
 impl NewTables {
@@ -152,14 +159,42 @@ impl NewTables {
         self.tables.push(table);
     }
 
-    /// Adds a file that is complete and synced.
-    pub fn add_file(&mut self, file: NewFile) {
+    /// Adds the file of the tables that were added since the last one, and verifies these. The file
+    /// before is durable on return, this one after [`NewTables::sync`].
+    ///
+    /// # Errors
+    /// Corruption, if a table reads other than it was written; what writing, reading and syncing
+    /// fail with; `Closed`, if the job was cancelled.
+    pub fn add_file(
+        &mut self,
+        file: NewFile,
+        mut writer: Box<dyn WriteFile>,
+        context: &JobContext<'_>,
+    ) -> Result<()> {
         self.files.push(file);
+        writer.flush()?;
+        self.verify(context)?;
+        self.sync()?;
+        self.unsynced = Some(writer);
+        Ok(())
     }
 
-    /// Adds what another part of the job has written.
+    /// Makes the files durable, without their names.
+    ///
+    /// # Errors
+    /// What syncing fails with.
+    pub fn sync(&mut self) -> Result<()> {
+        match self.unsynced.take() {
+            Some(mut writer) if !cfg!(seeded_fault = "skip_sync") => writer.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds what another part of the job has written, all of it synced.
     pub fn append(&mut self, mut other: Self) {
+        debug_assert!(self.unsynced.is_none() && other.unsynced.is_none(), "files to be synced");
         self.tables.append(&mut other.tables);
+        self.verified += other.verified;
         self.open.append(&mut other.open);
         self.files.append(&mut other.files);
     }
@@ -170,12 +205,10 @@ impl NewTables {
         &self.tables
     }
 
-    /// Reads every table back from its file and compares it with what was written.
-    ///
-    /// # Errors
-    /// Corruption, if they differ; what reading fails with; `Closed`, if the job was cancelled.
-    pub fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
-        for table in &self.tables {
+    /// Reads the tables that are not verified yet back from their file and compares them with what
+    /// was written.
+    fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
+        for table in &self.tables[self.verified..] {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
             // Where anything is read, what was just written is likely to be, and here it lies
@@ -189,6 +222,7 @@ impl NewTables {
             })?;
             self.open.extend(open);
         }
+        self.verified = self.tables.len();
         Ok(())
     }
 
@@ -202,6 +236,7 @@ impl NewTables {
         removals: impl IntoIterator<Item = Change>,
         context: &JobContext<'_>,
     ) -> Result<JobOutput> {
+        debug_assert!(self.unsynced.is_none(), "a file to be synced");
         if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
             context.files.fs().sync_dir(context.files.dir())?;
         }
@@ -223,8 +258,8 @@ impl NewTables {
 /// What a job hands back. Hold it until the changes are installed: until then only it keeps the new
 /// files from being taken for orphans.
 ///
-/// The tables are complete, synced, read back and verified, and so are their names in the
-/// directory. If the changes are not installed after all, the files are for the purge.
+/// The tables are complete, read back, verified and synced, and their names in the directory are,
+/// too. If the changes are not installed after all, the files are for the purge.
 #[derive(Debug)]
 #[must_use]
 pub struct JobOutput {

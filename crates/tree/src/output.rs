@@ -50,9 +50,9 @@ pub struct Destination<'a> {
 /// Which file a table is written to.
 #[derive(Debug)]
 pub enum Place<'f> {
-    /// A new file for each table, synced when the table is complete.
+    /// A new file for each table.
     OwnFile,
-    /// The end of this file, which others share; the caller syncs it.
+    /// The end of this file, which others share; the caller adds it.
     Shared(&'f NewFile, &'f mut dyn WriteFile),
 }
 
@@ -217,20 +217,20 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     }
 }
 
-/// Writes everything of `stream`.
+/// Writes everything of `stream` and adds it to `tables`.
 ///
-/// The tables are not verified yet. Files that were begun are removed on an error; a shared file is
-/// the caller's.
+/// A file that was begun is removed on an error; a shared file is the caller's.
 ///
 /// # Errors
-/// What reading the entries or writing the tables fails with; `Closed`, if the job was cancelled.
+/// What reading the entries fails with, or [`NewTables::add_file`]; `Closed`, if the job was
+/// cancelled.
 pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     mut stream: Stream<'_, C, D>,
     destination: &Destination<'_>,
     place: &mut Place<'_>,
+    tables: &mut NewTables,
     context: &JobContext<'_>,
-) -> Result<NewTables> {
-    let mut tables = NewTables::default();
+) -> Result<()> {
     while !stream.is_finished() {
         context.go_on()?;
         match place {
@@ -241,21 +241,12 @@ pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
             Place::OwnFile => {
                 let (file, mut writer) = NewFile::create(context)?;
                 let table = write_table(&mut stream, destination, &file, &mut *writer, context)?;
-                sync_table_file(&mut *writer)?;
                 tables.add_table(table);
-                tables.add_file(file);
+                tables.add_file(file, writer, context)?;
             }
         }
     }
-    Ok(tables)
-}
-
-/// Makes the bytes of a table file durable.
-///
-/// # Errors
-/// What syncing fails with.
-pub fn sync_table_file(writer: &mut dyn WriteFile) -> Result<()> {
-    if cfg!(seeded_fault = "skip_sync") { writer.flush() } else { writer.sync() }
+    Ok(())
 }
 
 /// Writes the next table of the stream.

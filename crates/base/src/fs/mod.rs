@@ -166,7 +166,8 @@ pub trait WriteFile: Send + fmt::Debug {
     /// `NoSpace` and the system's; the file is then worthless.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Hands what is held back to the operating system.
+    /// Hands what is held back to the operating system, which readers of the file then find, and
+    /// asks it to begin writing all of it to the disk.
     ///
     /// # Errors
     /// As [`WriteFile::append`].

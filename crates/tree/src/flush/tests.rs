@@ -13,15 +13,17 @@ use crate::{
 use siltdb_base::{
     fs::{
         Fs,
-        mem::{Crash, Fault, FaultError, FaultSpan},
+        mem::{CallKind, Crash, Fault, FaultError, FaultSpan, Observer},
     },
     id::{FileNumber, SequenceNumber},
     key::{EntryKind, LookupKey},
-    limits::KEY_BYTES_MAX,
+    limits::{KEY_BYTES_MAX, WRITE_BUFFER_BYTES},
+    sync::Mutex,
     tombstone::RangeTombstone,
 };
 use siltdb_disk::edit::Change;
 use siltdb_memtable::memtable::Memtable;
+use std::path::{Path, PathBuf};
 
 fn tables(world: &World) -> Vec<Arc<OpenReference>> {
     let view = world.tree.view();
@@ -268,20 +270,22 @@ fn a_cancelled_flush_says_so_and_leaves_nothing() {
 
 #[test]
 fn a_file_that_is_not_what_was_written_is_never_returned() {
-    // Flip a bit of each file just before it is synced: the verification must see it.
-    let mut world = World::new(small_options());
-    for number in 0..30 {
-        world.put(format!("key{number:03}").as_bytes(), &[7; 40]);
+    const VALUE_BYTES: u64 = 5000;
+    // Flip a bit of what was already written: the verification must see it.
+    let mut world = World::new(TreeOptions::default());
+    let mut random = Random::new(1);
+    for number in 0..3 * WRITE_BUFFER_BYTES as u64 / VALUE_BYTES {
+        world.put(format!("key{number:03}").as_bytes(), &random.bytes(VALUE_BYTES));
     }
     let fs = world.fs.clone();
     let path = world.files.path(FileNumber(world.next_file().0));
-    let flip: siltdb_base::fs::mem::Observer = {
+    let flip: Observer = {
         let fs = fs.clone();
         Arc::new(move |call| {
-            if call.kind == siltdb_base::fs::mem::CallKind::SyncDir {
+            if call.kind == CallKind::SyncDir {
                 panic!("unverified tables reached the end");
             }
-            if call.kind == siltdb_base::fs::mem::CallKind::Sync {
+            if call.kind == CallKind::Write && call.offset > 10 {
                 let _ = fs.bytes_flip(&path, 10, 1);
             }
         })
@@ -291,6 +295,37 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
     assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Corruption);
     fs.on_call(None);
     assert!(fs.list(std::path::Path::new("/db")).unwrap().is_empty());
+}
+
+#[test]
+fn every_file_is_synced_once_after_its_last_write_and_before_the_directory() {
+    let mut world = World::new(TreeOptions { table_bytes_target: 200 << 10, ..small_options() });
+    let mut random = Random::new(2);
+    for number in 0..300 {
+        world.put(format!("key{number:03}").as_bytes(), &random.bytes(5000));
+    }
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let observer: Observer = {
+        let calls = calls.clone();
+        Arc::new(move |call| calls.lock().unwrap().push((call.kind, call.path.to_owned())))
+    };
+    world.fs.on_call(Some(observer));
+    world.flush();
+    world.fs.on_call(None);
+    let calls = calls.lock().unwrap();
+    let at = |kind, path: &Path| {
+        let is_it = |call: &(CallKind, PathBuf)| call.0 == kind && call.1 == path;
+        (0..calls.len()).filter(|&index| is_it(&calls[index])).collect::<Vec<_>>()
+    };
+    let files = world.files_there();
+    assert!(files.len() >= 5, "{files:?}");
+    let [directory] = at(CallKind::SyncDir, Path::new("/db"))[..] else { panic!("{calls:?}") };
+    for number in files {
+        let path = world.files.path(FileNumber(number));
+        let [synced] = at(CallKind::Sync, &path)[..] else { panic!("{path:?}") };
+        let written = *at(CallKind::Write, &path).last().unwrap();
+        assert!(written < synced && synced < directory, "{path:?}");
+    }
 }
 
 #[test]

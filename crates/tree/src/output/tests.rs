@@ -48,11 +48,13 @@ fn written(
     let mut retain = Retain::new(cursor, rules, |_: &[u8]| Deeper::Nothing);
     let options = small_options();
     let destination = Destination { family: FAMILY, level: 5, options: &options, under };
-    let tables = world.with_context(|context| {
+    let mut tables = NewTables::default();
+    let result = world.with_context(|context| {
         let stream = Stream::new(&mut retain, &tombstones, borders, Copies::default(), None)?;
-        write_tables(stream, &destination, &mut Place::OwnFile, context)
+        write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)
     });
-    tables.unwrap().tables().iter().map(|table| table.reference.summary.clone()).collect()
+    result.unwrap();
+    tables.tables().iter().map(|table| table.reference.summary.clone()).collect()
 }
 
 fn key(number: u64) -> Slice {

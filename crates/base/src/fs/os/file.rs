@@ -99,10 +99,23 @@ impl OsWriteFile {
     fn note_written(&mut self, bytes: usize) {
         self.written += bytes as u64;
         if self.written - self.begun >= WRITEBACK_BYTES {
-            // A hint: what cannot begin now, the sync does.
-            let _ = begin_writeback(self.file.as_fd(), self.begun..self.written);
-            self.begun = self.written;
+            self.begin_writeback();
         }
+    }
+
+    fn begin_writeback(&mut self) {
+        // A hint: what cannot begin now, the sync does.
+        let _ = begin_writeback(self.file.as_fd(), self.begun..self.written);
+        self.begun = self.written;
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        self.check()?;
+        let result = self.file.write_all(&self.held);
+        self.note("write", result)?;
+        self.note_written(self.held.len());
+        self.held.clear();
+        Ok(())
     }
 
     fn note(&mut self, action: &'static str, result: io::Result<()>) -> Result<()> {
@@ -121,7 +134,7 @@ impl WriteFile for OsWriteFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.check()?;
         if self.held.len() + bytes.len() > WRITE_BUFFER_BYTES {
-            self.flush()?;
+            self.hand_over()?;
             if bytes.len() >= WRITE_BUFFER_BYTES {
                 let result = self.file.write_all(bytes);
                 self.note("write", result)?;
@@ -134,16 +147,13 @@ impl WriteFile for OsWriteFile {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.check()?;
-        let result = self.file.write_all(&self.held);
-        self.note("write", result)?;
-        self.note_written(self.held.len());
-        self.held.clear();
+        self.hand_over()?;
+        self.begin_writeback();
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.flush()?;
+        self.hand_over()?;
         // The length is part of it: fdatasync(2) leaves out only what reading does not need.
         let result = self.file.sync_data();
         self.note("sync", result)

@@ -19,6 +19,11 @@ fn a_growing_file_goes_to_the_disk_in_pieces() {
         assert!(file.written - file.begun < WRITEBACK_BYTES);
     }
     assert!(file.begun > 60 << 20);
+    file.append(&[7; 9]).unwrap();
+    expected.extend_from_slice(&[7; 9]);
+    file.flush().unwrap();
+    assert_eq!((file.begun, file.written), (file.len(), file.len()));
+    assert!(fs::read(&path).unwrap() == expected);
     begin_writeback(file.file.as_fd(), 0..file.written).unwrap();
     file.sync().unwrap();
     assert!(fs::read(&path).unwrap() == expected);
