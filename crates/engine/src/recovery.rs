@@ -209,11 +209,7 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     let budget = Arc::new(Budget::new(options.memory_budget));
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
-    let mut arena_options = ArenaOptions::default();
-    // What flushes give back the next memtables take: two are filled while two are written.
-    let idle_bytes_max = options.memtable_bytes.saturating_mul(2);
-    arena_options.idle_bytes_max = arena_options.idle_bytes_max.min(idle_bytes_max);
-    let arenas = ArenaPool::new(Arc::clone(&budget), arena_options);
+    let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
     let (fs, read_io) = (Arc::clone(&options.fs), options.read_io);
     let files = OpenFiles::new(fs, dir.to_owned(), read_io, Arc::clone(&cache));
     let families = Families::default();

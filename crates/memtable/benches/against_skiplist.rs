@@ -258,6 +258,8 @@ fn spread(rates: &[f64]) -> String {
 
 struct Bench {
     pool: Arc<ArenaPool>,
+    /// As many chunks as this has are kept for the next memtable.
+    _in_use: MemtableSide,
     random: Data,
     batches: Data,
     sequential: Data,
@@ -273,7 +275,9 @@ impl Bench {
         let mut gets = random.keys.clone();
         gets.sort_unstable_by_key(|key| key[11].wrapping_mul(91) as u64 ^ sum_of(key));
         let batches = random.sorted_batches();
-        Self { pool, random, batches, sequential: Data::sequential(count), gets }
+        let in_use = MemtableSide(Memtable::new(&pool));
+        fill(&in_use, &random);
+        Self { pool, _in_use: in_use, random, batches, sequential: Data::sequential(count), gets }
     }
 
     fn side(&self, is_memtable: usize) -> Box<dyn Side> {

@@ -1,6 +1,7 @@
 //! Where arenas get their chunks and give them back: a fresh page costs more than a used one.
 //!
-//! It keeps a bounded amount of idle memory, and does not clear it.
+//! It keeps no more memory idle than is in use, and does not clear it: who writes goes on with what
+//! was given back, and of who has stopped nothing is left.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -22,7 +23,7 @@ pub struct ArenaOptions {
     pub chunk_bytes_first: usize,
     /// Each chunk is twice as large as the one before, up to this: a power of two.
     pub chunk_bytes_max: usize,
-    /// Most bytes of chunks that wait for their next use.
+    /// Most bytes of chunks that wait for their next use, however many are in use.
     pub idle_bytes_max: usize,
     /// What pages large chunks ask for.
     pub pages: Pages,
@@ -42,8 +43,8 @@ impl Default for ArenaOptions {
 /// The chunks of all memtables of a database.
 ///
 /// Chunks in use are charged to [`Part::Memtables`]. Idle ones are not, as a memtable that was
-/// dropped must not look as if it still had to be flushed; they are bounded by
-/// [`ArenaOptions::idle_bytes_max`] instead.
+/// dropped must not look as if it still had to be flushed. Whenever chunks are given back, there
+/// are no more idle ones than are in use, and at most [`ArenaOptions::idle_bytes_max`].
 ///
 /// # Thread safety
 /// Any thread may take and give.
@@ -94,13 +95,6 @@ impl ArenaPool {
         self.idle().bytes
     }
 
-    /// Gives all idle chunks back to the system.
-    pub fn trim(&self) {
-        let idle = std::mem::take(&mut *self.idle());
-        // Unmapping takes long, so it happens after the lock was left.
-        drop(idle);
-    }
-
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,19 +113,29 @@ impl ArenaPool {
         recycled.unwrap_or_else(|| Chunk::new(bytes, self.options.pages))
     }
 
-    /// Takes chunks back: keeps what may be idle, frees the rest.
+    /// Takes chunks back: keeps what may be idle, gives the rest back to the system.
     pub(super) fn give(&self, chunks: &mut Vec<Chunk>) {
-        for chunk in chunks.drain(..) {
-            self.budget.release(Part::Memtables, chunk.bytes());
-            let regular = chunk.bytes().is_power_of_two()
+        self.budget.release(Part::Memtables, chunks.iter().map(Chunk::bytes).sum());
+        let idle_max = self.budget.used(Part::Memtables).min(self.options.idle_bytes_max);
+        let is_regular = |chunk: &mut Chunk| {
+            chunk.bytes().is_power_of_two()
                 && chunk.bytes() >= IDLE_CHUNK_BYTES_MIN
-                && chunk.bytes() <= self.options.chunk_bytes_max;
-            let mut idle = self.idle();
-            if regular && idle.bytes + chunk.bytes() <= self.options.idle_bytes_max {
-                idle.bytes += chunk.bytes();
-                idle.chunks.push(chunk);
-            }
+                && chunk.bytes() <= self.options.chunk_bytes_max
+        };
+        let mut idle = self.idle();
+        for chunk in chunks.extract_if(.., is_regular) {
+            idle.bytes += chunk.bytes();
+            idle.chunks.push(chunk);
         }
+        while idle.bytes > idle_max
+            && let Some(chunk) = idle.chunks.pop()
+        {
+            idle.bytes -= chunk.bytes();
+            chunks.push(chunk);
+        }
+        // Unmapping takes long, so it happens after the lock was left.
+        drop(idle);
+        chunks.clear();
     }
 }
 

@@ -57,29 +57,34 @@ fn a_piece_larger_than_a_chunk_gets_its_own() {
 }
 
 #[test]
-fn chunks_are_used_again_within_the_bound() {
+fn no_more_chunks_wait_for_their_next_use_than_are_in_use_and_no_more_than_the_bound() {
+    const CHUNK: usize = 64 << 10;
     let options = ArenaOptions {
-        chunk_bytes_first: 64 << 10,
-        chunk_bytes_max: 64 << 10,
-        idle_bytes_max: 128 << 10,
+        chunk_bytes_first: CHUNK,
+        chunk_bytes_max: CHUNK,
+        idle_bytes_max: 3 * CHUNK,
         ..ArenaOptions::default()
     };
     let (budget, pool) = pool(options);
-    let arena = Arena::new(&pool);
-    for _ in 0..4 {
-        arena.carve(30 << 10, 8);
-        arena.carve(30 << 10, 8);
-    }
-    assert_eq!(budget.used(Part::Memtables), 256 << 10);
-    drop(arena);
-    assert_eq!(budget.used(Part::Memtables), 0);
-    assert_eq!(pool.idle_bytes(), 128 << 10);
-    let arena = Arena::new(&pool);
-    arena.carve(1, 1);
-    assert_eq!(pool.idle_bytes(), 64 << 10);
-    assert_eq!(arena.held(), 64 << 10);
-    pool.trim();
-    assert_eq!(pool.idle_bytes(), 0);
+    let arena_of = |chunks: usize| {
+        let arena = Arena::new(&pool);
+        for _ in 0..2 * chunks {
+            arena.carve(30 << 10, 8);
+        }
+        assert_eq!(arena.held(), chunks * CHUNK);
+        arena
+    };
+    let state = || (budget.used(Part::Memtables) / CHUNK, pool.idle_bytes() / CHUNK);
+    let (a, b, c) = (arena_of(5), arena_of(4), arena_of(2));
+    assert_eq!(state(), (11, 0));
+    drop(a);
+    assert_eq!(state(), (6, 3), "no more than the bound");
+    drop(b);
+    assert_eq!(state(), (2, 2), "no more than are in use");
+    let d = arena_of(1);
+    assert_eq!(state(), (3, 1), "used again");
+    drop((c, d));
+    assert_eq!(state(), (0, 0), "nothing is kept for nobody");
 }
 
 #[test]
