@@ -231,12 +231,16 @@ impl NewTables {
     ///
     /// # Errors
     /// What syncing the directory fails with; the files are removed.
+    ///
+    /// # Panics
+    /// If a table was not verified, or a file not synced.
     pub fn finish(
         mut self,
         removals: impl IntoIterator<Item = Change>,
         context: &JobContext<'_>,
     ) -> Result<JobOutput> {
-        debug_assert!(self.unsynced.is_none(), "a file to be synced");
+        assert!(self.unsynced.is_none(), "a file was not synced");
+        assert_eq!(self.verified, self.tables.len(), "a table was not verified");
         if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
             context.files.fs().sync_dir(context.files.dir())?;
         }

@@ -116,13 +116,14 @@ impl ArenaPool {
     /// Takes chunks back: keeps what may be idle, gives the rest back to the system.
     pub(super) fn give(&self, chunks: &mut Vec<Chunk>) {
         self.budget.release(Part::Memtables, chunks.iter().map(Chunk::bytes).sum());
-        let idle_max = self.budget.used(Part::Memtables).min(self.options.idle_bytes_max);
         let is_regular = |chunk: &mut Chunk| {
             chunk.bytes().is_power_of_two()
                 && chunk.bytes() >= IDLE_CHUNK_BYTES_MIN
                 && chunk.bytes() <= self.options.chunk_bytes_max
         };
         let mut idle = self.idle();
+        // Within the lock: of two who give at the same time, the second sees what both released.
+        let idle_max = self.budget.used(Part::Memtables).min(self.options.idle_bytes_max);
         for chunk in chunks.extract_if(.., is_regular) {
             idle.bytes += chunk.bytes();
             idle.chunks.push(chunk);

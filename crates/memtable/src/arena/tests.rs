@@ -88,6 +88,25 @@ fn no_more_chunks_wait_for_their_next_use_than_are_in_use_and_no_more_than_the_b
 }
 
 #[test]
+fn chunks_that_hardly_anybody_could_use_again_are_not_kept() {
+    let (_, pool) = pool(ArenaOptions { chunk_bytes_max: 128 << 10, ..ArenaOptions::default() });
+    let in_use = Arena::new(&pool);
+    in_use.carve(1 << 20, 8);
+    // The last has chunks of 4 to 128 KiB, each twice as large as the one before.
+    for (pieces, bytes, kept) in
+        [(1, 1, 0), (1, 100_000, 0), (1, 1 << 20, 0), (200, 1_000, (64 + 128) << 10)]
+    {
+        let arena = Arena::new(&pool);
+        for _ in 0..pieces {
+            arena.carve(bytes, 8);
+        }
+        assert_eq!(pool.idle_bytes(), 0);
+        drop(arena);
+        assert_eq!(pool.idle_bytes(), kept, "{pieces} of {bytes}");
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "too much memory to interpret")]
 fn large_chunks_are_aligned_to_huge_pages_and_writable() {
     for pages in [Pages::Huge, Pages::Small] {

@@ -294,7 +294,7 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
     let error = world.try_flush().unwrap_err();
     assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Corruption);
     fs.on_call(None);
-    assert!(fs.list(std::path::Path::new("/db")).unwrap().is_empty());
+    assert!(fs.list(Path::new("/db")).unwrap().is_empty());
 }
 
 #[test]
@@ -320,11 +320,15 @@ fn every_file_is_synced_once_after_its_last_write_and_before_the_directory() {
     let files = world.files_there();
     assert!(files.len() >= 5, "{files:?}");
     let [directory] = at(CallKind::SyncDir, Path::new("/db"))[..] else { panic!("{calls:?}") };
+    let mut last_synced = None;
     for number in files {
         let path = world.files.path(FileNumber(number));
         let [synced] = at(CallKind::Sync, &path)[..] else { panic!("{path:?}") };
         let written = *at(CallKind::Write, &path).last().unwrap();
         assert!(written < synced && synced < directory, "{path:?}");
+        // The disk has the time of the next file to write one.
+        assert!(last_synced.is_none_or(|last| written < last && last < synced), "{path:?}");
+        last_synced = Some(synced);
     }
 }
 
