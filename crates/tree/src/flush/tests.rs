@@ -23,7 +23,10 @@ use siltdb_base::{
 };
 use siltdb_disk::edit::Change;
 use siltdb_memtable::memtable::Memtable;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 fn tables(world: &World) -> Vec<Arc<OpenReference>> {
     let view = world.tree.view();
@@ -262,7 +265,7 @@ fn a_cancelled_flush_says_so_and_leaves_nothing() {
     for number in 0..300 {
         world.put(format!("key{number:03}").as_bytes(), &[7; 40]);
     }
-    world.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+    world.cancelled.store(true, Ordering::Relaxed);
     let error = world.try_flush().unwrap_err();
     assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Closed);
     assert!(world.files_there().is_empty());
@@ -277,24 +280,53 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
     for number in 0..3 * WRITE_BUFFER_BYTES as u64 / VALUE_BYTES {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(VALUE_BYTES));
     }
-    let fs = world.fs.clone();
-    let path = world.files.path(FileNumber(world.next_file().0));
-    let flip: Observer = {
-        let fs = fs.clone();
-        Arc::new(move |call| {
-            if call.kind == CallKind::SyncDir {
-                panic!("unverified tables reached the end");
-            }
-            if call.kind == CallKind::Write && call.offset > 10 {
-                let _ = fs.bytes_flip(&path, 10, 1);
-            }
-        })
-    };
-    fs.on_call(Some(flip));
+    flip_once_written(&world, 10);
     let error = world.try_flush().unwrap_err();
     assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Corruption);
-    fs.on_call(None);
-    assert!(fs.list(Path::new("/db")).unwrap().is_empty());
+    world.fs.on_call(None);
+    assert!(world.fs.list(Path::new("/db")).unwrap().is_empty());
+}
+
+#[test]
+fn every_table_of_a_shared_file_is_compared_with_what_was_written() {
+    const VALUE_BYTES: u64 = WRITE_BUFFER_BYTES as u64;
+    let mut world = World::new(TreeOptions::default());
+    world.put(b"a", b"1");
+    let mut random = Random::new(3);
+    let inputs: Vec<_> = (0..4)
+        .map(|family| {
+            let memtable = Memtable::new(world.arenas());
+            let value = random.bytes(VALUE_BYTES);
+            let (key, sequence, kind) = (b"k", SequenceNumber(100), EntryKind::Put);
+            memtable.insert(siltdb_base::key::Entry { key, sequence, kind, value: &value });
+            input(&world, family, memtable)
+        })
+        .collect();
+    assert!(inputs.iter().all(FlushInput::is_small));
+    for table in 0..3 {
+        // The value of each table is longer than all else that is in it.
+        flip_once_written(&world, table * VALUE_BYTES + VALUE_BYTES / 2);
+        let stripes = Stripes::new(&[], SequenceNumber(1000));
+        let flush = Flush::new(inputs.clone(), stripes, Arc::default(), 1);
+        let error = world.with_context(|context| flush.run(context)).unwrap_err();
+        assert_eq!(error.kind(), siltdb_base::error::ErrorKind::Corruption, "{table}");
+        world.fs.on_call(None);
+        assert!(world.files_there().is_empty());
+    }
+}
+
+/// Flips a bit of the next file once the byte is written and the file is written on.
+fn flip_once_written(world: &World, offset: u64) {
+    let path = world.files.path(world.next_file());
+    let fs = world.fs.clone();
+    let is_flipped = AtomicBool::new(false);
+    world.fs.on_call(Some(Arc::new(move |call| {
+        assert!(call.kind != CallKind::SyncDir, "unverified tables reached the end");
+        let is_written = call.kind == CallKind::Write && call.offset > offset;
+        if is_written && !is_flipped.swap(true, Ordering::Relaxed) {
+            fs.bytes_flip(&path, offset, 1).unwrap();
+        }
+    })));
 }
 
 #[test]
