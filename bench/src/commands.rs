@@ -29,7 +29,8 @@ pub enum Command {
 /// Arguments of `bars`.
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// Results of some runs, such as those of different numbers of threads
+    /// Results of some runs, such as those of different numbers of threads; of a row that several
+    /// measured with as many threads the last file's counts
     #[arg(required = true)]
     results: Vec<PathBuf>,
 }

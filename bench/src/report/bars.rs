@@ -56,14 +56,22 @@ struct Case<'a> {
 }
 
 impl Judgement {
-    /// Judges all rows of `runs` that have bars.
+    /// Judges all rows of `runs` that have bars. Of runs that measured the same row with as many
+    /// threads the last counts, so that rows may be measured again without the others.
     #[must_use]
     pub fn of(runs: &[Results]) -> Self {
-        let lines = runs.iter().flat_map(|run| {
-            let groups = groups(run);
-            groups.iter().filter_map(judge).collect::<Vec<_>>()
-        });
-        Self { lines: lines.collect() }
+        let mut lines: Vec<Line> = Vec::new();
+        for run in runs {
+            for line in groups(run).iter().filter_map(judge) {
+                let is_same =
+                    |old: &&mut Line| old.name == line.name && old.threads == line.threads;
+                match lines.iter_mut().find(is_same) {
+                    Some(old) => *old = line,
+                    None => lines.push(line),
+                }
+            }
+        }
+        Self { lines }
     }
 
     /// Whether every bar is met.

@@ -471,7 +471,7 @@ pub fn keep_log(database: &Database) -> Result<()> {
         segment.file.prepare(end)?;
         lock(&database.tail).prepared(segment.id, end);
     }
-    if lock(&database.tail).active_segment().is_some() {
+    if lock(&database.tail).is_half_full(&database.tail_limits()) {
         database.wal.make_ready(0)?;
     }
     let published = database.publisher.published();

@@ -12,6 +12,7 @@ use crate::{
 use siltdb_base::{
     error::Error,
     id::{SegmentId, SequenceNumber},
+    limits::LOG_WINDOW_BYTES_MAX,
 };
 use siltdb_disk::log::{
     record::LogPosition,
@@ -27,9 +28,12 @@ const ENTRY_OVERHEAD_BYTES: u64 = 40;
 /// readers, however it overlaps others, in bytes.
 const RANGE_DELETE_BYTES: u64 = 640;
 
-/// A window is asked for when less of the prepared bytes is left than was used of the segment, or
-/// than this.
-const PREPARED_BYTES_LOW: u64 = 8 << 20;
+/// Shortest window of the log that is prepared, in bytes.
+const WINDOW_BYTES_MIN: u64 = 64 << 10;
+
+/// Windows are as long as this part of what was used of the segment, within bounds, and one is
+/// asked for when less is left than one: whoever writes little has little prepared in vain.
+const WINDOW_PART: u64 = 4;
 
 /// A generation says so whenever it has grown by this part of a memtable.
 const STEPS: u64 = 32;
@@ -68,8 +72,8 @@ struct Active {
     step_end: u64,
     /// It holds a commit so large that it has the generation for itself.
     is_full: bool,
-    /// The next window was asked for.
-    is_asked: bool,
+    /// The end of the window that was asked for.
+    window: Option<u64>,
 }
 
 /// What a commit needs.
@@ -179,6 +183,28 @@ pub enum Chore {
     GiveUp(Error),
 }
 
+impl Active {
+    /// Where the next window ends, when `end` bytes of the segment are used: not far behind the
+    /// place where the memtables will be full, if things go on as they did.
+    #[cold]
+    fn window_end(&self, end: u64, limits: &TailLimits) -> u64 {
+        let (bytes, full) = (self.bytes.max(1), limits.memtable_bytes);
+        let expected = u128::from(end) * u128::from(full.max(bytes)) / u128::from(bytes);
+        let expected = u64::try_from(expected).unwrap_or(u64::MAX);
+        if self.prepared >= expected.max(end) {
+            return self.prepared;
+        }
+        let window = self.prepared.max(end) + window_bytes(end);
+        let last = expected.saturating_add(WINDOW_BYTES_MIN);
+        window.min(last).min(self.segment.file.capacity())
+    }
+}
+
+/// How long a window is where `used` bytes of the segment are.
+fn window_bytes(used: u64) -> u64 {
+    (used / WINDOW_PART).clamp(WINDOW_BYTES_MIN, LOG_WINDOW_BYTES_MAX as u64)
+}
+
 impl Tail {
     /// The tail after everything up to `last`, in a log that ends at `end`.
     #[must_use]
@@ -216,9 +242,14 @@ impl Tail {
     /// The window to prepare ahead of the tail: a segment, and up to which offset.
     #[must_use]
     pub fn low_window(&self) -> Option<(Arc<Segment>, u64)> {
-        let active = self.active.as_ref().filter(|active| active.is_asked)?;
-        let end = active.segment.window_end(active.prepared, self.end.offset);
-        Some((Arc::clone(&active.segment), end))
+        let active = self.active.as_ref()?;
+        active.window.map(|end| (Arc::clone(&active.segment), end))
+    }
+
+    /// Whether the active generation will soon need a successor.
+    #[must_use]
+    pub fn is_half_full(&self, limits: &TailLimits) -> bool {
+        self.active_bytes() >= limits.memtable_bytes / 2
     }
 
     /// A segment, and up to which offset nobody fills it any more: what had been handed out when
@@ -242,7 +273,7 @@ impl Tail {
             && active.segment.id == segment
         {
             active.prepared = active.prepared.max(end);
-            active.is_asked = false;
+            active.window = None;
         }
     }
 
@@ -284,13 +315,14 @@ impl Tail {
         let offset = self.end.offset;
         let end = offset + demand.record_bytes;
         if end > active.prepared {
-            let window = active.segment.window_end(active.prepared, end);
+            let window = active.window_end(end, limits);
             return Err(Chore::Prepare(Arc::clone(&active.segment), window));
         }
-        let low = !active.is_asked
-            && active.prepared < end + end.min(PREPARED_BYTES_LOW)
-            && active.prepared < active.segment.file.capacity();
-        active.is_asked |= low;
+        let low = active.window.is_none() && active.prepared < end + window_bytes(end) && {
+            let window = active.window_end(end, limits);
+            active.window = (window > active.prepared).then_some(window);
+            active.window.is_some()
+        };
         active.bytes += demand.memtable_bytes();
         active.is_full |= is_huge(demand, limits);
         let grown = active.bytes > active.step_end;
@@ -344,7 +376,7 @@ impl Tail {
             bytes: 0,
             step_end: limits.memtable_bytes / STEPS,
             is_full: false,
-            is_asked: false,
+            window: None,
         });
         Ok(Rotation { frozen, header })
     }

@@ -12,7 +12,6 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
     id::SegmentId,
-    limits::LOG_WINDOW_BYTES_MAX,
     sync::lock,
 };
 use siltdb_disk::{
@@ -28,8 +27,8 @@ use std::{
 /// Retired files kept for the next segments; more are removed.
 const IDLE_FILES_MAX: usize = 2;
 
-/// The first window prepared in a segment, in bytes; windows double up to the longest.
-const WINDOW_BYTES_MIN: u64 = 256 << 10;
+/// What is prepared of a segment before it is filled, in bytes.
+const FIRST_WINDOW_BYTES: u64 = 256 << 10;
 
 /// A log file that is ready to become a segment.
 #[derive(Debug)]
@@ -49,16 +48,6 @@ pub struct Segment {
     pub slot: u64,
     /// The file.
     pub file: Arc<dyn LogFile>,
-}
-
-impl Segment {
-    /// The end of the window to prepare when `prepared` bytes are: windows double, up to the
-    /// longest, and never fall short of `needed`.
-    #[must_use]
-    pub fn window_end(&self, prepared: u64, needed: u64) -> u64 {
-        let window = prepared.clamp(WINDOW_BYTES_MIN, LOG_WINDOW_BYTES_MAX as u64);
-        (prepared + window).max(needed).min(self.file.capacity())
-    }
 }
 
 /// A segment file, as far as retiring it needs to know.
@@ -212,7 +201,7 @@ impl Wal {
     fn open(&self, slot: u64, needed: u64) -> Result<Ready> {
         let capacity = needed.max(self.capacity);
         let file = self.fs.open_log(&self.path(slot), LogFileOptions { capacity, io: self.io })?;
-        let prepared = needed.max(WINDOW_BYTES_MIN).min(capacity);
+        let prepared = needed.max(FIRST_WINDOW_BYTES).min(capacity);
         file.prepare(prepared)?;
         if cfg!(not(seeded_fault = "skip_directory_sync")) {
             self.fs.sync_dir(&self.dir)?;

@@ -86,3 +86,26 @@ fn rows_without_bars_are_not_judged_and_misses_stand_first() {
     place("**1 of 4 missed**");
     place("| 44 % · 292 % |");
 }
+
+#[test]
+fn of_a_row_that_was_measured_again_the_last_counts() {
+    let bars = Bars { others: Some(1.2), ..Bars::default() };
+    let with_median = |median: f64, threads: u32| {
+        let mut results = run(bars.clone());
+        for row in results.rows.iter_mut().filter(|row| row.row == ROW) {
+            row.threads = threads;
+        }
+        entry(&mut results, "siltdb").ops_per_s_settled.as_mut().unwrap().median = median;
+        results
+    };
+    let judgement = |runs: &[Results]| Judgement::of(runs).render();
+    let (slow, fast) = (with_median(2.9e6, 8), with_median(4e6, 8));
+    let alone = judgement(std::slice::from_ref(&fast));
+    assert_eq!(judgement(&[slow.clone(), fast.clone()]), alone);
+    assert_eq!(judgement(&[fast.clone(), slow.clone()]), judgement(&[slow]));
+    let both = judgement(&[fast, with_median(2.9e6, 4)]);
+    assert!(
+        both.contains("in 2 rows.\n") && both.contains("4 threads: 1.02× of tidesdb"),
+        "{both}"
+    );
+}

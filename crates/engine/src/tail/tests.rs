@@ -255,6 +255,42 @@ fn a_place_behind_the_prepared_window_is_given_once_the_window_was_moved() {
 }
 
 #[test]
+fn what_is_prepared_ahead_grows_with_the_log_and_ends_with_the_generation() {
+    const MIB: u64 = 1 << 20;
+    let limits = TailLimits { memtable_bytes: 32 * MIB, ..FREE };
+    for (payload_bytes, count) in [(20, 1), (120, 1), (12_000, 100)] {
+        let mut log = log(64 * MIB);
+        log.wal.make_ready(0).unwrap();
+        let piece = demand(payload_bytes, count);
+        let (mut prepared, mut end, mut windows) = (256 << 10, 0, 0);
+        loop {
+            let reservation = match log.ask(&piece, &limits) {
+                Ok(reservation) => reservation,
+                Err(Chore::MakeReady(_)) => break,
+                Err(chore) => panic!("windows are asked for in time: {chore:?}"),
+            };
+            log.publisher.complete(reservation.ticket, log.tail.last().0);
+            end = reservation.offset + piece.record_bytes;
+            assert_eq!(log.tail.is_half_full(&limits), log.tail.active_bytes() >= 16 * MIB);
+            let window = log.tail.low_window();
+            assert_eq!(window.is_some(), reservation.low);
+            if let Some((segment, window)) = window {
+                assert!(window > prepared);
+                (prepared, windows) = (window, windows + 1);
+                log.tail.prepared(segment.id, window);
+            }
+            let ahead = prepared - end;
+            assert!(
+                ahead <= (end / 2).max(256 << 10) && ahead <= 2 * LOG_WINDOW_BYTES_MAX as u64,
+                "{ahead} at {end}"
+            );
+        }
+        assert!(prepared - end <= 2 * WINDOW_BYTES_MIN, "{prepared} {end}");
+        assert!(windows < 40, "{windows} windows");
+    }
+}
+
+#[test]
 fn places_carry_the_newest_synced_position() {
     let mut log = log(1 << 20);
     let first = log.reserve(demand(10, 1));

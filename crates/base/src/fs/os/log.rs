@@ -9,9 +9,12 @@
 //!
 //! # What is populated
 //! A page that is copied into was put into the page tables before, so that nobody waits for it.
-//! Who writes needs no page tables: where the last window was mostly written, or one fill is longer
-//! than a window, the next has blocks only, and should bytes be copied there, each page costs a
-//! fault. To populate costs 1.1 ms/MiB, more than to write.
+//! But a page that is populated is in memory and will be written to the disk, used or not, so the
+//! first MiB, which may be all that a small database needs, has blocks only: each page costs a
+//! fault, about what it costs to populate it (1.1 ms/MiB, more than to write). So has a window
+//! where syncs follow each other closely, which cost far more. Who writes needs no page tables:
+//! where the last window was mostly written, or one fill is longer than a window, the next has
+//! blocks only.
 //!
 //! # What is written with zeros
 //! The first sync over a block that is reserved and was never written makes the file system note
@@ -43,8 +46,9 @@
 //! on them again, and wait for the writing.
 
 use super::platform::{
-    LOG_WINDOW_BYTES_FIRST, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX, PARTS_MAX,
-    SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates, maps_safely, write_vectored_at,
+    FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX, PARTS_MAX, POPULATED_FROM,
+    RELEASED_BYTES, SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates, maps_safely,
+    write_vectored_at,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -111,16 +115,6 @@ enum Syncs {
     Few,
 }
 
-/// The end of the window that `offset` lies in: windows double up to the longest.
-fn window_end(offset: u64) -> u64 {
-    const MAX: u64 = LOG_WINDOW_BYTES_MAX as u64;
-    if offset < MAX {
-        (offset + 1).next_power_of_two().max(LOG_WINDOW_BYTES_FIRST)
-    } else {
-        (offset / MAX + 1) * MAX
-    }
-}
-
 impl OsLogFile {
     /// Takes over a file that is open for reading and writing.
     pub(super) fn new(file: File, path: &Path, options: LogFileOptions) -> io::Result<Self> {
@@ -157,31 +151,28 @@ impl OsLogFile {
         })
     }
 
-    /// Prepares whole windows until the bytes before `end` are ready.
+    /// Prepares a window that ends at `end`, or `needed` at least, if there is no space for it.
     #[cold]
-    fn prepare_windows(&self, end: u64) -> Result<()> {
+    fn prepare_window(&self, needed: u64, end: u64) -> Result<()> {
         let mut last_window = lock(&self.preparing_io);
-        // Relaxed, here and below: the lock orders it against the only place that stores.
-        let from = self.prepared.load(Ordering::Relaxed);
-        let expected =
-            self.expected_use(from.saturating_sub(*last_window), end.saturating_sub(from));
-        loop {
-            let start = self.prepared.load(Ordering::Relaxed);
-            if start >= end {
-                return Ok(());
-            }
-            let window = window_end(start).min(self.capacity);
-            let done = match self.prepare_range(start, window, expected) {
-                Err(error) if error.kind() == ErrorKind::NoSpace => {
-                    let least = end.next_multiple_of(LOG_WINDOW_BYTES_LEAST).min(window);
-                    self.prepare_range(start, least, expected).map(|()| least)?
-                }
-                result => result.map(|()| window)?,
-            };
-            *last_window = start;
-            // Release: pairs with `fill`, which copies to what was allocated before, by (1).
-            self.prepared.store(done, Ordering::Release);
+        // Relaxed: the lock orders it against the only place that stores.
+        let start = self.prepared.load(Ordering::Relaxed);
+        if start >= needed {
+            return Ok(());
         }
+        let round = |end: u64| end.next_multiple_of(LOG_WINDOW_BYTES_LEAST).min(self.capacity);
+        let (least, end) = (round(needed), round(end));
+        let expected = self.expected_use(start.saturating_sub(*last_window), end - start);
+        let done = match self.prepare_range(start, end, expected) {
+            Err(error) if error.kind() == ErrorKind::NoSpace && least < end => {
+                self.prepare_range(start, least, expected).map(|()| least)?
+            }
+            result => result.map(|()| end)?,
+        };
+        *last_window = start;
+        // Release: pairs with `fill`, which copies to what was allocated before, by (1).
+        self.prepared.store(done, Ordering::Release);
+        Ok(())
     }
 
     /// What will be done with the next `needed` bytes, after a window of `last_bytes`. Only one
@@ -209,8 +200,13 @@ impl OsLogFile {
             Syncs::Many => write_zeros(&self.file, start.max(self.recycled), end),
             Syncs::Few => Ok(()),
         });
-        let ready = written.and_then(|()| match (&self.mapping, expected.fills) {
-            (Some(mapping), Fills::Copied) => mapping.populate(start, end),
+        let populated = start.max(POPULATED_FROM)..end;
+        let ready = written.and_then(|()| match (&self.mapping, expected) {
+            (Some(mapping), Use { fills: Fills::Copied, syncs: Syncs::Few })
+                if !populated.is_empty() =>
+            {
+                mapping.populate(populated.start, populated.end)
+            }
             _ => Ok(()),
         });
         ready.map_err(|error| Error::io("allocate space", &self.path, error).with_offset(start))
@@ -293,14 +289,14 @@ impl LogFile for OsLogFile {
         if self.prepared.load(Ordering::Relaxed) >= end {
             return Ok(());
         }
-        self.prepare_windows(end)
+        self.prepare_window(end, end)
     }
 
     fn release(&self, start: u64) {
         let Some(mapping) = &self.mapping else { return };
         // Relaxed: pages are given back here, nothing is read or written.
         let start = start.min(self.prepared.load(Ordering::Relaxed));
-        let end = start - start % LOG_WINDOW_BYTES_FIRST;
+        let end = start - start % RELEASED_BYTES;
         // Relaxed: it only shares out the ranges.
         let released = self.released.fetch_max(end, Ordering::Relaxed);
         if end > released {
@@ -315,9 +311,9 @@ impl LogFile for OsLogFile {
             Some(end) if end <= self.capacity => end,
             _ => return Err(exceeds(&self.path, offset)),
         };
-        // Acquire: pairs with the store in `prepare_windows`.
+        // Acquire: pairs with the store in `prepare_window`.
         if end > self.prepared.load(Ordering::Acquire) {
-            self.prepare_windows(end)?;
+            self.prepare_window(end, end.saturating_add(FILLED_WINDOW_BYTES))?;
         }
         match &self.mapping {
             Some(mapping) if len <= MAPPED_FILL_BYTES_MAX => {

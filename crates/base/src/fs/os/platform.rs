@@ -8,12 +8,18 @@ use std::{
     os::fd::AsFd,
 };
 
-/// Length of the first window of a log that is prepared, in bytes: a small database should not pay
-/// for a large one. The following windows double up to `limits::LOG_WINDOW_BYTES_MAX`.
-pub(super) const LOG_WINDOW_BYTES_FIRST: u64 = 256 << 10;
-
-/// What is prepared when there is no space for a whole window, in bytes: no page is larger.
+/// Windows of a log end at multiples of this, in bytes: no page is larger.
 pub(super) const LOG_WINDOW_BYTES_LEAST: u64 = 64 << 10;
+
+/// What a fill that finds nothing prepared prepares behind itself, in bytes.
+pub(super) const FILLED_WINDOW_BYTES: u64 = 256 << 10;
+
+/// From here on pages of a log are populated, in bytes: a small database should not pay for a large
+/// one.
+pub(super) const POPULATED_FROM: u64 = 1 << 20;
+
+/// Pages of a log are given back in multiples of this, in bytes.
+pub(super) const RELEASED_BYTES: u64 = 256 << 10;
 
 /// Longest fill that is copied into a mapping, in bytes. Copying wins by far for small records and
 /// loses by up to a quarter at 116 KB, where page faults outweigh one system call.
