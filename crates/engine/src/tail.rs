@@ -318,13 +318,16 @@ impl Tail {
             let window = active.window_end(end, limits);
             return Err(Chore::Prepare(Arc::clone(&active.segment), window));
         }
-        let low = active.window.is_none() && active.prepared < end + window_bytes(end) && {
+        active.bytes += demand.memtable_bytes();
+        active.is_full |= is_huge(demand, limits);
+        let is_near = active.prepared < end + window_bytes(end);
+        // A commit longer than a window prepares for itself what it needs, and so will its likes.
+        let is_short = demand.record_bytes <= LOG_WINDOW_BYTES_MAX as u64;
+        let low = is_near && is_short && !active.is_full && active.window.is_none() && {
             let window = active.window_end(end, limits);
             active.window = (window > active.prepared).then_some(window);
             active.window.is_some()
         };
-        active.bytes += demand.memtable_bytes();
-        active.is_full |= is_huge(demand, limits);
         let grown = active.bytes > active.step_end;
         if grown {
             active.step_end = active.bytes + limits.memtable_bytes / STEPS;

@@ -41,7 +41,7 @@ pub struct JobContext<'a> {
 
 /// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
 /// each costs more than it saves then.
-const PART_BYTES_MIN: u64 = 16 << 20;
+const PART_BYTES_MIN: u64 = 6 << 20;
 
 /// Parts that a job over so many bytes is cut into, at most `parallelism`.
 pub(crate) fn parts_of(bytes: u64, table_bytes_target: u64, parallelism: usize) -> usize {

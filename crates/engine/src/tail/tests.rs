@@ -291,6 +291,22 @@ fn what_is_prepared_ahead_grows_with_the_log_and_ends_with_the_generation() {
 }
 
 #[test]
+fn nothing_is_prepared_behind_a_commit_longer_than_a_window() {
+    let limits = TailLimits { memtable_bytes: 64 << 20, ..FREE };
+    let mut log = log(64 << 20);
+    let long = demand(LOG_WINDOW_BYTES_MAX as u64 + 1, 1);
+    log.wal.make_ready(HEADER_BYTES + long.record_bytes).unwrap();
+    assert!(!log.ask(&long, &limits).unwrap().low);
+    let Err(Chore::Prepare(segment, end)) = log.ask(&demand(1, 1), &limits) else {
+        panic!("nothing was prepared");
+    };
+    log.tail.prepared(segment.id, end);
+    let window = window_bytes(end);
+    let asked = (0..window / 1000).any(|_| log.ask(&demand(1000, 1), &limits).unwrap().low);
+    assert!(asked, "commits that are short are seen to");
+}
+
+#[test]
 fn places_carry_the_newest_synced_position() {
     let mut log = log(1 << 20);
     let first = log.reserve(demand(10, 1));

@@ -48,8 +48,8 @@ fn a_number_that_is_taken_is_an_error_and_the_file_stays() {
 
 #[test]
 fn a_job_is_cut_into_parts_that_are_worth_a_sync() {
-    assert_eq!(parts_of(31 << 20, 32 << 20, 2), 1);
-    assert_eq!(parts_of(32 << 20, 32 << 20, 2), 2);
+    assert_eq!(parts_of(11 << 20, 32 << 20, 2), 1);
+    assert_eq!(parts_of(12 << 20, 32 << 20, 2), 2);
     assert_eq!(parts_of(1 << 30, 32 << 20, 2), 2);
     // Where tables are smaller, parts are as well.
     assert_eq!(parts_of(4 << 20, 1 << 20, 8), 4);
