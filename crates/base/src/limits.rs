@@ -39,7 +39,7 @@ pub const LEVELS: usize = 7;
 pub const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 
 /// Longest window of the log that is prepared ahead of its tail, in bytes.
-pub const LOG_WINDOW_BYTES_MAX: usize = 2 << 20;
+pub const LOG_WINDOW_BYTES_MAX: usize = 1 << 20;
 
 /// What a file that is appended to holds back before it hands it to the system, in bytes.
 pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
