@@ -307,6 +307,29 @@ fn nothing_is_prepared_behind_a_commit_longer_than_a_window() {
 }
 
 #[test]
+fn nothing_is_prepared_behind_a_huge_commit_nor_beyond_the_capacity() {
+    let limits = TailLimits { memtable_bytes: 1 << 20, ..FREE };
+    let mut huge = log(2 << 20);
+    let commit = demand(600 << 10, 1);
+    huge.wal.make_ready(HEADER_BYTES + commit.record_bytes).unwrap();
+    assert!(!huge.ask(&commit, &limits).unwrap().low, "it has the generation for itself");
+    let unlimited = TailLimits { memtable_bytes: u64::MAX, ..FREE };
+    let mut log = log(2 << 20);
+    log.wal.make_ready(0).unwrap();
+    let mut last = 0;
+    for _ in 0..100 {
+        let reservation = log.ask(&demand(20_000, 1), &unlimited).unwrap();
+        if let Some((segment, window)) = log.tail.low_window() {
+            assert!(window <= segment.file.capacity());
+            log.tail.prepared(segment.id, window);
+            last = window;
+        }
+        assert!(reservation.rotation.is_some() == (reservation.ticket == 0));
+    }
+    assert_eq!(last, 2 << 20, "all of the segment is prepared in the end");
+}
+
+#[test]
 fn places_carry_the_newest_synced_position() {
     let mut log = log(1 << 20);
     let first = log.reserve(demand(10, 1));

@@ -175,8 +175,9 @@ impl OsLogFile {
         Ok(())
     }
 
-    /// What will be done with the next `needed` bytes, after a window of `last_bytes`. Only one
-    /// fill needs more than the longest window at once.
+    /// What will be done with the next `needed` bytes, after a window of `last_bytes`. More than
+    /// the longest window is needed by a long fill only, or by one that found nothing prepared and
+    /// should not wait for pages.
     fn expected_use(&self, last_bytes: u64, needed: u64) -> Use {
         // Relaxed, both: counts.
         let written = self.written.swap(0, Ordering::Relaxed);
