@@ -270,7 +270,8 @@ fn deeper_than(plan: &Plan, version: &Version) -> DeeperTables {
 
 /// The sequence number that values which everybody sees get, if nothing lies deeper than `plan`.
 ///
-/// Not in level 0, whose tables are told apart by their sequence numbers.
+/// Not in level 0, whose tables are told apart by their sequence numbers: the oldest of several
+/// inputs may be older than a table between them.
 fn shared_sequence(
     plan: &Plan,
     stripes: &Stripes,

@@ -8,13 +8,13 @@ use crate::{
     job::{JobContext, JobOutput, NewFile, NewTables, Part, parts_of},
     memory::Generation,
     options::TreeOptions,
-    output::{Destination, Place, Stream, write_tables},
+    output::{Destination, Place, SharedSequence, Stream, write_tables},
     plan::Borders,
     progress::Progress,
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
-        stripes::Stripes,
+        stripes::{Deeper, Stripes},
     },
     view::View,
     watched::WatchedCursor,
@@ -26,6 +26,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
+use siltdb_disk::summary::{KeyRange, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
@@ -104,6 +105,35 @@ impl FlushInput {
         let overlapping = ranges.filter(|range| !range.is_before(first) && !range.is_after(last));
         let counts = overlapping.map(|range| leaves.partition_point(|leaf| !range.is_before(leaf)));
         counts.max().unwrap_or(0)
+    }
+
+    /// The sequence number that values within the borders get, if everybody sees them and nothing
+    /// `deeper` has any key from the first of them to the last. It is one of this generation, so
+    /// that a table of it is told from older and younger ones as before.
+    fn shared_sequence(
+        &self,
+        borders: &Borders,
+        stripes: &Stripes,
+        deeper: &DeeperTables,
+    ) -> Option<SharedSequence> {
+        let (sequence, _) = self.memtable.sequence_range()?;
+        let may_share = self.memtable.range_tombstones() == 0
+            && deeper.has_of(&self.range_within(borders)?) == Deeper::Nothing;
+        may_share.then(|| SharedSequence { up_to: stripes.oldest_end(), sequence })
+    }
+
+    /// A range that holds the point entries within the borders; `None` if there are none at all.
+    fn range_within(&self, borders: &Borders) -> Option<KeyRange> {
+        let mut cursor = self.memtable.cursor();
+        cursor.seek_to_first().ok()?;
+        let first = Slice::copy_from(cursor.entry()?.key);
+        cursor.seek_to_last().ok()?;
+        let last = Slice::copy_from(cursor.entry()?.key);
+        let (last, end) = match &borders.upper {
+            Some(upper) => (upper.clone(), RangeEnd::Exclusive),
+            None => (last, RangeEnd::Inclusive),
+        };
+        Some(KeyRange { first: borders.lower.clone().unwrap_or(first), last, end })
     }
 
     /// The first key that younger memtables have so far.
@@ -224,6 +254,7 @@ impl Flush {
         let kept =
             retain_tombstones(&tombstones, &self.stripes, |fragment| deeper.has_in(fragment));
         let kept = Fragments::new(&kept);
+        let shared = input.shared_sequence(borders, &self.stripes, &deeper);
         let mut cursor = input.memtable.cursor();
         match &borders.lower {
             Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
@@ -237,7 +268,7 @@ impl Flush {
         };
         let cursor = WatchedCursor::new(cursor, context).reporting_to(&self.progress);
         let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
-        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), None)?;
+        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
         let destination =
             Destination { family: input.family, level: 0, options: &input.options, under: &[] };
         write_tables(stream, &destination, place, tables, context)

@@ -16,9 +16,11 @@ use siltdb_base::{
     slice::Slice,
 };
 
-/// A tree with the keys 0 to 99 in two runs of tables and one memtable.
+/// A tree with the keys 0 to 99 in two runs of tables and one memtable, and a snapshot from when
+/// it had 42 of them.
 fn layered() -> World {
     let mut world = World::new(small_options());
+    world.snapshots.push(SequenceNumber(42));
     for layer in 0..3_u8 {
         for number in 0..100 {
             world.put(format!("key{number:02}").as_bytes(), &[layer; 40]);
