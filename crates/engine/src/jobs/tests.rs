@@ -1,17 +1,20 @@
 //! Files go when nobody needs them any more, and not before (laws C6 and F7).
 
+use super::*;
 use crate::{
+    commit::{Payload, commit},
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, not_stuck, open, options, pairs, put,
         put_range, stop_call, tree_options, until,
     },
-    options::EngineOptions,
+    options::{Durability, EngineOptions},
     read::ReadRange,
+    recovery,
 };
 use siltdb_base::{
-    error::{ErrorKind, Result},
     fs::mem::{Call, CallKind, FaultError, MemFs},
+    key::EntryKind,
 };
 use std::{
     collections::BTreeSet,
@@ -423,5 +426,29 @@ fn a_closed_database_keeps_no_more_of_the_log_than_what_is_not_flushed() {
         put(&engine, "default", b"last", &[7; 1_000]);
         engine.close().unwrap();
         assert!(log_bytes(&fs).iter().sum::<usize>() <= 4 * left, "{:?}", log_bytes(&fs));
+    }
+}
+
+#[test]
+fn the_next_segment_is_made_ready_when_half_of_the_generation_is_full() {
+    let fs = MemFs::new();
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.families.named("default").unwrap();
+    let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
+    let half = database.options.memtable_bytes as u64 / 2;
+    for segments in [1, 2] {
+        loop {
+            commit(&database, &put, Durability::Buffered).unwrap();
+            keep_log(&database).unwrap();
+            if lock(&database.tail).active_bytes() >= half {
+                break;
+            }
+            assert_eq!(files(&fs, ".log").len(), segments, "it is not needed yet");
+        }
+        assert_eq!(files(&fs, ".log").len(), segments + 1);
+        while lock(&database.tail).active_bytes() >= half {
+            commit(&database, &put, Durability::Buffered).unwrap();
+        }
     }
 }

@@ -291,6 +291,36 @@ fn what_is_prepared_ahead_grows_with_the_log_and_ends_with_the_generation() {
 }
 
 #[test]
+fn a_log_that_was_expected_to_end_sooner_is_prepared_in_whole_windows() {
+    // Long values first, then keys alone, which take less of the log for as much of the memory.
+    let limits = TailLimits { memtable_bytes: 4 << 20, ..FREE };
+    let mut log = log(64 << 20);
+    log.wal.make_ready(0).unwrap();
+    let (long, short) = (demand(100 << 10, 1), demand(10, 1));
+    let (mut prepared, mut windows) = (256 << 10, Vec::new());
+    for piece in std::iter::repeat_n(&long, 20).chain(std::iter::repeat(&short)) {
+        let reservation = match log.ask(piece, &limits) {
+            Ok(reservation) => reservation,
+            Err(Chore::MakeReady(_)) => break,
+            Err(Chore::Prepare(segment, end)) => {
+                log.tail.prepared(segment.id, end);
+                prepared = end;
+                log.ask(piece, &limits).unwrap()
+            }
+            Err(chore) => panic!("{chore:?}"),
+        };
+        log.publisher.complete(reservation.ticket, log.tail.last().0);
+        if let Some((segment, end)) = log.tail.low_window() {
+            windows.push(end - prepared);
+            prepared = end;
+            log.tail.prepared(segment.id, end);
+        }
+    }
+    let shortest = windows.into_iter().min();
+    assert!(shortest >= Some(WINDOW_BYTES_MIN), "{shortest:?}");
+}
+
+#[test]
 fn nothing_is_prepared_behind_a_commit_longer_than_a_window() {
     let limits = TailLimits { memtable_bytes: 64 << 20, ..FREE };
     let mut log = log(64 << 20);
