@@ -28,6 +28,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+mod sharing;
+
 fn tables(world: &World) -> Vec<Arc<OpenReference>> {
     let view = world.tree.view();
     view.version.tables().map(|(_, table)| table.clone()).collect()
@@ -545,52 +547,4 @@ fn a_flush_is_not_cut_where_that_would_leave_too_little_apart() {
     assert_eq!(flush_between(10_000..20_000, 19_000..19_100, 1).1, 2);
     // Too small to be cut into parts.
     assert_eq!(flush_between(9_950..10_150, 10_140..10_150, 2).1, 1);
-}
-
-/// The oldest and the newest sequence number of the newest table.
-fn newest_sequences(world: &World) -> (u64, u64) {
-    let table = &tables(world)[0];
-    (table.sequence_min().0, table.sequence_max().0)
-}
-
-#[test]
-fn values_share_the_sequence_number_of_their_memtable_where_nothing_is_deeper() {
-    let mut world = World::new(small_options());
-    let put = |world: &mut World, keys: [&[u8]; 2]| {
-        for key in keys {
-            world.put(key, b"value");
-        }
-        world.flush();
-        newest_sequences(world)
-    };
-    assert_eq!(put(&mut world, [b"d", b"e"]), (1, 1));
-    assert_eq!(put(&mut world, [b"f", b"g"]), (3, 3));
-    // Between two keys of a deeper table, though it has neither.
-    assert_eq!(put(&mut world, [b"dd", b"z"]), (5, 6));
-    // What came after a snapshot keeps its own.
-    world.put(b"a", b"value");
-    world.snapshots.push(world.sequence);
-    assert_eq!(put(&mut world, [b"b", b"c"]), (7, 9));
-    world.snapshots.clear();
-    // Under a range tombstone of its own memtable a value would fall.
-    world.put(b"zz1", b"old");
-    world.snapshots.push(world.sequence);
-    world.write(b"zz0", EntryKind::RangeDelete, b"zz5");
-    world.snapshots.push(world.sequence);
-    assert_eq!(put(&mut world, [b"zz1", b"zz2"]), (10, 13));
-    world.check(&mut Random::new(7));
-}
-
-#[test]
-fn a_part_of_a_memtable_with_nothing_deeper_shares_a_sequence_number() {
-    let (world, _) = flush_between(9_000..20_000, 19_000..19_500, 3);
-    let (deep, new): (Vec<_>, Vec<_>) =
-        tables(&world).into_iter().partition(|table| table.sequence_max().0 <= 10_000);
-    assert!(deep.iter().all(|table| table.sequence_max().0 == 1));
-    let (overlapping, apart): (Vec<_>, Vec<_>) =
-        new.iter().partition(|table| table.range().first.as_bytes() < b"10000".as_slice());
-    assert!(apart.len() > 1 && overlapping.len() == 1);
-    assert!(apart.iter().all(|table| table.sequence_max().0 == 10_001));
-    assert!(overlapping[0].sequence_max().0 > 11_000);
-    world.check(&mut Random::new(8));
 }
