@@ -10,6 +10,7 @@ pub mod frame;
 pub mod cache;
 pub mod filter;
 pub mod maplet;
+pub mod sample;
 pub mod block;
 pub mod log;
 pub mod batch;

@@ -7,9 +7,10 @@
 //! | uid u64 le | first key: length varint, bytes | last key: length varint, bytes | end u8 |
 //! | entries varint | point tombstones varint | range tombstones varint | merge operands varint |
 //! | sequence min varint | sequence max varint | expiry min + 1 varint (0: none) |
-//! | logical bytes varint | file bytes varint |
+//! | logical bytes varint | file bytes varint | key sample |
 //! ```
 
+use crate::sample::KeySample;
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, Result},
@@ -137,6 +138,8 @@ pub struct TableSummary {
     pub logical_bytes: u64,
     /// What the table takes in its file, in bytes.
     pub file_bytes: u64,
+    /// Drawn from the keys of the point entries.
+    pub key_sample: KeySample,
 }
 
 impl TableSummary {
@@ -157,6 +160,7 @@ impl TableSummary {
         ] {
             put_varint(out, number);
         }
+        self.key_sample.encode(out);
     }
 
     /// Reads an encoding.
@@ -178,6 +182,7 @@ impl TableSummary {
             expiry_min_ms: reader.varint()?.checked_sub(1),
             logical_bytes: reader.varint()?,
             file_bytes: reader.varint()?,
+            key_sample: KeySample::decode(reader)?,
         };
         if summary.sequence_min > summary.sequence_max || summary.sequence_max > SequenceNumber::MAX
         {

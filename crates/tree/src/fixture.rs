@@ -9,6 +9,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
+    checksum::xxh3,
     fs::{ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     slice::Slice,
@@ -16,6 +17,7 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     edit::{Change, TableReference},
+    sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
 use std::{path::PathBuf, sync::Arc};
@@ -70,11 +72,19 @@ pub fn reference(
             expiry_min_ms: None,
             logical_bytes: bytes,
             file_bytes: bytes,
+            key_sample: KeySample::default(),
         },
         visible_to: None,
         key_slice: None,
         global_sequence: None,
     }
+}
+
+/// The sample of a table of these keys.
+pub fn sample(keys: impl IntoIterator<Item = impl AsRef<[u8]>>) -> KeySample {
+    let mut sample = SampleBuilder::default();
+    keys.into_iter().for_each(|key| sample.add(xxh3(key.as_ref())));
+    sample.finish()
 }
 
 /// The addition of a table.

@@ -60,6 +60,8 @@ pub enum Reason {
     Drain,
     /// A table holds mostly tombstones.
     Tombstones,
+    /// Level 0 is not due, but much of it or below it is deleted or replaced.
+    Stale,
     /// The user asked for it.
     Request,
 }

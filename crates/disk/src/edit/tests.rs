@@ -1,9 +1,18 @@
 //! Edits there and back, alone and in a manifest; cut off, changed, and made of anything.
 
 use super::*;
-use crate::summary::RangeEnd;
+use crate::{
+    sample::{KeySample, SampleBuilder},
+    summary::RangeEnd,
+};
 use proptest::prelude::*;
 use siltdb_base::{id::TableUid, slice::Slice};
+
+fn sample(hashes: &[u64]) -> KeySample {
+    let mut sample = SampleBuilder::default();
+    hashes.iter().for_each(|&hash| sample.add(hash));
+    sample.finish()
+}
 
 fn table(file: u64) -> TableReference {
     let range = KeyRange {
@@ -27,6 +36,7 @@ fn table(file: u64) -> TableReference {
             expiry_min_ms: Some(7),
             logical_bytes: 8,
             file_bytes: 4096,
+            key_sample: sample(&[17, 18, u64::MAX]),
         },
         visible_to: Some(SequenceNumber::ZERO),
         key_slice: Some(range),

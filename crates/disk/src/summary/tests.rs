@@ -1,6 +1,7 @@
 //! Key ranges at their ends, and the codec.
 
 use super::*;
+use crate::sample::SampleBuilder;
 
 fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeyRange {
     KeyRange { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
@@ -19,6 +20,8 @@ fn ranges_that_touch_at_an_exclusive_end_do_not_overlap() {
 }
 
 fn summary() -> TableSummary {
+    let mut sample = SampleBuilder::default();
+    [9, 1 << 60].into_iter().for_each(|hash| sample.add(hash));
     TableSummary {
         uid: TableUid(9),
         range: range(b"", b"k", RangeEnd::Inclusive),
@@ -31,6 +34,7 @@ fn summary() -> TableSummary {
         expiry_min_ms: Some(0),
         logical_bytes: 7,
         file_bytes: 1 << 40,
+        key_sample: sample.finish(),
     }
 }
 

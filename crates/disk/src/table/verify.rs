@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     block::Block,
+    sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd},
 };
 use siltdb_base::{
@@ -39,7 +40,7 @@ impl PassingTable {
         let mut total = Facts::default();
         let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
-        let mut hashes = Vec::new();
+        let (mut hashes, mut sample) = (Vec::new(), SampleBuilder::default());
         let mut ahead = Ahead::new(WINDOW_BYTES_OF_MANY);
         let mut blocks = self.blocks()?;
         while let Some(info) = blocks.block() {
@@ -56,9 +57,10 @@ impl PassingTable {
             }
             first_key.get_or_insert_with(|| Slice::copy_from(info.first_key));
             before = Some((info.last_key.to_vec(), info.last_sequence));
+            hash_keys(sealed.block(), &mut hashes);
+            hashes.iter().for_each(|&hash| sample.add(hash));
             if let Some(filter) = &filter {
                 // Their lines of the filter are asked for before the first is looked at.
-                hash_keys(sealed.block(), &mut hashes);
                 hashes.iter().for_each(|&hash| filter.prefetch(hash));
                 if !hashes.iter().all(|&hash| filter.may_contain(hash)) {
                     return Err(wrong("a key is missing from the filter of its table"));
@@ -73,11 +75,16 @@ impl PassingTable {
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
         });
-        self.check_total(total, points)
+        self.check_total(total, points, &sample.finish())
     }
 
     /// Compares the summary with what was found.
-    fn check_total(&self, mut total: Facts, points: Option<KeyRange>) -> Result<()> {
+    fn check_total(
+        &self,
+        mut total: Facts,
+        points: Option<KeyRange>,
+        sample: &KeySample,
+    ) -> Result<()> {
         let summary = self.summary();
         for tombstone in self.tombstones().tombstones() {
             total.sequence_min = total.sequence_min.min(tombstone.sequence);
@@ -92,7 +99,8 @@ impl PassingTable {
             && total.expiry_min_ms == summary.expiry_min_ms
             && total.logical_bytes == summary.logical_bytes
             && self.tombstones().count() as u64 == summary.range_tombstones
-            && range.as_ref() == Some(&summary.range);
+            && range.as_ref() == Some(&summary.range)
+            && *sample == summary.key_sample;
         if agrees {
             Ok(())
         } else {

@@ -17,6 +17,7 @@ use crate::{
     filter::FilterBuilder,
     frame::{FrameKind, Place, RAW_BYTES_MAX, seal},
     options::{Compression, TableOptions},
+    sample::SampleBuilder,
     summary::{KeyRange, RangeEnd, TableSummary},
 };
 use siltdb_base::{
@@ -52,6 +53,7 @@ pub struct TableWriter<'f> {
     total: Facts,
     index: IndexBuilder,
     filter: FilterBuilder,
+    sample: SampleBuilder,
     tombstones: Vec<RangeTombstone>,
     first_key: Option<Slice>,
     /// Key and sequence number of the last entry of the finished blocks.
@@ -78,6 +80,7 @@ impl<'f> TableWriter<'f> {
             total: Facts::default(),
             index: IndexBuilder::default(),
             filter: FilterBuilder::default(),
+            sample: SampleBuilder::default(),
             tombstones: Vec::new(),
             first_key: None,
             last: None,
@@ -131,8 +134,8 @@ impl<'f> TableWriter<'f> {
     /// Copies a block of another table without encoding it again. Its entries must follow those
     /// before.
     ///
-    /// The block was verified when it was read; its keys are hashed for the filter. An open block
-    /// is finished first, however small.
+    /// The block was verified when it was read; its keys are hashed for filter and sample. An open
+    /// block is finished first, however small.
     ///
     /// # Errors
     /// What writing the file fails with.
@@ -217,6 +220,7 @@ impl<'f> TableWriter<'f> {
             expiry_min_ms: self.total.expiry_min_ms,
             logical_bytes: self.total.logical_bytes,
             file_bytes: 0,
+            key_sample: self.sample.finish(),
         };
         let properties = Properties {
             summary,
@@ -250,8 +254,10 @@ impl<'f> TableWriter<'f> {
 
     #[inline]
     fn add_hash(&mut self, key: &[u8]) {
+        let hash = xxh3(key);
+        self.sample.add(hash);
         if self.options.filter_bits_per_key > 0 {
-            self.filter.add(xxh3(key));
+            self.filter.add(hash);
         }
     }
 

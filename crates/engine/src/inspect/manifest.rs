@@ -168,7 +168,8 @@ pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
         .with_number("sequence_min", summary.sequence_min.0)
         .with_number("sequence_max", summary.sequence_max.0)
         .with_number("logical_bytes", summary.logical_bytes)
-        .with_number("table_bytes", summary.file_bytes);
+        .with_number("table_bytes", summary.file_bytes)
+        .with_number("sampled_keys", summary.key_sample.keys() as u64);
     match summary.expiry_min_ms {
         Some(expiry_ms) => line.with_number("expiry_min_ms", expiry_ms),
         None => line,

@@ -193,9 +193,9 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
     assert_eq!(engine.background_error().map(|error| error.kind()), None);
     assert_eq!(tables(&fs), used(&engine));
     assert_eq!(get(&engine, "default", b"a00299").as_deref(), Some(&b"newest"[..]));
-    put_range(&engine, "a", 0..300, b"later");
+    put_range(&engine, "a", 0..30, b"later");
     engine.flush().unwrap();
-    assert!(!engine.run_job().unwrap(), "one table in level 0 is not due");
+    assert!(!engine.run_job().unwrap(), "one table in level 0 that replaces little is not due");
 }
 
 #[test]

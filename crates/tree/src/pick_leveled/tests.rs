@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    fixture::{numbers, open_files, reference, version},
+    fixture::{numbers, open_files, reference, sample, version},
     open_files::OpenFiles,
 };
 use siltdb_base::fs::mem::MemFs;
@@ -193,6 +193,40 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
 }
 
 #[test]
+fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
+    let of = |file, level, bytes, keys: std::ops::Range<u64>| {
+        let mut table = table(file, "a", "m", bytes);
+        table.summary.entries = keys.end - keys.start;
+        table.summary.key_sample = sample(keys.map(u64::to_be_bytes));
+        (level, table)
+    };
+    let idle = Busy::default();
+    // Sets of fewer keys than a sample has at most are counted exactly.
+    let tables = [of(2, 0, 160, 11..21), of(1, 6, 500, 0..20)];
+    assert!(picked(&tables, &idle).is_none(), "9 of 30");
+    let tables = [of(2, 0, 160, 10..20), of(1, 6, 500, 0..20)];
+    let plan = picked(&tables, &idle).unwrap();
+    let expected = (Way::Merge, Reason::Stale, vec![(0, vec![2]), (6, vec![1])], 6);
+    assert_eq!(outline(&plan), expected, "10 of 30");
+    let tables_too_small = [of(2, 0, 159, 10..20), of(1, 6, 500, 0..20)];
+    assert!(picked(&tables_too_small, &idle).is_none());
+    // What replaces each other in level 0 counts as much.
+    let twice = [of(3, 0, 160, 30..34), of(2, 0, 160, 30..34), of(1, 6, 500, 0..4)];
+    assert_eq!(numbers(&picked(&twice, &idle).unwrap().inputs[0].tables), [3, 2], "4 of 12");
+    // Not while the processors are needed for flushes, nor for what a snapshot may have to see.
+    assert!(picked_while(Flushes::LagBehind, &tables, &idle).is_none());
+    let at = |snapshot| {
+        let snapshot = SequenceNumber(snapshot);
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, Flushes::KeepUp)
+    };
+    assert!(at(2).is_some());
+    assert!(at(1).is_none());
+    let mut busy = Busy::default();
+    busy.begin(&plan);
+    assert!(picked(&tables, &busy).is_none());
+}
+
+#[test]
 fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     let young = |tombstones| {
         let mut table = table(3, "a", "m", 10);
@@ -207,7 +241,7 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     };
     let idle = Busy::default();
     let plan = picked(&[young(40), bottom(100)], &idle).unwrap();
-    let expected = (Way::Merge, Reason::Tombstones, vec![(0, vec![3]), (6, vec![1])], 6);
+    let expected = (Way::Merge, Reason::Stale, vec![(0, vec![3]), (6, vec![1])], 6);
     assert_eq!(outline(&plan), expected);
     // Too few for what they would have rewritten.
     assert!(picked(&[young(39), bottom(100)], &idle).is_none());

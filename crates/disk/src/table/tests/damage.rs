@@ -6,6 +6,7 @@ use crate::{
     compress::Compressor,
     filter::FilterBuilder,
     frame::{FrameKind, Place, seal},
+    sample::{KeySample, SampleBuilder},
     table::{
         facts::{Contents, Facts},
         footer::{FOOTER_BYTES, Footer},
@@ -343,6 +344,8 @@ impl Forgery {
             let shown = self.shown.iter().find(|shown| shown.0 == number);
             shown.map_or(&self.blocks[number], |shown| &shown.1)
         };
+        let mut sample = SampleBuilder::default();
+        self.blocks.iter().flatten().for_each(|entry| sample.add(xxh3(&entry.0)));
         TableSummary {
             uid,
             range: crate::summary::KeyRange {
@@ -359,6 +362,7 @@ impl Forgery {
             expiry_min_ms: total.expiry_min_ms,
             logical_bytes: total.logical_bytes,
             file_bytes: 0,
+            key_sample: sample.finish(),
         }
     }
 }
@@ -417,7 +421,7 @@ fn well_sealed_contradictions_are_found_by_verification() {
         assert!(message(forgery).contains("not what its index says"));
     }
 
-    let changes: [fn(&mut Properties); 12] = [
+    let changes: [fn(&mut Properties); 13] = [
         |properties| properties.summary.entries += 1,
         |properties| properties.summary.point_tombstones += 1,
         |properties| properties.summary.range_tombstones += 1,
@@ -426,6 +430,7 @@ fn well_sealed_contradictions_are_found_by_verification() {
         |properties| properties.summary.sequence_max = SequenceNumber(10),
         |properties| properties.summary.expiry_min_ms = Some(9),
         |properties| properties.summary.logical_bytes += 1,
+        |properties| properties.summary.key_sample = KeySample::default(),
         |properties| properties.summary.range.last = Slice::copy_from(b"d"),
         |properties| properties.data_frames += 1,
         |properties| properties.data_frames = 0,

@@ -14,6 +14,7 @@ use siltdb_base::{
 use siltdb_disk::{
     edit::{Change, Edit, TableReference},
     log::record::LogPosition,
+    sample::KeySample,
     summary::{KeyRange, RangeEnd, TableSummary},
 };
 use std::{path::Path, sync::Arc};
@@ -41,6 +42,7 @@ fn reference() -> TableReference {
             expiry_min_ms: Some(1234),
             logical_bytes: 555,
             file_bytes: 900,
+            key_sample: KeySample::default(),
         },
         visible_to: Some(SequenceNumber(8)),
         key_slice: Some(range(b"b", b"c", RangeEnd::Inclusive)),
@@ -108,7 +110,7 @@ fn every_change_is_spelled_out() {
          slice_first=\"b\"  slice_last=\"c\"  global_sequence=6  uid=00000000000000ab  \
          first_key=\"a\"  last_key=\"m\"  range_end=exclusive  entries=5  point_tombstones=1  \
          range_tombstones=2  merge_operands=3  sequence_min=7  sequence_max=9  \
-         logical_bytes=555  table_bytes=900  expiry_min_ms=1234",
+         logical_bytes=555  table_bytes=900  sampled_keys=0  expiry_min_ms=1234",
         "remove-table  family=3  level=0  file=000011.table  offset=64",
         "log-start  segment=5",
         "log-cut  at=5:64  next_segment=5  bytes=9",

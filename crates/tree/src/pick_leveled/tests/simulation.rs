@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    fixture::{FAMILY, Random, add},
+    fixture::{FAMILY, Random, add, sample},
     pick_range::{Request, Step, plan_request},
     plan::Busy,
 };
@@ -66,6 +66,7 @@ impl Simulation {
             table.summary.entries = chunk.len() as u64;
             table.summary.point_tombstones =
                 chunk.iter().filter(|(_, entry)| entry.is_none()).count() as u64;
+            table.summary.key_sample = sample(chunk.iter().map(|(key, _)| key.to_be_bytes()));
             self.contents.insert(self.last_file, chunk.iter().copied().collect());
             add(level as u8, table)
         });
@@ -244,6 +245,40 @@ fn deletes_give_space_back_before_level_0_is_due() {
     assert!(tree.version.is_empty(), "{:?}", tree.version);
     let written = tree.written_bytes - loaded - deleted * ENTRY_BYTES;
     assert!(written <= 5 * deleted * ENTRY_BYTES, "{written} for {deleted} deletes");
+}
+
+#[test]
+fn overwrites_give_space_back_before_level_0_is_due() {
+    let mut random = Random::new(5);
+    let mut tree = Simulation::new(small());
+    tree.flush((0..300).map(|key| (key, true)));
+    tree.settle();
+    let (loaded, mut put) = (tree.written_bytes, 0);
+    for _ in 0..100 {
+        let keys: Vec<u32> = (0..150).map(|_| random.below(300) as u32).collect();
+        put += keys.len() as u64;
+        tree.flush(keys.into_iter().map(|key| (key, true)));
+        tree.settle();
+        tree.check();
+        let bytes: u64 = tree.version.bytes().iter().sum();
+        // As stale as half of what lives is a third of all; samples are a little wrong.
+        let bound = tree.live_bytes() * 17 / 10;
+        assert!(bytes <= bound, "{bytes} bytes for {}", tree.live_bytes());
+    }
+    let written = tree.written_bytes - loaded;
+    println!("{written} bytes for {put} puts");
+    assert!(written <= 4 * put * ENTRY_BYTES, "{written} for {put} puts");
+}
+
+#[test]
+fn new_keys_are_not_rewritten_before_level_0_is_due() {
+    let mut tree = Simulation::new(small());
+    for round in 0..3 {
+        // The same range every time, and no key twice.
+        tree.flush((0..100).map(|key| (key * 3 + round, true)));
+        assert_eq!(tree.settle(), 0);
+    }
+    assert_eq!(tree.version.levels()[0].runs(), 3);
 }
 
 #[test]
