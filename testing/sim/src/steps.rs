@@ -403,14 +403,17 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.note("close".to_owned());
+        let faults = self.database.fs.faults();
         match self.operate(Activity::Sync, None, |database| database.db.clone().close())? {
             Outcome::Replaced => return Ok(()),
             Outcome::Done(()) => {
                 self.durable = self.model.acknowledged();
                 // What was not logged is kept by a flush.
                 self.flushed = self.model.acknowledged();
-                // A process that wrote nothing leaves no time behind.
-                if self.written {
+                // A process that wrote nothing leaves no time behind, nor does one that has no
+                // space to note it.
+                let had_space = self.disk == Excuse::None && self.database.fs.faults() == faults;
+                if self.written && had_space {
                     self.times.made_durable();
                 }
             }
