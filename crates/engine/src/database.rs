@@ -475,7 +475,7 @@ impl Database {
         Duration::from_nanos(due.saturating_sub(self.options.clock.monotonic_ns()))
     }
 
-    /// Syncs the log if it is time.
+    /// Syncs the log if it is time, and looks whether anybody writes.
     ///
     /// # Errors
     /// `Poisoned`, if the sync fails.
@@ -487,6 +487,10 @@ impl Database {
         // Before the end of the log is looked at: whoever asks for less after this is seen to by
         // the next sync, and whoever asked before is published, and so within this one.
         self.sync_within_ns.store(nanoseconds(SYNC_INTERVAL), Ordering::Relaxed);
+        if lock(&self.tail).look() {
+            // For compactions that are worth it only now.
+            self.work.raise();
+        }
         self.sync_wal()
     }
 

@@ -28,7 +28,7 @@ use siltdb_tree::{
     flush::{Flush, FlushInput},
     job::{JobContext, JobOutput, NewTables, Part},
     memory::Generation,
-    pick_leveled::Flushes,
+    pick_leveled::Writers,
     pick_range::{Request, Step},
     plan::{Plan, Way},
     retain::stripes::Stripes,
@@ -264,20 +264,14 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     let oldest = retained.first().copied().unwrap_or_default();
     let families = database.families.load();
     let failing: Vec<JobOf> = lock(&database.jobs).failures.keys().copied().collect();
-    let flushes = match database.unwritten_share() {
-        // A flush that fails for want of space may need a compaction before it.
-        _ if failing.contains(&JobOf::Memory) => Flushes::KeepUp,
-        // Nor is anything put off that writers wait for already.
-        share if share > 0.0 && database.level_share() == 0.0 => Flushes::LagBehind,
-        _ => Flushes::KeepUp,
-    };
+    let writers = writers(database, &failing);
     let mut families: Vec<_> = families.iter().collect();
     if !failing.is_empty() {
         families.sort_by_key(|family| failing.contains(&JobOf::Family(family.id)));
     }
     let mut failure = None;
     for family in families {
-        let Some(plan) = family.tree.begin_plan(oldest, flushes) else { continue };
+        let Some(plan) = family.tree.begin_plan(oldest, writers) else { continue };
         match run_plan(database, family, plan) {
             Ok(()) => return Ok(true),
             // What keeps all jobs from being done.
@@ -290,6 +284,23 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     // What a reader held, or what went with a family, has waited for no job.
     purge(database);
     failure.map_or(Ok(false), Err)
+}
+
+/// What writers leave to compactions, while these jobs fail.
+fn writers(database: &Database, failing: &[JobOf]) -> Writers {
+    // A flush that fails for want of space may need a compaction before it.
+    if failing.contains(&JobOf::Memory) {
+        return Writers::Slow;
+    }
+    // What writers wait for already is not put off.
+    if database.unwritten_share() > 0.0 && database.level_share() == 0.0 {
+        return Writers::Ahead;
+    }
+    if lock(&database.tail).is_at_rest() && lock(&database.frozen).is_empty() {
+        return Writers::AtRest;
+    }
+    let is_half_full = database.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
+    if is_half_full { Writers::Fast } else { Writers::Slow }
 }
 
 /// Whether a job for another family would fail with the same.

@@ -49,6 +49,8 @@ pub struct Tail {
     end: LogPosition,
     synced: LogPosition,
     mark: Option<Mark>,
+    /// The last sequence number at the last two looks.
+    looks: [SequenceNumber; 2],
 }
 
 /// A place that was the end of the log once.
@@ -212,7 +214,8 @@ impl Tail {
         let next_sequence = last.next();
         let (next_ticket, tickets_end) = (0, 0);
         let (active, mark, synced) = (None, None, end);
-        Self { next_sequence, next_ticket, tickets_end, active, end, synced, mark }
+        let looks = [last; 2];
+        Self { next_sequence, next_ticket, tickets_end, active, end, synced, mark, looks }
     }
 
     /// The last sequence number that was handed out, and where the log ends.
@@ -237,6 +240,22 @@ impl Tail {
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.bytes)
+    }
+
+    /// Notes how far writers have come; to be called now and then. Returns whether they are at rest
+    /// now and were not before.
+    pub fn look(&mut self) -> bool {
+        let was_at_rest = self.is_at_rest();
+        self.looks = [self.looks[1], self.last().0];
+        self.is_at_rest() && !was_at_rest
+    }
+
+    /// Whether nobody writes, as far as can be told: nothing was written since a generation was
+    /// frozen because somebody asked for that, or at the last two looks and since.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let (last, _) = self.last();
+        self.active.is_none() || self.looks == [last; 2]
     }
 
     /// The window to prepare ahead of the tail: a segment, and up to which offset.

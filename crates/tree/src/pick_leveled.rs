@@ -44,25 +44,34 @@ const YOUNG_TOMBSTONES: u64 = 5;
 /// again (decision 0028).
 const REPLACED: u64 = 3;
 
+/// Both, while nobody writes, if level 0 and the next take no more than
+/// [`TreeOptions::base_level_bytes`] together. Nothing more is to come that could be merged along
+/// with it, and whoever writes again does not wait for it for long (decision 0029).
+const STALE_AT_REST: u64 = 12;
+
 /// What part of [`TreeOptions::base_level_bytes`] the tables of level 0 must take to go down for
 /// what they replace: for less, syncing new files costs more than the space is worth.
 const REPLACING_PART: u64 = 64;
 
-/// Whether flushes keep up with the writers.
+/// What writers leave to background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flushes {
-    /// No write is slowed down for them.
-    KeepUp,
-    /// Writes are slowed down, so that they can keep up.
-    LagBehind,
+pub enum Writers {
+    /// Nobody writes, and nothing is left to be flushed.
+    AtRest,
+    /// Less than half a memtable of theirs is left to be flushed, the one that is filled included.
+    Slow,
+    /// More is, but flushes keep up with them.
+    Fast,
+    /// They are slowed down, so that flushes can keep up.
+    Ahead,
 }
 
-impl Flushes {
+impl Writers {
     /// How many times as much as otherwise calls for a compaction of level 0.
     fn factor(self) -> u64 {
         match self {
-            Self::KeepUp => 1,
-            Self::LagBehind => LAGGING_FACTOR,
+            Self::AtRest | Self::Slow | Self::Fast => 1,
+            Self::Ahead => LAGGING_FACTOR,
         }
     }
 }
@@ -107,7 +116,7 @@ impl Targets {
 /// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
 ///
 /// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
-/// if there is no snapshot. What is not due because `flushes` lag is, once they keep up.
+/// if there is no snapshot. What is not due while `writers` are ahead of flushes is, once these keep up.
 ///
 /// Cost: about the number of tables times the logarithm of it; no IO.
 #[must_use]
@@ -116,21 +125,21 @@ pub fn pick(
     options: &TreeOptions,
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
-    flushes: Flushes,
+    writers: Writers,
 ) -> Option<Plan> {
     let targets = Targets::new(&version.bytes(), options);
     let mut due: Vec<(u64, usize)> = (0..BOTTOM)
         .map(|level| (score(version, level, &targets, options, busy), level))
-        .filter(|&(score, level)| score >= if level == 0 { DUE * flushes.factor() } else { DUE })
+        .filter(|&(score, level)| score >= if level == 0 { DUE * writers.factor() } else { DUE })
         .collect();
     due.sort_by_key(|&(score, level)| (Reverse(score), level));
     let by_size = due.into_iter().find_map(|(_, level)| match level {
-        0 => pick_level0(version, &targets, options, busy, flushes),
+        0 => pick_level0(version, &targets, options, busy, writers),
         _ => pick_run(version, level, &targets, options, busy),
     });
     by_size
         .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
-        .or_else(|| pick_stale(version, options, busy, oldest_snapshot, flushes))
+        .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
 }
 
 /// How much a level calls for a compaction, in thousandths of what makes one due.
@@ -204,7 +213,7 @@ fn pick_level0(
     targets: &Targets,
     options: &TreeOptions,
     busy: &Busy,
-    flushes: Flushes,
+    writers: Writers,
 ) -> Option<Plan> {
     let to = below_level0(version, targets);
     move_isolated(version, to, options, busy)
@@ -215,7 +224,7 @@ fn pick_level0(
                 bring_down(version, (0, to), seeds, Reason::Level0, limits(options), busy)
             })
         })
-        .or_else(|| pick_within_level0(version, options, busy, flushes))
+        .or_else(|| pick_within_level0(version, options, busy, writers))
 }
 
 /// Moves every table of level 0 that overlaps neither another one nor the level below.
@@ -247,11 +256,11 @@ fn pick_within_level0(
     version: &Version,
     options: &TreeOptions,
     busy: &Busy,
-    flushes: Flushes,
+    writers: Writers,
 ) -> Option<Plan> {
     let level = &version.levels()[0];
     let trigger = options.level0_runs_trigger as usize;
-    let runs_min = WITHIN_LEVEL0_RUNS * flushes.factor() as usize;
+    let runs_min = WITHIN_LEVEL0_RUNS * writers.factor() as usize;
     if level.runs() < trigger + runs_min {
         return None;
     }
@@ -335,31 +344,45 @@ fn pick_tombstones(
 
 /// Brings level 0 down before it is due if what is deleted or replaced is much of what is merged
 /// for it: so no more than a part of what the next level holds is kept although it is stale.
+///
+/// Not while writers are fast: what they are about to flush could be merged along.
 fn pick_stale(
     version: &Version,
     options: &TreeOptions,
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
-    flushes: Flushes,
+    writers: Writers,
 ) -> Option<Plan> {
-    if flushes == Flushes::LagBehind {
+    let level0 = &version.levels()[0];
+    let tombstones = level0.tables().iter().any(|table| table.summary().point_tombstones > 0);
+    if !matches!(writers, Writers::AtRest | Writers::Slow)
+        || !(tombstones || is_worth_syncs(level0.bytes(), options))
+    {
         return None;
     }
-    let way = (0, below_level0(version, &Targets::new(&version.bytes(), options)));
-    version.levels()[0].tables().iter().rev().find_map(|seed| {
-        if busy.holds(seed.id()) {
-            return None;
-        }
-        let seeds = vec![seed.clone()];
-        let plan = bring_down(version, way, seeds, Reason::Stale, limits(options), busy)?;
-        is_much_stale(&plan, options, oldest_snapshot).then_some(plan)
-    })
+    let to = below_level0(version, &Targets::new(&version.bytes(), options));
+    let due = |seeds: Vec<Arc<OpenReference>>, factors| {
+        let plan = bring_down(version, (0, to), seeds, Reason::Stale, limits(options), busy)?;
+        is_much_stale(&plan, options, oldest_snapshot, factors).then_some(plan)
+    };
+    let is_small = level0.bytes() + version.levels()[to].bytes() <= options.base_level_bytes;
+    if writers == Writers::AtRest && is_small {
+        return due(level0.tables().to_vec(), (STALE_AT_REST, STALE_AT_REST));
+    }
+    let free = level0.tables().iter().rev().filter(|seed| !busy.holds(seed.id()));
+    free.into_iter().find_map(|seed| due(vec![seed.clone()], (YOUNG_TOMBSTONES, REPLACED)))
 }
 
-/// Whether young tables of the plan delete or replace much of what it merges.
+/// Whether young tables of the plan delete or replace much of what it merges: one entry in as many
+/// as `factors` say, of those that are deleted and of those that are replaced.
 ///
 /// Cost: a look at each table, and sorting their samples if level 0 is not small beside the rest.
-fn is_much_stale(plan: &Plan, options: &TreeOptions, oldest_snapshot: SequenceNumber) -> bool {
+fn is_much_stale(
+    plan: &Plan,
+    options: &TreeOptions,
+    oldest_snapshot: SequenceNumber,
+    (deleted_factor, replaced_factor): (u64, u64),
+) -> bool {
     let (mut entries, mut young_entries, mut young_tombstones, mut young_bytes) = (0, 0, 0, 0);
     let mut samples = Vec::new();
     for input in &plan.inputs {
@@ -379,16 +402,20 @@ fn is_much_stale(plan: &Plan, options: &TreeOptions, oldest_snapshot: SequenceNu
             }
         }
     }
-    if young_tombstones > 0 && young_tombstones * YOUNG_TOMBSTONES >= entries {
+    if young_tombstones > 0 && young_tombstones * deleted_factor >= entries {
         return true;
     }
     // Few young entries cannot replace many.
-    if young_entries * REPLACED < entries || young_bytes * REPLACING_PART < options.base_level_bytes
-    {
+    if young_entries * replaced_factor < entries || !is_worth_syncs(young_bytes, options) {
         return false;
     }
     let Overlap { sampled, repeated } = KeySample::overlap(samples);
-    repeated > 0 && repeated * REPLACED >= sampled
+    repeated > 0 && repeated * replaced_factor >= sampled
+}
+
+/// Whether so much of level 0 may go down for what it replaces.
+fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
+    bytes * REPLACING_PART >= options.base_level_bytes
 }
 
 fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     commit::{Payload, commit},
+    database::SYNC_INTERVAL,
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, not_stuck, open, options, pairs, put,
@@ -13,6 +14,7 @@ use crate::{
     recovery,
 };
 use siltdb_base::{
+    clock::ManualClock,
     fs::mem::{Call, CallKind, FaultError, MemFs},
     key::EntryKind,
 };
@@ -193,7 +195,7 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
     assert_eq!(engine.background_error().map(|error| error.kind()), None);
     assert_eq!(tables(&fs), used(&engine));
     assert_eq!(get(&engine, "default", b"a00299").as_deref(), Some(&b"newest"[..]));
-    put_range(&engine, "a", 0..30, b"later");
+    put_range(&engine, "a", 0..10, b"later");
     engine.flush().unwrap();
     assert!(!engine.run_job().unwrap(), "one table in level 0 that replaces little is not due");
 }
@@ -451,4 +453,64 @@ fn the_next_segment_is_made_ready_when_half_of_the_generation_is_full() {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     }
+}
+
+#[test]
+fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
+    let fs = MemFs::new();
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
+    let family = database.families.named("default").unwrap();
+    let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
+    let fill = |bytes: u64| {
+        while lock(&database.tail).active_bytes() < bytes {
+            commit(&database, &put, Durability::Buffered).unwrap();
+        }
+    };
+    let freeze = || {
+        let frozen = lock(&database.tail).freeze().unwrap();
+        database.freeze(frozen);
+    };
+    let now = || writers(&database, &[]);
+    let memtable = database.options.memtable_bytes as u64;
+    assert_eq!(now(), Writers::AtRest);
+    fill(memtable / 2 - 1_000);
+    assert_eq!(now(), Writers::Slow);
+    freeze();
+    assert_eq!(now(), Writers::Slow, "it is not flushed yet, so nobody rests");
+    fill(2_000);
+    assert_eq!(now(), Writers::Fast, "half a memtable in two");
+    assert_eq!(writers(&database, &[JobOf::Memory]), Writers::Slow);
+    fill(memtable - 1_000);
+    assert_eq!(now(), Writers::Ahead);
+    freeze();
+    assert!(flush_next(&database).unwrap() && flush_next(&database).unwrap());
+    assert_eq!(now(), Writers::AtRest);
+    // Of what is not flushed, only time can tell.
+    fill(memtable / 2);
+    for expected in [Writers::Fast, Writers::AtRest] {
+        clock.advance(SYNC_INTERVAL);
+        database.sync_if_due().unwrap();
+        assert_eq!(now(), expected);
+        database.sync_if_due().unwrap();
+        assert_eq!(now(), expected, "it was not due");
+    }
+}
+
+#[test]
+fn a_small_database_is_tidied_up_when_its_writers_rest() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..100, &[1; 50]);
+    engine.compact_all().unwrap();
+    put_range(&engine, "a", 0..15, &[2; 50]);
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..1, b"still writing");
+    assert!(!engine.run_job().unwrap());
+    assert_eq!(engine.stats().table_entries, 115);
+    engine.flush().unwrap();
+    assert!(engine.run_job().unwrap());
+    assert_eq!(engine.stats().table_entries, 101);
 }

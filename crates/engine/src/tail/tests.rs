@@ -388,6 +388,25 @@ fn a_frozen_tail_begins_a_generation_with_the_next_commit() {
 }
 
 #[test]
+fn writers_are_at_rest_behind_a_freeze_and_when_two_looks_find_nothing_new() {
+    let mut log = log(1 << 20);
+    assert!(log.tail.is_at_rest(), "nothing was written");
+    log.reserve(demand(10, 1));
+    assert!(!log.tail.is_at_rest());
+    assert!(!log.tail.look(), "it was written since the look before");
+    assert!(!log.tail.is_at_rest());
+    assert!(log.tail.look());
+    assert!(log.tail.is_at_rest());
+    assert!(!log.tail.look(), "they were at rest before");
+    log.reserve(demand(10, 1));
+    assert!(!log.tail.is_at_rest());
+    let _ = log.tail.freeze();
+    assert!(log.tail.is_at_rest());
+    log.reserve(demand(10, 1));
+    assert!(!log.tail.is_at_rest());
+}
+
+#[test]
 fn sequence_numbers_end_with_an_error() {
     let mut log = log(1 << 20);
     log.tail = Tail::new(SequenceNumber(SequenceNumber::MAX.0 - 3), OLD_END);

@@ -6,7 +6,7 @@ use crate::{
         FAMILY, Random, numbers,
         world::{World, small_options},
     },
-    pick_leveled::Flushes,
+    pick_leveled::Writers,
     pick_range::{Request, Step},
     plan::{Input, Reason},
 };
@@ -43,7 +43,7 @@ fn four_runs(random: &mut Random, keys: u64) -> World {
 }
 
 fn due(world: &World) -> Plan {
-    let plan = world.tree.begin_plan(world.oldest_snapshot(), Flushes::KeepUp).unwrap();
+    let plan = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow).unwrap();
     assert_eq!((plan.way, plan.reason), (Way::Merge, Reason::Level0));
     plan
 }

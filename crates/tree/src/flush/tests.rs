@@ -7,7 +7,7 @@ use crate::{
         world::{World, small_options},
     },
     open_files::OpenReference,
-    pick_leveled::{Flushes, pick},
+    pick_leveled::{Writers, pick},
     plan::{Busy, Way},
 };
 use siltdb_base::{
@@ -491,7 +491,7 @@ fn an_end_that_overlaps_others_gets_tables_of_its_own() {
         // What overlaps nothing goes down as it is.
         let (version, options) = (&world.tree.view().version, world.tree.options());
         let busy = Busy::default();
-        let plan = pick(version, &options, &busy, world.sequence, Flushes::KeepUp).unwrap();
+        let plan = pick(version, &options, &busy, world.sequence, Writers::Slow).unwrap();
         assert_eq!(plan.way, Way::Move);
         let is_moved =
             |table: &Arc<OpenReference>| plan.tables().any(|moved| moved.id() == table.id());

@@ -30,11 +30,11 @@ fn table(file: u64, first: &str, last: &str, bytes: u64) -> TableReference {
 }
 
 fn picked(tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
-    picked_while(Flushes::KeepUp, tables, busy)
+    picked_while(Writers::Slow, tables, busy)
 }
 
-fn picked_while(flushes: Flushes, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
-    pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX, flushes)
+fn picked_while(writers: Writers, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
+    pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX, writers)
 }
 
 fn outline(plan: &Plan) -> (Way, Reason, Vec<(usize, Vec<u64>)>, usize) {
@@ -116,7 +116,7 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
     let mut busy = Busy::default();
     let files = files();
     let first = version(&files, &old);
-    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, Flushes::KeepUp).unwrap());
+    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, Writers::Slow).unwrap());
     let mut tables = old;
     tables.extend((5..=7).map(|file| (0, table(file, "a", "z", 100))));
     assert!(picked(&tables, &busy).is_none());
@@ -133,25 +133,25 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
 fn while_flushes_lag_behind_level_0_takes_up_more_before_it_goes_down() {
     let run = |file| (0, table(file, "a", "z", 100));
     let mut tables: Vec<_> = (1..=11).map(run).collect();
-    assert!(picked_while(Flushes::LagBehind, &tables, &Busy::default()).is_none());
+    assert!(picked_while(Writers::Ahead, &tables, &Busy::default()).is_none());
     tables.push(run(12));
-    let plan = picked_while(Flushes::LagBehind, &tables, &Busy::default()).unwrap();
+    let plan = picked_while(Writers::Ahead, &tables, &Busy::default()).unwrap();
     assert_eq!((plan.reason, plan.tables().count(), plan.output_level), (Reason::Level0, 12, 6));
     // Nor is it merged in itself before as many have come while others go down.
     let mut busy = Busy::default();
     busy.begin(&plan);
     tables.extend((13..=23).map(run));
-    assert!(picked_while(Flushes::LagBehind, &tables, &busy).is_none());
+    assert!(picked_while(Writers::Ahead, &tables, &busy).is_none());
     assert!(picked(&tables, &busy).is_some());
     tables.push(run(24));
-    let plan = picked_while(Flushes::LagBehind, &tables, &busy).unwrap();
+    let plan = picked_while(Writers::Ahead, &tables, &busy).unwrap();
     assert_eq!((plan.reason, plan.tables().count()), (Reason::WithinLevel0, 12));
     // By bytes it is three times as much as well; other levels wait for nothing.
     let bytes = |bytes| [(0, table(1, "a", "b", bytes))];
-    assert!(picked_while(Flushes::LagBehind, &bytes(29 * KIB), &Busy::default()).is_none());
-    assert!(picked_while(Flushes::LagBehind, &bytes(30 * KIB), &Busy::default()).is_some());
+    assert!(picked_while(Writers::Ahead, &bytes(29 * KIB), &Busy::default()).is_none());
+    assert!(picked_while(Writers::Ahead, &bytes(30 * KIB), &Busy::default()).is_some());
     let drained = [(2, table(1, "a", "z", 100)), (6, table(2, "a", "z", 100))];
-    let plan = picked_while(Flushes::LagBehind, &drained, &Busy::default()).unwrap();
+    let plan = picked_while(Writers::Ahead, &drained, &Busy::default()).unwrap();
     assert_eq!(plan.reason, Reason::Drain);
 }
 
@@ -183,7 +183,7 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     let shape = version(&files(), &[(6, dense.clone())]);
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&shape, &options(), &Busy::default(), snapshot, Flushes::KeepUp)
+        pick(&shape, &options(), &Busy::default(), snapshot, Writers::Slow)
     };
     assert_eq!(outline(&at(1).unwrap()), (Way::Merge, Reason::Tombstones, vec![(6, vec![1])], 6));
     // Under a snapshot it would be rewritten for nothing, again and again.
@@ -192,14 +192,16 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     assert!(picked(&[(6, dense)], &Busy::default()).is_none());
 }
 
+/// A table whose keys are these numbers, in its level.
+fn of(file: u64, level: u8, bytes: u64, keys: std::ops::Range<u64>) -> (u8, TableReference) {
+    let mut table = table(file, "a", "m", bytes);
+    table.summary.entries = keys.end - keys.start;
+    table.summary.key_sample = sample(keys.map(u64::to_be_bytes));
+    (level, table)
+}
+
 #[test]
 fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
-    let of = |file, level, bytes, keys: std::ops::Range<u64>| {
-        let mut table = table(file, "a", "m", bytes);
-        table.summary.entries = keys.end - keys.start;
-        table.summary.key_sample = sample(keys.map(u64::to_be_bytes));
-        (level, table)
-    };
     let idle = Busy::default();
     // Sets of fewer keys than a sample has at most are counted exactly.
     let tables = [of(2, 0, 160, 11..21), of(1, 6, 500, 0..20)];
@@ -213,11 +215,12 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
     // What replaces each other in level 0 counts as much.
     let twice = [of(3, 0, 160, 30..34), of(2, 0, 160, 30..34), of(1, 6, 500, 0..4)];
     assert_eq!(numbers(&picked(&twice, &idle).unwrap().inputs[0].tables), [3, 2], "4 of 12");
-    // Not while the processors are needed for flushes, nor for what a snapshot may have to see.
-    assert!(picked_while(Flushes::LagBehind, &tables, &idle).is_none());
+    // Not while more is about to come, nor for what a snapshot may have to see.
+    assert!(picked_while(Writers::Fast, &tables, &idle).is_none());
+    assert!(picked_while(Writers::Ahead, &tables, &idle).is_none());
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&version(&files(), &tables), &options(), &idle, snapshot, Flushes::KeepUp)
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, Writers::Slow)
     };
     assert!(at(2).is_some());
     assert!(at(1).is_none());
@@ -253,12 +256,13 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     assert_eq!(numbers(&plan.inputs[0].tables), [3, 2]);
     older.summary.point_tombstones = 19;
     assert!(picked(&[young(30), (0, older), bottom(100)], &idle).is_none());
-    // Not while the processors are needed for flushes, nor for what a snapshot may have to see.
+    // Not while more is about to come, nor for what a snapshot may have to see.
     let tables = [young(40), bottom(100)];
-    assert!(picked_while(Flushes::LagBehind, &tables, &idle).is_none());
+    assert!(picked_while(Writers::Fast, &tables, &idle).is_none());
+    assert!(picked_while(Writers::Ahead, &tables, &idle).is_none());
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&version(&files(), &tables), &options(), &idle, snapshot, Flushes::KeepUp)
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, Writers::Slow)
     };
     assert!(at(3).is_some());
     assert!(at(2).is_none());
@@ -266,6 +270,36 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     let mut busy = Busy::default();
     busy.begin(&plan);
     assert!(picked(&tables, &busy).is_none());
+}
+
+#[test]
+fn a_small_database_at_rest_is_merged_for_less() {
+    let idle = Busy::default();
+    let outlined = |tables: &[_]| picked_while(Writers::AtRest, tables, &idle).map(|p| outline(&p));
+    let merged =
+        |level0, level6| Some((Way::Merge, Reason::Stale, vec![(0, level0), (6, level6)], 6));
+    let two_of_22 = [of(2, 0, 160, 18..20), of(1, 6, 500, 0..20)];
+    assert_eq!(outlined(&two_of_22), merged(vec![2], vec![1]));
+    assert!(picked_while(Writers::Slow, &two_of_22, &idle).is_none());
+    assert_eq!(outlined(&[of(2, 0, 160, 19..21), of(1, 6, 500, 0..20)]), None, "1 of 22");
+    assert_eq!(outlined(&[of(2, 0, 159, 18..20), of(1, 6, 500, 0..20)]), None, "not worth syncs");
+    // Deletions pay for as many.
+    let deleting = |tombstones, entries| {
+        let mut young = of(2, 0, 1, 30..40);
+        young.1.summary.point_tombstones = tombstones;
+        [young, of(1, 6, 500, 0..entries)]
+    };
+    assert_eq!(outlined(&deleting(2, 14)), merged(vec![2], vec![1]));
+    assert_eq!(outlined(&deleting(2, 15)), None);
+    // Who writes again is not to wait for long.
+    let beside = |bytes| [of(2, 0, 160, 18..20), of(1, 6, bytes, 0..20)];
+    assert_eq!(outlined(&beside(10 * KIB - 160)), merged(vec![2], vec![1]));
+    assert_eq!(outlined(&beside(10 * KIB - 159)), None);
+    // All of level 0 goes at once, so that what is below is rewritten once.
+    let (mut left, mut right) = (of(3, 0, 80, 18..19), of(2, 0, 80, 19..20));
+    left.1.summary.range = table(3, "a", "f", 80).summary.range;
+    right.1.summary.range = table(2, "g", "m", 80).summary.range;
+    assert_eq!(outlined(&[left, right, of(1, 6, 500, 0..20)]), merged(vec![3, 2], vec![1]));
 }
 
 #[test]

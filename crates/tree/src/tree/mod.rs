@@ -10,7 +10,7 @@ use crate::{
     memory::{Generation, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
-    pick_leveled::{Flushes, pick},
+    pick_leveled::{Writers, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
     retain::stripes::Stripes,
@@ -299,13 +299,13 @@ impl Tree {
     /// The next compaction that is due, noted as running: [`Tree::end_plan`] must follow.
     ///
     /// `oldest_snapshot` is the oldest sequence number anybody may still read at.
-    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, flushes: Flushes) -> Option<Plan> {
+    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, writers: Writers) -> Option<Plan> {
         let mut busy = lock(&self.busy);
         if busy.is_paused() {
             return None;
         }
         let version = self.view.load().version.clone();
-        let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot, flushes)?;
+        let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot, writers)?;
         busy.begin(&plan);
         Some(plan)
     }

@@ -59,7 +59,7 @@ fn random_step(world: &mut World, random: &mut Random) {
         0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
         20..28 => world.flush(),
         28..32 => {
-            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Flushes::KeepUp) {
+            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow) {
                 world.compact(&plan, 1 + random.below(4) as usize);
             }
         }
@@ -129,7 +129,7 @@ fn a_request_is_done_although_something_is_flushed_at_each_step() {
             }
             world.flush();
             if with_others
-                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Flushes::KeepUp)
+                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow)
             {
                 world.compact(&plan, 1);
             }
@@ -305,12 +305,12 @@ fn with_a_due_plan() -> World {
 #[test]
 fn a_plan_is_running_until_it_is_ended() {
     let mut world = with_a_due_plan();
-    let plan = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
+    let plan = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
     assert_eq!(plan.way, Way::Merge);
-    assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_none());
+    assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_none());
     // Given up: it is due again.
     world.tree.end_plan(&plan);
-    let again = world.tree.begin_plan(world.sequence, Flushes::KeepUp).unwrap();
+    let again = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
     assert_eq!(again.range, plan.range);
     world.compact(&again, 2);
 }
@@ -320,12 +320,12 @@ fn no_plan_begins_by_itself_while_the_way_is_clear_for_a_request() {
     let world = with_a_due_plan();
     let pauses = [(); 2].map(|()| world.tree.clear_the_way().unwrap());
     for pause in pauses {
-        assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_none());
+        assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_none());
         assert_eq!(world.tree.idle_after(), None);
         drop(pause);
     }
     assert_eq!(world.tree.idle_after(), Some(0));
-    assert!(world.tree.begin_plan(world.sequence, Flushes::KeepUp).is_some());
+    assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_some());
     assert_eq!(world.tree.idle_after(), None);
 }
 

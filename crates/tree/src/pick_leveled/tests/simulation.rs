@@ -127,8 +127,8 @@ impl Simulation {
         self.busy.end(&plan);
     }
 
-    fn pick(&self, flushes: Flushes) -> Option<Plan> {
-        pick(&self.version, &self.options, &self.busy, SequenceNumber(self.sequence), flushes)
+    fn pick(&self, writers: Writers) -> Option<Plan> {
+        pick(&self.version, &self.options, &self.busy, SequenceNumber(self.sequence), writers)
     }
 
     /// Carries out plans until nothing is due; returns how many.
@@ -137,7 +137,7 @@ impl Simulation {
             self.end(0);
         }
         let mut plans = 0;
-        while let Some(plan) = self.pick(Flushes::KeepUp) {
+        while let Some(plan) = self.pick(Writers::Slow) {
             self.begin(plan);
             self.end(0);
             plans += 1;
@@ -354,11 +354,12 @@ fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
                 .collect();
             tree.flush(keys);
             for _ in 0..random.below(4) {
-                let flushes = match random.below(2) {
-                    0 => Flushes::KeepUp,
-                    _ => Flushes::LagBehind,
+                let writers = match random.below(3) {
+                    0 => Writers::AtRest,
+                    1 => Writers::Slow,
+                    _ => Writers::Ahead,
                 };
-                if let Some(plan) = tree.pick(flushes) {
+                if let Some(plan) = tree.pick(writers) {
                     tree.begin(plan);
                 }
                 let request = Request::new(
