@@ -16,7 +16,7 @@ pub(super) const FILLED_WINDOW_BYTES: u64 = 256 << 10;
 
 /// From here on pages of a log are populated, in bytes: a small database should not pay for a large
 /// one.
-pub(super) const POPULATED_FROM: u64 = 1 << 20;
+pub(super) const POPULATED_FROM: u64 = 2 << 20;
 
 /// Pages of a log are given back in multiples of this, in bytes.
 pub(super) const RELEASED_BYTES: u64 = 256 << 10;
