@@ -228,7 +228,7 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
 #[cold]
 fn attend(database: &Database, chore: Chore) -> Result<()> {
     match chore {
-        Chore::MakeReady(bytes) => database.at_work(|database| database.wal.make_ready(bytes)),
+        Chore::MakeReady(bytes) => database.at_work(|database| database.wal.make_ready_now(bytes)),
         Chore::Prepare(segment, end) => {
             database.at_work(|_| segment.file.prepare(end))?;
             lock(&database.tail).prepared(segment.id, end);

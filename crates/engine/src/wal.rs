@@ -37,6 +37,17 @@ struct Ready {
     file: Arc<dyn LogFile>,
     /// Up to here it is prepared.
     prepared: u64,
+    /// How durable its directory entry is.
+    entry: Entry,
+}
+
+/// How durable the directory entry of a log file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// It is durable, or a sync of the log makes it so before it returns.
+    Settled,
+    /// A sync of the log has to make it so.
+    Unsynced,
 }
 
 /// One use of a log file.
@@ -77,7 +88,7 @@ pub struct LogStart {
 /// `ready` and `groups` never during IO. They are taken in the order `files_io`, `ready`, `groups`.
 ///
 /// # Invariants
-/// 1. A file's directory entry is durable before it becomes a segment.
+/// 1. A file's directory entry is durable before `synced` reaches into a segment in it.
 /// 2. `synced` only grows; everything before it is durable.
 /// 3. One thread at most syncs at a time (`running`).
 #[derive(Debug)]
@@ -119,6 +130,8 @@ struct Groups {
     requested: LogPosition,
     running: bool,
     syncs: u64,
+    /// There are segments whose directory entries the next sync makes durable.
+    has_unsynced_entry: bool,
 }
 
 impl Wal {
@@ -151,6 +164,7 @@ impl Wal {
                 requested: start.end,
                 running: false,
                 syncs: 0,
+                has_unsynced_entry: false,
             }),
             synced_changed: Condvar::new(),
         }
@@ -163,11 +177,25 @@ impl Wal {
     }
 
     /// Makes a file ready to become the next segment, its first `needed` bytes prepared, unless one
-    /// is. It has the usual size, or `needed` if that is more.
+    /// is. It has the usual size, or `needed` if that is more. To be called ahead of need, as it
+    /// syncs the directory, so that no sync of the log has to.
     ///
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
     pub fn make_ready(&self, needed: u64) -> Result<()> {
+        self.make(needed, Entry::Settled)
+    }
+
+    /// As [`Wal::make_ready`], for a commit that waits for it: the first sync of the log that
+    /// reaches into the segment syncs the directory, too.
+    ///
+    /// # Errors
+    /// `NoSpace` and the system's; nothing is lost.
+    pub fn make_ready_now(&self, needed: u64) -> Result<()> {
+        self.make(needed, Entry::Unsynced)
+    }
+
+    fn make(&self, needed: u64, entry: Entry) -> Result<()> {
         if self.is_ready(needed) {
             return Ok(());
         }
@@ -179,7 +207,15 @@ impl Wal {
         let usual = needed <= self.capacity;
         let recycled = if usual { files.idle.pop() } else { None };
         let slot = recycled.unwrap_or_else(|| files.unused_slot());
-        match self.open(slot, needed) {
+        // The entry of a file that is used again was seen to when it was new.
+        let entry = if recycled.is_some() { Entry::Settled } else { entry };
+        let made = self.open(slot, needed, entry).and_then(|ready| {
+            if recycled.is_none() && entry == Entry::Settled {
+                self.sync_dir()?;
+            }
+            Ok(ready)
+        });
+        match made {
             Ok(ready) => {
                 if recycled.is_none() {
                     files.next_slot = slot + 1;
@@ -194,19 +230,23 @@ impl Wal {
         }
     }
 
+    fn sync_dir(&self) -> Result<()> {
+        if cfg!(seeded_fault = "skip_directory_sync") {
+            return Ok(());
+        }
+        self.fs.sync_dir(&self.dir)
+    }
+
     fn is_ready(&self, needed: u64) -> bool {
         lock(&self.ready).iter().any(|ready| ready.prepared >= needed)
     }
 
-    fn open(&self, slot: u64, needed: u64) -> Result<Ready> {
+    fn open(&self, slot: u64, needed: u64, entry: Entry) -> Result<Ready> {
         let capacity = needed.max(self.capacity);
         let file = self.fs.open_log(&self.path(slot), LogFileOptions { capacity, io: self.io })?;
         let prepared = needed.max(FIRST_WINDOW_BYTES).min(capacity);
         file.prepare(prepared)?;
-        if cfg!(not(seeded_fault = "skip_directory_sync")) {
-            self.fs.sync_dir(&self.dir)?;
-        }
-        Ok(Ready { slot, file, prepared })
+        Ok(Ready { slot, file, prepared, entry })
     }
 
     fn path(&self, slot: u64) -> PathBuf {
@@ -226,7 +266,8 @@ impl Wal {
         let random = groups.random.next_u64() as u32;
         let id = next_segment(groups.highest_segment, random)?;
         groups.highest_segment = id;
-        let Ready { slot, file, prepared } = ready.swap_remove(index);
+        let Ready { slot, file, prepared, entry } = ready.swap_remove(index);
+        groups.has_unsynced_entry |= entry == Entry::Unsynced;
         let segment = Arc::new(Segment { id, slot, file });
         groups.unsynced.push_back(Arc::clone(&segment));
         Ok(Some((segment, prepared)))
@@ -267,9 +308,11 @@ impl Wal {
         let segments: Vec<_> =
             groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
         groups.running = true;
+        let has_unsynced_entry = std::mem::take(&mut groups.has_unsynced_entry);
         drop(groups);
         let mut turn = Turn { wal: self, health, is_done: false };
-        let result = sync_segments(&segments, upto);
+        let entries = if has_unsynced_entry { self.sync_dir() } else { Ok(()) };
+        let result = entries.and_then(|()| sync_segments(&segments, upto));
         turn.is_done = true;
         match result {
             Ok(()) => {

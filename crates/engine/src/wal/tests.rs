@@ -61,6 +61,53 @@ fn the_name_of_a_segment_is_durable_before_anything_is_written_to_it() {
 }
 
 #[test]
+fn the_name_of_a_segment_that_a_commit_waited_for_is_durable_once_anything_in_it_is() {
+    let dir_syncs = |fs: &MemFs| {
+        let count = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&count);
+        fs.on_call(Some(Arc::new(move |call| {
+            *lock(&counted) += u32::from(call.kind == CallKind::SyncDir);
+        })));
+        count
+    };
+    let mut lost = 0;
+    for seed in 0..SEEDS {
+        let fs = MemFs::new();
+        let wal = new_wal(&fs);
+        let syncs = dir_syncs(&fs);
+        wal.make_ready_now(0).unwrap();
+        let (segment, _) = wal.take_segment(0).unwrap().unwrap();
+        let end = fill(&segment, 0);
+        assert_eq!(*lock(&syncs), 0);
+        lost += u64::from(files(&fs.crash_clone(Crash::PowerLoss { seed }), ".log").is_empty());
+        wal.sync_to(end, &Health::default()).unwrap();
+        assert_eq!(*lock(&syncs), 1);
+        let after = fs.crash_clone(Crash::PowerLoss { seed });
+        let bytes = after.read_all(Path::new("db/000001.log")).unwrap();
+        assert_eq!(bytes[end.offset as usize - 100..end.offset as usize], [1; 100]);
+        wal.sync_to(fill(&segment, 1), &Health::default()).unwrap();
+        assert_eq!(*lock(&syncs), 1, "it was synced");
+        wal.retire(&[slot(&segment)]).unwrap();
+        wal.make_ready(0).unwrap();
+        assert_eq!(*lock(&syncs), 1, "a file that is used again has its name");
+    }
+    assert!((1..SEEDS).contains(&lost), "without a sync it is a matter of luck: {lost}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_synced_fails_the_sync_of_a_new_segment() {
+    let fs = MemFs::new();
+    let wal = new_wal(&fs);
+    wal.make_ready_now(0).unwrap();
+    let end = fill(&wal.take_segment(0).unwrap().unwrap().0, 0);
+    fs.set_fault(fault(Some(CallKind::SyncDir), 1, FaultError::Io));
+    let health = Health::default();
+    assert_eq!(wal.sync_to(end, &health).unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(wal.sync_to(end, &health).unwrap_err().kind(), ErrorKind::Poisoned, "ever");
+    assert_eq!(wal.synced(), OLD_END);
+}
+
+#[test]
 fn a_file_is_made_ready_once_and_after_a_failure_again() {
     for kind in [CallKind::OpenLog, CallKind::Prepare, CallKind::SyncDir] {
         let fs = MemFs::new();
@@ -74,7 +121,8 @@ fn a_file_is_made_ready_once_and_after_a_failure_again() {
         let retired = slot(&wal.take_segment(CAPACITY).unwrap().unwrap().0);
         assert!(wal.take_segment(0).unwrap().is_none());
         wal.retire(&[retired]).unwrap();
-        if kind != CallKind::Prepare {
+        // It needs no window, and its directory entry was synced.
+        if kind == CallKind::OpenLog {
             fs.set_fault(fault(Some(kind), 1, FaultError::NoSpace));
             assert_eq!(wal.make_ready(0).unwrap_err().kind(), ErrorKind::NoSpace);
         }
