@@ -58,7 +58,8 @@ const REPLACING_PART: u64 = 64;
 pub enum Writers {
     /// Nobody writes, and nothing is left to be flushed.
     AtRest,
-    /// Less than half a memtable of theirs is left to be flushed, the one that is filled included.
+    /// Less than half a memtable of theirs is left to be flushed, counting the one that is being
+    /// filled.
     Slow,
     /// More is, but flushes keep up with them.
     Fast,
