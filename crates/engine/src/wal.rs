@@ -37,16 +37,16 @@ struct Ready {
     file: Arc<dyn LogFile>,
     /// Up to here it is prepared.
     prepared: u64,
-    /// How durable its directory entry is.
-    entry: Entry,
+    /// Whether it can be found after a loss of power.
+    name: Name,
 }
 
-/// How durable the directory entry of a log file is.
+/// Whether the name of a log file is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    /// It is durable, or a sync of the log makes it so before it returns.
-    Settled,
-    /// A sync of the log has to make it so.
+enum Name {
+    /// It is, or the next sync of the log makes it so for the sake of another use of the file.
+    Durable,
+    /// The next sync of the log has to make it so.
     Unsynced,
 }
 
@@ -88,7 +88,7 @@ pub struct LogStart {
 /// `ready` and `groups` never during IO. They are taken in the order `files_io`, `ready`, `groups`.
 ///
 /// # Invariants
-/// 1. A file's directory entry is durable before `synced` reaches into a segment in it.
+/// 1. A file's name is durable before `synced` reaches into a segment in it.
 /// 2. `synced` only grows; everything before it is durable.
 /// 3. One thread at most syncs at a time (`running`).
 #[derive(Debug)]
@@ -130,8 +130,8 @@ struct Groups {
     requested: LogPosition,
     running: bool,
     syncs: u64,
-    /// There are segments whose directory entries the next sync makes durable.
-    has_unsynced_entry: bool,
+    /// There are segments in files whose names the next sync has to make durable.
+    has_unsynced_name: bool,
 }
 
 impl Wal {
@@ -164,7 +164,7 @@ impl Wal {
                 requested: start.end,
                 running: false,
                 syncs: 0,
-                has_unsynced_entry: false,
+                has_unsynced_name: false,
             }),
             synced_changed: Condvar::new(),
         }
@@ -183,7 +183,7 @@ impl Wal {
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
     pub fn make_ready(&self, needed: u64) -> Result<()> {
-        self.make(needed, Entry::Settled)
+        self.make(needed, Name::Durable)
     }
 
     /// As [`Wal::make_ready`], for a commit that waits for it: the first sync of the log that
@@ -192,10 +192,10 @@ impl Wal {
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
     pub fn make_ready_now(&self, needed: u64) -> Result<()> {
-        self.make(needed, Entry::Unsynced)
+        self.make(needed, Name::Unsynced)
     }
 
-    fn make(&self, needed: u64, entry: Entry) -> Result<()> {
+    fn make(&self, needed: u64, name: Name) -> Result<()> {
         if self.is_ready(needed) {
             return Ok(());
         }
@@ -207,10 +207,10 @@ impl Wal {
         let usual = needed <= self.capacity;
         let recycled = if usual { files.idle.pop() } else { None };
         let slot = recycled.unwrap_or_else(|| files.unused_slot());
-        // The entry of a file that is used again was seen to when it was new.
-        let entry = if recycled.is_some() { Entry::Settled } else { entry };
-        let made = self.open(slot, needed, entry).and_then(|ready| {
-            if recycled.is_none() && entry == Entry::Settled {
+        // The name of a file that is used again was seen to when it was new.
+        let name = if recycled.is_some() { Name::Durable } else { name };
+        let made = self.open(slot, needed, name).and_then(|ready| {
+            if recycled.is_none() && name == Name::Durable {
                 self.sync_dir()?;
             }
             Ok(ready)
@@ -241,12 +241,12 @@ impl Wal {
         lock(&self.ready).iter().any(|ready| ready.prepared >= needed)
     }
 
-    fn open(&self, slot: u64, needed: u64, entry: Entry) -> Result<Ready> {
+    fn open(&self, slot: u64, needed: u64, name: Name) -> Result<Ready> {
         let capacity = needed.max(self.capacity);
         let file = self.fs.open_log(&self.path(slot), LogFileOptions { capacity, io: self.io })?;
         let prepared = needed.max(FIRST_WINDOW_BYTES).min(capacity);
         file.prepare(prepared)?;
-        Ok(Ready { slot, file, prepared, entry })
+        Ok(Ready { slot, file, prepared, name })
     }
 
     fn path(&self, slot: u64) -> PathBuf {
@@ -266,8 +266,8 @@ impl Wal {
         let random = groups.random.next_u64() as u32;
         let id = next_segment(groups.highest_segment, random)?;
         groups.highest_segment = id;
-        let Ready { slot, file, prepared, entry } = ready.swap_remove(index);
-        groups.has_unsynced_entry |= entry == Entry::Unsynced;
+        let Ready { slot, file, prepared, name } = ready.swap_remove(index);
+        groups.has_unsynced_name |= name == Name::Unsynced;
         let segment = Arc::new(Segment { id, slot, file });
         groups.unsynced.push_back(Arc::clone(&segment));
         Ok(Some((segment, prepared)))
@@ -308,11 +308,11 @@ impl Wal {
         let segments: Vec<_> =
             groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
         groups.running = true;
-        let has_unsynced_entry = std::mem::take(&mut groups.has_unsynced_entry);
+        let has_unsynced_name = std::mem::take(&mut groups.has_unsynced_name);
         drop(groups);
         let mut turn = Turn { wal: self, health, is_done: false };
-        let entries = if has_unsynced_entry { self.sync_dir() } else { Ok(()) };
-        let result = entries.and_then(|()| sync_segments(&segments, upto));
+        let named = if has_unsynced_name { self.sync_dir() } else { Ok(()) };
+        let result = named.and_then(|()| sync_segments(&segments, upto));
         turn.is_done = true;
         match result {
             Ok(()) => {
