@@ -117,7 +117,8 @@ impl Targets {
 /// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
 ///
 /// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
-/// if there is no snapshot. What is not due while `writers` are ahead of flushes is, once these keep up.
+/// if there is no snapshot. What is not due while `writers` are ahead of flushes is, once these
+/// keep up.
 ///
 /// Cost: about the number of tables times the logarithm of it; no IO.
 #[must_use]
