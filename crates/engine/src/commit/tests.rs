@@ -370,6 +370,21 @@ fn a_commit_that_is_not_to_be_synced_does_not_wait_for_a_sync() {
 }
 
 #[test]
+fn the_first_commit_of_a_database_syncs_the_directory_only_if_it_is_synced_itself() {
+    for (durability, expected) in [(Durability::Buffered, 0), (Durability::Synced, 1)] {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        let syncs = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&syncs);
+        fs.on_call(Some(Arc::new(move |call| {
+            *lock(&counted) += u32::from(call.kind == CallKind::SyncDir);
+        })));
+        put_key(&engine, "key", durability).unwrap();
+        assert_eq!(*lock(&syncs), expected, "{durability:?}");
+    }
+}
+
+#[test]
 fn nothing_is_acknowledged_after_a_failed_sync_and_reads_go_on() {
     let fs = MemFs::new();
     let engine = open(&fs);
