@@ -487,10 +487,7 @@ impl Database {
         // Before the end of the log is looked at: whoever asks for less after this is seen to by
         // the next sync, and whoever asked before is published, and so within this one.
         self.sync_within_ns.store(nanoseconds(SYNC_INTERVAL), Ordering::Relaxed);
-        if lock(&self.tail).look() {
-            // For compactions that are worth it only now.
-            self.work.raise();
-        }
+        lock(&self.tail).look();
         self.sync_wal()
     }
 

@@ -242,12 +242,9 @@ impl Tail {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
-    /// Notes how far writers have come; to be called now and then. Returns whether they are at rest
-    /// now and were not before.
-    pub fn look(&mut self) -> bool {
-        let was_at_rest = self.is_at_rest();
+    /// Notes how far writers have come; to be called now and then.
+    pub fn look(&mut self) {
         self.looks = [self.looks[1], self.last().0];
-        self.is_at_rest() && !was_at_rest
     }
 
     /// Whether nobody writes, as far as can be told: nothing was written since a generation was
