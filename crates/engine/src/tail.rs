@@ -247,8 +247,9 @@ impl Tail {
         self.looks = [self.looks[1], self.last().0];
     }
 
-    /// Whether nobody writes, as far as can be told: nothing was written since a generation was
-    /// frozen because somebody asked for that, or at the last two looks and since.
+    /// Whether nobody writes, as far as can be told: nothing was written since the database was
+    /// opened, since a generation was frozen because somebody asked for that, or at the last two
+    /// looks and since.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let (last, _) = self.last();
