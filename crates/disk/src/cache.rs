@@ -499,27 +499,18 @@ impl<T: Resident> Slots<T> {
         self.insert_into(Room::Spare, index, held);
     }
 
-    /// What long walks do instead: puts `held` into slot `index` if it was offered before and the
-    /// cache has room to spare. What is walked over once does not pay for memory to stay in, and
-    /// displaces nobody.
-    ///
-    /// # Panics
-    /// If there is no such slot.
-    pub fn offer(&self, index: usize, held: &Arc<Held<T>>) {
-        if self.is_offered(index) {
-            self.insert_spare(index, held);
-        } else {
-            self.array.note_offer(index);
-        }
-    }
-
-    /// Whether a value was offered for slot `index` before: the next one may stay.
+    /// Asked by long walks that come by slot `index`: whether one did before, so that the value may
+    /// stay if there is room to spare. What is walked over once does not pay for memory to stay in.
     ///
     /// # Panics
     /// If there is no such slot.
     #[must_use]
-    pub fn is_offered(&self, index: usize) -> bool {
-        self.array.is_offered(index)
+    pub fn offer(&self, index: usize) -> bool {
+        let was_offered = self.array.is_offered(index);
+        if !was_offered {
+            self.array.note_offer(index);
+        }
+        was_offered
     }
 
     fn insert_into(&self, room: Room, index: usize, held: &Arc<Held<T>>) {

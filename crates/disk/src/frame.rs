@@ -27,6 +27,7 @@ use siltdb_base::{
     id::TableUid,
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
 };
+use std::ops::Range;
 
 /// What a frame holds. The numbers lie on disk.
 #[repr(u8)]
@@ -137,6 +138,13 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn codec_of(bytes: &[u8]) -> Option<Codec> {
         Codec::from_u8(*bytes.get(1)?).ok()
+    }
+
+    /// Where its payload lies, if the frame ends at `end`.
+    #[must_use]
+    pub fn payload_place(&self, end: usize) -> Range<usize> {
+        let payload_end = end - CHECKSUM_BYTES;
+        payload_end - self.payload.len()..payload_end
     }
 
     /// The raw bytes: decoded over the contents of `buffer`, or the payload itself.

@@ -1,11 +1,20 @@
 //! Reads frames one after the other in larger pieces, for those who walk a whole table, in either
 //! direction.
 //!
-//! It neither verifies nor caches. A walk that jumps reads single frames.
+//! It does not cache. A walk that jumps reads single frames.
 
-use super::{index::BlockInfo, source::Source};
-use siltdb_base::error::Result;
-use std::ops::Range;
+use super::{
+    index::BlockInfo,
+    source::{Source, check_block, with_scratch},
+};
+use crate::{
+    block::Block,
+    compress::Codec,
+    frame::{CHECKSUM_BYTES, Frame, FrameKind, Place},
+};
+use bytes::Bytes;
+use siltdb_base::{error::Result, memory::region::Buffer};
+use std::{mem, ops::Range};
 
 /// The first piece that holds more than one frame, in bytes.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
@@ -16,11 +25,15 @@ pub(super) const WINDOW_BYTES: u64 = 256 << 10;
 /// The same for one of many: a merge has a window on each of its inputs.
 pub(super) const WINDOW_BYTES_OF_MANY: u64 = 64 << 10;
 
+/// Bytes of anything behind a piece, so that the block of its last frame can stay where it is, too.
+const BEHIND_BYTES: usize = Block::BYTES_BEHIND.saturating_sub(CHECKSUM_BYTES);
+
 /// Bytes of a table that were read ahead.
 #[derive(Debug)]
 pub(super) struct Ahead {
     window_max: u64,
-    bytes: Vec<u8>,
+    /// A piece of the table and [`BEHIND_BYTES`], shared with blocks that lie in it; or nothing.
+    bytes: Bytes,
     /// Where they begin in the table.
     start: u64,
     /// What to read at the next miss, if it continues the walk.
@@ -32,7 +45,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Nothing is read; pieces will have at most `window_max` bytes, or one frame.
     pub(super) fn new(window_max: u64) -> Self {
-        Self { window_max, bytes: Vec::new(), start: 0, window: 0, last: None }
+        Self { window_max, bytes: Bytes::new(), start: 0, window: 0, last: None }
     }
 
     /// The frame of the data block at `index` of the table at `source`, whose data frames take
@@ -47,8 +60,48 @@ impl Ahead {
         index: usize,
         info: &BlockInfo<'_>,
     ) -> Result<&[u8]> {
+        let place = self.fetch(source, data_bytes, index, info)?;
+        Ok(&self.bytes[place])
+    }
+
+    /// The data block of the same frame, verified. It lies where it was read, unless it is
+    /// compressed, and keeps the whole piece in memory: for those who soon let go of it.
+    ///
+    /// # Errors
+    /// Corruption, if anything is wrong with it; as [`Ahead::frame`].
+    pub(super) fn block(
+        &mut self,
+        source: &Source,
+        data_bytes: u64,
+        index: usize,
+        info: &BlockInfo<'_>,
+    ) -> Result<Block> {
+        let own = self.fetch(source, data_bytes, index, info)?;
+        let place = Place { table: source.uid, offset: info.offset };
+        Frame::open(&self.bytes[own.clone()], FrameKind::Data, place)
+            .and_then(|frame| match frame.codec {
+                Codec::Raw => {
+                    let Range { start, end } = frame.payload_place(own.end);
+                    let raw = self.bytes.slice(start..end + Block::BYTES_BEHIND);
+                    Block::map(raw, Buffer::copy_on_heap)
+                }
+                Codec::Lz4 => with_scratch(|scratch| Block::parse(frame.decode(&mut scratch.raw)?)),
+            })
+            .and_then(|block| check_block(&block, info).map(|()| block))
+            .map_err(|error| source.locate(error, info.offset))
+    }
+
+    /// Has the frame in `bytes`, and says where it lies there.
+    fn fetch(
+        &mut self,
+        source: &Source,
+        data_bytes: u64,
+        index: usize,
+        info: &BlockInfo<'_>,
+    ) -> Result<Range<usize>> {
         let own = info.offset..info.offset + info.bytes;
-        if own.start < self.start || own.end > self.start + self.bytes.len() as u64 {
+        let piece_bytes = self.bytes.len().saturating_sub(BEHIND_BYTES);
+        if own.start < self.start || own.end > self.start + piece_bytes as u64 {
             let piece = self.piece(&own, data_bytes, index);
             let mut read = self.read(source, piece.clone());
             if read.is_err() && piece != own {
@@ -58,7 +111,7 @@ impl Ahead {
         }
         self.last = Some(index);
         let start = (own.start - self.start) as usize;
-        Ok(&self.bytes[start..start + info.bytes as usize])
+        Ok(start..start + info.bytes as usize)
     }
 
     /// What to read for the frame at `own`: if the walk goes on, also what lies ahead of it.
@@ -78,10 +131,12 @@ impl Ahead {
 
     fn read(&mut self, source: &Source, piece: Range<u64>) -> Result<()> {
         self.start = piece.start;
-        let read = source.read(piece.start, piece.end - piece.start, &mut self.bytes);
-        if read.is_err() {
-            self.bytes.clear();
-        }
-        read
+        // The memory of the last piece, unless a block still lies there.
+        let mut bytes = mem::take(&mut self.bytes).try_into_mut().unwrap_or_default();
+        let piece_bytes = source.memory_bytes(&piece)?;
+        bytes.resize(piece_bytes + BEHIND_BYTES, 0);
+        source.read_into(piece.start, &mut bytes[..piece_bytes])?;
+        self.bytes = bytes.freeze();
+        Ok(())
     }
 }

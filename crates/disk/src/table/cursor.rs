@@ -101,11 +101,7 @@ impl TableCursor {
         let block = match self.table.slots.get(index) {
             Some(block) => block,
             None if self.walked < WALK_BLOCKS => self.table.load_if_admitted(index)?,
-            None => self.table.decode(index, || {
-                let (source, info) = (&self.table.source, self.table.block_info(index));
-                let data_bytes = self.table.contents.index.data_bytes();
-                self.ahead.frame(source, data_bytes, index, &info)
-            })?,
+            None => self.table.pass_by(index, &mut self.ahead)?,
         };
         self.key.clear();
         self.key.extend_from_slice(block.prefix());

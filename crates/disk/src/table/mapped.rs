@@ -9,7 +9,7 @@ use super::index::BlockInfo;
 use crate::{
     block::Block,
     compress::Codec,
-    frame::{CHECKSUM_BYTES, Frame, FrameKind, Place},
+    frame::{Frame, FrameKind, Place},
 };
 use bytes::Bytes;
 use siltdb_base::{
@@ -134,12 +134,12 @@ impl Mapped {
 
     /// Where the payload of a frame lies, and what must follow it.
     fn place_of(&self, frame: &Frame<'_>, info: &BlockInfo<'_>) -> Result<Range<usize>> {
-        let payload_end = (info.offset + info.bytes) as usize - CHECKSUM_BYTES;
-        let behind = payload_end + Block::BYTES_BEHIND;
+        let payload = frame.payload_place((info.offset + info.bytes) as usize);
+        let behind = payload.end + Block::BYTES_BEHIND;
         if behind > self.bytes.len() {
             return Err(outside());
         }
-        Ok(payload_end - frame.payload.len()..behind)
+        Ok(payload.start..behind)
     }
 }
 

@@ -8,12 +8,8 @@ use super::{
     block_walk::BlockWalk,
     cursor::set_suffix,
     passing::PassingTable,
-    source::{check_block, with_scratch},
 };
-use crate::{
-    block::{Block, Located},
-    frame::{Frame, FrameKind, Place},
-};
+use crate::block::{Block, Located};
 use siltdb_base::{
     cursor::{Cursor, Span, SpanContent},
     error::Result,
@@ -93,14 +89,7 @@ impl PassingCursor {
     fn read_block(&mut self) -> Result<Option<Block>> {
         let Some(info) = self.blocks.block() else { return Ok(None) };
         let PassingTable { source, properties, .. } = &**self.blocks.table();
-        let frame = self.ahead.frame(source, properties.data_bytes, self.blocks.number(), &info)?;
-        let place = Place { table: source.uid, offset: info.offset };
-        with_scratch(|scratch| {
-            Frame::open(frame, FrameKind::Data, place)
-                .and_then(|frame| Block::parse(frame.decode(&mut scratch.raw)?))
-                .and_then(|block| check_block(&block, &info).map(|()| Some(block)))
-                .map_err(|error| source.locate(error, info.offset))
-        })
+        self.ahead.block(source, properties.data_bytes, self.blocks.number(), &info).map(Some)
     }
 
     /// Goes to the last entry of the block before the one of this number.

@@ -4,6 +4,7 @@
 //! It does not decide what a reader may see: it shows what is there.
 
 use super::{
+    ahead::Ahead,
     index::BlockInfo,
     mapped::Mapped,
     sealed::SealedBlock,
@@ -289,40 +290,40 @@ impl Table {
         })
     }
 
-    /// Verifies and decodes the data block at `index`, to which a walk comes that can `read` its
-    /// frame, and offers it to the cache.
-    pub(super) fn decode<'f>(
-        &self,
-        index: usize,
-        read: impl FnOnce() -> Result<&'f [u8]>,
-    ) -> Result<Arc<Held<Block>>> {
-        // What may stay lies where cached blocks do; what is walked over comes and goes.
-        let may_stay = self.slots.is_offered(index);
-        let copy = |raw: &[u8], margins| match may_stay {
-            true => self.cache.region().copy(raw, margins),
-            false => Buffer::copy_on_heap(raw, margins),
-        };
+    /// The data block at `index`, verified, for a long walk that reads `ahead`; it stays in the
+    /// cache if walks came by before.
+    pub(super) fn pass_by(&self, index: usize, ahead: &mut Ahead) -> Result<Arc<Held<Block>>> {
+        let (info, data_bytes) = (self.block_info(index), self.contents.index.data_bytes());
+        if !self.slots.offer(index) {
+            return match &self.mapped {
+                Some(mapped) => self.hold_mapped(mapped, index, Buffer::copy_on_heap),
+                None => ahead.block(&self.source, data_bytes, index, &info).map(hold_verified),
+            };
+        }
+        let copy = |raw: &[u8], margins| self.cache.region().copy(raw, margins);
         let held = match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, index, copy),
-            None => self.hold_read(index, read()?, copy),
+            None => {
+                let frame = ahead.frame(&self.source, data_bytes, index, &info)?;
+                self.hold_read(&info, frame, copy)
+            }
         }?;
-        self.slots.offer(index, &held);
+        self.slots.insert_spare(index, &held);
         Ok(held)
     }
 
-    /// The data block at `index`, whose `frame` was read.
+    /// The data block of which the index knows `info`, and whose `frame` was read.
     fn hold_read(
         &self,
-        index: usize,
+        info: &BlockInfo<'_>,
         frame: &[u8],
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Held<Block>>> {
-        let info = self.block_info(index);
         let place = Place { table: self.source.uid, offset: info.offset };
         with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
                 .and_then(|frame| frame.decode(&mut scratch.raw))
-                .and_then(|raw| hold(Block::parse_into(raw, copy)?, &info))
+                .and_then(|raw| hold(Block::parse_into(raw, copy)?, info))
                 .map_err(|error| self.source.locate(error, info.offset))
         })
     }

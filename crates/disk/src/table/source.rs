@@ -25,6 +25,7 @@ use siltdb_base::{
 };
 use std::{
     cell::Cell,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -120,13 +121,22 @@ impl Source {
     /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
     /// table.
     pub fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        debug_assert!(offset + bytes <= self.length);
-        let bytes = usize::try_from(bytes)
-            .map_err(|_| self.locate(Error::corruption("frame exceeds memory"), offset))?;
-        buffer.resize(bytes, 0);
+        buffer.resize(self.memory_bytes(&(offset..offset + bytes))?, 0);
+        self.read_into(offset, buffer)
+    }
+
+    /// Fills `buffer` with the bytes at `offset`.
+    pub fn read_into(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        debug_assert!(offset + buffer.len() as u64 <= self.length);
         self.file
             .read_exact_at(buffer, self.offset + offset)
             .map_err(|error| self.locate(error, offset))
+    }
+
+    /// Bytes of memory that it takes to read a part of the table.
+    pub fn memory_bytes(&self, part: &Range<u64>) -> Result<usize> {
+        usize::try_from(part.end - part.start)
+            .map_err(|_| self.locate(Error::corruption("frame exceeds memory"), part.start))
     }
 
     /// The bytes of the table where the system maps them, if it does. Where it does not, reading
