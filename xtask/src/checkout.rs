@@ -4,7 +4,7 @@
 use crate::finding::Finding;
 use crate::items::{Module, blanked, modules, test_regions};
 use crate::lexer;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -87,8 +87,8 @@ impl Source {
 pub struct Checkout {
     /// The text files, ordered by path.
     pub sources: Vec<Source>,
-    /// The paths of all files, binary ones included.
-    pub paths: BTreeSet<String>,
+    /// All files by their paths, binary ones included, with their bytes.
+    pub files: BTreeMap<String, usize>,
 }
 
 impl Checkout {
@@ -120,11 +120,12 @@ impl Checkout {
     pub fn new(mut files: Vec<(String, Vec<u8>)>) -> Self {
         files.sort();
         files.dedup();
-        let paths = files.iter().map(|(path, _)| path.clone()).collect();
+        let lengths = files.iter().map(|(path, bytes)| (path.clone(), bytes.len())).collect();
         let text = |(path, bytes): (String, Vec<u8>)| {
             Some(Source::new(&path, String::from_utf8(bytes).ok()?))
         };
-        let mut checkout = Self { sources: files.into_iter().filter_map(text).collect(), paths };
+        let sources = files.into_iter().filter_map(text).collect();
+        let mut checkout = Self { sources, files: lengths };
         checkout.mark_test_modules();
         checkout
     }

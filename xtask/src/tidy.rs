@@ -5,14 +5,15 @@ use crate::finding::Finding;
 use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
-    calls, documents, floors, headers, modules, names, paths, signatures, sizes, unit_tests,
+    calls, documents, files, floors, headers, modules, names, paths, signatures, sizes, unit_tests,
     unsafety,
 };
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 11] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 12] = [
+    files::check,
     sizes::check,
     headers::check,
     unit_tests::check,

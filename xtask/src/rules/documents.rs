@@ -64,8 +64,8 @@ fn dead(checkout: &Checkout, source: &Source, target: &str) -> Option<&'static s
     };
     let Some(path) = resolve(&source.path, file) else { return Some("it leaves the repository") };
     let folder = format!("{path}/");
-    if !checkout.paths.contains(&path) {
-        let known = path.is_empty() || checkout.paths.iter().any(|p| p.starts_with(&folder));
+    if !checkout.files.contains_key(&path) {
+        let known = path.is_empty() || checkout.files.keys().any(|p| p.starts_with(&folder));
         return (!known).then_some("no such file");
     }
     let document = checkout.source(&path).filter(|document| document.path.ends_with(".md"))?;
@@ -110,7 +110,7 @@ fn check_decisions(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let mut report = |path: &str, message: String| {
         findings.push(Finding { path: path.to_owned(), line: 1, rule: "documents", message });
     };
-    for path in checkout.paths.iter().filter(|path| path.starts_with(DECISIONS)) {
+    for path in checkout.files.keys().filter(|path| path.starts_with(DECISIONS)) {
         let name = &path[DECISIONS.len()..];
         if name.contains('/') || name == "README.md" || !name.ends_with(".md") {
             continue;

@@ -1,0 +1,26 @@
+//! Tests of the rule on files.
+
+use super::{FILE_BYTES_MAX, check};
+use crate::checkout::Checkout;
+
+fn findings(path: &str, bytes: Vec<u8>) -> Vec<String> {
+    let mut findings = Vec::new();
+    check(&Checkout::new(vec![(path.to_owned(), bytes)]), &mut findings);
+    findings.into_iter().map(|finding| finding.to_string()).collect()
+}
+
+#[test]
+fn a_file_may_have_a_mebibyte() {
+    assert!(findings("a.csv", vec![b'x'; FILE_BYTES_MAX]).is_empty());
+    let found = findings("a.csv", vec![b'x'; FILE_BYTES_MAX + 1]);
+    assert_eq!(found, ["a.csv:1: files: file has 1048577 bytes, at most 1048576"]);
+}
+
+#[test]
+fn only_results_need_not_be_text() {
+    let found = findings("heap.1.zst", vec![0x28, 0xb5, 0x2f, 0xfd]);
+    assert_eq!(found, ["heap.1.zst:1: files: neither text nor a result of the benchmark"]);
+    assert!(findings("docs/results/a.json.gz", vec![0x1f, 0x8b]).is_empty());
+    assert_eq!(findings("docs/a.json.gz", vec![0x1f, 0x8b]).len(), 1);
+    assert_eq!(findings("docs/results/a.gz", vec![0x1f, 0x8b]).len(), 1);
+}
