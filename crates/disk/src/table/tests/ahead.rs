@@ -1,6 +1,9 @@
 //! Reading ahead: fewer reads, the same frames, and errors where they belong.
 
-use super::*;
+use super::{
+    super::ahead::{Ahead, WINDOW_BYTES, WINDOW_BYTES_OF_MANY},
+    *,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A file that counts its reads and cannot be read in one place.
@@ -123,4 +126,31 @@ fn a_bad_place_ahead_fails_only_its_own_block() {
     cursor.seek_to_last().unwrap();
     assert_eq!(cursor.entry().unwrap(), entry(entries.last().unwrap()));
     assert!(cursor.seek(&entries[before as usize].0, SequenceNumber::MAX).is_err());
+}
+
+/// The entries of blocks that were all read before one is looked at.
+fn entries_of_held(table: &Table, window_bytes: u64) -> Vec<Owned> {
+    let mut ahead = Ahead::new(window_bytes);
+    let data_bytes = table.contents.index.data_bytes();
+    let mut read = |index: usize| {
+        ahead.block(&table.source, data_bytes, index, &table.block_info(index)).unwrap()
+    };
+    let blocks: Vec<_> = (0..table.block_count()).map(&mut read).collect();
+    let entries = blocks.iter().flat_map(|block| {
+        (0..block.count()).map(|index| {
+            let entry = block.entry(index);
+            let key = [block.prefix(), entry.suffix].concat();
+            (key, entry.sequence.0, entry.kind, entry.value.to_vec())
+        })
+    });
+    entries.collect()
+}
+
+#[test]
+fn blocks_that_are_held_keep_what_they_were_read_from() {
+    let (file, summary, entries) = sick(None);
+    let table = open_sick(&file, &summary);
+    for window_bytes in [16 << 10, 20_000, WINDOW_BYTES_OF_MANY, WINDOW_BYTES] {
+        assert_eq!(entries_of_held(&table, window_bytes), entries, "pieces of {window_bytes}");
+    }
 }
