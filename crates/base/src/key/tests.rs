@@ -50,3 +50,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_equal_keys_are_the_same() {
+    let keys: [&[u8]; 9] = [
+        b"",
+        b"a",
+        b"1234567",
+        b"12345678",
+        b"a12345678",
+        b"b12345678",
+        b"a12345679",
+        b"a-12345678",
+        b"b-12345678",
+    ];
+    for (a, b) in keys.iter().flat_map(|a| keys.iter().map(move |b| (a, b))) {
+        assert_eq!(is_same(a, b), a == b, "{a:?} {b:?}");
+    }
+}
