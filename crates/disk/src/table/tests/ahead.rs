@@ -4,13 +4,16 @@ use super::{
     super::ahead::{Ahead, WINDOW_BYTES, WINDOW_BYTES_OF_MANY},
     *,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// A file that counts its reads and cannot be read in one place.
 #[derive(Debug)]
 struct Sick {
     bytes: Vec<u8>,
-    bad: Option<u64>,
+    bad: Mutex<Option<u64>>,
     reads: AtomicUsize,
 }
 
@@ -22,7 +25,7 @@ impl File for Sick {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let range = offset..offset + buffer.len() as u64;
-        if self.bad.is_some_and(|bad| range.contains(&bad)) {
+        if self.bad.lock().unwrap().is_some_and(|bad| range.contains(&bad)) {
             return Err(Error::new(siltdb_base::error::ErrorKind::Io, "cannot read"));
         }
         Bytes(self.bytes.clone()).read_exact_at(buffer, offset)
@@ -33,7 +36,7 @@ fn sick(bad: Option<u64>) -> (Arc<Sick>, TableSummary, Vec<Owned>) {
     let entries = many(1000);
     let mut file = Bytes::default();
     let summary = write(&mut file, &options(Compression::None), 7, &entries, &[]);
-    let file = Sick { bytes: file.0, bad, reads: AtomicUsize::new(0) };
+    let file = Sick { bytes: file.0, bad: Mutex::new(bad), reads: AtomicUsize::new(0) };
     (Arc::new(file), summary, entries)
 }
 
@@ -153,4 +156,25 @@ fn blocks_that_are_held_keep_what_they_were_read_from() {
     for window_bytes in [16 << 10, 20_000, WINDOW_BYTES_OF_MANY, WINDOW_BYTES] {
         assert_eq!(entries_of_held(&table, window_bytes), entries, "pieces of {window_bytes}");
     }
+}
+
+#[test]
+fn what_could_not_be_read_is_read_again() {
+    let (file, summary, _) = sick(Some(20_000));
+    let table = open_sick(&file, &summary);
+    let data_bytes = table.contents.index.data_bytes();
+    let holds_bad = |&index: &usize| {
+        let info = table.block_info(index);
+        (info.offset..info.offset + info.bytes).contains(&20_000)
+    };
+    let bad = (0..table.block_count()).find(holds_bad).unwrap();
+    let mut ahead = Ahead::new(WINDOW_BYTES);
+    let mut read =
+        |index: usize| ahead.block(&table.source, data_bytes, index, &table.block_info(index));
+    assert!(bad > 1 && read(bad - 2).is_ok() && read(bad - 1).is_ok());
+    for _ in 0..2 {
+        assert_eq!(read(bad).unwrap_err().kind(), siltdb_base::error::ErrorKind::Io);
+    }
+    *file.bad.lock().unwrap() = None;
+    assert!(read(bad).is_ok());
 }
