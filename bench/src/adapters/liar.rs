@@ -193,7 +193,9 @@ impl<const LIE: u8> Session for LiarSession<'_, LIE> {
         let wrong_key = self.engine.lies(lie::WRONG_KEYS);
         self.engine.look(|map| {
             let mut entries = map.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
-            let entry = if past { entries.nth(1) } else { entries.next() };
+            let first = entries.next();
+            // Nothing is past the last entry: finding none is another lie.
+            let entry = if past { entries.next().or(first) } else { first };
             if let Some((key, value)) = entry {
                 seen(if wrong_key { &key[..8] } else { key }, value);
             }
