@@ -10,7 +10,7 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 pub const VALUE_BYTES_MAX: usize = u32::MAX as usize - (1 << 20);
 
 /// Longest encoded batch, in bytes: what one log record can carry.
-pub const BATCH_BYTES_MAX: usize = u32::MAX as usize;
+pub const BATCH_BYTES_MAX: usize = u32::MAX as usize - 4;
 
 /// Most operations in one batch.
 pub const BATCH_OPERATIONS_MAX: usize = u32::MAX as usize;

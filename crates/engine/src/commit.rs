@@ -167,7 +167,7 @@ fn commit_parts(
     };
     let logged_bytes = if kind == RecordKind::Skip { 0 } else { payload_bytes };
     let demand = Demand {
-        record_bytes: record_bytes(logged_bytes),
+        record_bytes: record_bytes(kind, counts.all, logged_bytes),
         payload_bytes: payload_bytes as u64,
         counts,
     };

@@ -19,7 +19,7 @@ use siltdb_disk::{
     edit::Change,
     log::{
         fill::fill_record,
-        record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+        record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
         segment::segments_end,
     },
 };
@@ -531,13 +531,14 @@ fn note_end(database: &Database, end: LogPosition) -> Result<()> {
 /// where it ends.
 fn mark_end(database: &Database) -> Result<LogPosition> {
     let (last, end) = lock(&database.tail).last();
-    let mark = end.offset + record_bytes(0);
+    let mark = end.offset + record_bytes(RecordKind::End, 0, 0);
     let active = lock(&database.tail).active();
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
         return Ok(end);
     };
+    let synced = Synced::Here(end.offset);
     let header =
-        RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced: end };
+        RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced };
     match segment.file.prepare(mark) {
         // The next open reads the log as after a kill.
         Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(end),

@@ -27,7 +27,7 @@ use siltdb_disk::{
     file_name::FileName,
     log::{
         fill::{fill_record, fill_segment_header},
-        record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+        record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
         recover::{KnownCut, RecoveryMode, RecoveryOptions, SegmentFile, recover},
         segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
     },
@@ -120,8 +120,8 @@ impl LogState {
 struct OpenManifest {
     file: Arc<dyn LogFile>,
     end: LogPosition,
-    /// The end of the last edit.
-    synced: LogPosition,
+    /// Up to the end of the last edit.
+    synced: Synced,
     edits: u64,
 }
 
@@ -210,7 +210,7 @@ impl Manifest {
         };
         fill_segment_header(&*file, &header)?;
         let mut open =
-            OpenManifest { file, end: header.first_record(), synced: LogPosition::ZERO, edits: 0 };
+            OpenManifest { file, end: header.first_record(), synced: Synced::Unsaid, edits: 0 };
         open.append(snapshot)?;
         Ok(open)
     }
@@ -238,7 +238,7 @@ impl Manifest {
 
 /// The bytes that an edit takes, with the mark behind it.
 const fn with_mark(edit_bytes: usize) -> u64 {
-    record_bytes(edit_bytes) + record_bytes(0)
+    record_bytes(RecordKind::Edit, 1, edit_bytes) + record_bytes(RecordKind::Skip, 0, 0)
 }
 
 impl OpenManifest {
@@ -262,9 +262,10 @@ impl OpenManifest {
         };
         fill_record(&*self.file, self.end, &header, parts)?;
         self.edits += u64::from(count);
-        self.end.offset += record_bytes(parts.iter().map(|part| part.len()).sum());
+        let payload_bytes = parts.iter().map(|part| part.len()).sum();
+        self.end.offset += record_bytes(kind, count, payload_bytes);
         if kind == RecordKind::Edit {
-            self.synced = self.end;
+            self.synced = Synced::Here(self.end.offset);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use siltdb_base::{
     limits::LOG_WINDOW_BYTES_MAX,
 };
 use siltdb_disk::log::{
-    record::LogPosition,
+    record::{LogPosition, Synced},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
 use siltdb_tree::memory::Generation as GenerationNumber;
@@ -67,6 +67,8 @@ struct Mark {
 #[derive(Debug)]
 struct Active {
     segment: Arc<Segment>,
+    /// The segment before it.
+    previous: SegmentId,
     prepared: u64,
     /// Roughly what its memtables hold, in bytes.
     bytes: u64,
@@ -135,8 +137,8 @@ pub struct Reservation {
     pub segment: Arc<Segment>,
     /// Where in the segment the record goes.
     pub offset: u64,
-    /// The synced position to write into the record.
-    pub synced: LogPosition,
+    /// How far the log is synced, to write into the record.
+    pub synced: Synced,
     /// Set for the first in a segment. Boxed, because it is rare and reservations are moved about.
     pub rotation: Option<Box<Rotation>>,
     /// The prepared window is nearly used up.
@@ -354,7 +356,7 @@ impl Tail {
         self.next_ticket = ticket + 1;
         self.next_sequence = next;
         self.end.offset = end;
-        let synced = self.synced;
+        let synced = Synced::new(self.synced, segment.id, active.previous);
         Ok(Reservation { ticket, first, segment, offset, synced, rotation, low, grown })
     }
 
@@ -392,6 +394,7 @@ impl Tail {
         self.end = header.first_record();
         self.active = Some(Active {
             segment,
+            previous: header.previous.segment,
             prepared,
             bytes: 0,
             step_end: limits.memtable_bytes / STEPS,

@@ -19,7 +19,7 @@
 //! ([`Durability`]).
 //!
 //! Limits: keys up to 64 KiB ([`KEY_BYTES_MAX`]), values up to 4 GiB - 1 MiB - 1
-//! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 1; 65,536 families.
+//! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 5; 65,536 families.
 #![forbid(unsafe_code)]
 
 mod iter;

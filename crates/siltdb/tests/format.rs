@@ -63,7 +63,7 @@ struct Segment {
 #[derive(Debug, PartialEq, Eq)]
 struct Record {
     offset: u64,
-    kind: u8,
+    form: u8,
     sequence: u64,
     count: u32,
     synced: (u64, u64),
@@ -84,7 +84,7 @@ struct Operation {
 fn segment(file: &[u8]) -> Option<Segment> {
     let header = file.get(..64)?;
     let is_segment = header[..8] == *b"siltlog\n"
-        && number(header, 8, 4) == 1
+        && number(header, 8, 4) == 2
         && number(header, 12, 4) == u64::from(crc32c(&[&header[..12], &header[16..]]))
         && number(header, 16, 8) != 0
         && header[56..] == [0; 8];
@@ -96,25 +96,38 @@ fn segment(file: &[u8]) -> Option<Segment> {
     })
 }
 
-/// The record of `segment` at `offset`, if there is one, and where the next one would be.
-fn record(file: &[u8], segment: &Segment, offset: usize) -> Option<(Record, usize)> {
-    let header = file.get(offset..offset + 48)?;
-    let synced = (number(header, 16, 8), 8 * number(header, 36, 4));
-    let is_header = number(header, 0, 8) == segment.id
-        && 8 * number(header, 24, 4) == offset as u64
-        && number(header, 44, 4) == u64::from(crc32c(&[&header[..44]]))
-        && synced <= (segment.id, offset as u64);
+/// The record of `segment` at `offset` with the sequence number `sequence`, if there is one, and
+/// where the next one would be.
+fn record(file: &[u8], segment: &Segment, offset: usize, sequence: u64) -> Option<(Record, usize)> {
+    let header = file.get(offset..offset + 24)?;
+    let place = (offset as u32 / 8).to_le_bytes();
+    let checksum = crc32c(&[&header[..20], &place]) ^ (segment.id >> 32) as u32;
+    let (form, said) = (header[0] & 0x7f, 8 * number(header, 12, 4));
+    let is_before = header[0] >> 7 == 1;
+    let is_header = number(header, 4, 4) == segment.id & u64::from(u32::MAX)
+        && number(header, 20, 4) == u64::from(checksum)
+        && number(header, 1, 3) == sequence & 0x00ff_ffff
+        && (is_before && said > 0 || !is_before && said <= offset as u64);
     if !is_header {
         return None;
     }
-    let end = offset + 48 + number(header, 28, 4) as usize;
-    let payload = file.get(offset + 48..end)?.to_vec();
-    if number(header, 40, 4) != u64::from(crc32c(&[&payload])) {
+    let synced = match (said, is_before) {
+        (0, _) => (0, 0),
+        (_, true) => (segment.previous.0, said),
+        (_, false) => (segment.id, said),
+    };
+    let end = offset + 24 + number(header, 8, 4) as usize;
+    let body = file.get(offset + 24..end)?;
+    if number(header, 16, 4) != u64::from(crc32c(&[body])) {
         return None;
     }
-    let (kind, sequence) = (header[8], number(header, 9, 7));
-    let count = number(header, 32, 4) as u32;
-    let record = Record { offset: offset as u64, kind, sequence, count, synced, payload };
+    let (count, payload) = match form {
+        1 | 2 => (1, body),
+        4 => (0, body),
+        _ => (number(body, 0, 4) as u32, &body[4..]),
+    };
+    let (offset, payload) = (offset as u64, payload.to_vec());
+    let record = Record { offset, form, sequence, count, synced, payload };
     Some((record, end.next_multiple_of(8)))
 }
 
@@ -122,12 +135,9 @@ fn record(file: &[u8], segment: &Segment, offset: usize) -> Option<(Record, usiz
 fn all_records(file: &[u8], segment: &Segment) -> Vec<Record> {
     let (mut offset, mut sequence) = (64, segment.first_sequence);
     let mut records = Vec::new();
-    while let Some((record, next)) = record(file, segment, offset) {
-        if record.sequence != sequence {
-            break;
-        }
+    while let Some((record, next)) = record(file, segment, offset, sequence) {
         sequence += u64::from(record.count);
-        let is_end = record.kind == 4;
+        let is_end = record.form == 4;
         records.push(record);
         if is_end {
             break;
@@ -139,7 +149,7 @@ fn all_records(file: &[u8], segment: &Segment) -> Vec<Record> {
 
 /// The operations of a Batch record.
 fn operations(record: &Record) -> Vec<Operation> {
-    assert_eq!(record.kind, 1);
+    assert!(matches!(record.form, 1 | 5));
     let mut rest = &record.payload[..];
     let mut operations = Vec::new();
     let take = |rest: &mut &[u8], count: u64| {
@@ -209,8 +219,8 @@ fn the_log_is_read_by_the_page_alone() {
     let (segment, file) = &found[0];
     assert_eq!((segment.first_sequence, segment.previous.0), (1, 0));
     let records = all_records(file, segment);
-    let kinds: Vec<u8> = records.iter().map(|record| record.kind).collect();
-    assert_eq!(kinds.first(), Some(&1), "{kinds:?}");
+    let forms: Vec<u8> = records.iter().map(|record| record.form).collect();
+    assert_eq!(forms.first(), Some(&5), "{forms:?}");
     let expected = [
         operation(1, 1, 0, b"a", b"1"),
         operation(2, 2, 1, b"b", b"\x06\x05\x04\x03\x02\x01\x00\x002"),
@@ -220,11 +230,11 @@ fn the_log_is_read_by_the_page_alone() {
         operation(6, 1, 1, b"g", &long),
     ];
     assert_eq!(operations(&records[0]), expected);
-    let last = records.iter().rfind(|record| record.kind == 1).unwrap();
+    let last = records.iter().rfind(|record| record.form == 1).unwrap();
     assert_eq!(operations(last), [operation(8, 1, 0, b"z", b"")]);
     // The number between belongs to the volatile put.
-    let skipped: u32 = records.iter().filter(|record| record.kind == 3).map(|r| r.count).sum();
-    assert_eq!(skipped, 1, "{kinds:?}");
+    let skipped: u32 = records.iter().filter(|record| record.form == 3).map(|r| r.count).sum();
+    assert_eq!(skipped, 1, "{forms:?}");
 }
 
 #[test]
@@ -238,7 +248,7 @@ fn a_log_that_was_closed_ends_with_a_mark() {
     let (segment, file) = &found[0];
     let records = all_records(file, segment);
     let end = records.last().unwrap();
-    assert_eq!((end.kind, end.count, end.payload.len()), (4, 0, 0));
+    assert_eq!((end.form, end.count, end.payload.len()), (4, 0, 0));
     assert_eq!(end.synced, (segment.id, end.offset), "an end says that all before it is durable");
 }
 
@@ -255,7 +265,8 @@ fn a_segment_names_where_the_one_before_it_ended() {
     };
     let written = all_records(first_file, first);
     let last = written.last().unwrap();
-    let end = (last.offset + 48 + last.payload.len() as u64).next_multiple_of(8);
+    assert!(matches!(last.form, 1 | 4), "a form without a count");
+    let end = (last.offset + 24 + last.payload.len() as u64).next_multiple_of(8);
     assert_eq!(second.previous, (first.id, end));
     assert!(second.id >> 32 > first.id >> 32);
     let next = all_records(second_file, second);
@@ -281,7 +292,7 @@ fn the_example_of_the_page_is_what_it_says() {
     let expected =
         [operation(1, 1, 0, b"city:SFO", b"San Francisco"), operation(2, 3, 0, b"x", b"")];
     assert_eq!(operations(&records[0]), expected);
-    assert_eq!(records[1].kind, 4);
+    assert_eq!(records[1].form, 4);
     // The engine writes the same, but for the random half of the segment id.
     let fs = MemFs::new();
     let db = options(&fs).open("data").unwrap();

@@ -3,7 +3,10 @@
 //! It reserves nothing and syncs nothing: who fills a place must be the only one to do so.
 
 use super::{
-    record::{LogPosition, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordHeader},
+    record::{
+        COUNT_BYTES, Form, LogPosition, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES,
+        RecordHeader,
+    },
     segment::SegmentHeader,
 };
 use siltdb_base::{
@@ -15,8 +18,8 @@ use siltdb_base::{
 /// Most parts of a payload.
 pub const PARTS_MAX: usize = 6;
 
-/// Longest payload that is put together before it is copied to its place, in bytes.
-const SMALL_BYTES_MAX: usize = 464;
+/// Longest body that is put together before it is copied to its place, in bytes.
+const SMALL_BYTES_MAX: usize = 488;
 
 /// Fills the record whose payload is `parts`, one after the other, into the
 /// [`record_bytes`](super::record::record_bytes) reserved at `at`.
@@ -38,23 +41,22 @@ pub fn fill_record(
     parts: &[&[u8]],
 ) -> Result<()> {
     assert!(parts.len() <= PARTS_MAX, "a payload of too many parts");
-    let payload_bytes: usize = parts.iter().map(|part| part.len()).sum();
-    if payload_bytes > SMALL_BYTES_MAX {
-        return fill_in_parts(file, at, header, parts, payload_bytes);
+    let count = header.count.to_le_bytes();
+    let count = if Form::new(header.kind, header.count).has_count() { &count[..] } else { &[] };
+    let body_bytes = count.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+    if body_bytes > SMALL_BYTES_MAX {
+        return fill_in_parts(file, at, header, count, parts, body_bytes);
     }
     let mut record = [0; RECORD_HEADER_BYTES + SMALL_BYTES_MAX];
-    let (head, payload) = record.split_first_chunk_mut().expect("a record begins with a header");
-    let mut used = 0;
+    let (head, body) = record.split_first_chunk_mut().expect("a record begins with a header");
+    body[..count.len()].copy_from_slice(count);
+    let mut used = count.len();
     for part in parts {
-        payload[used..used + part.len()].copy_from_slice(part);
+        body[used..used + part.len()].copy_from_slice(part);
         used += part.len();
     }
-    let placed = PlacedHeader {
-        at,
-        header: *header,
-        payload_bytes: payload_bytes as u32,
-        payload_checksum: crc32c_append(0, &payload[..used]),
-    };
+    let checksum = crc32c_append(0, &body[..used]);
+    let placed = PlacedHeader::new(at, header, used as u32, checksum);
     *head = placed.encode()?;
     file.fill(at.offset, &[&record[..placed.record_bytes() as usize]])
 }
@@ -63,23 +65,25 @@ fn fill_in_parts(
     file: &dyn LogFile,
     at: LogPosition,
     header: &RecordHeader,
+    count: &[u8],
     parts: &[&[u8]],
-    payload_bytes: usize,
+    body_bytes: usize,
 ) -> Result<()> {
-    let placed = PlacedHeader {
-        at,
-        header: *header,
-        payload_bytes: u32::try_from(payload_bytes).map_err(|_| {
-            Error::invalid("log record is too long")
-                .with_mismatch(format_args!("at most {}", u32::MAX), payload_bytes)
-        })?,
-        payload_checksum: parts.iter().fold(0, |sum, part| crc32c_append(sum, part)),
-    };
-    let header_bytes = placed.encode()?;
-    let padding = placed.record_bytes() as usize - RECORD_HEADER_BYTES - payload_bytes;
+    let body_length = u32::try_from(body_bytes).map_err(|_| {
+        Error::invalid("log record is too long")
+            .with_mismatch(format_args!("at most {}", u32::MAX), body_bytes)
+    })?;
+    let count_sum = crc32c_append(0, count);
+    let checksum = parts.iter().fold(count_sum, |sum, part| crc32c_append(sum, part));
+    let placed = PlacedHeader::new(at, header, body_length, checksum);
+    let mut head = [0; RECORD_HEADER_BYTES + COUNT_BYTES];
+    let head = &mut head[..RECORD_HEADER_BYTES + count.len()];
+    head[..RECORD_HEADER_BYTES].copy_from_slice(&placed.encode()?);
+    head[RECORD_HEADER_BYTES..].copy_from_slice(count);
+    let padding = placed.record_bytes() as usize - RECORD_HEADER_BYTES - body_bytes;
     let zeros = [0; RECORD_ALIGNMENT as usize];
     let mut all: [&[u8]; PARTS_MAX + 2] = [&[]; PARTS_MAX + 2];
-    all[0] = &header_bytes;
+    all[0] = head;
     all[1..=parts.len()].copy_from_slice(parts);
     all[parts.len() + 1] = &zeros[..padding];
     file.fill(at.offset, &all[..parts.len() + 2])

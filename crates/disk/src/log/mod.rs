@@ -4,19 +4,20 @@
 //!
 //! ```text
 //! segment: | segment header, 64 bytes | record | record | … | unused or stale bytes |
-//! record:  | record header, 48 bytes | payload | zeros up to a multiple of 8 |
+//! record:  | record header, 24 bytes | count, if it is told | payload | zeros up to 8 |
 //! ```
 //!
 //! # Invariants
 //! 1. Records of a segment follow each other without gaps; each begins at a multiple of 8.
-//! 2. The first sequence number of a record is that of the record before it plus its count.
+//! 2. The first sequence number of a record is that of the record before it plus its count; its
+//!    header has the low bits of it.
 //! 3. A segment begins where its header's `previous` says that the one before it ended, and with
 //!    the next sequence number. So what survives of a segment whose predecessor lost its tail is
 //!    not replayed.
-//! 4. A record names its segment and its offset, and a segment's id is never used twice. So stale
-//!    bytes of a recycled file and misplaced writes are not records.
-//! 5. A record's `synced` is a position at or before the record, and everything before that
-//!    position was durable when the record was filled.
+//! 4. A record's header is tied to its segment and its offset, and a segment's id is never used
+//!    twice. So stale bytes of a recycled file and misplaced writes are not records.
+//! 5. A record's `synced` is a position at or before the record, in its segment or the one before,
+//!    and everything before that position was durable when the record was filled.
 //! 6. Nothing follows an `End` record, and nothing is appended to a segment after recovery.
 //!
 //! # What the writer owes
@@ -28,9 +29,9 @@
 //!    and a cut, if there was one, is durable in the manifest as a [`recover::KnownCut`].
 //!
 //! # Seeded faults
-//! Under `cfg(seeded_fault = "replay_without_segment_id")` a record need not name its segment, nor
-//! have the next sequence number; under `cfg(seeded_fault = "skip_checksum")` the checksum of a
-//! payload is not looked at. A crash suite that does not notice them proves nothing.
+//! Under `cfg(seeded_fault = "replay_without_segment_id")` a record need not be tied to its
+//! segment, nor have the next sequence number; under `cfg(seeded_fault = "skip_checksum")` the
+//! checksum of a body is not looked at. A crash suite that does not notice them proves nothing.
 
 pub mod record;
 pub mod segment;

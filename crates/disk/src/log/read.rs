@@ -26,6 +26,8 @@ pub struct Record<'a> {
     pub at: LogPosition,
     /// What its writer said of it.
     pub header: RecordHeader,
+    /// The position that its header says was synced.
+    pub synced: LogPosition,
     /// What it carries.
     pub payload: &'a [u8],
 }
@@ -157,22 +159,29 @@ impl SegmentReader {
             }
         };
         let length = placed.record_bytes() as usize;
-        let payload = RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + placed.payload_bytes as usize;
-        let record = &self.window.view(placed.at.offset, length)?[..length];
-        let payload = &record[payload];
-        if !cfg!(seeded_fault = "skip_checksum") && crc32c(payload) != placed.payload_checksum {
+        let body = RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + placed.body_bytes as usize;
+        let body = &self.window.view(placed.at.offset, length)?[body];
+        if !cfg!(seeded_fault = "skip_checksum") && crc32c(body) != placed.body_checksum {
             self.stop = Some(Stop::BadPayload);
             return Ok(None);
         }
+        let (kind, count, payload) = placed.form.split(body);
+        let first_sequence = self.next_sequence;
+        let header = RecordHeader { first_sequence, count, kind, synced: placed.synced };
+        if header.next_sequence() > SequenceNumber::MAX.next() {
+            self.stop = Some(Stop::SequenceGap);
+            return Ok(None);
+        }
         self.offset = placed.end();
-        self.next_sequence = placed.header.next_sequence();
-        if placed.header.kind == RecordKind::End {
+        self.next_sequence = header.next_sequence();
+        if kind == RecordKind::End {
             self.stop = Some(Stop::Closed);
         }
-        Ok(Some(Record { at: placed.at, header: placed.header, payload }))
+        let synced = placed.synced.position(self.header.id, self.header.previous.segment);
+        Ok(Some(Record { at: placed.at, header, synced, payload }))
     }
 
-    /// The header of the next record, checked against everything but its payload.
+    /// The header of the next record, checked against everything but its body.
     fn next_header(&mut self) -> Result<std::result::Result<PlacedHeader, Stop>> {
         let offset = self.offset;
         let left = self.end.saturating_sub(offset);
@@ -187,7 +196,7 @@ impl SegmentReader {
         let Some(placed) = placed else { return Ok(Err(Stop::NoHeader)) };
         Ok(if placed.record_bytes() > left {
             Err(Stop::PastEnd)
-        } else if tied && placed.header.first_sequence != self.next_sequence {
+        } else if tied && !placed.begins_with(self.next_sequence) {
             Err(Stop::SequenceGap)
         } else {
             Ok(placed)

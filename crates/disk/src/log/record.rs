@@ -3,36 +3,46 @@
 //! It does not read or write files.
 //!
 //! ```text
-//!  0 | segment u64 le                                                   |
-//!  8 | kind u8                                                          |
-//!  9 | first sequence number u56 le                                     |
-//! 16 | synced segment u64 le                                            |
-//! 24 | offset / 8 u32 le: where in the segment this header begins       |
-//! 28 | payload length u32 le                                            |
-//! 32 | count u32 le: sequence numbers the record takes                  |
-//! 36 | synced offset / 8 u32 le                                         |
-//! 40 | payload checksum u32 le: CRC-32C of the payload                  |
-//! 44 | header checksum u32 le: CRC-32C of the 44 bytes before           |
-//! 48 | payload, then zeros up to a multiple of 8                        |
+//!  0 | form u8: what follows the header; bit 7: synced is of the segment before             |
+//!  1 | first sequence number, its low 24 bits, le                                           |
+//!  4 | segment, its low 32 bits, le                                                         |
+//!  8 | body length u32 le                                                                   |
+//! 12 | synced offset / 8 u32 le; 0: nothing is said                                         |
+//! 16 | body checksum u32 le: CRC-32C of the body                                            |
+//! 20 | header checksum u32 le                                                               |
+//! 24 | body: count u32 le, if the form has one, and payload; zeros up to a multiple of 8    |
 //! ```
 //!
-//! Zeros are no header: their checksum is not zero, and neither is a kind.
+//! The header checksum ties a header to its place: it is the CRC-32C of the header with the offset
+//! in the segment / 8 in the place of the checksum, XOR the high 32 bits of the segment. So both
+//! need no bytes of their own, and who knows the offset can tell of which segment a header is.
+//!
+//! Zeros are no header: no form is zero.
 
 use siltdb_base::{
     checksum::crc32c_append,
     error::{Error, ErrorKind, Result},
     id::{SegmentId, SequenceNumber},
+    limits::BATCH_BYTES_MAX,
 };
 use std::fmt;
 
 /// Length of a record's header, in bytes.
-pub const RECORD_HEADER_BYTES: usize = 48;
+pub const RECORD_HEADER_BYTES: usize = 24;
 
-/// Where in a header its offset in the segment stands.
-pub(super) const OFFSET_AT: usize = 24;
+/// Length of the count in front of some payloads, in bytes.
+pub(super) const COUNT_BYTES: usize = 4;
 
-/// Where in a header the checksum of what precedes it stands.
-const CHECKSUM_AT: usize = 44;
+const _: () = assert!(BATCH_BYTES_MAX + COUNT_BYTES <= u32::MAX as usize);
+
+/// Where in a header the low half of the segment's id stands.
+pub(super) const SEGMENT_AT: usize = 4;
+
+/// Where in a header its checksum stands.
+const CHECKSUM_AT: usize = 20;
+
+/// The bit of a form that says that the synced offset is one of the segment before.
+const BEFORE: u8 = 1 << 7;
 
 /// Records and synced positions lie at multiples of this, in bytes.
 pub const RECORD_ALIGNMENT: u64 = 8;
@@ -40,11 +50,17 @@ pub const RECORD_ALIGNMENT: u64 = 8;
 /// Longest segment, in bytes: offsets are stored in units of [`RECORD_ALIGNMENT`] as 32 bits.
 pub const SEGMENT_BYTES_MAX: u64 = (1 << 32) * RECORD_ALIGNMENT;
 
-/// The bytes a record takes in its segment: header, payload and what fills up to 8.
+/// The bytes a record takes in its segment: header, body and what fills up to 8.
 #[inline]
 #[must_use]
-pub const fn record_bytes(payload_bytes: usize) -> u64 {
-    (RECORD_HEADER_BYTES as u64 + payload_bytes as u64).next_multiple_of(RECORD_ALIGNMENT)
+pub const fn record_bytes(kind: RecordKind, count: u32, payload_bytes: usize) -> u64 {
+    let count_bytes = if Form::new(kind, count).has_count() { COUNT_BYTES } else { 0 };
+    bytes_of(count_bytes as u64 + payload_bytes as u64)
+}
+
+/// The bytes a record with such a body takes.
+const fn bytes_of(body_bytes: u64) -> u64 {
+    (RECORD_HEADER_BYTES as u64 + body_bytes).next_multiple_of(RECORD_ALIGNMENT)
 }
 
 /// A place in the log. Positions order as the bytes were reserved.
@@ -71,43 +87,124 @@ impl fmt::Display for LogPosition {
 /// [`super::segment::next_segment`] to say.
 pub const SEGMENT_ID_MAX: SegmentId = SegmentId(u64::MAX >> 1);
 
-/// What a record carries. The numbers lie on disk.
-#[repr(u8)]
+/// What a record carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordKind {
     /// A write batch; `count` is its number of operations.
-    Batch = 1,
+    Batch,
     /// An edit of the manifest; `count` is 1.
-    Edit = 2,
+    Edit,
     /// Nothing: `count` sequence numbers were given to operations that are not in the log.
-    Skip = 3,
+    Skip,
     /// Nothing: the log was closed here. `count` is 0.
-    End = 4,
+    End,
 }
 
-impl RecordKind {
+/// How a record's body is to be read. The numbers lie on disk.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// A batch of one operation.
+    Single = 1,
+    /// An edit.
+    Edit = 2,
+    /// A count.
+    Skip = 3,
+    /// Nothing.
+    End = 4,
+    /// A count, and a batch of so many operations.
+    Batch = 5,
+}
+
+impl Form {
+    pub(super) const fn new(kind: RecordKind, count: u32) -> Self {
+        match kind {
+            RecordKind::Batch if count == 1 => Self::Single,
+            RecordKind::Batch => Self::Batch,
+            RecordKind::Edit => Self::Edit,
+            RecordKind::Skip => Self::Skip,
+            RecordKind::End => Self::End,
+        }
+    }
+
     fn from_u8(number: u8) -> Result<Self> {
         Ok(match number {
-            1 => Self::Batch,
+            1 => Self::Single,
             2 => Self::Edit,
             3 => Self::Skip,
             4 => Self::End,
+            5 => Self::Batch,
             _ => {
-                return Err(Error::new(ErrorKind::Unsupported, "unknown kind of log record")
-                    .with_mismatch("1..=4", number));
+                return Err(Error::new(ErrorKind::Unsupported, "unknown form of a log record")
+                    .with_mismatch("1..=5", number));
             }
         })
     }
+
+    /// Whether the body begins with the count.
+    pub(super) const fn has_count(self) -> bool {
+        matches!(self, Self::Skip | Self::Batch)
+    }
+
+    /// Whether a body can be so long.
+    fn allows(self, body_bytes: u32) -> bool {
+        match self {
+            Self::Single | Self::Edit => true,
+            Self::Skip => body_bytes == COUNT_BYTES as u32,
+            Self::End => body_bytes == 0,
+            Self::Batch => body_bytes >= COUNT_BYTES as u32,
+        }
+    }
+
+    /// The kind, the count and the payload of a body of this form, which must be so long as
+    /// [`Form::allows`].
+    pub(super) fn split(self, body: &[u8]) -> (RecordKind, u32, &[u8]) {
+        let with_count = |kind| {
+            let (count, payload) = body.split_first_chunk().expect("a count that is there");
+            (kind, u32::from_le_bytes(*count), payload)
+        };
+        match self {
+            Self::Single => (RecordKind::Batch, 1, body),
+            Self::Edit => (RecordKind::Edit, 1, body),
+            Self::Skip => with_count(RecordKind::Skip),
+            Self::End => (RecordKind::End, 0, body),
+            Self::Batch => with_count(RecordKind::Batch),
+        }
+    }
 }
 
-impl RecordKind {
-    /// Whether a record of this kind can have so large a count and payload.
-    fn allows(self, count: u32, payload_bytes: u32) -> bool {
+/// How far the log was durable, as far as a record can say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synced {
+    /// Not beyond what the header of the segment says.
+    #[default]
+    Unsaid,
+    /// Up to this offset of the record's segment, in bytes.
+    Here(u64),
+    /// Up to this offset of the segment before it, in bytes.
+    Before(u64),
+}
+
+impl Synced {
+    /// What a record of `segment`, which follows `previous`, can say of `position`.
+    #[inline]
+    #[must_use]
+    pub fn new(position: LogPosition, segment: SegmentId, previous: SegmentId) -> Self {
+        match position {
+            LogPosition { offset: 0, .. } => Self::Unsaid,
+            position if position.segment == segment => Self::Here(position.offset),
+            position if position.segment == previous => Self::Before(position.offset),
+            _ => Self::Unsaid,
+        }
+    }
+
+    /// The position of which a record of `segment`, which follows `previous`, says this.
+    #[must_use]
+    pub fn position(self, segment: SegmentId, previous: SegmentId) -> LogPosition {
         match self {
-            Self::Batch => true,
-            Self::Edit => count == 1,
-            Self::Skip => payload_bytes == 0,
-            Self::End => count == 0 && payload_bytes == 0,
+            Self::Unsaid => LogPosition::ZERO,
+            Self::Here(offset) => LogPosition { segment, offset },
+            Self::Before(offset) => LogPosition { segment: previous, offset },
         }
     }
 }
@@ -121,8 +218,8 @@ pub struct RecordHeader {
     pub count: u32,
     /// What it carries.
     pub kind: RecordKind,
-    /// Everything before this position was durable when the record was filled.
-    pub synced: LogPosition,
+    /// Everything before this was durable when the record was filled.
+    pub synced: Synced,
 }
 
 impl RecordHeader {
@@ -134,42 +231,67 @@ impl RecordHeader {
     }
 }
 
-/// A header together with what follows from place and payload: all that is on disk.
+/// A header and where it lies: all that its bytes say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedHeader {
+pub(super) struct PlacedHeader {
     /// Where the record begins.
     pub at: LogPosition,
-    /// What the writer said.
-    pub header: RecordHeader,
-    /// Length of the payload, in bytes.
-    pub payload_bytes: u32,
-    /// CRC-32C of the payload.
-    pub payload_checksum: u32,
+    /// How its body is to be read.
+    pub form: Form,
+    /// The low 24 bits of its first sequence number.
+    pub sequence_bits: u32,
+    /// How far the log was durable.
+    pub synced: Synced,
+    /// Length of the body, in bytes.
+    pub body_bytes: u32,
+    /// CRC-32C of the body.
+    pub body_checksum: u32,
 }
 
 impl PlacedHeader {
+    /// The header of a record with this body.
+    #[inline]
+    pub(super) fn new(
+        at: LogPosition,
+        header: &RecordHeader,
+        body_bytes: u32,
+        body_checksum: u32,
+    ) -> Self {
+        Self {
+            at,
+            form: Form::new(header.kind, header.count),
+            sequence_bits: sequence_bits(header.first_sequence),
+            synced: header.synced,
+            body_bytes,
+            body_checksum,
+        }
+    }
+
     /// The header as it lies on disk.
     ///
     /// # Errors
-    /// `InvalidArgument`, if a position is no multiple of 8 or beyond [`SEGMENT_BYTES_MAX`].
+    /// `InvalidArgument`, if an offset is no multiple of 8 or beyond [`SEGMENT_BYTES_MAX`].
     #[inline]
-    pub fn encode(&self) -> Result<[u8; RECORD_HEADER_BYTES]> {
-        let Self { at, header, .. } = self;
+    pub(super) fn encode(&self) -> Result<[u8; RECORD_HEADER_BYTES]> {
         debug_assert!(is_plausible(self), "a record that would not be read back: {self:?}");
+        let (flag, synced) = match self.synced {
+            Synced::Unsaid => (0, 0),
+            Synced::Here(offset) => (0, offset),
+            Synced::Before(offset) => (BEFORE, offset),
+        };
+        let (segment_low, segment_high) = halves(self.at.segment);
+        let form = u32::from(self.form as u8 | flag);
         // Whole words, so that the checksum reads what was written without waiting for its pieces.
         let words = [
-            at.segment.0,
-            header.first_sequence.0 << 8 | header.kind as u64,
-            header.synced.segment.0,
-            two(encode_offset(at.offset)?, self.payload_bytes),
-            two(header.count, encode_offset(header.synced.offset)?),
+            two(form | self.sequence_bits << 8, segment_low),
+            two(self.body_bytes, encode_offset(synced)?),
+            two(self.body_checksum, encode_offset(self.at.offset)?),
         ];
         let mut out = [0; RECORD_HEADER_BYTES];
         for (bytes, word) in out.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        out[40..44].copy_from_slice(&self.payload_checksum.to_le_bytes());
-        let checksum = crc32c_append(0, &out[..CHECKSUM_AT]);
+        let checksum = crc32c_append(0, &out) ^ segment_high;
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         Ok(out)
     }
@@ -177,70 +299,99 @@ impl PlacedHeader {
     /// Reads the header of a record that begins at `offset` of its file, and belongs to `segment`
     /// if that is given; `None` if `bytes` are not such a header, whatever else they are.
     ///
-    /// Only who names the segment learns of a kind that is not known: elsewhere a value may have
+    /// If it is not given, the caller has to judge whether the segment that is returned can be:
+    /// what looks like a header at all is one of some segment.
+    ///
+    /// Only who names the segment learns of a form that is not known: elsewhere a value may have
     /// been written to look like a header, and must not be able to make an error.
     ///
     /// # Errors
-    /// `Unsupported`, if they are one of `segment` and of a kind this build does not know.
+    /// `Unsupported`, if they are one of `segment` and of a form this build does not know.
     #[inline]
-    pub fn decode(
+    pub(super) fn decode(
         bytes: &[u8; RECORD_HEADER_BYTES],
         offset: u64,
         segment: Option<SegmentId>,
     ) -> Result<Option<Self>> {
-        let own = SegmentId(wide_field(bytes, 0));
-        if segment.is_some_and(|segment| segment != own)
-            || decode_offset(field(bytes, OFFSET_AT)) != offset
-            || crc32c_append(0, &bytes[..CHECKSUM_AT]) != field(bytes, CHECKSUM_AT)
-        {
+        let segment_low = field(bytes, SEGMENT_AT);
+        if segment.is_some_and(|segment| halves(segment).0 != segment_low) {
             return Ok(None);
         }
-        let kind_and_sequence = wide_field(bytes, 8);
-        let kind = match RecordKind::from_u8(kind_and_sequence as u8) {
+        let mut placed = *bytes;
+        placed[CHECKSUM_AT..].copy_from_slice(&encode_offset(offset)?.to_le_bytes());
+        let segment_high = crc32c_append(0, &placed) ^ field(bytes, CHECKSUM_AT);
+        let own = SegmentId(two(segment_low, segment_high));
+        if segment.is_some_and(|segment| segment != own) {
+            return Ok(None);
+        }
+        let form = match Form::from_u8(bytes[0] & !BEFORE) {
             Err(_) if segment.is_none() => return Ok(None),
-            kind => kind?,
+            form => form?,
+        };
+        let synced = match (decode_offset(field(bytes, 12)), bytes[0] & BEFORE) {
+            (0, 0) => Synced::Unsaid,
+            (offset, 0) => Synced::Here(offset),
+            (offset, _) => Synced::Before(offset),
         };
         let placed = Self {
             at: LogPosition { segment: own, offset },
-            header: RecordHeader {
-                first_sequence: SequenceNumber(kind_and_sequence >> 8),
-                count: field(bytes, 32),
-                kind,
-                synced: LogPosition {
-                    segment: SegmentId(wide_field(bytes, 16)),
-                    offset: decode_offset(field(bytes, 36)),
-                },
-            },
-            payload_bytes: field(bytes, 28),
-            payload_checksum: field(bytes, 40),
+            form,
+            sequence_bits: field(bytes, 0) >> 8,
+            synced,
+            body_bytes: field(bytes, 8),
+            body_checksum: field(bytes, 16),
         };
         Ok(is_plausible(&placed).then_some(placed))
     }
 
+    /// Whether `sequence` can be the record's first sequence number.
+    #[inline]
+    pub(super) fn begins_with(&self, sequence: SequenceNumber) -> bool {
+        self.sequence_bits == sequence_bits(sequence)
+    }
+
     /// The bytes the record takes in its segment.
     #[inline]
-    #[must_use]
-    pub fn record_bytes(&self) -> u64 {
-        record_bytes(self.payload_bytes as usize)
+    pub(super) fn record_bytes(&self) -> u64 {
+        bytes_of(self.body_bytes.into())
     }
 
     /// Where the record after this one begins.
     #[inline]
-    #[must_use]
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.at.offset + self.record_bytes()
     }
 }
 
+/// Whether a header begins with a form that is known.
+#[inline]
+pub(super) fn has_known_form(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
+    let known = Form::Single as u8..=Form::Batch as u8;
+    known.contains(&(header[0] & !BEFORE))
+}
+
 /// Whether a header says nothing that a writer cannot have meant.
 fn is_plausible(placed: &PlacedHeader) -> bool {
-    let header = &placed.header;
     placed.at.segment != SegmentId(0)
         && placed.at.segment <= SEGMENT_ID_MAX
-        && header.synced <= placed.at
-        && (header.synced == LogPosition::ZERO || header.synced.offset > 0)
-        && header.next_sequence() <= SequenceNumber::MAX.next()
-        && header.kind.allows(header.count, placed.payload_bytes)
+        && match placed.synced {
+            Synced::Unsaid => true,
+            Synced::Here(offset) => offset > 0 && offset <= placed.at.offset,
+            Synced::Before(offset) => offset > 0,
+        }
+        && placed.form.allows(placed.body_bytes)
+}
+
+/// What a header holds of a sequence number.
+#[inline]
+fn sequence_bits(sequence: SequenceNumber) -> u32 {
+    sequence.0 as u32 & 0x00ff_ffff
+}
+
+/// The low and the high half of a segment's id.
+#[inline]
+pub(super) fn halves(segment: SegmentId) -> (u32, u32) {
+    (segment.0 as u32, (segment.0 >> 32) as u32)
 }
 
 #[inline]

@@ -220,6 +220,15 @@ impl Inventory {
         }
         Ok(inventory)
     }
+
+    /// The segment before `segment`, whose header is lost: the last one below it that has one.
+    ///
+    /// If the one between them lost its header, too, something that was synced in it is taken for
+    /// synced in an earlier one: less may be found than is missing, but nothing that is not.
+    fn before(&self, segment: SegmentId) -> SegmentId {
+        let below = self.live.partition_point(|(_, header)| header.id < segment);
+        self.live[..below].last().map_or(SegmentId(0), |(_, header)| header.id)
+    }
 }
 
 fn is_live(segment: SegmentId, options: &RecoveryOptions) -> bool {
@@ -256,8 +265,8 @@ impl Evidence {
         }
     }
 
-    fn behind_end(&mut self, placed: &PlacedHeader, file_index: usize) {
-        self.claim(placed.header.synced, file_index);
+    fn behind_end(&mut self, placed: &PlacedHeader, previous: SegmentId, file_index: usize) {
+        self.claim(placed.synced.position(placed.at.segment, previous), file_index);
         self.bytes += placed.record_bytes();
         self.highest_segment = self.highest_segment.max(placed.at.segment);
     }
@@ -297,7 +306,7 @@ fn walk(
             reader = reader.ending_at(end.offset);
         }
         while let Some(record) = reader.next()? {
-            evidence.claim(record.header.synced, file_index);
+            evidence.claim(record.synced, file_index);
             if record.header.kind != RecordKind::End {
                 let offset = record.at.offset;
                 deliver(record).map_err(|error| error.or_file(path).or_offset(offset))?;
@@ -335,7 +344,7 @@ fn look_behind(
         let SegmentFile { path, file } = &files[last.file_index];
         let search = Search { segment: Some(last.header.id), offset: last.end };
         scan_headers(file, path, search, &mut |placed| {
-            evidence.behind_end(placed, last.file_index);
+            evidence.behind_end(placed, last.header.previous.segment, last.file_index);
             Found::Ours
         })?;
     }
@@ -345,7 +354,7 @@ fn look_behind(
         let first = header.first_record();
         let search = Search { segment: Some(first.segment), offset: first.offset };
         scan_headers(file, path, search, &mut |placed| {
-            evidence.behind_end(placed, file_index);
+            evidence.behind_end(placed, header.previous.segment, file_index);
             Found::Ours
         })?;
     }
@@ -358,7 +367,7 @@ fn look_behind(
             if !is_live(placed.at.segment, options) || placed.at.segment >= end {
                 return Found::Stale;
             }
-            evidence.behind_end(placed, file_index);
+            evidence.behind_end(placed, inventory.before(placed.at.segment), file_index);
             Found::Ours
         })?;
     }

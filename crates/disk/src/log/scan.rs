@@ -4,7 +4,8 @@
 
 use super::{
     record::{
-        OFFSET_AT, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, field,
+        PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, SEGMENT_AT, SEGMENT_BYTES_MAX, field,
+        halves, has_known_form,
     },
     window::Window,
 };
@@ -31,7 +32,8 @@ pub(super) struct Search {
 
 /// Shows `visit` every record header in `file` that is searched for, at each multiple of 8.
 ///
-/// Cost: reads the rest of the file once; one comparison per 8 bytes where there is none.
+/// Cost: reads the rest of the file once; one comparison per 8 bytes where there is none, and where
+/// the segment is not known a checksum of 24 bytes for some of them.
 ///
 /// # Errors
 /// `Unsupported`, if the segment is known and a record of it is of a kind this build does not know;
@@ -47,7 +49,7 @@ pub(super) fn scan_headers(
     let mut offset = search.offset.next_multiple_of(RECORD_ALIGNMENT);
     while offset < end && end - offset >= RECORD_HEADER_BYTES as u64 {
         let bytes = window.view(offset, RECORD_HEADER_BYTES)?;
-        let skipped = candidate(bytes, offset);
+        let skipped = candidate(bytes, search.segment);
         offset += skipped as u64;
         let Some(header) = bytes[skipped..].first_chunk() else { continue };
         let placed = PlacedHeader::decode(header, offset, search.segment)
@@ -60,13 +62,17 @@ pub(super) fn scan_headers(
     Ok(())
 }
 
-/// The index of the first bytes that name the offset at which they lie, as each header does; or of
-/// the first where too few bytes are left to tell.
-fn candidate(bytes: &[u8], offset: u64) -> usize {
+/// The index of the first bytes that may be a header of `segment`, or of any if it is not known; or
+/// of the first where too few bytes are left to tell.
+fn candidate(bytes: &[u8], segment: Option<SegmentId>) -> usize {
     let mut index = 0;
     while let Some(header) = bytes.get(index..).and_then(<[u8]>::first_chunk) {
         let header: &[u8; RECORD_HEADER_BYTES] = header;
-        if u64::from(field(header, OFFSET_AT)) == (offset + index as u64) / RECORD_ALIGNMENT {
+        let may_be = match segment {
+            Some(segment) => field(header, SEGMENT_AT) == halves(segment).0,
+            None => has_known_form(header),
+        };
+        if may_be {
             break;
         }
         index += RECORD_ALIGNMENT as usize;

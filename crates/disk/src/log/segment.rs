@@ -30,7 +30,7 @@ use std::path::Path;
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 
 /// The version of segments and records that this build writes and reads.
-pub const LOG_FORMAT_VERSION: u32 = 1;
+pub const LOG_FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"siltlog\n";
 

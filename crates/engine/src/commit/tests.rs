@@ -50,6 +50,7 @@ const ALL: [Durability; 4] = [
 struct Logged {
     at: LogPosition,
     header: RecordHeader,
+    synced: LogPosition,
     payload: Vec<u8>,
 }
 
@@ -59,8 +60,8 @@ fn logged(fs: &MemFs) -> (Vec<Logged>, Recovered) {
     let segments: Vec<_> = files(fs, ".log").iter().map(file).collect();
     let mut records = Vec::new();
     let recovered = recover(&segments, &RecoveryOptions::default(), &mut |record| {
-        let payload = record.payload.to_vec();
-        records.push(Logged { at: record.at, header: record.header, payload });
+        let (at, header, synced) = (record.at, record.header, record.synced);
+        records.push(Logged { at, header, synced, payload: record.payload.to_vec() });
         Ok(())
     });
     (records, recovered.unwrap())
@@ -308,7 +309,7 @@ fn what_a_record_says_is_synced_was_synced_when_it_was_written() {
     let of_segment =
         |header: &SegmentHeader| (LogPosition { segment: header.id, offset: 0 }, header.synced);
     let headers = log.segments.iter().map(|segment| of_segment(&segment.header));
-    let said = headers.chain(records.iter().map(|record| (record.at, record.header.synced)));
+    let said = headers.chain(records.iter().map(|record| (record.at, record.synced)));
     let mut told = 0;
     for (at, synced) in said {
         let after = &lock(&lost)[&(path(at.segment).clone(), at.offset)];
@@ -350,7 +351,7 @@ fn a_sync_waits_for_a_commit_that_is_stopped_in_its_fill() {
         assert_eq!(found, with_keys(&["behind", "early", "stopped"]), "seed {seed}");
     }
     put_key(&engine, "late", Durability::Buffered).unwrap();
-    let said: Vec<_> = logged(&fs).0.iter().map(|record| record.header.synced).collect();
+    let said: Vec<_> = logged(&fs).0.iter().map(|record| record.synced).collect();
     assert_eq!(said[..3], [LogPosition::ZERO, end, end]);
     assert!(said[3] > end);
 }

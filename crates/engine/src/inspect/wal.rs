@@ -158,7 +158,7 @@ fn record_line(record: &Record<'_>) -> Line {
         .with_number("first_sequence", header.first_sequence.0)
         .with_number("count", header.count.into())
         .with_number("payload_bytes", record.payload.len() as u64)
-        .with("synced", header.synced)
+        .with("synced", record.synced)
 }
 
 fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {

@@ -7,7 +7,7 @@ use siltdb_base::{
     error::ErrorKind,
     fs::{LogIo, mem::MemFs},
 };
-use siltdb_disk::log::record::record_bytes;
+use siltdb_disk::log::record::{RecordKind, record_bytes};
 use std::path::Path;
 
 const MEMTABLE_BYTES: u64 = 64 << 10;
@@ -40,7 +40,8 @@ fn log(capacity: u64) -> Log {
 /// What a commit of `count` operations in so many bytes needs.
 fn demand(payload_bytes: u64, count: u32) -> Demand {
     let counts = Counts { all: count, range_deletes: 0 };
-    Demand { record_bytes: record_bytes(payload_bytes as usize), payload_bytes, counts }
+    let record_bytes = record_bytes(RecordKind::Batch, count, payload_bytes as usize);
+    Demand { record_bytes, payload_bytes, counts }
 }
 
 impl Log {
@@ -81,9 +82,10 @@ impl Log {
 fn assert_rotated(next: &Reservation, last: &Reservation, end: u64, bytes: u64) {
     let rotation = next.rotation.as_ref().expect("a rotation");
     let previous = LogPosition { offset: end, ..last.at() };
-    let synced = last.synced;
     let id = next.segment.id;
     assert!(id > last.segment.id);
+    // Nothing is synced meanwhile.
+    let synced = OLD_END;
     let header = SegmentHeader { id, first_sequence: next.first, previous, synced };
     assert_eq!(rotation.header, header);
     assert_eq!(next.at(), header.first_record());
@@ -180,7 +182,7 @@ fn a_huge_commit_gets_a_segment_and_a_generation_of_its_own() {
     let huge = log.reserve(demand(half + 1, 1));
     assert_rotated(&huge, &last, end, half + 10 + 2 * ENTRY_OVERHEAD_BYTES);
     let next = log.reserve(small);
-    let end = HEADER_BYTES + record_bytes(half as usize + 1);
+    let end = HEADER_BYTES + demand(half + 1, 1).record_bytes;
     assert_rotated(&next, &huge, end, half + 1 + ENTRY_OVERHEAD_BYTES);
     // Larger than a segment usually is, by its many operations.
     let vast = demand(5 * MEMTABLE_BYTES, 1000);
@@ -363,13 +365,16 @@ fn nothing_is_prepared_behind_a_huge_commit_nor_beyond_the_capacity() {
 fn places_carry_the_newest_synced_position() {
     let mut log = log(1 << 20);
     let first = log.reserve(demand(10, 1));
-    assert_eq!(first.synced, OLD_END, "what recovery left is durable");
+    assert_eq!(first.synced, Synced::Before(OLD_END.offset), "what recovery left is durable");
     let end = log.tail.last().1;
     log.tail.synced(end);
     log.tail.synced(OLD_END);
-    assert_eq!(log.reserve(demand(10, 1)).synced, end);
-    let huge = log.reserve(demand(MEMTABLE_BYTES, 1));
-    assert_eq!((huge.synced, huge.rotation.unwrap().header.synced), (end, end));
+    assert_eq!(log.reserve(demand(10, 1)).synced, Synced::Here(end.offset));
+    for said in [Synced::Before(end.offset), Synced::Unsaid] {
+        let huge = log.reserve(demand(MEMTABLE_BYTES, 1));
+        // A record speaks of two segments, the header of one of any.
+        assert_eq!((huge.synced, huge.rotation.unwrap().header.synced), (said, end));
+    }
 }
 
 #[test]

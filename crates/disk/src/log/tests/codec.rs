@@ -6,7 +6,7 @@ use crate::log::{
     read::{SegmentReader, Stop},
     record::{
         LogPosition, PlacedHeader, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_ID_MAX,
-        record_bytes,
+        Synced, record_bytes,
     },
     segment::{
         LOG_FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader, next_segment, segments_end,
@@ -23,18 +23,30 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-fn placed() -> PlacedHeader {
-    PlacedHeader {
-        at: LogPosition { segment: SegmentId(0x0102_0304_0506_0708), offset: 0x88 },
-        header: RecordHeader {
-            first_sequence: SequenceNumber(0x11_2233_4455_6677),
-            count: 0x8899_aabb,
-            kind: RecordKind::Batch,
-            synced: LogPosition { segment: SegmentId(0x0102_0304_0506_0708), offset: 0x40 },
-        },
-        payload_bytes: 5,
-        payload_checksum: 0xdead_beef,
+const SEGMENT: SegmentId = SegmentId(0x0102_0304_0506_0708);
+const OFFSET: u64 = 0x88;
+
+fn header() -> RecordHeader {
+    RecordHeader {
+        first_sequence: SequenceNumber(0x11_2233_4455_6677),
+        count: 3,
+        kind: RecordKind::Batch,
+        synced: Synced::Here(0x40),
     }
+}
+
+fn placed() -> PlacedHeader {
+    let at = LogPosition { segment: SEGMENT, offset: OFFSET };
+    PlacedHeader::new(at, &header(), 5, 0xdead_beef)
+}
+
+/// The header that says what the first 20 bytes do, of a place.
+fn tied(bytes: &[u8], segment: SegmentId, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
+    let mut bytes = bytes.first_chunk().copied().expect("a header");
+    bytes[20..].copy_from_slice(&((offset / 8) as u32).to_le_bytes());
+    let sum = crc32c(&bytes) ^ (segment.0 >> 32) as u32;
+    bytes[20..].copy_from_slice(&sum.to_le_bytes());
+    bytes
 }
 
 fn segment_header() -> SegmentHeader {
@@ -49,22 +61,42 @@ fn segment_header() -> SegmentHeader {
 #[test]
 fn a_record_header_has_the_documented_bytes() {
     let bytes = placed().encode().unwrap();
-    assert_eq!(bytes[..8], [8, 7, 6, 5, 4, 3, 2, 1]);
-    assert_eq!(bytes[8..16], [1, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
-    assert_eq!(bytes[16..24], [8, 7, 6, 5, 4, 3, 2, 1]);
-    assert_eq!(bytes[24..32], [0x11, 0, 0, 0, 5, 0, 0, 0]);
-    assert_eq!(bytes[32..40], [0xbb, 0xaa, 0x99, 0x88, 8, 0, 0, 0]);
-    assert_eq!(bytes[40..44], 0xdead_beef_u32.to_le_bytes());
-    assert_eq!(bytes[44..], crc32c(&bytes[..44]).to_le_bytes());
-    for segment in [None, Some(placed().at.segment)] {
-        assert_eq!(PlacedHeader::decode(&bytes, 0x88, segment).unwrap(), Some(placed()));
+    assert_eq!(bytes[..8], [5, 0x77, 0x66, 0x55, 8, 7, 6, 5]);
+    assert_eq!(bytes[8..16], [5, 0, 0, 0, 8, 0, 0, 0]);
+    assert_eq!(bytes[16..20], 0xdead_beef_u32.to_le_bytes());
+    assert_eq!(bytes, tied(&bytes, SEGMENT, OFFSET));
+    for segment in [None, Some(SEGMENT)] {
+        assert_eq!(PlacedHeader::decode(&bytes, OFFSET, segment).unwrap(), Some(placed()));
+    }
+    let before = PlacedHeader { synced: Synced::Before(0x100), ..placed() }.encode().unwrap();
+    assert_eq!((before[0], &before[12..16]), (0x85, &[0x20, 0, 0, 0][..]));
+    let unsaid = PlacedHeader { synced: Synced::Unsaid, ..placed() }.encode().unwrap();
+    assert_eq!((unsaid[0], &unsaid[12..16]), (5, &[0; 4][..]));
+}
+
+#[test]
+fn a_record_says_what_it_can_of_a_synced_position() {
+    let (segment, previous) = (SegmentId(7), SegmentId(5));
+    let said =
+        |id, offset| Synced::new(LogPosition { segment: SegmentId(id), offset }, segment, previous);
+    assert_eq!(said(7, 64), Synced::Here(64));
+    assert_eq!(said(5, 64), Synced::Before(64));
+    for unsaid in [said(6, 64), said(4, 64), said(0, 0), said(7, 0), said(5, 0)] {
+        assert_eq!(unsaid, Synced::Unsaid);
+    }
+    // The first segment follows none.
+    let none = SegmentId(0);
+    assert_eq!(Synced::new(LogPosition::ZERO, segment, none), Synced::Unsaid);
+    for (id, offset) in [(7, 64), (5, 128), (0, 0)] {
+        let position = LogPosition { segment: SegmentId(id), offset };
+        assert_eq!(said(id, offset).position(segment, previous), position);
     }
 }
 
 #[test]
 fn a_segment_header_has_the_documented_bytes() {
     let bytes = segment_header().encode().unwrap();
-    assert_eq!(&bytes[..12], b"siltlog\n\x01\0\0\0");
+    assert_eq!(&bytes[..12], b"siltlog\n\x02\0\0\0");
     assert_eq!(bytes[16..32], [7, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[32..48], [6, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[48..], [0, 2, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -74,12 +106,25 @@ fn a_segment_header_has_the_documented_bytes() {
 #[test]
 fn a_header_is_none_at_another_place_or_with_any_bit_flipped() {
     let bytes = placed().encode().unwrap();
-    assert_eq!(PlacedHeader::decode(&bytes, 0x90, None).unwrap(), None);
-    assert_eq!(PlacedHeader::decode(&bytes, 0x88, Some(SegmentId(7))).unwrap(), None);
+    let of_segment =
+        |bytes: &_, offset| PlacedHeader::decode(bytes, offset, Some(SEGMENT)).unwrap();
+    // Without a segment to compare with it seems to be one of another.
+    let of_any = |bytes: &_, offset| {
+        let found = PlacedHeader::decode(bytes, offset, None).unwrap();
+        found.filter(|found| found.at.segment == SEGMENT)
+    };
+    for offset in [0, 8, 0x90, 0x188, u64::from(u32::MAX) * 8] {
+        assert_eq!((of_segment(&bytes, offset), of_any(&bytes, offset)), (None, None));
+    }
+    for other in [SEGMENT.0 ^ 1, SEGMENT.0 ^ 1 << 32, 7] {
+        let found = PlacedHeader::decode(&bytes, OFFSET, Some(SegmentId(other)));
+        assert_eq!(found.unwrap(), None);
+    }
     for bit in 0..8 * bytes.len() {
         let mut flipped = bytes;
         flipped[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(PlacedHeader::decode(&flipped, 0x88, None).unwrap(), None, "bit {bit}");
+        let found = (of_segment(&flipped, OFFSET), of_any(&flipped, OFFSET));
+        assert_eq!(found, (None, None), "bit {bit}");
     }
     let bytes = segment_header().encode().unwrap();
     for bit in 0..8 * bytes.len() {
@@ -92,11 +137,16 @@ fn a_header_is_none_at_another_place_or_with_any_bit_flipped() {
 #[test]
 fn uniform_bytes_are_never_a_header() {
     for byte in 0..=u8::MAX {
+        let segment = Some(SegmentId(u64::from_le_bytes([byte; 8])));
         let offset = u64::from(u32::from_le_bytes([byte; 4])) * 8;
         let bytes = [byte; RECORD_HEADER_BYTES];
-        assert_eq!(PlacedHeader::decode(&bytes, offset, None).unwrap(), None);
+        for offset in [0, 64, offset] {
+            assert_eq!(PlacedHeader::decode(&bytes, offset, segment).unwrap(), None);
+        }
         assert_eq!(SegmentHeader::decode(&[byte; SEGMENT_HEADER_BYTES]).unwrap(), None);
     }
+    // Whatever segment is looked for.
+    assert_eq!(PlacedHeader::decode(&[0; RECORD_HEADER_BYTES], OFFSET, None).unwrap(), None);
 }
 
 #[test]
@@ -104,32 +154,40 @@ fn implausible_headers_with_good_checksums_are_none() {
     let change = |at: usize, new: &[u8]| {
         let mut bytes = placed().encode().unwrap();
         bytes[at..at + new.len()].copy_from_slice(new);
-        let sum = crc32c(&bytes[..44]);
-        bytes[44..].copy_from_slice(&sum.to_le_bytes());
         bytes
     };
-    let decode = |at: usize, new: &[u8]| PlacedHeader::decode(&change(at, new), 0x88, None);
-    assert!(decode(32, &[1]).unwrap().is_some());
-    assert_eq!(decode(0, &[0; 8]).unwrap(), None, "segment 0");
-    assert_eq!(decode(36, &[0x12]).unwrap(), None, "synced behind itself");
-    assert_eq!(decode(36, &[0]).unwrap(), None, "synced at offset 0");
-    assert_eq!(decode(9, &[0xff; 7]).unwrap(), None, "sequence numbers beyond the largest");
-    for (count, payload_bytes) in [(0, 0), (1, 0), (1, 5), (2, 0), (0, 5), (u32::MAX, u32::MAX)] {
-        let allowed = [true, count == 1, payload_bytes == 0, count == 0 && payload_bytes == 0];
-        for (kind, allowed) in (1..).zip(allowed) {
-            let mut bytes = change(8, &[kind]);
-            bytes[28..32].copy_from_slice(&payload_bytes.to_le_bytes());
-            bytes[32..36].copy_from_slice(&count.to_le_bytes());
-            let sum = crc32c(&bytes[..44]);
-            bytes[44..].copy_from_slice(&sum.to_le_bytes());
-            let found = PlacedHeader::decode(&bytes, 0x88, None).unwrap();
-            assert_eq!(found.is_some(), allowed, "kind {kind}, {count} and {payload_bytes} bytes");
+    let decode = |bytes: &[u8]| {
+        PlacedHeader::decode(&tied(bytes, SEGMENT, OFFSET), OFFSET, Some(SEGMENT)).unwrap()
+    };
+    assert!(decode(&change(1, &[1])).is_some());
+    assert!(decode(&change(12, &[0x11])).is_some(), "synced up to itself");
+    assert_eq!(decode(&change(12, &[0x12])), None, "synced behind itself");
+    assert!(decode(&change(0, &[0x85])).is_some(), "synced in the segment before");
+    assert!(decode(&change(0, &[0x85, 0, 0, 0])).is_some());
+    let mut nowhere = change(0, &[0x85]);
+    nowhere[12] = 0;
+    assert_eq!(decode(&nowhere), None, "synced up to the start of the segment before");
+    for segment in [0, 1 << 63, u64::MAX] {
+        let segment = SegmentId(segment | 8);
+        let bytes = change(4, &8_u32.to_le_bytes());
+        let bytes = tied(&bytes, segment, OFFSET);
+        let found = PlacedHeader::decode(&bytes, OFFSET, Some(segment)).unwrap();
+        assert_eq!(found.is_some(), segment <= SEGMENT_ID_MAX, "segment {segment}");
+    }
+    let nobody = tied(&change(4, &[0; 4]), SegmentId(0), OFFSET);
+    assert_eq!(PlacedHeader::decode(&nobody, OFFSET, None).unwrap(), None, "segment 0");
+    for body_bytes in [0, 1, 3, 4, 5, u32::MAX] {
+        let allowed = [true, true, body_bytes == 4, body_bytes == 0, body_bytes >= 4];
+        for (form, allowed) in (1..).zip(allowed) {
+            let mut bytes = change(0, &[form]);
+            bytes[8..12].copy_from_slice(&body_bytes.to_le_bytes());
+            assert_eq!(decode(&bytes).is_some(), allowed, "form {form}, {body_bytes} bytes");
         }
     }
-    for kind in [0, 5, 255] {
-        let bytes = change(8, &[kind]);
-        let of = |segment| PlacedHeader::decode(&bytes, 0x88, segment);
-        assert_eq!(of(Some(placed().at.segment)).unwrap_err().kind(), ErrorKind::Unsupported);
+    for form in [0, 6, 0x80, 0x86, 255] {
+        let bytes = tied(&change(0, &[form]), SEGMENT, OFFSET);
+        let of = |segment| PlacedHeader::decode(&bytes, OFFSET, segment);
+        assert_eq!(of(Some(SEGMENT)).unwrap_err().kind(), ErrorKind::Unsupported);
         // Of no segment that was asked for: whoever wrote it may have meant anything.
         assert_eq!(of(Some(SegmentId(7))).unwrap(), None);
         assert_eq!(of(None).unwrap(), None);
@@ -140,47 +198,60 @@ fn implausible_headers_with_good_checksums_are_none() {
 fn another_format_version_is_refused_by_name() {
     let mut writer = Writer::new(1, vec![0; 512]);
     writer.append_numbered(8);
-    let file = &mut writer.files[0];
-    file[8] = LOG_FORMAT_VERSION as u8 + 1;
-    let sum = crc32c_append(crc32c(&file[..12]), &file[16..64]);
-    file[12..16].copy_from_slice(&sum.to_le_bytes());
-    let error = recovered(&writer.files, &from_first(1)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let text = error.to_string();
-    assert!(text.contains("000000.log") && text.contains("expected=1, found=2"), "{text}");
+    for version in [LOG_FORMAT_VERSION - 1, LOG_FORMAT_VERSION + 1] {
+        let file = &mut writer.files[0];
+        file[8] = version as u8;
+        let sum = crc32c_append(crc32c(&file[..12]), &file[16..64]);
+        file[12..16].copy_from_slice(&sum.to_le_bytes());
+        let error = recovered(&writer.files, &from_first(1)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let text = error.to_string();
+        let versions = format!("expected={LOG_FORMAT_VERSION}, found={version}");
+        assert!(text.contains("000000.log") && text.contains(&versions), "{text}");
+    }
 }
 
 #[test]
 fn parts_and_lengths_make_no_difference_to_the_bytes() {
     let payload: Vec<u8> = (0..2000_u32).map(|index| (index * 11 + 5) as u8).collect();
-    let header = RecordHeader { synced: LogPosition::ZERO, count: 3, ..placed().header };
     let at = LogPosition { segment: SegmentId(1), offset: 64 };
-    for length in [0, 1, 7, 8, 9, 130, 456, 463, 464, 465, 466, 472, 473, 2000] {
+    let lengths = [0, 1, 7, 8, 9, 130, 456, 479, 480, 483, 484, 485, 487, 488, 489, 490, 496, 2000];
+    for (count, length) in [1, 3].into_iter().flat_map(|count| lengths.map(|n| (count, n))) {
+        let header = RecordHeader { synced: Synced::Unsaid, count, ..header() };
         let payload = &payload[..length];
+        let mut body = if count == 1 { Vec::new() } else { count.to_le_bytes().to_vec() };
+        body.extend(payload);
         let mut expected = vec![0xee; 4096];
-        let placed = PlacedHeader {
-            at,
-            header,
-            payload_bytes: length as u32,
-            payload_checksum: crc32c(payload),
-        };
-        let end = 64 + record_bytes(length) as usize;
-        expected[64..112].copy_from_slice(&placed.encode().unwrap());
-        expected[112..112 + length].copy_from_slice(payload);
-        expected[112 + length..end].fill(0);
+        let placed = PlacedHeader::new(at, &header, body.len() as u32, crc32c(&body));
+        let end = 64 + record_bytes(header.kind, count, length) as usize;
+        expected[64..end].fill(0);
+        expected[64..88].copy_from_slice(&placed.encode().unwrap());
+        expected[88..88 + body.len()].copy_from_slice(&body);
         for parts in 1..=PARTS_MAX {
             let log = MemoryLog(Mutex::new(vec![0xee; 4096]));
             let parts: Vec<_> = payload.chunks(length.div_ceil(parts).max(1)).collect();
             fill_record(&log, at, &header, &parts).unwrap();
-            assert!(*log.0.lock().unwrap() == expected, "{length} in {}", parts.len());
+            assert!(*log.0.lock().unwrap() == expected, "{count}, {length} in {}", parts.len());
         }
     }
 }
 
 #[test]
+fn records_take_the_bytes_that_are_documented() {
+    let bytes = |kind, count, payload_bytes| record_bytes(kind, count, payload_bytes);
+    assert_eq!(bytes(RecordKind::Batch, 1, 120), 24 + 120);
+    assert_eq!(bytes(RecordKind::Batch, 1, 121), 24 + 128);
+    assert_eq!(bytes(RecordKind::Batch, 2, 116), 24 + 120);
+    assert_eq!(bytes(RecordKind::Batch, 0, 0), 24 + 8);
+    assert_eq!(bytes(RecordKind::Edit, 1, 16), 24 + 16);
+    assert_eq!(bytes(RecordKind::Skip, 1, 0), 24 + 8);
+    assert_eq!(bytes(RecordKind::End, 0, 0), 24);
+}
+
+#[test]
 fn places_that_cannot_be_written_are_refused() {
     let log = MemoryLog(Mutex::new(vec![0; 64]));
-    let header = RecordHeader { synced: LogPosition::ZERO, count: 3, ..placed().header };
+    let header = RecordHeader { synced: Synced::Unsaid, ..header() };
     for offset in [65, 1 << 35, u64::MAX - 7] {
         let at = LogPosition { segment: SegmentId(1), offset };
         let error = fill_record(&log, at, &header, &[b"x"]).unwrap_err();
@@ -224,7 +295,7 @@ fn a_reader_says_where_and_why_it_stopped() {
         kinds.push((record.at.offset, record.header.kind));
     }
     let batch = RecordKind::Batch;
-    let expected = [(64, batch), (216, RecordKind::Skip), (264, batch), (320, RecordKind::End)];
+    let expected = [(64, batch), (192, RecordKind::Skip), (224, batch), (264, RecordKind::End)];
     assert_eq!(kinds, expected);
     assert_eq!(reader.stop(), Some(Stop::Closed));
     assert_eq!(reader.position(), writer.position);
@@ -237,7 +308,7 @@ fn a_reader_says_where_and_why_it_stopped() {
 #[test]
 fn records_longer_than_the_window_are_read() {
     let mut writer = Writer::new(1, vec![0; 8 << 20]);
-    for length in [10, 3 << 20, 10, (1 << 20) - 48, 100, 1 << 20, 10, 2 << 20, 77] {
+    for length in [10, 3 << 20, 10, (1 << 20) - 24, 100, 1 << 20, 10, 2 << 20, 77] {
         writer.append_numbered(length);
     }
     let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
@@ -252,11 +323,10 @@ fn a_length_beyond_the_file_is_not_allocated() {
     let at = writer.position;
     let header = RecordHeader {
         first_sequence: SequenceNumber(writer.sequence),
-        count: 1,
-        kind: RecordKind::Batch,
-        synced: LogPosition::ZERO,
+        synced: Synced::Unsaid,
+        ..header()
     };
-    let huge = PlacedHeader { at, header, payload_bytes: u32::MAX, payload_checksum: 0 };
+    let huge = PlacedHeader::new(at, &header, u32::MAX, 0);
     let bytes = huge.encode().unwrap();
     let offset = at.offset as usize;
     writer.files[0][offset..offset + bytes.len()].copy_from_slice(&bytes);
@@ -276,32 +346,32 @@ proptest! {
 
     #[test]
     fn any_record_header_round_trips(
-        (segment, units, sequence) in (1..=SEGMENT_ID_MAX.0, 8..=u32::MAX, 0..1_u64 << 55),
-        (count, kind, length) in (any::<u32>(), 0..4_usize, any::<u32>()),
-        (sum, synced_units) in (any::<u32>(), any::<u32>()),
+        (segment, units, sequence) in (1..=SEGMENT_ID_MAX.0, 8..=u32::MAX, any::<u64>()),
+        (count, kind, length) in (0..4_u32, 0..4_usize, any::<u32>()),
+        (sum, synced, synced_units) in (any::<u32>(), 0..3_u8, 1..=u32::MAX),
     ) {
         let kinds = [RecordKind::Batch, RecordKind::Edit, RecordKind::Skip, RecordKind::End];
-        let (count, length) = match kinds[kind] {
-            RecordKind::Batch => (count, length),
-            RecordKind::Edit => (1, length),
-            RecordKind::Skip => (count, 0),
-            RecordKind::End => (0, 0),
+        let kind = kinds[kind];
+        let body_bytes = match kind {
+            RecordKind::Batch | RecordKind::Edit => length.max(4),
+            RecordKind::Skip => 4,
+            RecordKind::End => 0,
         };
-        let segment = SegmentId(segment);
-        let synced_units = synced_units.clamp(1, units);
-        let placed = PlacedHeader {
-            at: LogPosition { segment, offset: u64::from(units) * 8 },
-            header: RecordHeader {
-                first_sequence: SequenceNumber(sequence),
-                count,
-                kind: kinds[kind],
-                synced: LogPosition { segment, offset: u64::from(synced_units) * 8 },
-            },
-            payload_bytes: length,
-            payload_checksum: sum,
+        let synced = match synced {
+            0 => Synced::Unsaid,
+            1 => Synced::Here(u64::from(synced_units.min(units)) * 8),
+            _ => Synced::Before(u64::from(synced_units) * 8),
         };
+        let first_sequence = SequenceNumber(sequence);
+        let header = RecordHeader { first_sequence, count, kind, synced };
+        let at = LogPosition { segment: SegmentId(segment), offset: u64::from(units) * 8 };
+        let placed = PlacedHeader::new(at, &header, body_bytes, sum);
         let bytes = placed.encode().unwrap();
-        let found = PlacedHeader::decode(&bytes, placed.at.offset, Some(segment)).unwrap();
-        prop_assert_eq!(found, Some(placed));
+        for segment in [None, Some(at.segment)] {
+            let found = PlacedHeader::decode(&bytes, at.offset, segment).unwrap();
+            prop_assert_eq!(found, Some(placed));
+        }
+        prop_assert!(placed.begins_with(first_sequence));
+        prop_assert!(!placed.begins_with(SequenceNumber(sequence ^ 1)));
     }
 }

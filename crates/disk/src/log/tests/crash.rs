@@ -131,7 +131,9 @@ proptest! {
             synced_payloads: payloads.len(),
             payloads,
             places: Vec::new(),
+            body_ends: Vec::new(),
             position: report.end,
+            previous: SegmentId(0),
             synced: if report.end.offset == 0 { report.synced } else { report.end },
             sequence: report.next_sequence.map_or(writer.sequence, |sequence| sequence.0),
         };
@@ -161,7 +163,7 @@ proptest! {
         writer.close();
         let record = which.index(writer.places.len());
         let (at, _) = writer.places[record];
-        let length = 48 + writer.payloads[record].len();
+        let length = (writer.body_ends[record] - at.offset) as usize;
         let slot = writer.files.iter().position(|file| file[16..24] == at.segment.0.to_le_bytes());
         writer.files[slot.unwrap()][at.offset as usize + byte.index(length)] ^= flip;
         let error = recovered(&writer.files, &from_first(first.0)).unwrap_err();

@@ -3,15 +3,13 @@
 use super::model::{Writer, from_first, recovered, segment_files, small_log};
 use crate::log::{
     read::Stop,
-    record::{
-        LogPosition, PlacedHeader, RECORD_HEADER_BYTES, RecordHeader, RecordKind, SEGMENT_ID_MAX,
-    },
+    record::{LogPosition, RECORD_HEADER_BYTES, RecordKind, SEGMENT_ID_MAX},
     recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover},
 };
 use siltdb_base::{
     checksum::crc32c,
     error::{Error, ErrorKind},
-    id::{SegmentId, SequenceNumber},
+    id::SegmentId,
 };
 
 fn position(segment: u64, offset: u64) -> LogPosition {
@@ -127,12 +125,10 @@ fn every_flipped_bit_of_a_closed_log_is_an_error_or_harmless() {
             let at = bit / 8;
             files[slot][at] ^= 1 << (bit % 8);
             let place = position(slot as u64 + 1, at as u64);
-            let mut records = writer.places.iter().zip(&writer.payloads);
+            let mut records = writer.places.iter().zip(&writer.body_ends);
             let covered = at < 64
-                || records.any(|(&(begin, _), payload)| {
-                    begin.segment == place.segment
-                        && (begin.offset..begin.offset + 48 + payload.len() as u64)
-                            .contains(&place.offset)
+                || records.any(|(&(begin, _), &end)| {
+                    begin.segment == place.segment && (begin.offset..end).contains(&place.offset)
                 });
             match recovered(&files, &from_first(1)) {
                 Err(error) => {
@@ -155,7 +151,7 @@ fn damage_names_file_and_offset_and_is_passed_only_on_request() {
     let mut writer = small_log();
     writer.close();
     let (at, _) = writer.places[4];
-    writer.files[1][at.offset as usize + 50] ^= 1;
+    writer.files[1][at.offset as usize + 30] ^= 1;
     let error = recovered(&writer.files, &from_first(1)).unwrap_err();
     assert_eq!((error.file(), error.offset()), (Some("000001.log"), Some(at.offset)));
     assert!(error.hint().is_some());
@@ -243,7 +239,7 @@ fn a_lost_tail_takes_the_segments_behind_it() {
     assert_eq!(payloads, writer.payloads[..3]);
     let cut = report.cut.unwrap();
     assert_eq!((cut.at, cut.kind, cut.stop), (at, CutKind::LostTail, Stop::NoHeader));
-    assert_eq!(cut.bytes, 64 + 152);
+    assert_eq!(cut.bytes, 64 + 128);
     assert_eq!(report.segments.len(), 1);
 }
 
@@ -259,7 +255,7 @@ fn a_lost_middle_segment_is_a_cut_or_damage() {
     files.remove(1);
     let (payloads, report) = recovered(&files, &from_first(1)).unwrap();
     assert_eq!(payloads, writer.payloads[..1]);
-    assert_eq!(report.cut.unwrap().at, position(1, 64 + 152));
+    assert_eq!(report.cut.unwrap().at, position(1, 64 + 128));
     writer.sync();
     writer.append_numbered(100);
     for lost in 0..4 {
@@ -283,6 +279,58 @@ fn a_synced_segment_without_its_header_is_damage() {
     let error = recovered(&files, &from_first(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("000002.log says"), "{error}");
+}
+
+/// A log of `segments` segments of one record each; once the last is begun the one before it is
+/// synced, which only the record in the last can say.
+fn synced_after_rotation(segments: u64) -> Writer {
+    let mut writer = Writer::new(1, vec![0; 512]);
+    for segment in 2..=segments {
+        writer.append_numbered(100);
+        let end = writer.position;
+        writer.begin(segment, vec![0; 512]);
+        writer.synced = if segment == segments { end } else { LogPosition::ZERO };
+    }
+    writer.append_numbered(100);
+    writer
+}
+
+#[test]
+fn a_record_knows_that_the_segment_before_it_was_synced() {
+    for segments in [2, 3] {
+        let writer = synced_after_rotation(segments);
+        let last = segments as usize - 1;
+        let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
+        assert_eq!((payloads, report.cut), (writer.payloads.clone(), None));
+        assert_eq!(report.synced, position(segments - 1, 64 + 128));
+        // With the header of the record's segment, and without it.
+        for keeps_header in [true, false] {
+            let mut files = writer.files.clone();
+            if !keeps_header {
+                files[last][..64].fill(0);
+                let (payloads, report) = recovered(&files, &from_first(1)).unwrap();
+                assert_eq!(payloads, writer.payloads[..last]);
+                assert_eq!(report.cut.unwrap().kind, CutKind::LostTail);
+            }
+            files[last - 1][64 + 30] ^= 1;
+            let error = recovered(&files, &from_first(1)).unwrap_err();
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(64)));
+            let says = format!("{last:06}.log says");
+            assert!(error.to_string().contains(&says), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_header_that_is_lost_in_a_crash_is_no_damage() {
+    // The segment before is retired: what its successor says of it concerns nobody.
+    let mut writer = synced_after_rotation(3);
+    writer.files[2][..64].fill(0);
+    for first in [3, 4] {
+        let (payloads, report) = recovered(&writer.files, &from_first(first)).unwrap();
+        assert!(payloads.is_empty());
+        assert_eq!(report.cut.map(|cut| cut.kind), (first == 3).then_some(CutKind::LostTail));
+    }
 }
 
 #[test]
@@ -368,7 +416,7 @@ fn nothing_follows_an_end_record() {
     writer.append_numbered(10);
     let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
     assert_eq!((payloads.len(), report.end), (1, end));
-    assert_eq!((report.ending, report.cut.unwrap().bytes), (Ending::Open, 64));
+    assert_eq!((report.ending, report.cut.unwrap().bytes), (Ending::Open, 40));
     // A new segment does, after a reopening.
     let mut reopened = Writer { files: closed, position: end, ..writer };
     reopened.sequence =
@@ -379,26 +427,19 @@ fn nothing_follows_an_end_record() {
     assert_eq!((payloads.len(), report.cut, report.ending), (2, None, Ending::Open));
 }
 
-/// A header of kind 9 with a right checksum, as somebody may put it into a value.
+/// A header of form 9 with a right checksum, as somebody may put it into a value.
 fn forged(segment: u64, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
-    let header = RecordHeader {
-        first_sequence: SequenceNumber(1),
-        count: 1,
-        kind: RecordKind::Batch,
-        synced: LogPosition::ZERO,
-    };
-    let at = position(1, offset);
-    let placed = PlacedHeader { at, header, payload_bytes: 0, payload_checksum: 0 };
-    let mut bytes = placed.encode().unwrap();
-    bytes[..8].copy_from_slice(&segment.to_le_bytes());
-    bytes[8] = 9;
-    let sum = crc32c(&bytes[..44]);
-    bytes[44..].copy_from_slice(&sum.to_le_bytes());
+    let mut bytes = [0; RECORD_HEADER_BYTES];
+    bytes[0] = 9;
+    bytes[4..8].copy_from_slice(&(segment as u32).to_le_bytes());
+    bytes[20..].copy_from_slice(&((offset / 8) as u32).to_le_bytes());
+    let sum = crc32c(&bytes) ^ (segment >> 32) as u32;
+    bytes[20..].copy_from_slice(&sum.to_le_bytes());
     bytes
 }
 
 #[test]
-fn an_unknown_kind_is_refused_only_in_its_own_segment() {
+fn an_unknown_form_is_refused_only_in_its_own_segment() {
     let mut writer = Writer::new(5, vec![0; 1024]);
     writer.append_numbered(10);
     let open = (writer.files[0].clone(), writer.position.offset);
@@ -423,7 +464,7 @@ fn an_unknown_kind_is_refused_only_in_its_own_segment() {
     }
     // Nobody knows which segment a file without a header holds.
     let mut lost = vec![0; 1024];
-    lost[64..112].copy_from_slice(&forged(6, 64));
+    lost[64..88].copy_from_slice(&forged(6, 64));
     let expected = recovered(std::slice::from_ref(&open.0), &from_first(5)).unwrap();
     assert_eq!(recovered(&[open.0, lost], &from_first(5)).unwrap(), expected);
 }

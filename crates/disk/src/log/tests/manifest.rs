@@ -2,7 +2,7 @@
 
 use crate::log::{
     fill::{fill_record, fill_segment_header},
-    record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+    record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
     recover::{Recovered, RecoveryOptions, SegmentFile, recover},
     segment::SegmentHeader,
 };
@@ -51,12 +51,12 @@ impl Manifest {
             first_sequence: SequenceNumber(self.edits),
             count: 1,
             kind: RecordKind::Edit,
-            synced: self.synced,
+            synced: Synced::Here(self.synced.offset),
         };
         let payload = payload(self.edits);
         let (head, tail) = payload.split_at(8);
         fill_record(&*self.file, self.position, &header, &[head, tail]).unwrap();
-        self.position.offset += record_bytes(payload.len());
+        self.position.offset += record_bytes(RecordKind::Edit, 1, payload.len());
     }
 
     fn sync(&mut self) {

@@ -2,7 +2,7 @@
 
 use crate::log::{
     fill::{fill_record, fill_segment_header},
-    record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+    record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
     recover::{Recovered, RecoveryOptions, SegmentFile, recover},
     segment::SegmentHeader,
 };
@@ -103,9 +103,13 @@ pub struct Writer {
     pub payloads: Vec<Vec<u8>>,
     /// Where each record of `payloads` begins and ends.
     pub places: Vec<(LogPosition, u64)>,
+    /// Where the body of each ends; up to the end of the record only zeros follow.
+    pub body_ends: Vec<u64>,
     /// Payloads that were durable at the last sync.
     pub synced_payloads: usize,
     pub position: LogPosition,
+    /// The segment before the one that is written.
+    pub previous: SegmentId,
     pub synced: LogPosition,
     pub sequence: u64,
 }
@@ -118,8 +122,10 @@ impl Writer {
             durable: Vec::new(),
             payloads: Vec::new(),
             places: Vec::new(),
+            body_ends: Vec::new(),
             synced_payloads: 0,
             position: LogPosition::ZERO,
+            previous: SegmentId(0),
             synced: LogPosition::ZERO,
             sequence: 1,
         };
@@ -138,6 +144,7 @@ impl Writer {
         self.durable.push(file.clone());
         self.files.push(file);
         self.fill(|log| fill_segment_header(log, &header));
+        self.previous = header.previous.segment;
         self.position = header.first_record();
     }
 
@@ -150,15 +157,18 @@ impl Writer {
 
     pub fn append_kind(&mut self, kind: RecordKind, count: u32, payload: &[u8]) {
         let first_sequence = SequenceNumber(self.sequence);
-        let header = RecordHeader { first_sequence, count, kind, synced: self.synced };
         let at = self.position;
+        let synced = Synced::new(self.synced, at.segment, self.previous);
+        let header = RecordHeader { first_sequence, count, kind, synced };
         let (head, tail) = payload.split_at(payload.len() / 3);
         self.fill(|log| fill_record(log, at, &header, &[head, tail]));
-        self.position.offset += record_bytes(payload.len());
+        self.position.offset += record_bytes(kind, count, payload.len());
         self.sequence += u64::from(count);
         if kind != RecordKind::End {
             self.payloads.push(payload.to_vec());
             self.places.push((at, self.position.offset));
+            let count_bytes = if kind == RecordKind::Batch && count == 1 { 0 } else { 4 };
+            self.body_ends.push(at.offset + 24 + count_bytes + payload.len() as u64);
         }
     }
 
@@ -189,8 +199,9 @@ impl Writer {
 
     /// Whether there is room for such a record, a short one and an `End` record.
     pub fn fits(&self, payload_bytes: usize) -> bool {
-        let end =
-            self.position.offset + record_bytes(payload_bytes) + record_bytes(8) + record_bytes(0);
+        let batch = |bytes| record_bytes(RecordKind::Batch, 2, bytes);
+        let end_record = record_bytes(RecordKind::End, 0, 0);
+        let end = self.position.offset + batch(payload_bytes) + batch(8) + end_record;
         end <= self.files.last().unwrap().len() as u64
     }
 }

@@ -141,7 +141,7 @@ fn current_edits_and_the_end_frame_the_changes() {
 #[test]
 fn damage_ends_the_report_at_the_edit_it_hit() {
     let fs = filled();
-    fs.bytes_flip(Path::new("db/000002.manifest"), 64 + 48, 1).unwrap();
+    fs.bytes_flip(Path::new("db/000002.manifest"), 64 + 24, 1).unwrap();
     let lines = report(&fs, DIR, Detail::Operations).unwrap();
     let stop = lines.last().unwrap();
     assert!(stop.ends_with("offset=64  reason=a record with a bad checksum  edits=0"), "{stop}");

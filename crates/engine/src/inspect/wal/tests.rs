@@ -15,7 +15,7 @@ use siltdb_disk::{
     edit::{Change, Edit},
     log::{
         fill::{fill_record, fill_segment_header},
-        record::{LogPosition, RecordHeader, RecordKind, record_bytes},
+        record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
         segment::SegmentHeader,
     },
 };
@@ -49,11 +49,11 @@ impl Writer {
     }
 
     fn append(&mut self, kind: RecordKind, count: u32, payload: &[u8]) -> LogPosition {
-        let (first_sequence, synced) = (self.next, LogPosition::ZERO);
+        let (first_sequence, synced) = (self.next, Synced::Unsaid);
         let header = RecordHeader { first_sequence, count, kind, synced };
         let at = self.end;
         fill_record(&*self.file, at, &header, &[payload]).unwrap();
-        self.end.offset += record_bytes(payload.len());
+        self.end.offset += record_bytes(kind, count, payload.len());
         self.next = header.next_sequence();
         at
     }
@@ -97,7 +97,7 @@ fn segments_records_and_operations_are_shown() {
     let shown: Vec<String> = lines.iter().map(Line::to_string).collect();
     let segment = FIRST.0;
     let bytes = batch.as_bytes().len();
-    let (skip, end) = (at.offset + record_bytes(bytes), writer.end.offset);
+    let (skip, end) = (at.offset + record_bytes(RecordKind::Batch, 4, bytes), writer.end.offset);
     assert_eq!(
         shown,
         [
@@ -125,7 +125,7 @@ fn segments_records_and_operations_are_shown() {
             format!(
                 "item=record  offset={}  kind=end  first_sequence=7  count=0  \
                  payload_bytes=0  synced=0:0",
-                skip + record_bytes(0)
+                skip + record_bytes(RecordKind::Skip, 2, 0)
             ),
             format!(
                 "item=stop  file=000001.log  offset={end}  reason=the end of the log  records=3  \
@@ -181,7 +181,7 @@ fn damage_stops_a_segment_at_the_record_it_hit() {
     let hit = writer.append_batch(&batch());
     writer.append_batch(&batch());
     let path = Path::new("db/000001.log");
-    fs.bytes_flip(path, hit.offset + 48, 1).unwrap();
+    fs.bytes_flip(path, hit.offset + 28, 1).unwrap();
     let lines = report(&fs, "db/000001.log", Detail::Records).unwrap();
     let stop = of_item(&lines, "stop")[0].clone();
     assert_eq!(stop.field("reason"), Some("a record with a bad checksum"));
