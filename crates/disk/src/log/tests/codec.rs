@@ -306,6 +306,23 @@ fn a_reader_says_where_and_why_it_stopped() {
 }
 
 #[test]
+fn a_record_that_takes_numbers_beyond_the_largest_is_none() {
+    let last = SequenceNumber::MAX.0;
+    for (first, count, is_one) in [(last, 1, true), (last - 1, 2, true), (last, 2, false)] {
+        let mut writer = Writer::new(9, vec![0; 512]);
+        writer.sequence = first;
+        writer.begin(10, vec![0; 512]);
+        writer.append_kind(RecordKind::Batch, count, b"12345678");
+        let file = Arc::new(MemoryFile(writer.files[1].clone()));
+        let mut reader = SegmentReader::new(file, PathBuf::new(), SegmentId(10)).unwrap();
+        assert_eq!(reader.next().unwrap().is_some(), is_one);
+        assert!(reader.next().unwrap().is_none());
+        let stop = if is_one { Stop::NoHeader } else { Stop::SequenceGap };
+        assert_eq!(reader.stop(), Some(stop));
+    }
+}
+
+#[test]
 fn records_longer_than_the_window_are_read() {
     let mut writer = Writer::new(1, vec![0; 8 << 20]);
     for length in [10, 3 << 20, 10, (1 << 20) - 24, 100, 1 << 20, 10, 2 << 20, 77] {
