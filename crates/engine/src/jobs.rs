@@ -536,7 +536,7 @@ fn mark_end(database: &Database) -> Result<LogPosition> {
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
         return Ok(end);
     };
-    let synced = Synced::Here(end.offset);
+    let synced = Synced::new(end, end.segment);
     let header =
         RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced };
     match segment.file.prepare(mark) {

@@ -210,7 +210,7 @@ impl Manifest {
         };
         fill_segment_header(&*file, &header)?;
         let mut open =
-            OpenManifest { file, end: header.first_record(), synced: Synced::Unsaid, edits: 0 };
+            OpenManifest { file, end: header.first_record(), synced: Synced::UNSAID, edits: 0 };
         open.append(snapshot)?;
         Ok(open)
     }
@@ -265,7 +265,7 @@ impl OpenManifest {
         let payload_bytes = parts.iter().map(|part| part.len()).sum();
         self.end.offset += record_bytes(kind, count, payload_bytes);
         if kind == RecordKind::Edit {
-            self.synced = Synced::Here(self.end.offset);
+            self.synced = Synced::new(self.end, self.end.segment);
         }
         Ok(())
     }

@@ -67,8 +67,6 @@ struct Mark {
 #[derive(Debug)]
 struct Active {
     segment: Arc<Segment>,
-    /// The segment before it.
-    previous: SegmentId,
     prepared: u64,
     /// Roughly what its memtables hold, in bytes.
     bytes: u64,
@@ -356,7 +354,7 @@ impl Tail {
         self.next_ticket = ticket + 1;
         self.next_sequence = next;
         self.end.offset = end;
-        let synced = Synced::new(self.synced, segment.id, active.previous);
+        let synced = Synced::new(self.synced, segment.id);
         Ok(Reservation { ticket, first, segment, offset, synced, rotation, low, grown })
     }
 
@@ -394,7 +392,6 @@ impl Tail {
         self.end = header.first_record();
         self.active = Some(Active {
             segment,
-            previous: header.previous.segment,
             prepared,
             bytes: 0,
             step_end: limits.memtable_bytes / STEPS,

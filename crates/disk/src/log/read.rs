@@ -26,8 +26,6 @@ pub struct Record<'a> {
     pub at: LogPosition,
     /// What its writer said of it.
     pub header: RecordHeader,
-    /// The position that its header says was synced.
-    pub synced: LogPosition,
     /// What it carries.
     pub payload: &'a [u8],
 }
@@ -177,8 +175,7 @@ impl SegmentReader {
         if kind == RecordKind::End {
             self.stop = Some(Stop::Closed);
         }
-        let synced = placed.synced.position(self.header.id, self.header.previous.segment);
-        Ok(Some(Record { at: placed.at, header, synced, payload }))
+        Ok(Some(Record { at: placed.at, header, payload }))
     }
 
     /// The header of the next record, checked against everything but its body.

@@ -3,11 +3,11 @@
 //! It does not read or write files.
 //!
 //! ```text
-//!  0 | form u8: what follows the header; bit 7: synced is of the segment before             |
+//!  0 | form, 4 bits: what follows the header; back, 4 bits: see synced offset               |
 //!  1 | first sequence number, its low 24 bits, le                                           |
 //!  4 | segment, its low 32 bits, le                                                         |
 //!  8 | body length u32 le                                                                   |
-//! 12 | synced offset / 8 u32 le; 0: nothing is said                                         |
+//! 12 | synced offset / 8 u32 le, in the segment that was `back` before; 0: nothing is said   |
 //! 16 | body checksum u32 le: CRC-32C of the body                                            |
 //! 20 | header checksum u32 le                                                               |
 //! 24 | body: count u32 le, if the form has one, and payload; zeros up to a multiple of 8    |
@@ -41,8 +41,11 @@ pub(super) const SEGMENT_AT: usize = 4;
 /// Where in a header its checksum stands.
 const CHECKSUM_AT: usize = 20;
 
-/// The bit of a form that says that the synced offset is one of the segment before.
-const BEFORE: u8 = 1 << 7;
+/// The bits of a header's first byte that are its form; the others are `back`.
+const FORM_BITS: u32 = 4;
+
+/// The most segments before its own of which a record can say how far they were synced.
+pub(super) const BACK_MAX: u8 = u8::MAX >> FORM_BITS;
 
 /// Records and synced positions lie at multiples of this, in bytes.
 pub const RECORD_ALIGNMENT: u64 = 8;
@@ -173,39 +176,49 @@ impl Form {
     }
 }
 
-/// How far the log was durable, as far as a record can say it.
+/// How far the log was durable, as a record says it: up to an offset of its segment, or of one not
+/// long before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Synced {
-    /// Not beyond what the header of the segment says.
-    #[default]
-    Unsaid,
-    /// Up to this offset of the record's segment, in bytes.
-    Here(u64),
-    /// Up to this offset of the segment before it, in bytes.
-    Before(u64),
+pub struct Synced {
+    /// How many segments before the record's, by the counts in their ids.
+    pub(super) back: u8,
+    /// The offset in it, in bytes; 0 if nothing is said.
+    pub(super) offset: u64,
 }
 
 impl Synced {
-    /// What a record of `segment`, which follows `previous`, can say of `position`.
+    /// Nothing is said beyond what the headers of segments say.
+    pub const UNSAID: Self = Self { back: 0, offset: 0 };
+
+    /// What a record of `segment` can say of `position`, which must not be behind it: all, unless
+    /// it is 16 or more segments back.
     #[inline]
     #[must_use]
-    pub fn new(position: LogPosition, segment: SegmentId, previous: SegmentId) -> Self {
-        match position {
-            LogPosition { offset: 0, .. } => Self::Unsaid,
-            position if position.segment == segment => Self::Here(position.offset),
-            position if position.segment == previous => Self::Before(position.offset),
-            _ => Self::Unsaid,
+    pub fn new(position: LogPosition, segment: SegmentId) -> Self {
+        let back = halves(segment).1.saturating_sub(halves(position.segment).1);
+        match u8::try_from(back) {
+            Ok(back @ 0..=BACK_MAX) if position.offset > 0 => {
+                Self { back, offset: position.offset }
+            }
+            _ => Self::UNSAID,
         }
     }
 
-    /// The position of which a record of `segment`, which follows `previous`, says this.
+    /// The position of which a record of `segment` says this, if its segment is `segment` or among
+    /// `known`; of one that is lost the id is not known, only where it belongs.
     #[must_use]
-    pub fn position(self, segment: SegmentId, previous: SegmentId) -> LogPosition {
-        match self {
-            Self::Unsaid => LogPosition::ZERO,
-            Self::Here(offset) => LogPosition { segment, offset },
-            Self::Before(offset) => LogPosition { segment: previous, offset },
+    pub fn position(self, segment: SegmentId, known: &[SegmentId]) -> LogPosition {
+        let Self { back, offset } = self;
+        if offset == 0 {
+            return LogPosition::ZERO;
         }
+        if back == 0 {
+            return LogPosition { segment, offset };
+        }
+        let count = halves(segment).1.saturating_sub(u32::from(back));
+        let found = known.iter().find(|id| halves(**id).1 == count);
+        let lost = SegmentId(two(0, count));
+        LogPosition { segment: found.copied().unwrap_or(lost), offset }
     }
 }
 
@@ -274,13 +287,9 @@ impl PlacedHeader {
     #[inline]
     pub(super) fn encode(&self) -> Result<[u8; RECORD_HEADER_BYTES]> {
         debug_assert!(is_plausible(self), "a record that would not be read back: {self:?}");
-        let (flag, synced) = match self.synced {
-            Synced::Unsaid => (0, 0),
-            Synced::Here(offset) => (0, offset),
-            Synced::Before(offset) => (BEFORE, offset),
-        };
+        let Synced { back, offset: synced } = self.synced;
         let (segment_low, segment_high) = halves(self.at.segment);
-        let form = u32::from(self.form as u8 | flag);
+        let form = u32::from(self.form as u8 | back << FORM_BITS);
         // Whole words, so that the checksum reads what was written without waiting for its pieces.
         let words = [
             two(form | self.sequence_bits << 8, segment_low),
@@ -324,15 +333,12 @@ impl PlacedHeader {
         if segment.is_some_and(|segment| segment != own) {
             return Ok(None);
         }
-        let form = match Form::from_u8(bytes[0] & !BEFORE) {
+        let form = match Form::from_u8(form_bits(bytes)) {
             Err(_) if segment.is_none() => return Ok(None),
             form => form?,
         };
-        let synced = match (decode_offset(field(bytes, 12)), bytes[0] & BEFORE) {
-            (0, 0) => Synced::Unsaid,
-            (offset, 0) => Synced::Here(offset),
-            (offset, _) => Synced::Before(offset),
-        };
+        let synced =
+            Synced { back: bytes[0] >> FORM_BITS, offset: decode_offset(field(bytes, 12)) };
         let placed = Self {
             at: LogPosition { segment: own, offset },
             form,
@@ -367,7 +373,12 @@ impl PlacedHeader {
 #[inline]
 pub(super) fn has_known_form(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
     let known = Form::Single as u8..=Form::Batch as u8;
-    known.contains(&(header[0] & !BEFORE))
+    known.contains(&form_bits(header))
+}
+
+#[inline]
+fn form_bits(header: &[u8; RECORD_HEADER_BYTES]) -> u8 {
+    header[0] & ((1 << FORM_BITS) - 1)
 }
 
 /// Whether a header says nothing that a writer cannot have meant.
@@ -375,9 +386,8 @@ fn is_plausible(placed: &PlacedHeader) -> bool {
     placed.at.segment != SegmentId(0)
         && placed.at.segment <= SEGMENT_ID_MAX
         && match placed.synced {
-            Synced::Unsaid => true,
-            Synced::Here(offset) => offset > 0 && offset <= placed.at.offset,
-            Synced::Before(offset) => offset > 0,
+            Synced { back: 0, offset } => offset <= placed.at.offset,
+            Synced { back, offset } => offset > 0 && u32::from(back) <= halves(placed.at.segment).1,
         }
         && placed.form.allows(placed.body_bytes)
 }

@@ -14,7 +14,7 @@
 
 use super::{
     read::{Record, SegmentReader, Stop},
-    record::{LogPosition, PlacedHeader, RecordKind},
+    record::{LogPosition, PlacedHeader, RecordKind, Synced},
     scan::{Found, Search, scan_headers},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segments_within},
 };
@@ -220,15 +220,6 @@ impl Inventory {
         }
         Ok(inventory)
     }
-
-    /// The segment before `segment`, whose header is lost: the last one below it that has one.
-    ///
-    /// If the one between them lost its header, too, something that was synced in it is taken for
-    /// synced in an earlier one: less may be found than is missing, but nothing that is not.
-    fn before(&self, segment: SegmentId) -> SegmentId {
-        let below = self.live.partition_point(|(_, header)| header.id < segment);
-        self.live[..below].last().map_or(SegmentId(0), |(_, header)| header.id)
-    }
 }
 
 fn is_live(segment: SegmentId, options: &RecoveryOptions) -> bool {
@@ -237,6 +228,8 @@ fn is_live(segment: SegmentId, options: &RecoveryOptions) -> bool {
 
 /// What the headers say about the log as a whole.
 struct Evidence {
+    /// The segments that are needed and have a header.
+    live: Vec<SegmentId>,
     /// The highest synced position, and the file that says so.
     synced: LogPosition,
     synced_by: Option<usize>,
@@ -250,8 +243,9 @@ impl Evidence {
         let cut_off = options.known_cuts.iter().map(|cut| SegmentId(cut.next.0.saturating_sub(1)));
         let known = options.first.max(options.synced.segment);
         let highest_segment = cut_off.fold(inventory.highest_segment.max(known), std::cmp::max);
-        let mut evidence =
-            Self { synced: options.synced, synced_by: None, bytes: 0, highest_segment };
+        let live = inventory.live.iter().map(|(_, header)| header.id).collect();
+        let (synced, synced_by) = (options.synced, None);
+        let mut evidence = Self { live, synced, synced_by, bytes: 0, highest_segment };
         for (file_index, header) in &inventory.live {
             evidence.claim(header.synced, *file_index);
         }
@@ -265,8 +259,13 @@ impl Evidence {
         }
     }
 
-    fn behind_end(&mut self, placed: &PlacedHeader, previous: SegmentId, file_index: usize) {
-        self.claim(placed.synced.position(placed.at.segment, previous), file_index);
+    /// As [`Evidence::claim`], for what a record of `segment` says.
+    fn claim_of_record(&mut self, synced: Synced, segment: SegmentId, file_index: usize) {
+        self.claim(synced.position(segment, &self.live), file_index);
+    }
+
+    fn behind_end(&mut self, placed: &PlacedHeader, file_index: usize) {
+        self.claim_of_record(placed.synced, placed.at.segment, file_index);
         self.bytes += placed.record_bytes();
         self.highest_segment = self.highest_segment.max(placed.at.segment);
     }
@@ -306,7 +305,7 @@ fn walk(
             reader = reader.ending_at(end.offset);
         }
         while let Some(record) = reader.next()? {
-            evidence.claim(record.synced, file_index);
+            evidence.claim_of_record(record.header.synced, header.id, file_index);
             if record.header.kind != RecordKind::End {
                 let offset = record.at.offset;
                 deliver(record).map_err(|error| error.or_file(path).or_offset(offset))?;
@@ -344,7 +343,7 @@ fn look_behind(
         let SegmentFile { path, file } = &files[last.file_index];
         let search = Search { segment: Some(last.header.id), offset: last.end };
         scan_headers(file, path, search, &mut |placed| {
-            evidence.behind_end(placed, last.header.previous.segment, last.file_index);
+            evidence.behind_end(placed, last.file_index);
             Found::Ours
         })?;
     }
@@ -354,7 +353,7 @@ fn look_behind(
         let first = header.first_record();
         let search = Search { segment: Some(first.segment), offset: first.offset };
         scan_headers(file, path, search, &mut |placed| {
-            evidence.behind_end(placed, header.previous.segment, file_index);
+            evidence.behind_end(placed, file_index);
             Found::Ours
         })?;
     }
@@ -367,7 +366,7 @@ fn look_behind(
             if !is_live(placed.at.segment, options) || placed.at.segment >= end {
                 return Found::Stale;
             }
-            evidence.behind_end(placed, inventory.before(placed.at.segment), file_index);
+            evidence.behind_end(placed, file_index);
             Found::Ours
         })?;
     }

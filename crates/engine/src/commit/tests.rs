@@ -60,11 +60,16 @@ fn logged(fs: &MemFs) -> (Vec<Logged>, Recovered) {
     let segments: Vec<_> = files(fs, ".log").iter().map(file).collect();
     let mut records = Vec::new();
     let recovered = recover(&segments, &RecoveryOptions::default(), &mut |record| {
-        let (at, header, synced) = (record.at, record.header, record.synced);
+        let (at, header, synced) = (record.at, record.header, LogPosition::ZERO);
         records.push(Logged { at, header, synced, payload: record.payload.to_vec() });
         Ok(())
-    });
-    (records, recovered.unwrap())
+    })
+    .unwrap();
+    let known: Vec<_> = recovered.segments.iter().map(|segment| segment.header.id).collect();
+    for Logged { at, header, synced, .. } in &mut records {
+        *synced = header.synced.position(at.segment, &known);
+    }
+    (records, recovered)
 }
 
 /// What the next process sees after a kill.

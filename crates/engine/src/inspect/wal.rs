@@ -120,7 +120,7 @@ fn report_segment(
     while let Some(record) = reader.next()? {
         records += 1;
         if detail >= Detail::Records {
-            on_line(record_line(&record))?;
+            on_line(record_line(&record, headers))?;
         }
         if detail >= Detail::Operations && record.header.kind == RecordKind::Batch {
             report_operations(&record, on_line)
@@ -142,8 +142,10 @@ fn report_segment(
     })
 }
 
-fn record_line(record: &Record<'_>) -> Line {
+fn record_line(record: &Record<'_>, headers: &[SegmentHeader]) -> Line {
     let header = &record.header;
+    let known: Vec<_> = headers.iter().map(|header| header.id).collect();
+    let synced = header.synced.position(record.at.segment, &known);
     Line::new("record")
         .with_number("offset", record.at.offset)
         .with(
@@ -158,7 +160,7 @@ fn record_line(record: &Record<'_>) -> Line {
         .with_number("first_sequence", header.first_sequence.0)
         .with_number("count", header.count.into())
         .with_number("payload_bytes", record.payload.len() as u64)
-        .with("synced", record.synced)
+        .with("synced", synced)
 }
 
 fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {

@@ -365,15 +365,19 @@ fn nothing_is_prepared_behind_a_huge_commit_nor_beyond_the_capacity() {
 fn places_carry_the_newest_synced_position() {
     let mut log = log(1 << 20);
     let first = log.reserve(demand(10, 1));
-    assert_eq!(first.synced, Synced::Before(OLD_END.offset), "what recovery left is durable");
+    let said = |position, reservation: &Reservation| Synced::new(position, reservation.segment.id);
+    assert_eq!(first.synced, said(OLD_END, &first), "what recovery left is durable");
     let end = log.tail.last().1;
     log.tail.synced(end);
     log.tail.synced(OLD_END);
-    assert_eq!(log.reserve(demand(10, 1)).synced, Synced::Here(end.offset));
-    for said in [Synced::Before(end.offset), Synced::Unsaid] {
+    let next = log.reserve(demand(10, 1));
+    assert_eq!(next.synced, said(end, &next));
+    // A record speaks of so many segments back, the header of one of any.
+    for back in 1..20 {
         let huge = log.reserve(demand(MEMTABLE_BYTES, 1));
-        // A record speaks of two segments, the header of one of any.
-        assert_eq!((huge.synced, huge.rotation.unwrap().header.synced), (said, end));
+        assert_eq!(huge.synced, said(end, &huge));
+        assert_eq!(huge.synced == Synced::UNSAID, back > 15);
+        assert_eq!(huge.rotation.unwrap().header.synced, end);
     }
 }
 

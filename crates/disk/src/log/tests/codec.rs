@@ -1,6 +1,6 @@
 //! Headers and records there and back, their bytes, and bytes that are none.
 
-use super::model::{MemoryFile, MemoryLog, Writer, from_first, recovered};
+use super::model::{MemoryFile, MemoryLog, Writer, from_first, id, recovered};
 use crate::log::{
     fill::{PARTS_MAX, fill_record},
     read::{SegmentReader, Stop},
@@ -31,7 +31,7 @@ fn header() -> RecordHeader {
         first_sequence: SequenceNumber(0x11_2233_4455_6677),
         count: 3,
         kind: RecordKind::Batch,
-        synced: Synced::Here(0x40),
+        synced: Synced { back: 0, offset: 0x40 },
     }
 }
 
@@ -68,29 +68,30 @@ fn a_record_header_has_the_documented_bytes() {
     for segment in [None, Some(SEGMENT)] {
         assert_eq!(PlacedHeader::decode(&bytes, OFFSET, segment).unwrap(), Some(placed()));
     }
-    let before = PlacedHeader { synced: Synced::Before(0x100), ..placed() }.encode().unwrap();
-    assert_eq!((before[0], &before[12..16]), (0x85, &[0x20, 0, 0, 0][..]));
-    let unsaid = PlacedHeader { synced: Synced::Unsaid, ..placed() }.encode().unwrap();
+    let before = PlacedHeader { synced: Synced { back: 15, offset: 0x100 }, ..placed() };
+    let before = before.encode().unwrap();
+    assert_eq!((before[0], &before[12..16]), (0xf5, &[0x20, 0, 0, 0][..]));
+    let unsaid = PlacedHeader { synced: Synced::UNSAID, ..placed() }.encode().unwrap();
     assert_eq!((unsaid[0], &unsaid[12..16]), (5, &[0; 4][..]));
 }
 
 #[test]
 fn a_record_says_what_it_can_of_a_synced_position() {
-    let (segment, previous) = (SegmentId(7), SegmentId(5));
-    let said =
-        |id, offset| Synced::new(LogPosition { segment: SegmentId(id), offset }, segment, previous);
-    assert_eq!(said(7, 64), Synced::Here(64));
-    assert_eq!(said(5, 64), Synced::Before(64));
-    for unsaid in [said(6, 64), said(4, 64), said(0, 0), said(7, 0), said(5, 0)] {
-        assert_eq!(unsaid, Synced::Unsaid);
+    let said = |number, offset| Synced::new(LogPosition { segment: id(number), offset }, id(20));
+    for (number, back) in [(20, 0), (19, 1), (5, 15)] {
+        assert_eq!(said(number, 64), Synced { back, offset: 64 });
     }
-    // The first segment follows none.
-    let none = SegmentId(0);
-    assert_eq!(Synced::new(LogPosition::ZERO, segment, none), Synced::Unsaid);
-    for (id, offset) in [(7, 64), (5, 128), (0, 0)] {
-        let position = LogPosition { segment: SegmentId(id), offset };
-        assert_eq!(said(id, offset).position(segment, previous), position);
+    for (number, offset) in [(4, 64), (1, 64), (0, 0), (20, 0), (19, 0)] {
+        assert_eq!(said(number, offset), Synced::UNSAID);
     }
+    let known = [5, 19, 21].map(id);
+    for (number, offset) in [(20, 64), (19, 128), (5, 72), (0, 0)] {
+        let position = LogPosition { segment: id(number), offset };
+        assert_eq!(said(number, offset).position(id(20), &known), position);
+    }
+    // Of one that is lost: between those around it.
+    let lost = said(18, 64).position(id(20), &known);
+    assert_eq!(lost, LogPosition { segment: SegmentId(18 << 32), offset: 64 });
 }
 
 #[test]
@@ -162,11 +163,17 @@ fn implausible_headers_with_good_checksums_are_none() {
     assert!(decode(&change(1, &[1])).is_some());
     assert!(decode(&change(12, &[0x11])).is_some(), "synced up to itself");
     assert_eq!(decode(&change(12, &[0x12])), None, "synced behind itself");
-    assert!(decode(&change(0, &[0x85])).is_some(), "synced in the segment before");
-    assert!(decode(&change(0, &[0x85, 0, 0, 0])).is_some());
-    let mut nowhere = change(0, &[0x85]);
+    assert!(decode(&change(0, &[0x15])).is_some(), "synced in the segment before");
+    assert!(decode(&change(0, &[0xf5])).is_some(), "and long before");
+    let mut nowhere = change(0, &[0x15]);
     nowhere[12] = 0;
     assert_eq!(decode(&nowhere), None, "synced up to the start of the segment before");
+    let segment = SegmentId(2 << 32 | u64::from(SEGMENT.0 as u32));
+    for (back, is_one) in [(1, true), (2, true), (3, false)] {
+        let bytes = tied(&change(0, &[back << 4 | 5]), segment, OFFSET);
+        let found = PlacedHeader::decode(&bytes, OFFSET, Some(segment)).unwrap();
+        assert_eq!(found.is_some(), is_one, "there are no so many segments before");
+    }
     for segment in [0, 1 << 63, u64::MAX] {
         let segment = SegmentId(segment | 8);
         let bytes = change(4, &8_u32.to_le_bytes());
@@ -184,7 +191,7 @@ fn implausible_headers_with_good_checksums_are_none() {
             assert_eq!(decode(&bytes).is_some(), allowed, "form {form}, {body_bytes} bytes");
         }
     }
-    for form in [0, 6, 0x80, 0x86, 255] {
+    for form in [0, 6, 15, 0x10, 0x16, 255] {
         let bytes = tied(&change(0, &[form]), SEGMENT, OFFSET);
         let of = |segment| PlacedHeader::decode(&bytes, OFFSET, segment);
         assert_eq!(of(Some(SEGMENT)).unwrap_err().kind(), ErrorKind::Unsupported);
@@ -217,7 +224,7 @@ fn parts_and_lengths_make_no_difference_to_the_bytes() {
     let at = LogPosition { segment: SegmentId(1), offset: 64 };
     let lengths = [0, 1, 7, 8, 9, 130, 456, 479, 480, 483, 484, 485, 487, 488, 489, 490, 496, 2000];
     for (count, length) in [1, 3].into_iter().flat_map(|count| lengths.map(|n| (count, n))) {
-        let header = RecordHeader { synced: Synced::Unsaid, count, ..header() };
+        let header = RecordHeader { synced: Synced::UNSAID, count, ..header() };
         let payload = &payload[..length];
         let mut body = if count == 1 { Vec::new() } else { count.to_le_bytes().to_vec() };
         body.extend(payload);
@@ -251,7 +258,7 @@ fn records_take_the_bytes_that_are_documented() {
 #[test]
 fn places_that_cannot_be_written_are_refused() {
     let log = MemoryLog(Mutex::new(vec![0; 64]));
-    let header = RecordHeader { synced: Synced::Unsaid, ..header() };
+    let header = RecordHeader { synced: Synced::UNSAID, ..header() };
     for offset in [65, 1 << 35, u64::MAX - 7] {
         let at = LogPosition { segment: SegmentId(1), offset };
         let error = fill_record(&log, at, &header, &[b"x"]).unwrap_err();
@@ -289,7 +296,7 @@ fn a_reader_says_where_and_why_it_stopped() {
     writer.append_numbered(8);
     writer.close();
     let file = Arc::new(MemoryFile(writer.files[0].clone()));
-    let mut reader = SegmentReader::new(file.clone(), PathBuf::new(), SegmentId(9)).unwrap();
+    let mut reader = SegmentReader::new(file.clone(), PathBuf::new(), id(9)).unwrap();
     let mut kinds = Vec::new();
     while let Some(record) = reader.next().unwrap() {
         kinds.push((record.at.offset, record.header.kind));
@@ -301,7 +308,7 @@ fn a_reader_says_where_and_why_it_stopped() {
     assert_eq!(reader.position(), writer.position);
     assert_eq!(reader.next_sequence().0, writer.sequence);
     assert!(reader.next().unwrap().is_none());
-    let error = SegmentReader::new(file, PathBuf::new(), SegmentId(8)).unwrap_err();
+    let error = SegmentReader::new(file, PathBuf::new(), id(8)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
 }
 
@@ -314,7 +321,7 @@ fn a_record_that_takes_numbers_beyond_the_largest_is_none() {
         writer.begin(10, vec![0; 512]);
         writer.append_kind(RecordKind::Batch, count, b"12345678");
         let file = Arc::new(MemoryFile(writer.files[1].clone()));
-        let mut reader = SegmentReader::new(file, PathBuf::new(), SegmentId(10)).unwrap();
+        let mut reader = SegmentReader::new(file, PathBuf::new(), id(10)).unwrap();
         assert_eq!(reader.next().unwrap().is_some(), is_one);
         assert!(reader.next().unwrap().is_none());
         let stop = if is_one { Stop::NoHeader } else { Stop::SequenceGap };
@@ -340,7 +347,7 @@ fn a_length_beyond_the_file_is_not_allocated() {
     let at = writer.position;
     let header = RecordHeader {
         first_sequence: SequenceNumber(writer.sequence),
-        synced: Synced::Unsaid,
+        synced: Synced::UNSAID,
         ..header()
     };
     let huge = PlacedHeader::new(at, &header, u32::MAX, 0);
@@ -365,7 +372,7 @@ proptest! {
     fn any_record_header_round_trips(
         (segment, units, sequence) in (1..=SEGMENT_ID_MAX.0, 8..=u32::MAX, any::<u64>()),
         (count, kind, length) in (0..4_u32, 0..4_usize, any::<u32>()),
-        (sum, synced, synced_units) in (any::<u32>(), 0..3_u8, 1..=u32::MAX),
+        (sum, back, synced_units) in (any::<u32>(), 0..=15_u8, 1..=u32::MAX),
     ) {
         let kinds = [RecordKind::Batch, RecordKind::Edit, RecordKind::Skip, RecordKind::End];
         let kind = kinds[kind];
@@ -374,11 +381,9 @@ proptest! {
             RecordKind::Skip => 4,
             RecordKind::End => 0,
         };
-        let synced = match synced {
-            0 => Synced::Unsaid,
-            1 => Synced::Here(u64::from(synced_units.min(units)) * 8),
-            _ => Synced::Before(u64::from(synced_units) * 8),
-        };
+        let back = u32::from(back).min((segment >> 32) as u32) as u8;
+        let synced_units = if back == 0 { synced_units.min(units) } else { synced_units };
+        let synced = Synced { back, offset: u64::from(synced_units) * 8 };
         let first_sequence = SequenceNumber(sequence);
         let header = RecordHeader { first_sequence, count, kind, synced };
         let at = LogPosition { segment: SegmentId(segment), offset: u64::from(units) * 8 };

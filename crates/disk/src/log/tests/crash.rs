@@ -133,7 +133,6 @@ proptest! {
             places: Vec::new(),
             body_ends: Vec::new(),
             position: report.end,
-            previous: SegmentId(0),
             synced: if report.end.offset == 0 { report.synced } else { report.end },
             sequence: report.next_sequence.map_or(writer.sequence, |sequence| sequence.0),
         };

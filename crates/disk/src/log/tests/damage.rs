@@ -1,10 +1,11 @@
 //! What recovery does with each way in which a log can be wrong.
 
-use super::model::{Writer, from_first, recovered, segment_files, small_log};
+use super::model::{Writer, from_first, id, recovered, segment_files, small_log};
 use crate::log::{
     read::Stop,
     record::{LogPosition, RECORD_HEADER_BYTES, RecordKind, SEGMENT_ID_MAX},
     recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover},
+    segment::segments_end,
 };
 use siltdb_base::{
     checksum::crc32c,
@@ -13,7 +14,7 @@ use siltdb_base::{
 };
 
 fn position(segment: u64, offset: u64) -> LogPosition {
-    LogPosition { segment: SegmentId(segment), offset }
+    LogPosition { segment: id(segment), offset }
 }
 
 fn point_in_time(first: u64) -> RecoveryOptions {
@@ -28,10 +29,10 @@ fn an_unharmed_log_is_delivered_whole() {
     assert_eq!((report.end, report.cut), (writer.position, None));
     assert_eq!(report.ending, Ending::Open);
     assert_eq!(report.next_sequence.unwrap().0, writer.sequence);
-    assert_eq!(report.highest_segment, SegmentId(3));
+    assert_eq!(report.highest_segment, id(3));
     assert_eq!(report.synced, writer.synced);
-    let segments: Vec<_> = report.segments.iter().map(|segment| segment.header.id.0).collect();
-    assert_eq!(segments, [1, 2, 3]);
+    let segments: Vec<_> = report.segments.iter().map(|segment| segment.header.id).collect();
+    assert_eq!(segments, [1, 2, 3].map(id));
     // Slots have no order: the files may come in any.
     let shuffled = [2, 0, 1].map(|index| writer.files[index].clone());
     assert_eq!(recovered(&shuffled, &from_first(1)).unwrap().0, writer.payloads);
@@ -76,7 +77,7 @@ fn every_truncation_gives_an_error_or_a_prefix() {
                     assert!(error.file().is_some() && error.offset().is_some());
                     let kept = writer.places.iter().take(writer.synced_payloads);
                     let gone = |&(at, end): &(LogPosition, u64)| {
-                        at.segment.0 == slot as u64 + 1 && end > length as u64
+                        at.segment == id(slot as u64 + 1) && end > length as u64
                     };
                     assert!(kept.into_iter().any(gone), "file {slot} at {length}: {error}");
                 }
@@ -160,7 +161,7 @@ fn damage_names_file_and_offset_and_is_passed_only_on_request() {
     let cut = report.cut.unwrap();
     assert_eq!((cut.at, cut.kind, cut.stop), (at, CutKind::Damage, Stop::BadPayload));
     assert!(cut.bytes > 0);
-    assert_eq!(report.highest_segment, SegmentId(3));
+    assert_eq!(report.highest_segment, id(3));
 }
 
 #[test]
@@ -281,42 +282,50 @@ fn a_synced_segment_without_its_header_is_damage() {
     assert!(error.to_string().contains("000002.log says"), "{error}");
 }
 
-/// A log of `segments` segments of one record each; once the last is begun the one before it is
+/// A log of four segments of one record each; once the last is begun the one so many before it is
 /// synced, which only the record in the last can say.
-fn synced_after_rotation(segments: u64) -> Writer {
+fn synced_late(back: usize) -> Writer {
     let mut writer = Writer::new(1, vec![0; 512]);
-    for segment in 2..=segments {
+    for number in 2..=4 {
         writer.append_numbered(100);
-        let end = writer.position;
-        writer.begin(segment, vec![0; 512]);
-        writer.synced = if segment == segments { end } else { LogPosition::ZERO };
+        writer.begin(number, vec![0; 512]);
     }
+    let (at, end) = writer.places[3 - back];
+    writer.synced = LogPosition { offset: end, ..at };
     writer.append_numbered(100);
     writer
 }
 
 #[test]
-fn a_record_knows_that_the_segment_before_it_was_synced() {
-    for segments in [2, 3] {
-        let writer = synced_after_rotation(segments);
-        let last = segments as usize - 1;
+fn a_record_knows_that_a_segment_before_it_was_synced() {
+    for back in 1..=3 {
+        let writer = synced_late(back);
         let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
         assert_eq!((payloads, report.cut), (writer.payloads.clone(), None));
-        assert_eq!(report.synced, position(segments - 1, 64 + 128));
+        assert_eq!(report.synced, position(4 - back as u64, 64 + 128));
+        let says = |files: &[Vec<u8>], offset| {
+            let error = recovered(files, &from_first(1)).unwrap_err();
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(offset)));
+            assert!(error.to_string().contains("000003.log says"), "{error}");
+        };
         // With the header of the record's segment, and without it.
         for keeps_header in [true, false] {
             let mut files = writer.files.clone();
             if !keeps_header {
-                files[last][..64].fill(0);
+                files[3][..64].fill(0);
                 let (payloads, report) = recovered(&files, &from_first(1)).unwrap();
-                assert_eq!(payloads, writer.payloads[..last]);
+                assert_eq!(payloads, writer.payloads[..3]);
                 assert_eq!(report.cut.unwrap().kind, CutKind::LostTail);
             }
-            files[last - 1][64 + 30] ^= 1;
-            let error = recovered(&files, &from_first(1)).unwrap_err();
-            assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(64)));
-            let says = format!("{last:06}.log says");
-            assert!(error.to_string().contains(&says), "{error}");
+            let mut damaged = files.clone();
+            damaged[3 - back][64 + 30] ^= 1;
+            says(&damaged, 64);
+            // Without that of the synced segment, too, whose id is then not known. If it is the first
+            // one needed it cannot be told from one that is retired.
+            if back < 3 {
+                files[3 - back][..64].fill(0);
+                says(&files, 64 + 128);
+            }
         }
     }
 }
@@ -324,12 +333,14 @@ fn a_record_knows_that_the_segment_before_it_was_synced() {
 #[test]
 fn a_header_that_is_lost_in_a_crash_is_no_damage() {
     // The segment before is retired: what its successor says of it concerns nobody.
-    let mut writer = synced_after_rotation(3);
-    writer.files[2][..64].fill(0);
-    for first in [3, 4] {
-        let (payloads, report) = recovered(&writer.files, &from_first(first)).unwrap();
+    let mut writer = synced_late(1);
+    writer.files[3][..64].fill(0);
+    let next = segments_end(id(3));
+    for first in [id(4), next, id(5)] {
+        let (payloads, report) = recovered(&writer.files, &from_first(first.0)).unwrap();
         assert!(payloads.is_empty());
-        assert_eq!(report.cut.map(|cut| cut.kind), (first == 3).then_some(CutKind::LostTail));
+        let is_found = first <= id(4);
+        assert_eq!(report.cut.map(|cut| cut.kind), is_found.then_some(CutKind::LostTail));
     }
 }
 
@@ -383,14 +394,14 @@ fn a_known_cut_ends_its_segment_and_hides_what_it_cut_off() {
     let cut = recovered(&writer.files, &point_in_time(1)).unwrap().1.cut.unwrap();
     assert_eq!(cut.at, at);
 
-    let known_cuts = vec![KnownCut { at, next: SegmentId(3) }];
+    let known_cuts = vec![KnownCut { at, next: segments_end(id(2)) }];
     let options = RecoveryOptions { known_cuts, ..from_first(1) };
     // The cut holds also when the damage was but a failed read, and before segment 3 exists.
     for files in [&writer.files, &whole] {
         let (payloads, report) = recovered(files, &options).unwrap();
         assert_eq!(payloads, writer.payloads[..2]);
         assert_eq!((report.end, report.cut), (at, None));
-        assert_eq!(report.highest_segment, SegmentId(2));
+        assert_eq!(report.highest_segment, id(2));
     }
     let mut after = Writer::new(1, vec![0; 1024]);
     after.append_numbered(100);
@@ -429,6 +440,7 @@ fn nothing_follows_an_end_record() {
 
 /// A header of form 9 with a right checksum, as somebody may put it into a value.
 fn forged(segment: u64, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
+    let segment = id(segment).0;
     let mut bytes = [0; RECORD_HEADER_BYTES];
     bytes[0] = 9;
     bytes[4..8].copy_from_slice(&(segment as u32).to_le_bytes());

@@ -19,7 +19,7 @@ use std::{
 };
 
 const NAME: &str = "000001.manifest";
-const SEGMENT: SegmentId = SegmentId(1);
+const SEGMENT: SegmentId = SegmentId(1 << 32);
 
 struct Manifest {
     file: Arc<dyn LogFile>,
@@ -51,7 +51,7 @@ impl Manifest {
             first_sequence: SequenceNumber(self.edits),
             count: 1,
             kind: RecordKind::Edit,
-            synced: Synced::Here(self.synced.offset),
+            synced: Synced::new(self.synced, SEGMENT),
         };
         let payload = payload(self.edits);
         let (head, tail) = payload.split_at(8);

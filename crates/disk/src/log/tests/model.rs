@@ -77,6 +77,11 @@ pub fn segment_files(files: &[Vec<u8>]) -> Vec<SegmentFile> {
     files.iter().enumerate().map(file).collect()
 }
 
+/// The id of the segment of this count, with a random half that follows from it; an id as it is.
+pub fn id(number: u64) -> SegmentId {
+    SegmentId(if number >> 32 == 0 { (number << 32) + 7 * number } else { number })
+}
+
 /// The payloads that recovery delivers, and what it says.
 pub fn recovered(
     files: &[Vec<u8>],
@@ -91,7 +96,7 @@ pub fn recovered(
 }
 
 pub fn from_first(first: u64) -> RecoveryOptions {
-    RecoveryOptions { first: SegmentId(first), ..RecoveryOptions::default() }
+    RecoveryOptions { first: id(first), ..RecoveryOptions::default() }
 }
 
 /// Writes a log as the engine does, one record after the other.
@@ -108,8 +113,6 @@ pub struct Writer {
     /// Payloads that were durable at the last sync.
     pub synced_payloads: usize,
     pub position: LogPosition,
-    /// The segment before the one that is written.
-    pub previous: SegmentId,
     pub synced: LogPosition,
     pub sequence: u64,
 }
@@ -125,7 +128,6 @@ impl Writer {
             body_ends: Vec::new(),
             synced_payloads: 0,
             position: LogPosition::ZERO,
-            previous: SegmentId(0),
             synced: LogPosition::ZERO,
             sequence: 1,
         };
@@ -134,9 +136,9 @@ impl Writer {
     }
 
     /// Goes on in another segment, in a new or recycled file.
-    pub fn begin(&mut self, id: u64, file: Vec<u8>) {
+    pub fn begin(&mut self, number: u64, file: Vec<u8>) {
         let header = SegmentHeader {
-            id: SegmentId(id),
+            id: id(number),
             first_sequence: SequenceNumber(self.sequence),
             previous: self.position,
             synced: self.synced,
@@ -144,7 +146,6 @@ impl Writer {
         self.durable.push(file.clone());
         self.files.push(file);
         self.fill(|log| fill_segment_header(log, &header));
-        self.previous = header.previous.segment;
         self.position = header.first_record();
     }
 
@@ -158,7 +159,7 @@ impl Writer {
     pub fn append_kind(&mut self, kind: RecordKind, count: u32, payload: &[u8]) {
         let first_sequence = SequenceNumber(self.sequence);
         let at = self.position;
-        let synced = Synced::new(self.synced, at.segment, self.previous);
+        let synced = Synced::new(self.synced, at.segment);
         let header = RecordHeader { first_sequence, count, kind, synced };
         let (head, tail) = payload.split_at(payload.len() / 3);
         self.fill(|log| fill_record(log, at, &header, &[head, tail]));

@@ -49,7 +49,7 @@ impl Writer {
     }
 
     fn append(&mut self, kind: RecordKind, count: u32, payload: &[u8]) -> LogPosition {
-        let (first_sequence, synced) = (self.next, Synced::Unsaid);
+        let (first_sequence, synced) = (self.next, Synced::UNSAID);
         let header = RecordHeader { first_sequence, count, kind, synced };
         let at = self.end;
         fill_record(&*self.file, at, &header, &[payload]).unwrap();
