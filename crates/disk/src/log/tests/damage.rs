@@ -320,8 +320,8 @@ fn a_record_knows_that_a_segment_before_it_was_synced() {
             let mut damaged = files.clone();
             damaged[3 - back][64 + 30] ^= 1;
             says(&damaged, 64);
-            // Without that of the synced segment, too, whose id is then not known. If it is the first
-            // one needed it cannot be told from one that is retired.
+            // Without that of the synced segment, too, whose id is then not known. If it is the
+            // first one needed it cannot be told from one that is retired.
             if back < 3 {
                 files[3 - back][..64].fill(0);
                 says(&files, 64 + 128);
