@@ -7,13 +7,11 @@ use crate::engine::{
     Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, Write,
 };
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Instant,
 };
 
@@ -63,13 +61,14 @@ static DATABASES: Mutex<BTreeMap<PathBuf, Arc<RwLock<Map>>>> = Mutex::new(BTreeM
 #[derive(Debug)]
 pub struct Liar<const LIE: u8> {
     map: Arc<RwLock<Map>>,
-    calls: AtomicU64,
 }
 
 /// A thread on a [`Liar`].
 #[derive(Debug)]
 pub struct LiarSession<'a, const LIE: u8> {
     engine: &'a Liar<LIE>,
+    /// Of each thread for itself: in which it lies does not depend on how threads interleave.
+    calls: Cell<u64>,
 }
 
 fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<RwLock<Map>>>> {
@@ -77,11 +76,6 @@ fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<RwLock<Map>>>> {
 }
 
 impl<const LIE: u8> Liar<LIE> {
-    /// Whether this call is one in which it lies, if `lie` is its lie.
-    fn lies(&self, lie: u8) -> bool {
-        LIE == lie && self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
-    }
-
     fn change(&self, change: impl FnOnce(&mut Map)) {
         change(&mut self.map.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -103,11 +97,11 @@ impl<const LIE: u8> Engine for Liar<LIE> {
 
     fn open(dir: &Path, _: &Config) -> Result<Self> {
         let map = Arc::clone(databases().entry(dir.to_owned()).or_default());
-        Ok(Self { map, calls: AtomicU64::new(0) })
+        Ok(Self { map })
     }
 
     fn session(&self) -> Result<LiarSession<'_, LIE>> {
-        Ok(LiarSession { engine: self })
+        Ok(LiarSession { engine: self, calls: Cell::new(0) })
     }
 
     fn flush(&self) -> Result<()> {
@@ -130,22 +124,33 @@ impl<const LIE: u8> Engine for Liar<LIE> {
     }
 }
 
+impl<const LIE: u8> LiarSession<'_, LIE> {
+    /// Whether this call is one in which it lies, if `lie` is its lie.
+    fn lies(&self, lie: u8) -> bool {
+        if LIE != lie {
+            return false;
+        }
+        self.calls.set(self.calls.get() + 1);
+        self.calls.get().is_multiple_of(EVERY)
+    }
+}
+
 impl<const LIE: u8> Session for LiarSession<'_, LIE> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let engine = self.engine;
-        if engine.lies(lie::ERRORS) {
+        if self.lies(lie::ERRORS) {
             return Err(Failure::error("the disk is on fire"));
         }
-        if engine.lies(lie::DROPS_WRITES) {
+        if self.lies(lie::DROPS_WRITES) {
             return Ok(());
         }
-        if engine.lies(lie::HANGS) {
+        if self.lies(lie::HANGS) {
             std::thread::park();
         }
-        if engine.lies(lie::CRASHES) {
+        if self.lies(lie::CRASHES) {
             std::process::abort();
         }
-        let keeps = engine.lies(lie::STALE_VALUES);
+        let keeps = self.lies(lie::STALE_VALUES);
         engine.change(|map| {
             if !(keeps && map.contains_key(key)) {
                 map.insert(key.to_vec(), value.to_vec());
@@ -155,7 +160,7 @@ impl<const LIE: u8> Session for LiarSession<'_, LIE> {
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        if !self.engine.lies(lie::SWALLOWS_DELETES) {
+        if !self.lies(lie::SWALLOWS_DELETES) {
             self.engine.change(|map| drop(map.remove(key)));
         }
         Ok(())
@@ -170,17 +175,17 @@ impl<const LIE: u8> Session for LiarSession<'_, LIE> {
 
     fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
         let engine = self.engine;
-        if engine.lies(lie::ERRORS) {
+        if self.lies(lie::ERRORS) {
             return Err(Failure::error("the disk is on fire"));
         }
         let found = engine.look(|map| map.get(key).cloned());
         let Some(mut value) = found else {
-            return Ok(engine.lies(lie::FINDS_MISSING));
+            return Ok(self.lies(lie::FINDS_MISSING));
         };
-        if engine.lies(lie::EMPTY_VALUES) {
+        if self.lies(lie::EMPTY_VALUES) {
             value.clear();
         }
-        if engine.lies(lie::BENT_VALUES) {
+        if self.lies(lie::BENT_VALUES) {
             let middle = value.len() / 2;
             value[middle] ^= 1;
         }
@@ -189,8 +194,8 @@ impl<const LIE: u8> Session for LiarSession<'_, LIE> {
     }
 
     fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
-        let past = self.engine.lies(lie::SEEKS_PAST);
-        let wrong_key = self.engine.lies(lie::WRONG_KEYS);
+        let past = self.lies(lie::SEEKS_PAST);
+        let wrong_key = self.lies(lie::WRONG_KEYS);
         self.engine.look(|map| {
             let mut entries = map.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
             let first = entries.next();
