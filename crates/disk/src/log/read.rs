@@ -143,7 +143,7 @@ impl SegmentReader {
     /// The next record; `None` if none follows, and from then on.
     ///
     /// # Errors
-    /// `Unsupported`, if it is of a kind this build does not know; what reading fails with.
+    /// `Unsupported`, if it is of a form this build does not know; what reading fails with.
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         if self.stop.is_some() {

@@ -45,7 +45,7 @@ const CHECKSUM_AT: usize = 20;
 const FORM_BITS: u32 = 4;
 
 /// The most segments before its own of which a record can say how far they were synced.
-pub(super) const BACK_MAX: u8 = u8::MAX >> FORM_BITS;
+const BACK_MAX: u8 = u8::MAX >> FORM_BITS;
 
 /// Records and synced positions lie at multiples of this, in bytes.
 pub const RECORD_ALIGNMENT: u64 = 8;
@@ -178,7 +178,7 @@ impl Form {
 
 /// How far the log was durable, as a record says it: up to an offset of its segment, or of one not
 /// long before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     /// How many segments before the record's, by the counts in their ids.
     pub(super) back: u8,

@@ -36,7 +36,7 @@ pub(super) struct Search {
 /// the segment is not known a checksum of 24 bytes for some of them.
 ///
 /// # Errors
-/// `Unsupported`, if the segment is known and a record of it is of a kind this build does not know;
+/// `Unsupported`, if the segment is known and a record of it is of a form this build does not know;
 /// what reading fails with.
 pub(super) fn scan_headers(
     file: &Arc<dyn File>,

@@ -60,16 +60,16 @@ fn logged(fs: &MemFs) -> (Vec<Logged>, Recovered) {
     let segments: Vec<_> = files(fs, ".log").iter().map(file).collect();
     let mut records = Vec::new();
     let recovered = recover(&segments, &RecoveryOptions::default(), &mut |record| {
-        let (at, header, synced) = (record.at, record.header, LogPosition::ZERO);
-        records.push(Logged { at, header, synced, payload: record.payload.to_vec() });
+        records.push((record.at, record.header, record.payload.to_vec()));
         Ok(())
     })
     .unwrap();
     let known: Vec<_> = recovered.segments.iter().map(|segment| segment.header.id).collect();
-    for Logged { at, header, synced, .. } in &mut records {
-        *synced = header.synced.position(at.segment, &known);
-    }
-    (records, recovered)
+    let logged = |(at, header, payload): (LogPosition, RecordHeader, Vec<u8>)| {
+        let synced = header.synced.position(at.segment, &known);
+        Logged { at, header, synced, payload }
+    };
+    (records.into_iter().map(logged).collect(), recovered)
 }
 
 /// What the next process sees after a kill.

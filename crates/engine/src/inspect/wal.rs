@@ -116,11 +116,12 @@ fn report_segment(
             .with("synced", header.synced),
     )?;
     let mut reader = SegmentReader::new(Arc::clone(&slot.file), slot.path.clone(), header.id)?;
+    let known: Vec<_> = headers.iter().map(|header| header.id).collect();
     let mut records = 0_u64;
     while let Some(record) = reader.next()? {
         records += 1;
         if detail >= Detail::Records {
-            on_line(record_line(&record, headers))?;
+            on_line(record_line(&record, &known))?;
         }
         if detail >= Detail::Operations && record.header.kind == RecordKind::Batch {
             report_operations(&record, on_line)
@@ -142,10 +143,9 @@ fn report_segment(
     })
 }
 
-fn record_line(record: &Record<'_>, headers: &[SegmentHeader]) -> Line {
+fn record_line(record: &Record<'_>, known: &[SegmentId]) -> Line {
     let header = &record.header;
-    let known: Vec<_> = headers.iter().map(|header| header.id).collect();
-    let synced = header.synced.position(record.at.segment, &known);
+    let synced = header.synced.position(record.at.segment, known);
     Line::new("record")
         .with_number("offset", record.at.offset)
         .with(
