@@ -30,6 +30,7 @@ struct Writer {
     file: Arc<dyn LogFile>,
     end: LogPosition,
     next: SequenceNumber,
+    synced: LogPosition,
 }
 
 impl Writer {
@@ -45,13 +46,14 @@ impl Writer {
             synced: LogPosition::ZERO,
         };
         fill_segment_header(&*file, &header).unwrap();
-        Self { file, end: header.first_record(), next: header.first_sequence }
+        let synced = LogPosition::ZERO;
+        Self { file, end: header.first_record(), next: header.first_sequence, synced }
     }
 
     fn append(&mut self, kind: RecordKind, count: u32, payload: &[u8]) -> LogPosition {
-        let (first_sequence, synced) = (self.next, Synced::UNSAID);
-        let header = RecordHeader { first_sequence, count, kind, synced };
         let at = self.end;
+        let (first_sequence, synced) = (self.next, Synced::new(self.synced, at.segment));
+        let header = RecordHeader { first_sequence, count, kind, synced };
         fill_record(&*self.file, at, &header, &[payload]).unwrap();
         self.end.offset += record_bytes(kind, count, payload.len());
         self.next = header.next_sequence();
@@ -133,6 +135,25 @@ fn segments_records_and_operations_are_shown() {
             ),
         ]
     );
+}
+
+#[test]
+fn a_synced_position_is_shown_with_the_id_of_its_segment() {
+    let fs = MemFs::new();
+    let first = SegmentId(FIRST.0 | 77);
+    let mut before = Writer::begin(&fs, "000001.log", first, None);
+    before.append_batch(&batch());
+    let mut writer = Writer::begin(&fs, "000002.log", SECOND, Some(&before));
+    for synced in [before.end, writer.end] {
+        writer.synced = synced;
+        writer.append_batch(&batch());
+    }
+    let lines = report(&fs, DIR, Detail::Records).unwrap();
+    let shown: Vec<_> =
+        of_item(&lines, "record").iter().map(|line| line.field("synced").unwrap()).collect();
+    let position = |segment: SegmentId, offset: u64| format!("{}:{offset}", segment.0);
+    let expected = ["0:0".to_owned(), position(first, before.end.offset), position(SECOND, 64)];
+    assert_eq!(shown, expected);
 }
 
 #[test]
