@@ -29,7 +29,11 @@ const ENTRY_OVERHEAD_BYTES: u64 = 40;
 const RANGE_DELETE_BYTES: u64 = 640;
 
 /// Shortest window of the log that is prepared, in bytes.
-const WINDOW_BYTES_MIN: u64 = 64 << 10;
+const WINDOW_BYTES_MIN: u64 = 256 << 10;
+
+/// How far behind the place where the memtables will be full, if things go on as they did, a window
+/// may reach, in bytes.
+const BEYOND_BYTES_MAX: u64 = 64 << 10;
 
 /// Windows are as long as this part of what was used of the segment, within bounds, and one is
 /// asked for when less is left than one: whoever writes little has little prepared in vain.
@@ -197,7 +201,7 @@ impl Active {
             return self.prepared;
         }
         let window = self.prepared.max(end) + window_bytes(end);
-        let last = expected.saturating_add(WINDOW_BYTES_MIN);
+        let last = expected.saturating_add(BEYOND_BYTES_MAX);
         window.min(last).min(self.segment.file.capacity())
     }
 }

@@ -44,6 +44,13 @@ impl Mapping {
         Ok(Self { map: MmapOptions::new().len(len).map_raw(file)? })
     }
 
+    /// Tells the kernel that a fault on the first `end` bytes should not read what follows: the
+    /// blocks behind are empty, and it would fill pages with zeros that may never be needed.
+    pub(super) fn read_nothing_ahead(&self, end: u64) {
+        // It only saves time.
+        let _ = self.map.advise_range(memmap2::Advice::Random, 0, end as usize);
+    }
+
     /// Has the kernel make the pages of a range present and writable, so that a copy does not
     /// fault.
     ///

@@ -1,4 +1,4 @@
-//! One contiguous stretch of memory: from the allocator, or mapped on huge pages when it is large.
+//! One contiguous stretch of memory: from the allocator, or mapped, on huge pages when it is large.
 //!
 //! It does not know who uses it. A new one is all zeros; nobody clears it after that.
 
@@ -10,7 +10,10 @@ use std::{
 
 /// Alignment of every chunk, and the largest a piece of one can ask for.
 pub const ALIGN_MAX: usize = 64;
-/// Chunks of this size and more are mapped, aligned to it, on huge pages if the system has them.
+/// Chunks of this size and more are mapped: the allocator would clear, and so touch, all of them.
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+const MAPPED_BYTES_MIN: usize = 64 << 10;
+/// Chunks of this size and more are aligned to it, on huge pages if the system has them.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Chunks are multiples of this.
@@ -51,7 +54,7 @@ pub fn round_up(bytes: usize) -> usize {
 impl Chunk {
     /// A new chunk of exactly `bytes`, a result of [`round_up`]. Aborts if there is no memory.
     ///
-    /// Memory of a large one is taken from the system when it is first touched.
+    /// Memory of one of 64 KiB and more is taken from the system when it is first touched.
     #[must_use]
     pub fn new(bytes: usize, pages: Pages) -> Self {
         debug_assert_eq!(bytes, round_up(bytes));
@@ -89,39 +92,52 @@ impl Chunk {
         None
     }
 
-    /// Maps more than asked for and gives back what lies outside of the aligned part.
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
     fn map(bytes: usize, pages: Pages) -> Option<Self> {
-        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-        if bytes < HUGE_PAGE_BYTES {
-            return None;
-        }
-        let mapped = bytes.checked_add(HUGE_PAGE_BYTES)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nobody else.
-        let base =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, protection, MapFlags::PRIVATE) };
-        let base = base.ok()?;
-        let before = base.addr().wrapping_neg() & (HUGE_PAGE_BYTES - 1);
-        // SAFETY: `before < HUGE_PAGE_BYTES`, so it is within the mapping.
-        let start = unsafe { base.byte_add(before) };
-        // SAFETY: `before + bytes < mapped`.
-        let end = unsafe { start.byte_add(bytes) };
-        if before > 0 {
-            // SAFETY: the pages before `start` are ours and nobody has a pointer to them.
-            let result = unsafe { munmap(base, before) };
-            debug_assert!(result.is_ok(), "part of an own mapping");
-        }
-        // SAFETY: the pages from `end` on are ours and nobody has a pointer to them.
-        let result = unsafe { munmap(end, HUGE_PAGE_BYTES - before) };
-        debug_assert!(result.is_ok(), "part of an own mapping");
-        if pages == Pages::Huge {
-            // SAFETY: the range is ours; the advice does not change its contents. That a system
-            // without huge pages refuses it is no error.
-            let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
-        }
-        Some(Self { start: NonNull::new(start.cast())?, bytes, origin: Origin::Mapping })
+        let start = match bytes {
+            HUGE_PAGE_BYTES.. => map_aligned(bytes, pages)?,
+            MAPPED_BYTES_MIN.. => map_pages(bytes)?,
+            _ => return None,
+        };
+        Some(Self { start: NonNull::new(start)?, bytes, origin: Origin::Mapping })
     }
+}
+
+/// New pages at an address of the kernel's choice.
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+fn map_pages(bytes: usize) -> Option<*mut u8> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh private mapping at an address of the kernel's choice touches nobody else.
+    let start =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
+    start.ok().map(<*mut _>::cast)
+}
+
+/// New pages aligned to a huge one: maps more than asked for and gives back what lies outside.
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+fn map_aligned(bytes: usize, pages: Pages) -> Option<*mut u8> {
+    use rustix::mm::{Advice, madvise, munmap};
+    let base = map_pages(bytes.checked_add(HUGE_PAGE_BYTES)?)?;
+    let before = base.addr().wrapping_neg() & (HUGE_PAGE_BYTES - 1);
+    // SAFETY: `before < HUGE_PAGE_BYTES`, so it is within the mapping.
+    let start = unsafe { base.byte_add(before) };
+    // SAFETY: `before + bytes` is less than what was mapped.
+    let end = unsafe { start.byte_add(bytes) };
+    if before > 0 {
+        // SAFETY: the pages before `start` are ours and nobody has a pointer to them.
+        let result = unsafe { munmap(base.cast(), before) };
+        debug_assert!(result.is_ok(), "part of an own mapping");
+    }
+    // SAFETY: the pages from `end` on are ours and nobody has a pointer to them.
+    let result = unsafe { munmap(end.cast(), HUGE_PAGE_BYTES - before) };
+    debug_assert!(result.is_ok(), "part of an own mapping");
+    if pages == Pages::Huge {
+        // SAFETY: the range is ours; the advice does not change its contents. That a system
+        // without huge pages refuses it is no error.
+        let _ = unsafe { madvise(start.cast(), bytes, Advice::LinuxHugepage) };
+    }
+    Some(start)
 }
 
 impl fmt::Debug for Chunk {
@@ -147,3 +163,6 @@ impl Drop for Chunk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

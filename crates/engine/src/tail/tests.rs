@@ -283,11 +283,12 @@ fn what_is_prepared_ahead_grows_with_the_log_and_ends_with_the_generation() {
             }
             let ahead = prepared - end;
             assert!(
-                ahead <= (end / 2).max(256 << 10) && ahead <= 2 * LOG_WINDOW_BYTES_MAX as u64,
+                ahead <= (end / 2).max(2 * WINDOW_BYTES_MIN)
+                    && ahead <= 2 * LOG_WINDOW_BYTES_MAX as u64,
                 "{ahead} at {end}"
             );
         }
-        assert!(prepared - end <= 2 * WINDOW_BYTES_MIN, "{prepared} {end}");
+        assert!(prepared - end <= 2 * BEYOND_BYTES_MAX, "{prepared} {end}");
         assert!(windows < 64, "{windows} windows");
     }
 }

@@ -142,6 +142,8 @@ impl WriteFile for OsWriteFile {
                 return Ok(());
             }
         }
+        // As much as it ever holds: growing step by step would touch new memory at each.
+        self.held.reserve_exact(WRITE_BUFFER_BYTES - self.held.len());
         self.held.extend_from_slice(bytes);
         Ok(())
     }

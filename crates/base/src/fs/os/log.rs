@@ -10,9 +10,10 @@
 //! # What is populated
 //! A page that is copied into was put into the page tables before, so that nobody waits for it.
 //! But a page that is populated is in memory and will be written to the disk, used or not, so the
-//! first MiB, which may be all that a small database needs, has blocks only: each page costs a
-//! fault, about what it costs to populate it (1.1 ms/MiB, more than to write). So has a window
-//! where syncs follow each other closely, which cost far more. Who writes needs no page tables:
+//! first two MiB, which may be all that a small database needs, have blocks only. There each page
+//! that is copied into costs a fault, more than it costs to populate it (1.1 ms/MiB) or to write it,
+//! so only short records are copied, and what follows a page is not read ahead. Blocks only has a
+//! window, too, where syncs follow each other closely, which cost far more. Who writes needs no page tables:
 //! where the last window was mostly written, or one fill is longer than a window, the next has
 //! blocks only.
 //!
@@ -46,9 +47,9 @@
 //! on them again, and wait for the writing.
 
 use super::platform::{
-    FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX, PARTS_MAX, POPULATED_FROM,
-    RELEASED_BYTES, SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates, maps_safely,
-    write_vectored_at,
+    FAULTING_FILL_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX,
+    PARTS_MAX, POPULATED_FROM, RELEASED_BYTES, SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates,
+    maps_safely, write_vectored_at,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -136,6 +137,9 @@ impl OsLogFile {
         } else {
             None
         };
+        if let Some(mapping) = &mapping {
+            mapping.read_nothing_ahead(capacity.min(POPULATED_FROM));
+        }
         let recycled = file.metadata()?.len();
         Ok(Self {
             file,
@@ -316,18 +320,17 @@ impl LogFile for OsLogFile {
         if end > self.prepared.load(Ordering::Acquire) {
             self.prepare_window(end, end.saturating_add(FILLED_WINDOW_BYTES))?;
         }
-        match &self.mapping {
-            Some(mapping) if len <= MAPPED_FILL_BYTES_MAX => {
-                mapping.copy(offset, parts);
-                Ok(())
-            }
-            Some(_) => {
-                // Relaxed: a count of bytes.
-                self.written.fetch_add(len as u64, Ordering::Relaxed);
-                self.write(offset, parts)
-            }
-            None => self.write(offset, parts),
+        let Some(mapping) = &self.mapping else { return self.write(offset, parts) };
+        if len > MAPPED_FILL_BYTES_MAX {
+            // Relaxed: a count of bytes.
+            self.written.fetch_add(len as u64, Ordering::Relaxed);
+            return self.write(offset, parts);
         }
+        if len > FAULTING_FILL_BYTES_MAX && offset < POPULATED_FROM {
+            return self.write(offset, parts);
+        }
+        mapping.copy(offset, parts);
+        Ok(())
     }
 
     fn sync(&self, end: u64) -> Result<()> {

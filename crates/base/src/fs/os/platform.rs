@@ -25,6 +25,9 @@ pub(super) const RELEASED_BYTES: u64 = 256 << 10;
 /// loses by up to a quarter at 116 KB, where page faults outweigh one system call.
 pub(super) const MAPPED_FILL_BYTES_MAX: usize = 32 << 10;
 
+/// The same where no pages are populated, and copying faults once for each page.
+pub(super) const FAULTING_FILL_BYTES_MAX: usize = 2 << 10;
+
 /// Where at least so many syncs came in a window of the log, and
 pub(super) const SYNCS_MIN: u64 = 8;
 

@@ -28,9 +28,38 @@ fn assert_holds(path: &Path, expected: &[u8]) {
 /// Bytes of the file that are in the page tables of this process.
 fn populated(path: &Path) -> u64 {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-    let mut lines = maps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
-    let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    let mut lines = maps.lines();
+    let mut bytes = 0;
+    // Several mappings are of the file, as not all of it was advised the same.
+    while lines.any(|line| line.ends_with(path.to_str().unwrap())) {
+        let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        bytes += line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
+    }
+    bytes
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn at_the_beginning_only_short_fills_are_copied() {
+    let (_dir, path) = temporary();
+    let log = open(&path, LogIo::Map);
+    let long = vec![b'x'; FAULTING_FILL_BYTES_MAX + 1];
+    log.fill(0, &[&long, &long]).unwrap();
+    assert_eq!(populated(&path), 0, "it is written");
+    log.fill(2 * long.len() as u64, &[&long[1..]]).unwrap();
+    let touched = populated(&path);
+    assert!(touched > 0, "it is copied");
+    // Where pages are populated, so is what is longer.
+    log.prepare(POPULATED_FROM + (64 << 10)).unwrap();
+    let before = populated(&path);
+    log.fill(POPULATED_FROM, &[&long, &long]).unwrap();
+    assert!(before > touched || populated(&path) > before, "it is copied, populated or not");
+    log.fill(POPULATED_FROM - 1, &[b"y"]).unwrap();
+    let held = fs::read(&path).unwrap();
+    assert!(held[..3 * long.len() - 1].iter().all(|&byte| byte == b'x'));
+    let behind = POPULATED_FROM as usize;
+    assert_eq!(held[behind - 2..behind], [0, b'y']);
+    assert!(held[behind..][..2 * long.len()].iter().all(|&byte| byte == b'x'));
 }
 
 #[cfg(target_os = "linux")]
@@ -39,14 +68,15 @@ fn only_windows_that_are_copied_into_are_populated() {
     const K: u64 = 1 << 10;
     let (_dir, path) = temporary();
     let log = open(&path, LogIo::Map);
-    log.prepare(1024 * K).unwrap();
+    let prepare = |ahead: u64| log.prepare(POPULATED_FROM + ahead).unwrap();
+    prepare(0);
     assert_eq!(populated(&path), 0, "a small database does without");
-    log.prepare(1280 * K).unwrap();
+    prepare(256 * K);
     if populated(&path) == 0 {
         return; // A kernel that cannot.
     }
     assert_eq!(populated(&path), 256 * K);
-    let mut offset = 1024 * K;
+    let mut offset = POPULATED_FROM;
     let mut fill = |bytes: u64, count: u64| {
         for _ in 0..count {
             log.fill(offset, &[&vec![b'x'; bytes as usize]]).unwrap();
@@ -54,32 +84,32 @@ fn only_windows_that_are_copied_into_are_populated() {
         }
     };
     fill(K, 200);
-    log.prepare(1281 * K).unwrap();
+    prepare(257 * K);
     assert_eq!(populated(&path), 320 * K);
-    log.prepare(1536 * K).unwrap();
+    prepare(512 * K);
     assert_eq!(populated(&path), 512 * K);
     // More than half of a window, so the next has blocks only.
     fill(64 * K, 3);
-    log.prepare(1792 * K).unwrap();
+    prepare(768 * K);
     assert_eq!(populated(&path), 512 * K);
-    assert_eq!(fs::metadata(&path).unwrap().len(), 1792 * K);
+    assert_eq!(fs::metadata(&path).unwrap().len(), POPULATED_FROM + 768 * K);
     // Bytes can be copied there; a kernel may bring more than the page that is touched.
     fill(K, 300);
     let touched = populated(&path);
     assert!((512 + 180..=768).contains(&(touched / K)), "{touched}");
     // And the next window is one for copies again.
-    log.prepare(1856 * K).unwrap();
+    prepare(832 * K);
     assert_eq!(populated(&path), touched + 64 * K);
     // Where syncs follow each other closely, to populate would save nothing.
     (0..SYNCS_MIN).for_each(|_| log.sync(offset).unwrap());
     let kept = populated(&path);
-    log.prepare(1920 * K).unwrap();
+    prepare(896 * K);
     assert_eq!(populated(&path), kept);
     // One fill is longer than a window.
-    log.prepare(1920 * K + LOG_WINDOW_BYTES_MAX as u64 + 1).unwrap();
+    prepare(896 * K + LOG_WINDOW_BYTES_MAX as u64 + 1);
     assert_eq!(populated(&path), kept);
     let held = fs::read(&path).unwrap();
-    assert!(held[1 << 20..offset as usize].iter().all(|&byte| byte == b'x'));
+    assert!(held[POPULATED_FROM as usize..offset as usize].iter().all(|&byte| byte == b'x'));
 }
 
 #[test]
