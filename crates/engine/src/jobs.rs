@@ -482,7 +482,7 @@ pub fn keep_log(database: &Database) -> Result<()> {
         segment.file.prepare(end)?;
         lock(&database.tail).prepared(segment.id, end);
     }
-    if lock(&database.tail).is_half_full(&database.tail_limits()) {
+    if lock(&database.tail).is_nearly_full(&database.tail_limits()) {
         database.wal.make_ready(0)?;
     }
     let published = database.publisher.published();

@@ -267,10 +267,11 @@ impl Tail {
         active.window.map(|end| (Arc::clone(&active.segment), end))
     }
 
-    /// Whether the active generation will soon need a successor.
+    /// Whether the active generation will soon need a successor: late, for until then the file of a
+    /// flushed one may have come back, and early enough to reserve space for a new one.
     #[must_use]
-    pub fn is_half_full(&self, limits: &TailLimits) -> bool {
-        self.active_bytes() >= limits.memtable_bytes / 2
+    pub fn is_nearly_full(&self, limits: &TailLimits) -> bool {
+        self.active_bytes() >= limits.memtable_bytes / 8 * 7
     }
 
     /// A segment, and up to which offset nobody fills it any more: what had been handed out when

@@ -273,7 +273,7 @@ fn what_is_prepared_ahead_grows_with_the_log_and_ends_with_the_generation() {
             };
             log.publisher.complete(reservation.ticket, log.tail.last().0);
             end = reservation.offset + piece.record_bytes;
-            assert_eq!(log.tail.is_half_full(&limits), log.tail.active_bytes() >= 16 * MIB);
+            assert_eq!(log.tail.is_nearly_full(&limits), log.tail.active_bytes() >= 28 * MIB);
             let window = log.tail.low_window();
             assert_eq!(window.is_some(), reservation.low);
             if let Some((segment, window)) = window {
