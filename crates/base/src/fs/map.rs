@@ -39,16 +39,15 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// Reserves addresses for the first `len` bytes of `file`, whatever its length now.
+    ///
+    /// Nothing is read ahead when a copy faults: what lies behind is empty, and the page cache
+    /// would fill large pages with its zeros.
     pub(super) fn new(file: &File, len: u64) -> io::Result<Self> {
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
-        Ok(Self { map: MmapOptions::new().len(len).map_raw(file)? })
-    }
-
-    /// Tells the kernel that a fault on the first `end` bytes should not read what follows: the
-    /// blocks behind are empty, and it would fill pages with zeros that may never be needed.
-    pub(super) fn read_nothing_ahead(&self, end: u64) {
-        // It only saves time.
-        let _ = self.map.advise_range(memmap2::Advice::Random, 0, end as usize);
+        let map = MmapOptions::new().len(len).map_raw(file)?;
+        // It only saves time. For the whole: parts that were advised differently are synced alone.
+        let _ = map.advise(memmap2::Advice::Random);
+        Ok(Self { map })
     }
 
     /// Has the kernel make the pages of a range present and writable, so that a copy does not

@@ -11,11 +11,16 @@
 //! A page that is copied into was put into the page tables before, so that nobody waits for it.
 //! But a page that is populated is in memory and will be written to the disk, used or not, so the
 //! first two MiB, which may be all that a small database needs, have blocks only. There each page
-//! that is copied into costs a fault, more than it costs to populate it (1.1 ms/MiB) or to write it,
-//! so only short records are copied, and what follows a page is not read ahead. Blocks only has a
-//! window, too, where syncs follow each other closely, which cost far more. Who writes needs no page tables:
-//! where the last window was mostly written, or one fill is longer than a window, the next has
-//! blocks only.
+//! that is copied into costs a fault, more than it costs to populate it (1.1 ms/MiB) or to write
+//! it, so only short records are copied. So has a window where syncs follow each other closely,
+//! which cost far more. Who writes needs no page tables: where the last window was mostly written,
+//! or one fill is longer than a window, the next has blocks only.
+//!
+//! # How large pages are
+//! The page cache of ext4 and xfs holds pages of up to 2 MiB, as long as what was written or read
+//! ahead at once, and a sync writes those that were touched as a whole. They stay when a file is
+//! used again. So nothing is read ahead, and what is written is written in short pieces: in pages
+//! at the beginning, where a fresh database finds itself, in 16 KiB behind it.
 //!
 //! # What is written with zeros
 //! The first sync over a block that is reserved and was never written makes the file system note
@@ -47,9 +52,9 @@
 //! on them again, and wait for the writing.
 
 use super::platform::{
-    FAULTING_FILL_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX,
-    PARTS_MAX, POPULATED_FROM, RELEASED_BYTES, SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates,
-    maps_safely, write_vectored_at,
+    FAULTING_FILL_BYTES_MAX, FAULTING_WRITE_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST,
+    MAPPED_FILL_BYTES_MAX, MAPPED_WRITE_BYTES_MAX, PARTS_MAX, POPULATED_FROM, RELEASED_BYTES,
+    SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates, maps_safely, write_vectored_at,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -137,9 +142,6 @@ impl OsLogFile {
         } else {
             None
         };
-        if let Some(mapping) = &mapping {
-            mapping.read_nothing_ahead(capacity.min(POPULATED_FROM));
-        }
         let recycled = file.metadata()?.len();
         Ok(Self {
             file,
@@ -215,6 +217,37 @@ impl OsLogFile {
             _ => Ok(()),
         });
         ready.map_err(|error| Error::io("allocate space", &self.path, error).with_offset(start))
+    }
+
+    /// Writes `len` bytes to a file that is mapped: in pieces that leave small pages.
+    fn write_small(&self, mut offset: u64, parts: &[&[u8]], len: usize) -> Result<()> {
+        let piece_bytes = |offset: u64| {
+            if offset < POPULATED_FROM { FAULTING_WRITE_BYTES_MAX } else { MAPPED_WRITE_BYTES_MAX }
+        };
+        if len <= piece_bytes(offset) {
+            return self.write(offset, parts);
+        }
+        let room_at = |offset: u64| {
+            let piece = piece_bytes(offset);
+            piece - (offset % piece as u64) as usize
+        };
+        let mut piece = Vec::new();
+        let mut room = room_at(offset);
+        for part in parts {
+            let mut rest = *part;
+            while let Some((now, later)) = rest.split_at_checked(room) {
+                piece.push(now);
+                self.write(offset, &piece)?;
+                piece.clear();
+                // To the next border.
+                offset += room_at(offset) as u64;
+                room = room_at(offset);
+                rest = later;
+            }
+            piece.push(rest);
+            room -= rest.len();
+        }
+        self.write(offset, &piece)
     }
 
     fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
@@ -324,10 +357,10 @@ impl LogFile for OsLogFile {
         if len > MAPPED_FILL_BYTES_MAX {
             // Relaxed: a count of bytes.
             self.written.fetch_add(len as u64, Ordering::Relaxed);
-            return self.write(offset, parts);
+            return self.write_small(offset, parts, len);
         }
         if len > FAULTING_FILL_BYTES_MAX && offset < POPULATED_FROM {
-            return self.write(offset, parts);
+            return self.write_small(offset, parts, len);
         }
         mapping.copy(offset, parts);
         Ok(())

@@ -28,6 +28,12 @@ pub(super) const MAPPED_FILL_BYTES_MAX: usize = 32 << 10;
 /// The same where no pages are populated, and copying faults once for each page.
 pub(super) const FAULTING_FILL_BYTES_MAX: usize = 2 << 10;
 
+/// Longest write to a file that is mapped, in bytes: no page of the page cache becomes larger.
+pub(super) const MAPPED_WRITE_BYTES_MAX: usize = 16 << 10;
+
+/// The same at the beginning, where no pages are populated.
+pub(super) const FAULTING_WRITE_BYTES_MAX: usize = 4 << 10;
+
 /// Where at least so many syncs came in a window of the log, and
 pub(super) const SYNCS_MIN: u64 = 8;
 

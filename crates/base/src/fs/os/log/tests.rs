@@ -62,6 +62,36 @@ fn at_the_beginning_only_short_fills_are_copied() {
     assert!(held[behind..][..2 * long.len()].iter().all(|&byte| byte == b'x'));
 }
 
+/// System calls of this thread that wrote.
+fn writes() -> u64 {
+    let counts = fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = counts.lines().find_map(|line| line.strip_prefix("syscw: ")).unwrap();
+    line.parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn long_fills_leave_small_pages() {
+    let (_dir, path) = temporary();
+    let log = open(&path, LogIo::Map);
+    let bytes: Vec<u8> = (0..1_u32 << 20).map(|at| (at >> 8) as u8 | 1).collect();
+    let (head, tail) = bytes.split_at(5_000);
+    let fill = |offset: u64| {
+        let before = writes();
+        log.fill(offset, &[head, &[], tail]).unwrap();
+        assert!(fs::read(&path).unwrap()[offset as usize..].starts_with(&bytes), "at {offset}");
+        writes() - before
+    };
+    assert_eq!(fill(0), 256, "pages at the beginning");
+    assert_eq!(fill(1), 257, "within their borders");
+    assert_eq!(fill(POPULATED_FROM), 64);
+    assert_eq!(fill(POPULATED_FROM - 100), 65);
+    // One piece, wherever it begins.
+    let before = writes();
+    log.fill(1, &[&bytes[..FAULTING_WRITE_BYTES_MAX]]).unwrap();
+    assert_eq!(writes() - before, 1);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn only_windows_that_are_copied_into_are_populated() {
