@@ -224,7 +224,8 @@ impl OsLogFile {
         let piece_bytes = |offset: u64| {
             if offset < POPULATED_FROM { FAULTING_WRITE_BYTES_MAX } else { MAPPED_WRITE_BYTES_MAX }
         };
-        if len <= piece_bytes(offset) {
+        // Pages are powers of two: less than two pieces bring none that is larger than one.
+        if len < 2 * piece_bytes(offset) {
             return self.write(offset, parts);
         }
         let room_at = |offset: u64| {

@@ -28,7 +28,8 @@ pub(super) const MAPPED_FILL_BYTES_MAX: usize = 32 << 10;
 /// The same where no pages are populated, and copying faults once for each page.
 pub(super) const FAULTING_FILL_BYTES_MAX: usize = 2 << 10;
 
-/// Longest write to a file that is mapped, in bytes: no page of the page cache becomes larger.
+/// A write to a file that is mapped is shorter than twice this, in bytes: no page of the page cache
+/// becomes larger.
 pub(super) const MAPPED_WRITE_BYTES_MAX: usize = 16 << 10;
 
 /// The same at the beginning, where no pages are populated.

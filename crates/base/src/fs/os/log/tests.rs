@@ -86,10 +86,11 @@ fn long_fills_leave_small_pages() {
     assert_eq!(fill(1), 257, "within their borders");
     assert_eq!(fill(POPULATED_FROM), 64);
     assert_eq!(fill(POPULATED_FROM - 100), 65);
-    // One piece, wherever it begins.
+    // Less than two pieces are written at once, wherever they begin.
     let before = writes();
-    log.fill(1, &[&bytes[..FAULTING_WRITE_BYTES_MAX]]).unwrap();
+    log.fill(1, &[&bytes[..2 * FAULTING_WRITE_BYTES_MAX - 1]]).unwrap();
     assert_eq!(writes() - before, 1);
+    assert_eq!(fs::read(&path).unwrap()[1..][..5_000], bytes[..5_000]);
 }
 
 #[cfg(target_os = "linux")]
