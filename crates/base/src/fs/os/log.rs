@@ -10,11 +10,11 @@
 //! # What is populated
 //! A page that is copied into was put into the page tables before, so that nobody waits for it.
 //! But a page that is populated is in memory and will be written to the disk, used or not, so the
-//! first two MiB, which may be all that a small database needs, have blocks only. There each page
-//! that is copied into costs a fault, more than it costs to populate it (1.1 ms/MiB) or to write
-//! it, so only short records are copied. So has a window where syncs follow each other closely,
-//! which cost far more. Who writes needs no page tables: where the last window was mostly written,
-//! or one fill is longer than a window, the next has blocks only.
+//! first two MiB, which may be all that a small database needs, have blocks only: each page that is
+//! copied into costs a fault, more than it costs to populate it (1.1 ms/MiB). So has a window where
+//! syncs follow each other closely, which cost far more. Only short records are copied; who writes
+//! needs no page tables: where the last window was mostly written, or one fill is longer than a
+//! window, the next has blocks only.
 //!
 //! # How large pages are
 //! The page cache of ext4 and xfs holds pages of up to 2 MiB, as long as what was written or read
@@ -52,9 +52,9 @@
 //! on them again, and wait for the writing.
 
 use super::platform::{
-    FAULTING_FILL_BYTES_MAX, FAULTING_WRITE_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST,
-    MAPPED_FILL_BYTES_MAX, MAPPED_WRITE_BYTES_MAX, PARTS_MAX, POPULATED_FROM, RELEASED_BYTES,
-    SYNCED_BYTES_MAX, SYNCS_MIN, allocate, allocates, maps_safely, write_vectored_at,
+    FAULTING_WRITE_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX,
+    MAPPED_WRITE_BYTES_MAX, PARTS_MAX, POPULATED_FROM, RELEASED_BYTES, SYNCED_BYTES_MAX, SYNCS_MIN,
+    allocate, allocates, maps_safely, write_vectored_at,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -358,9 +358,6 @@ impl LogFile for OsLogFile {
         if len > MAPPED_FILL_BYTES_MAX {
             // Relaxed: a count of bytes.
             self.written.fetch_add(len as u64, Ordering::Relaxed);
-            return self.write_small(offset, parts, len);
-        }
-        if len > FAULTING_FILL_BYTES_MAX && offset < POPULATED_FROM {
             return self.write_small(offset, parts, len);
         }
         mapping.copy(offset, parts);
