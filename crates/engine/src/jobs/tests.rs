@@ -432,24 +432,24 @@ fn a_closed_database_keeps_no_more_of_the_log_than_what_is_not_flushed() {
 }
 
 #[test]
-fn the_next_segment_is_made_ready_when_half_of_the_generation_is_full() {
+fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
     let fs = MemFs::new();
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
     let family = database.families.named("default").unwrap();
     let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
-    let half = database.options.memtable_bytes as u64 / 2;
+    let late = database.options.memtable_bytes as u64 / 8 * 7;
     for segments in [1, 2] {
         loop {
             commit(&database, &put, Durability::Buffered).unwrap();
             keep_log(&database).unwrap();
-            if lock(&database.tail).active_bytes() >= half {
+            if lock(&database.tail).active_bytes() >= late {
                 break;
             }
             assert_eq!(files(&fs, ".log").len(), segments, "it is not needed yet");
         }
         assert_eq!(files(&fs, ".log").len(), segments + 1);
-        while lock(&database.tail).active_bytes() >= half {
+        while lock(&database.tail).active_bytes() >= late {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     }
