@@ -288,7 +288,7 @@ fn what_is_prepared_ahead_grows_with_the_log_and_ends_with_the_generation() {
                 "{ahead} at {end}"
             );
         }
-        assert!(prepared - end <= 2 * BEYOND_BYTES_MAX, "{prepared} {end}");
+        assert!(prepared - end <= 128 << 10, "{prepared} {end}");
         assert!(windows < 64, "{windows} windows");
     }
 }
