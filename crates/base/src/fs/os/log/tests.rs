@@ -28,14 +28,9 @@ fn assert_holds(path: &Path, expected: &[u8]) {
 /// Bytes of the file that are in the page tables of this process.
 fn populated(path: &Path) -> u64 {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-    let mut lines = maps.lines();
-    let mut bytes = 0;
-    // Several mappings are of the file, as not all of it was advised the same.
-    while lines.any(|line| line.ends_with(path.to_str().unwrap())) {
-        let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
-        bytes += line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
-    }
-    bytes
+    let mut lines = maps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
+    let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
 #[cfg(target_os = "linux")]
