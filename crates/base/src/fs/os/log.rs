@@ -52,7 +52,7 @@
 //! on them again, and wait for the writing.
 
 use super::platform::{
-    FAULTING_WRITE_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX,
+    EARLY_WRITE_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX,
     MAPPED_WRITE_BYTES_MAX, PARTS_MAX, POPULATED_FROM, RELEASED_BYTES, SYNCED_BYTES_MAX, SYNCS_MIN,
     allocate, allocates, maps_safely, write_vectored_at,
 };
@@ -222,7 +222,7 @@ impl OsLogFile {
     /// Writes `len` bytes to a file that is mapped: in pieces that leave small pages.
     fn write_small(&self, mut offset: u64, parts: &[&[u8]], len: usize) -> Result<()> {
         let piece_bytes = |offset: u64| {
-            if offset < POPULATED_FROM { FAULTING_WRITE_BYTES_MAX } else { MAPPED_WRITE_BYTES_MAX }
+            if offset < POPULATED_FROM { EARLY_WRITE_BYTES_MAX } else { MAPPED_WRITE_BYTES_MAX }
         };
         // Pages are powers of two: less than two pieces bring none that is larger than one.
         if len < 2 * piece_bytes(offset) {

@@ -30,8 +30,8 @@ pub(super) const MAPPED_FILL_BYTES_MAX: usize = 2 << 10;
 /// becomes larger.
 pub(super) const MAPPED_WRITE_BYTES_MAX: usize = 16 << 10;
 
-/// The same at the beginning, where no pages are populated.
-pub(super) const FAULTING_WRITE_BYTES_MAX: usize = 4 << 10;
+/// The same below `POPULATED_FROM`: pages of a small database are the smallest there are.
+pub(super) const EARLY_WRITE_BYTES_MAX: usize = 4 << 10;
 
 /// Where at least so many syncs came in a window of the log, and
 pub(super) const SYNCS_MIN: u64 = 8;

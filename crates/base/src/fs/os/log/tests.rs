@@ -75,7 +75,7 @@ fn long_fills_leave_small_pages() {
     assert_eq!(fill(POPULATED_FROM - 100), 65);
     // Less than two pieces are written at once, wherever they begin.
     let before = writes();
-    log.fill(1, &[&bytes[..2 * FAULTING_WRITE_BYTES_MAX - 1]]).unwrap();
+    log.fill(1, &[&bytes[..2 * EARLY_WRITE_BYTES_MAX - 1]]).unwrap();
     assert_eq!(writes() - before, 1);
     assert_eq!(fs::read(&path).unwrap()[1..][..5_000], bytes[..5_000]);
 }
