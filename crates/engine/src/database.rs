@@ -14,7 +14,7 @@ use crate::{
     manifest::Manifest,
     numbers::Numbers,
     options::{EngineOptions, FROZEN_MAX},
-    pace::Pace,
+    pace::{Nap, Pace},
     publish::Publisher,
     share::Shared,
     signal::Signal,
@@ -378,13 +378,18 @@ impl Database {
     }
 
     #[cold]
-    fn sleep(&self, nap: Duration) {
-        if matches!(self.waiting, Waiting::ForWorkers) {
-            Counters::add(&self.counters.delayed_ns, nanoseconds(nap));
-            self.options.clock.sleep(nap);
+    fn sleep(&self, first: Nap) {
+        if !matches!(self.waiting, Waiting::ForWorkers) {
+            return;
+        }
+        let mut next = Some(first);
+        while let Some(nap) = next {
+            Counters::add(&self.counters.delayed_ns, nanoseconds(nap.time));
+            self.options.clock.sleep(nap.time);
             // Flushes have gone on meanwhile, and whoever slept has the time to look how far.
             let active_bytes = lock(&self.tail).active_bytes();
             self.update_pressure(active_bytes);
+            next = self.pace.go_on(&nap);
         }
     }
 

@@ -4,16 +4,27 @@
 //! that was kept from writing catches up. Writers that do the same stay side by side: what they
 //! write in order fills one generation of memtables after the other, and little of two generations
 //! is to be merged (decision 0016).
+//!
+//! A long wait is slept in naps, and what is still to be paid is worked out again after each: by
+//! then the debt may be smaller, or others may be in front (decision 0032).
 
-use crate::{
-    instance::Instance,
-    throttle::{Pressure, SLEEP_NS_MAX, SLEEP_NS_MIN},
-};
+use crate::{instance::Instance, throttle::Pressure};
 use std::{
     cell::Cell,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
+
+/// Shortest sleep worth asking for, in nanoseconds; less is owed until it adds up.
+const SLEEP_NS_MIN: u64 = 200_000;
+
+/// Longest sleep for one write, in nanoseconds, so that none pays for all; what is owed beyond it
+/// is forgiven.
+const SLEEP_NS_MAX: u64 = 30_000_000;
+
+/// Longest nap, in nanoseconds: about what a batch of a megabyte takes to be written, so that
+/// nobody sleeps while others write many of them.
+const NAP_NS_MAX: u64 = 2_000_000;
 
 /// The writer in front pays its price times this, in eighths.
 const SHARE_OF_FRONT: u64 = 16;
@@ -28,6 +39,10 @@ const FAR_BEHIND_BYTES: u64 = 512 << 10;
 /// A writer is never taken to be behind by more, in bytes: so much it may write cheaply after a
 /// pause.
 const BEHIND_BYTES_MAX: u64 = 64 << 20;
+
+/// A writer that is new, or comes from another database, begins so far behind, in bytes: those that
+/// begin together are not told to stay as far apart as the system happened to start them.
+const NEW_BEHIND_BYTES: u64 = 8 << 20;
 
 /// How far a writer comes before it compares itself with the front, in bytes.
 const STEP_BYTES: u64 = 64 << 10;
@@ -45,8 +60,7 @@ pub struct Pace {
     front: AtomicU64,
 }
 
-/// A thread that writes, at the database that it wrote to last. At a database that is new to it, it
-/// begins in front.
+/// A thread that writes, at the database that it wrote to last.
 #[derive(Clone, Copy, Debug)]
 struct Writer {
     instance: Option<Instance>,
@@ -54,6 +68,26 @@ struct Writer {
     at: u64,
     /// Where it compares itself with the front again.
     compares_at: u64,
+}
+
+/// What a writer sleeps before it asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nap {
+    /// How long.
+    pub time: Duration,
+    /// What is to be paid after it.
+    rest: Due,
+}
+
+/// What a writer has to pay for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    /// So many bytes.
+    bytes: u64,
+    /// How far the writer has come with them, in bytes.
+    at: u64,
+    /// How long it has slept for the same write, in nanoseconds.
+    slept_ns: u64,
 }
 
 thread_local! {
@@ -86,30 +120,34 @@ impl Pace {
         self.pressure.load(Ordering::Relaxed) == u64::MAX
     }
 
-    /// How long this thread is to sleep for the `bytes` that it is about to write.
+    /// The first nap of this thread for the `bytes` that it is about to write.
     ///
     /// Cost: a few instructions on memory of the thread, while nobody waits.
     #[inline]
-    #[must_use]
-    pub fn advance(&self, bytes: u64) -> Option<Duration> {
+    pub fn advance(&self, bytes: u64) -> Option<Nap> {
         let mut writer = WRITER.get();
         writer.at += bytes;
         if writer.at >= writer.compares_at || writer.instance != Some(self.instance) {
             self.compare(&mut writer, bytes);
         }
         WRITER.set(writer);
-        let pressure = self.pressure.load(Ordering::Relaxed);
-        if pressure == 0 || pressure == u64::MAX {
+        if self.pressure.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.pay(bytes.saturating_mul(pressure) / 1000, writer.at)
+        self.pay(Due { bytes, at: writer.at, slept_ns: 0 })
+    }
+
+    /// The nap after `nap`, by what the pressure is and who is in front by now.
+    pub fn go_on(&self, nap: &Nap) -> Option<Nap> {
+        self.pay(nap.rest)
     }
 
     #[cold]
     fn compare(&self, writer: &mut Writer, bytes: u64) {
         let front = self.front.load(Ordering::Relaxed);
         if writer.instance != Some(self.instance) {
-            *writer = Writer { instance: Some(self.instance), at: front + bytes, compares_at: 0 };
+            let at = front.saturating_sub(NEW_BEHIND_BYTES) + bytes;
+            *writer = Writer { instance: Some(self.instance), at, compares_at: 0 };
         }
         writer.at = writer.at.max(front.saturating_sub(BEHIND_BYTES_MAX));
         writer.compares_at = writer.at + STEP_BYTES;
@@ -117,19 +155,31 @@ impl Pace {
     }
 
     #[cold]
-    fn pay(&self, price_ns: u64, at: u64) -> Option<Duration> {
+    fn pay(&self, due: Due) -> Option<Nap> {
+        let Due { bytes, at, slept_ns } = due;
+        let pressure = self.pressure.load(Ordering::Relaxed);
+        if pressure == u64::MAX || slept_ns >= SLEEP_NS_MAX {
+            return None;
+        }
         let behind = self.front.load(Ordering::Relaxed).saturating_sub(at).min(FAR_BEHIND_BYTES);
         let discount = (SHARE_OF_FRONT - SHARE_OF_LAST) * behind / FAR_BEHIND_BYTES;
+        let price_ns = bytes.saturating_mul(pressure) / 1000;
         let price_ns = price_ns.saturating_mul(SHARE_OF_FRONT - discount) / 8;
+        let nap = |ns: u64, bytes: u64| Nap {
+            time: Duration::from_nanos(ns),
+            rest: Due { bytes, at, slept_ns: slept_ns + ns },
+        };
         if price_ns >= SLEEP_NS_MIN {
-            return Some(Duration::from_nanos(price_ns.min(SLEEP_NS_MAX)));
+            let ns = price_ns.min(NAP_NS_MAX).min(SLEEP_NS_MAX - slept_ns);
+            let left = u128::from(bytes) * u128::from(price_ns - ns) / u128::from(price_ns);
+            return Some(nap(ns, left as u64));
         }
         if self.owed_ns.fetch_add(price_ns, Ordering::Relaxed) + price_ns < SLEEP_NS_MIN {
             return None;
         }
         // Whoever takes the sum sleeps for it.
         let owed_ns = self.owed_ns.swap(0, Ordering::Relaxed);
-        Some(Duration::from_nanos(owed_ns.min(SLEEP_NS_MAX)))
+        Some(nap(owed_ns.min(NAP_NS_MAX), 0))
     }
 }
 

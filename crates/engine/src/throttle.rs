@@ -8,13 +8,6 @@
 /// Delay per byte at the hard limit, in nanoseconds: 1 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 1000.0;
 
-/// Shortest sleep worth asking for, in nanoseconds; less is owed until it adds up.
-pub const SLEEP_NS_MIN: u64 = 200_000;
-
-/// Longest single sleep, in nanoseconds, so that no one write pays for all; what is owed beyond it
-/// is forgiven.
-pub const SLEEP_NS_MAX: u64 = 30_000_000;
-
 /// What background work has yet to do, and when that is too much, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {

@@ -1,7 +1,7 @@
 //! Who waits how long.
 
 use super::*;
-use std::{sync::mpsc, thread};
+use std::{iter, sync::mpsc, thread};
 
 const MIB: u64 = 1 << 20;
 
@@ -10,6 +10,13 @@ const PRESSURE: Pressure = Pressure::Delay(100.0);
 
 fn pace() -> Pace {
     Pace::new(Instance::next())
+}
+
+/// How long the thread sleeps for `bytes`, if nothing changes meanwhile.
+fn sleep(pace: &Pace, bytes: u64) -> Option<Duration> {
+    let naps = iter::successors(pace.advance(bytes), |nap| pace.go_on(nap));
+    let naps = naps.inspect(|nap| assert!(nap.time.as_nanos() <= u128::from(NAP_NS_MAX)));
+    naps.map(|nap| nap.time).reduce(|a, b| a + b)
 }
 
 /// Runs steps on two threads in turn: each returns what the first has to say, then the second.
@@ -43,8 +50,9 @@ fn nobody_waits_without_pressure() {
     let pace = pace();
     assert_eq!(pace.advance(1 << 40), None);
     pace.press(PRESSURE);
-    assert!(pace.advance(MIB).is_some());
+    let nap = pace.advance(MIB).unwrap();
     pace.press(Pressure::Delay(0.0));
+    assert_eq!(pace.go_on(&nap), None);
     assert_eq!(pace.advance(1 << 40), None);
 }
 
@@ -61,15 +69,49 @@ fn who_is_stopped_pays_nothing() {
 fn one_writer_pays_twice_its_price_and_never_more_than_the_longest_sleep() {
     let pace = pace();
     pace.press(PRESSURE);
-    assert_eq!(pace.advance(100_000), Some(Duration::from_millis(20)));
-    assert_eq!(pace.advance(u64::MAX >> 20), Some(Duration::from_nanos(SLEEP_NS_MAX)));
+    assert_eq!(sleep(&pace, 100_000), Some(Duration::from_millis(20)));
+    assert_eq!(sleep(&pace, u64::MAX >> 20), Some(Duration::from_nanos(SLEEP_NS_MAX)));
+}
+
+#[test]
+fn who_has_slept_a_part_pays_for_the_rest_by_what_the_pressure_is_by_then() {
+    let pace = pace();
+    pace.press(PRESSURE);
+    let nap = pace.advance(100_000).unwrap();
+    assert_eq!(nap.time, Duration::from_millis(2));
+    // A tenth is paid; now each byte costs a hundredth.
+    pace.press(Pressure::Delay(1.0));
+    assert_eq!(pace.go_on(&nap), None);
+    pace.press(Pressure::Delay(10.0));
+    let last = pace.go_on(&nap).unwrap();
+    assert_eq!(last.time, Duration::from_micros(1800));
+    assert_eq!(pace.go_on(&last), None);
+    pace.press(Pressure::Stop);
+    assert_eq!(pace.go_on(&nap), None);
+}
+
+#[test]
+fn who_sleeps_in_front_pays_less_for_the_rest_once_others_have_passed_by() {
+    let pace = pace();
+    pace.press(PRESSURE);
+    let naps = in_turn(
+        |_| pace.advance(MIB),
+        // Far less than the first, then far more.
+        |turn| pace.advance([1, 4 * MIB][turn]),
+        2,
+    );
+    let second = pace.go_on(&naps[0].0.unwrap()).unwrap();
+    let third = pace.go_on(&second).unwrap();
+    // 2 ms pay for 10,000 bytes in front, for 160,000 far behind.
+    assert_eq!(second.rest.bytes, third.rest.bytes + 160_000);
+    assert_eq!(naps[0].0.unwrap().rest.bytes, MIB - 10_000);
 }
 
 #[test]
 fn small_prices_add_up() {
     let pace = pace();
     pace.press(PRESSURE);
-    let naps: Vec<_> = (0..10_000).filter_map(|_| pace.advance(100)).collect();
+    let naps: Vec<_> = (0..10_000).filter_map(|_| sleep(&pace, 100)).collect();
     assert_eq!(naps.iter().sum::<Duration>(), Duration::from_millis(200));
     assert!(naps.iter().all(|nap| nap.as_nanos() >= u128::from(SLEEP_NS_MIN)));
 }
@@ -77,66 +119,78 @@ fn small_prices_add_up() {
 #[test]
 fn who_is_behind_pays_less_until_it_has_caught_up() {
     let pace = pace();
-    let naps = in_turn(
+    let sleeps = in_turn(
         // Both begin together; then the first writes 2 MiB before anybody waits, and no more.
-        |turn| pace.advance([1000, 2 * MIB].get(turn).copied().unwrap_or(0)),
+        |turn| sleep(&pace, [1000, 2 * MIB].get(turn).copied().unwrap_or(0)),
         |turn| {
             if turn > 0 {
                 pace.press(PRESSURE);
             }
-            let nap = pace.advance(if turn == 0 { 1000 } else { 100_000 });
+            let slept = sleep(&pace, if turn == 0 { 1000 } else { 100_000 });
             pace.press(Pressure::Delay(0.0));
-            nap
+            slept
         },
         30,
     );
-    let naps: Vec<_> = naps[1..].iter().map(|(_, nap)| nap.unwrap().as_micros()).collect();
-    assert!(naps.is_sorted(), "{naps:?}");
-    assert_eq!((naps[0], naps[28]), (1250, 20_000));
-    assert!(naps.iter().filter(|nap| (1251..20_000).contains(*nap)).count() >= 4, "{naps:?}");
+    let sleeps: Vec<_> = sleeps[1..].iter().map(|(_, slept)| slept.unwrap().as_micros()).collect();
+    assert!(sleeps.is_sorted(), "{sleeps:?}");
+    assert_eq!((sleeps[0], sleeps[28]), (1250, 20_000));
+    assert!(sleeps.iter().filter(|slept| (1251..20_000).contains(*slept)).count() >= 4);
 }
 
 #[test]
-fn who_comes_later_begins_in_front() {
+fn those_who_begin_together_count_from_the_same_place() {
     let pace = pace();
-    let naps = in_turn(
-        |turn| if turn == 0 { pace.advance(2 * MIB) } else { None },
+    let sleeps = in_turn(
+        // The first is there earlier, by 2 MiB, and then waits for the second.
+        |turn| sleep(&pace, [2 * MIB, 0, 0][turn]),
         |_| {
-            pace.press(PRESSURE);
-            pace.advance(100_000)
+            pace.press(Pressure::Delay(10.0));
+            sleep(&pace, MIB)
         },
         3,
     );
-    assert!(naps.iter().all(|naps| *naps == (None, Some(Duration::from_millis(20)))), "{naps:?}");
+    let sleeps: Vec<_> = sleeps.iter().map(|(_, slept)| slept.unwrap().as_millis()).collect();
+    assert_eq!(sleeps, [1, 20, 20]);
+}
+
+/// How long a writer sleeps for each of ten MiB that it writes where another has written 1 GiB.
+fn sleeps_of_newcomer(pace: &Pace) -> Vec<u128> {
+    assert_eq!(thread::scope(|scope| scope.spawn(|| sleep(pace, 1 << 30)).join().unwrap()), None);
+    pace.press(Pressure::Delay(10.0));
+    (0..10).map(|_| sleep(pace, MIB).unwrap().as_millis()).collect()
+}
+
+#[test]
+fn who_comes_later_begins_a_bounded_stretch_behind() {
+    assert_eq!(sleeps_of_newcomer(&pace()), [1, 1, 1, 1, 1, 1, 1, 20, 20, 20]);
 }
 
 #[test]
 fn a_pause_is_worth_a_bounded_stretch() {
     let pace = pace();
-    let naps = in_turn(
-        |turn| pace.advance([1000, 1 << 40].get(turn).copied().unwrap_or(0)),
+    let sleeps = in_turn(
+        |turn| sleep(&pace, [1000, 1 << 40].get(turn).copied().unwrap_or(0)),
         |turn| {
             if turn == 0 {
-                return pace.advance(1000);
+                return sleep(&pace, 1000);
             }
             pace.press(Pressure::Delay(10.0));
-            let nap = pace.advance(BEHIND_BYTES_MAX / 4);
+            let slept = sleep(&pace, BEHIND_BYTES_MAX / 16);
             pace.press(Pressure::Delay(0.0));
-            nap
+            slept
         },
-        7,
+        19,
     );
-    let naps: Vec<_> = naps[1..].iter().map(|(_, nap)| nap.unwrap().as_millis()).collect();
-    assert_eq!(naps, [20, 20, 20, 20, 30, 30]);
+    let sleeps: Vec<_> = sleeps[1..].iter().map(|(_, slept)| slept.unwrap().as_millis()).collect();
+    // A sixteenth of the stretch at a time: 10 ns a byte, an eighth of it, twice as much in front.
+    assert_eq!(sleeps, [&[5; 16][..], &[30; 2]].concat());
 }
 
 #[test]
-fn at_another_database_a_writer_begins_in_front() {
+fn at_another_database_a_writer_is_new() {
     let (one, other) = (pace(), pace());
-    assert_eq!(one.advance(1 << 30), None);
-    other.press(PRESSURE);
-    for _ in 0..3 {
-        assert_eq!(other.advance(100_000), Some(Duration::from_millis(20)));
-        assert_eq!(one.advance(1 << 30), None);
-    }
+    assert_eq!(sleep(&other, 1 << 20), None);
+    assert_eq!(sleep(&one, 1 << 30), None);
+    assert_eq!(sleeps_of_newcomer(&other), [1, 1, 1, 1, 1, 1, 1, 20, 20, 20]);
 }
