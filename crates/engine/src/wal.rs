@@ -333,7 +333,14 @@ impl Wal {
     /// The system's, from removing a file; it stays retired, and the next open removes it.
     pub fn retire(&self, segments: &[SegmentSlot]) -> Result<()> {
         let is_retired = |id| segments.iter().any(|segment| segment.id == id);
-        lock(&self.groups).unsynced.retain(|segment| !is_retired(segment.id));
+        let mut groups = lock(&self.groups);
+        let unsynced = std::mem::take(&mut groups.unsynced).into_iter();
+        let (retired, kept): (VecDeque<_>, _) =
+            unsynced.partition(|segment| is_retired(segment.id));
+        groups.unsynced = kept;
+        // Unmapping takes long, and who syncs must not wait for it.
+        drop(groups);
+        drop(retired);
         let mut files = lock(&self.files_io);
         for segment in segments {
             let path = self.path(segment.slot);
