@@ -8,7 +8,7 @@
 use crate::{
     calls::{Call, Calls},
     family::{Families, Family},
-    generation::Frozen,
+    generation::{Flushed, Frozen},
     health::Health,
     instance::Instance,
     manifest::Manifest,
@@ -156,6 +156,8 @@ pub struct JobState {
     pub compactions: usize,
     /// Those of them whose parts others may take.
     pub shared: Vec<Arc<Shared>>,
+    /// What was flushed and is still in memory, until a worker frees it.
+    pub flushed: Vec<Flushed>,
     /// Files that no version refers to any more.
     pub obsolete: Vec<FileNumber>,
     /// Why jobs failed, until the same succeed: the flush, and compactions by family.

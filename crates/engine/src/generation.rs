@@ -3,9 +3,9 @@
 //! It is born, frozen, flushed and retired as a whole. The memtables themselves are found in the
 //! trees, by the generation's number.
 
-use crate::wal::SegmentSlot;
+use crate::wal::{Segment, SegmentSlot};
 use siltdb_base::id::SequenceNumber;
-use siltdb_tree::{memory::Generation as GenerationNumber, progress::Progress};
+use siltdb_tree::{flush::Flush, memory::Generation as GenerationNumber, progress::Progress};
 use std::sync::Arc;
 
 /// A frozen generation that waits for its flush.
@@ -21,4 +21,13 @@ pub struct Frozen {
     pub bytes: u64,
     /// How far its flush is.
     pub progress: Arc<Progress>,
+}
+
+/// What a generation that was flushed still keeps in memory.
+#[derive(Debug)]
+pub struct Flushed {
+    /// Holds the memtables.
+    pub flush: Arc<Flush>,
+    /// Those of its segments that are still open.
+    pub segments: Vec<Arc<Segment>>,
 }

@@ -6,7 +6,7 @@
 use crate::{
     database::{Counters, Database, JobOf, JobState, Waiting},
     family::Family,
-    generation::Frozen,
+    generation::{Flushed, Frozen},
     install::install,
     share::Shared,
 };
@@ -129,12 +129,24 @@ pub fn flush_next(database: &Database) -> Result<bool> {
         // What was written of it is gone.
         frozen.progress.begin(0);
     }
-    ended(database, JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
+    let flushed = ended(database, JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
+    match database.waiting {
+        Waiting::RunJob(_) => drop(flushed),
+        Waiting::ForWorkers => lock(&database.jobs).flushed.push(flushed),
+    }
     database.work.raise();
     Ok(true)
 }
 
-fn flush_generation(database: &Database, frozen: &Frozen) -> Result<()> {
+/// Frees what was flushed. To unmap memory takes long, so that nobody who waits for a flush does
+/// it.
+pub fn free_flushed(database: &Database) {
+    let flushed = std::mem::take(&mut lock(&database.jobs).flushed);
+    // After the lock was left.
+    drop(flushed);
+}
+
+fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
     // Its writers hold places before this one; once it is published they are done.
     database.publisher.wait(frozen.last);
     let stripes = stripes(database);
@@ -162,7 +174,8 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<()> {
     Counters::add(&database.counters.flushes, 1);
     Counters::add(&database.counters.flushed_bytes, output.bytes_written);
     lock(&database.frozen).pop_front();
-    database.wal.retire(&frozen.segments)
+    let segments = database.wal.retire(&frozen.segments)?;
+    Ok(Flushed { flush, segments })
 }
 
 /// Installs what a job has made. If nothing came of it, the new tables are for the purge; if it is

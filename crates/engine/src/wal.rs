@@ -327,20 +327,20 @@ impl Wal {
     }
 
     /// Gives back the files of segments that a durable edit has retired: the next segments use
-    /// them, unless they are larger than those need.
+    /// them, unless they are larger than those need. Returns what is still open of the segments.
     ///
     /// # Errors
     /// The system's, from removing a file; it stays retired, and the next open removes it.
-    pub fn retire(&self, segments: &[SegmentSlot]) -> Result<()> {
+    pub fn retire(&self, segments: &[SegmentSlot]) -> Result<Vec<Arc<Segment>>> {
         let is_retired = |id| segments.iter().any(|segment| segment.id == id);
-        let mut groups = lock(&self.groups);
-        let unsynced = std::mem::take(&mut groups.unsynced).into_iter();
-        let (retired, kept): (VecDeque<_>, _) =
-            unsynced.partition(|segment| is_retired(segment.id));
-        groups.unsynced = kept;
-        // Unmapping takes long, and who syncs must not wait for it.
-        drop(groups);
-        drop(retired);
+        let retired = {
+            let mut groups = lock(&self.groups);
+            let unsynced = std::mem::take(&mut groups.unsynced).into_iter();
+            let (retired, kept): (VecDeque<_>, _) =
+                unsynced.partition(|segment| is_retired(segment.id));
+            groups.unsynced = kept;
+            retired.into()
+        };
         let mut files = lock(&self.files_io);
         for segment in segments {
             let path = self.path(segment.slot);
@@ -354,7 +354,7 @@ impl Wal {
                 self.fs.remove(&path)?;
             }
         }
-        Ok(())
+        Ok(retired)
     }
 
     /// Gives back the space of the files that no segment uses. Nothing may be written any more.

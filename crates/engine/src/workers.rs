@@ -108,6 +108,7 @@ impl Workers {
             // A panic was dealt with in the thread itself.
             let _ = thread.join();
         }
+        jobs::free_flushed(database);
     }
 }
 
@@ -120,6 +121,7 @@ fn work(database: &Database, next: fn(&Database) -> Result<bool>) {
     lower_priority(PRIORITY_STEPS);
     while !is_ending(database) {
         let seen = database.work.seen();
+        jobs::free_flushed(database);
         match next(database) {
             Ok(true) => {}
             Ok(false) => database.work.wait(seen, PATIENCE),

@@ -161,3 +161,22 @@ fn what_was_left_to_compact_is_left_alone_for_a_while_and_then_compacted() {
     assert!(start.elapsed() >= super::OPENING_PEACE);
     engine.close().unwrap();
 }
+
+#[test]
+fn what_was_flushed_is_freed_by_a_worker_and_without_workers_at_once() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let bytes = |engine: &Engine| engine.stats().memtable_bytes;
+    put_range(&engine, "a", 0..300, &[7]);
+    assert!(bytes(&engine) > 0);
+    engine.flush().unwrap();
+    assert_eq!(bytes(&engine), 0);
+    engine.close().unwrap();
+    let engine = open_with_workers(&fs);
+    for _ in 0..100 {
+        put_range(&engine, "a", 0..300, &[7]);
+        engine.flush().unwrap();
+        until(|| bytes(&engine) == 0);
+    }
+    engine.close().unwrap();
+}
