@@ -20,7 +20,7 @@ const SLEEP_NS_MIN: u64 = 200_000;
 
 /// Longest sleep for one write, in nanoseconds, so that none pays for all; what is owed beyond it
 /// is forgiven.
-const SLEEP_NS_MAX: u64 = 30_000_000;
+const SLEEP_NS_MAX: u64 = 15 * NAP_NS_MAX;
 
 /// Longest nap, in nanoseconds: about what a batch of a megabyte takes to be written, so that
 /// nobody sleeps while others write many of them.
@@ -170,7 +170,7 @@ impl Pace {
             rest: Due { bytes, at, slept_ns: slept_ns + ns },
         };
         if price_ns >= SLEEP_NS_MIN {
-            let ns = price_ns.min(NAP_NS_MAX).min(SLEEP_NS_MAX - slept_ns);
+            let ns = price_ns.min(NAP_NS_MAX);
             let left = u128::from(bytes) * u128::from(price_ns - ns) / u128::from(price_ns);
             return Some(nap(ns, left as u64));
         }

@@ -183,3 +183,26 @@ fn of_a_flush_that_failed_nothing_is_written() {
     let rests = parts(&database);
     assert!(!rests.is_empty() && rests.iter().all(|&rest| rest == 1_000), "{rests:?}");
 }
+
+#[test]
+fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
+    let fs = MemFs::new();
+    // There are no workers, so nothing is flushed.
+    let opened = recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers);
+    let (database, _lock) = opened.unwrap();
+    let family = database.families.named("default").unwrap();
+    let value = [7; 10_000];
+    let delayed_ns = || database.counters.delayed_ns.load(Ordering::Relaxed);
+    let put = || {
+        let before = delayed_ns();
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+        delayed_ns() - before
+    };
+    // 20 ms, were there anything to be flushed.
+    database.pace.press(Pressure::Delay(1000.0));
+    assert_eq!(put(), 2_000_000);
+    let delays: Vec<u64> = (0..18).map(|_| put()).collect();
+    assert!(delays.iter().any(|&delay| delay > 4_000_000), "{delays:?}");
+    assert!(delays.is_sorted(), "{delays:?}");
+}
