@@ -180,3 +180,15 @@ fn what_was_flushed_is_freed_by_a_worker_and_without_workers_at_once() {
     }
     engine.close().unwrap();
 }
+
+#[test]
+fn a_close_leaves_nothing_to_be_freed() {
+    let fs = MemFs::new();
+    for _ in 0..200 {
+        let engine = open_with_workers(&fs);
+        put_range(&engine, "a", 0..300, &[7]);
+        engine.flush().unwrap();
+        engine.close().unwrap();
+        assert_eq!(engine.stats().memtable_bytes, 0);
+    }
+}
