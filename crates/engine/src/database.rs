@@ -302,9 +302,9 @@ impl Database {
     }
 
     /// How much writes are to be slowed down for memory: by what flushes have yet to write,
-    /// `active_bytes` of it in the generation that is being written. A frozen one counts as a
-    /// quarter of a memtable at least, while its tables are read back and installed. What is held
-    /// in memory stops writes, written or not.
+    /// `active_bytes` of it in the generation that is being written. A frozen one counts a little
+    /// until its tables are synced and installed. What is held in memory stops writes, written or
+    /// not.
     fn memory_share(&self, active_bytes: u64) -> f64 {
         let memtable = self.options.memtable_bytes as u64;
         // However large a commit is, what no flush can make less must not stop the next.
@@ -312,7 +312,7 @@ impl Database {
         let (mut held, mut unwritten) = (active_bytes, active_bytes);
         for frozen in &*lock(&self.frozen) {
             held += frozen.bytes.max(memtable / 4);
-            unwritten += frozen.progress.rest_of(frozen.bytes).max(memtable / 4);
+            unwritten += frozen.progress.rest_of(frozen.bytes).max(memtable / 16);
         }
         if held >= memtable * (FROZEN_MAX as u64 + 1) {
             return 1.0;
@@ -369,6 +369,12 @@ impl Database {
     pub fn update_pressure(&self, active_bytes: u64) {
         let share = self.memory_share(active_bytes).max(self.level_share());
         self.pace.press(throttle::pressure(share));
+    }
+
+    /// Set while jobs shall give way to writers.
+    #[must_use]
+    pub fn gives_way(&self) -> &AtomicBool {
+        self.pace.gives_way()
     }
 
     /// Lets a writer of `bytes` wait for its share of the debt.

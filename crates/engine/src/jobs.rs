@@ -68,6 +68,7 @@ fn with_context<T>(
         clock: &*database.options.clock,
         cancelled: &database.ending,
         given_up: None,
+        gives_way: database.gives_way(),
     })
 }
 

@@ -7,16 +7,23 @@
 //!
 //! A long wait is slept in naps, and what is still to be paid is worked out again after each: by
 //! then the debt may be smaller, or others may be in front (decision 0032).
+//!
+//! Writers that sleep leave the processors to the background work, and it leaves them to the
+//! writers once these wake up: while they are slowed down a little, it gives way (decision 0033).
 
 use crate::{instance::Instance, throttle::Pressure};
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
-/// Shortest sleep worth asking for, in nanoseconds; less is owed until it adds up.
-const SLEEP_NS_MIN: u64 = 200_000;
+/// Shortest nap for one write, in nanoseconds; a lower price is owed until it adds up.
+const NAP_NS_MIN: u64 = 60_000;
+
+/// Shortest nap for what many writes owe together, in nanoseconds: each costs two switches of the
+/// processor, and takes some 50 µs longer than was asked for.
+const OWED_NS_MIN: u64 = 200_000;
 
 /// Longest sleep for one write, in nanoseconds, so that none pays for all; what is owed beyond it
 /// is forgiven.
@@ -27,11 +34,11 @@ const SLEEP_NS_MAX: u64 = 15 * NAP_NS_MAX;
 const NAP_NS_MAX: u64 = 2_000_000;
 
 /// The writer in front pays its price times this, in eighths.
-const SHARE_OF_FRONT: u64 = 16;
+const SHARE_OF_FRONT: u64 = 12;
 
 /// A writer that is far behind pays its price times this, in eighths: there may be nobody in front
 /// any more, so nobody writes for nothing.
-const SHARE_OF_LAST: u64 = 1;
+const SHARE_OF_LAST: u64 = 4;
 
 /// What counts as far behind, in bytes; in between, shares are in between.
 const FAR_BEHIND_BYTES: u64 = 512 << 10;
@@ -44,6 +51,11 @@ const BEHIND_BYTES_MAX: u64 = 64 << 20;
 /// begin together are not told to stay as far apart as the system happened to start them.
 const NEW_BEHIND_BYTES: u64 = 8 << 20;
 
+/// Up to this price the background work gives way to writers, in thousandths of a nanosecond for a
+/// byte: a hundred entries of a hundred bytes wait for 0.2 ms then. Beyond it, it takes what the
+/// scheduler gives it, so that those who only read cannot keep it from the processors.
+const GIVE_WAY_PRICE_MAX: u64 = 20_000;
+
 /// How far a writer comes before it compares itself with the front, in bytes.
 const STEP_BYTES: u64 = 64 << 10;
 
@@ -54,6 +66,8 @@ pub struct Pace {
     instance: Instance,
     /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
     pressure: AtomicU64,
+    /// Whether the background work gives way.
+    gives_way: AtomicBool,
     /// What writers owe in prices that are too small to sleep for, in nanoseconds.
     owed_ns: AtomicU64,
     /// How far the writer in front has come, in bytes, give or take a step.
@@ -100,7 +114,7 @@ impl Pace {
     #[must_use]
     pub fn new(instance: Instance) -> Self {
         let [pressure, owed_ns, front] = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { instance, pressure, owed_ns, front }
+        Self { instance, pressure, gives_way: AtomicBool::new(false), owed_ns, front }
     }
 
     /// Changes what writers pay for what they write from now on.
@@ -111,6 +125,14 @@ impl Pace {
         };
         // Relaxed, here and below: the numbers are estimates, and carry no other data with them.
         self.pressure.store(pressure, Ordering::Relaxed);
+        let gives_way = (1..=GIVE_WAY_PRICE_MAX).contains(&pressure);
+        self.gives_way.store(gives_way, Ordering::Relaxed);
+    }
+
+    /// Set while the background work shall give way to writers.
+    #[must_use]
+    pub fn gives_way(&self) -> &AtomicBool {
+        &self.gives_way
     }
 
     /// Whether writers shall wait until there is room.
@@ -169,12 +191,12 @@ impl Pace {
             time: Duration::from_nanos(ns),
             rest: Due { bytes, at, slept_ns: slept_ns + ns },
         };
-        if price_ns >= SLEEP_NS_MIN {
+        if price_ns >= NAP_NS_MIN {
             let ns = price_ns.min(NAP_NS_MAX);
             let left = u128::from(bytes) * u128::from(price_ns - ns) / u128::from(price_ns);
             return Some(nap(ns, left as u64));
         }
-        if self.owed_ns.fetch_add(price_ns, Ordering::Relaxed) + price_ns < SLEEP_NS_MIN {
+        if self.owed_ns.fetch_add(price_ns, Ordering::Relaxed) + price_ns < OWED_NS_MIN {
             return None;
         }
         // Whoever takes the sum sleeps for it.

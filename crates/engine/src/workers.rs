@@ -30,10 +30,14 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 /// How long the log is left alone between two syncs for time's sake at least.
 const SYNC_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How many steps of nice those who flush and compact stand back behind those who write and read:
-/// on a busy machine a call waits for a processor less long, and writers are slowed down by what is
-/// left undone (see `throttle`) before they would have to stop.
-const PRIORITY_STEPS: u8 = 5;
+/// How many steps of nice those who flush stand back behind those who write and read: on a busy
+/// machine a call waits for a processor less long, and writers are slowed down by what is left
+/// undone (see `throttle`) before they would have to stop.
+const FLUSH_PRIORITY_STEPS: u8 = 5;
+
+/// The same of those who compact, who stand back behind flushes as well: writers wait for these
+/// first (decision 0033).
+const COMPACT_PRIORITY_STEPS: u8 = 10;
 
 /// The running threads.
 #[derive(Debug, Default)]
@@ -57,7 +61,7 @@ impl Workers {
         let started = started.and_then(|()| workers.spawn(database, "silt-sync", sync_log));
         let started = started.and_then(|()| {
             workers.spawn(database, "silt-flush", |database| {
-                work(database, jobs::flush_next);
+                work(database, FLUSH_PRIORITY_STEPS, jobs::flush_next);
             })
         });
         let started = started.and_then(|()| {
@@ -65,7 +69,7 @@ impl Workers {
                 let seen = database.work.seen();
                 workers.spawn(database, &format!("silt-compact-{number}"), move |database| {
                     database.work.wait(seen, OPENING_PEACE);
-                    work(database, jobs::compact_next);
+                    work(database, COMPACT_PRIORITY_STEPS, jobs::compact_next);
                 })
             })
         });
@@ -117,8 +121,8 @@ fn is_ending(database: &Database) -> bool {
     database.ending.load(Ordering::Acquire)
 }
 
-fn work(database: &Database, next: fn(&Database) -> Result<bool>) {
-    lower_priority(PRIORITY_STEPS);
+fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<bool>) {
+    lower_priority(priority_steps);
     while !is_ending(database) {
         let seen = database.work.seen();
         jobs::free_flushed(database);

@@ -135,6 +135,7 @@ impl Bench {
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,
+            gives_way: &AtomicBool::new(false),
         })
     }
 

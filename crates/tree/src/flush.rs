@@ -173,7 +173,7 @@ impl Flush {
     /// of which nothing is left gets no table.
     ///
     /// `stripes` must have been taken after everything in the memtables was published. `progress`
-    /// is told how much of them was read.
+    /// is told how much of them was read and verified.
     #[must_use]
     pub fn new(
         inputs: Vec<FlushInput>,
@@ -284,7 +284,7 @@ pub struct FlushPart {
 
 impl Part for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
-        let mut tables = NewTables::default();
+        let mut tables = NewTables::reporting_to(self.flush.progress.clone());
         match &self.scope {
             Scope::Keys(index, borders) => {
                 let place = &mut Place::OwnFile;

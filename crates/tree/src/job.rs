@@ -3,7 +3,10 @@
 //! A job installs nothing: its files are strangers to the database until somebody makes the changes
 //! it returns durable.
 
-use crate::open_files::{OpenFiles, SharedFile};
+use crate::{
+    open_files::{OpenFiles, SharedFile},
+    progress::Progress,
+};
 use siltdb_base::{
     clock::Clock,
     error::{Error, ErrorKind, Result},
@@ -15,11 +18,13 @@ use siltdb_disk::{
     table::Table,
 };
 use std::{
+    cell::Cell,
     fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
 };
 
 /// What a flush or compaction needs of the world.
@@ -37,6 +42,17 @@ pub struct JobContext<'a> {
     pub cancelled: &'a AtomicBool,
     /// Set by whoever wants this job to end so.
     pub given_up: Option<&'a AtomicBool>,
+    /// Set while others shall have the processor first.
+    pub gives_way: &'a AtomicBool,
+}
+
+/// How long a job that gives way keeps its processor, in nanoseconds: some schedulers take it away
+/// only after milliseconds, which are many writes.
+const TURN_NS: u64 = 200_000;
+
+thread_local! {
+    /// When this thread last offered its processor.
+    static TURN_BEGAN_NS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
@@ -60,17 +76,36 @@ pub trait Part: fmt::Debug + Send + Sync {
 }
 
 impl JobContext<'_> {
-    /// Whether to go on.
+    /// Whether to go on, after giving way to others if that is due.
     ///
     /// # Errors
     /// `Closed`, if the job was cancelled or given up.
     pub fn go_on(&self) -> Result<()> {
+        self.give_way();
         // Relaxed: the flags carry no other data with them.
         let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if is_set(self.cancelled) || self.given_up.is_some_and(is_set) {
             return Err(Error::new(ErrorKind::Closed, "the job was cancelled"));
         }
         Ok(())
+    }
+
+    /// Offers the processor to whoever waits for it, if others go first and this thread has had it
+    /// for a while; returns whether it did.
+    ///
+    /// Cost: a load while nobody is to go first, else a look at the clock.
+    pub fn give_way(&self) -> bool {
+        // Relaxed: it carries no other data with it.
+        if !self.gives_way.load(Ordering::Relaxed) {
+            return false;
+        }
+        let now_ns = self.clock.monotonic_ns();
+        let is_due = now_ns.saturating_sub(TURN_BEGAN_NS.get()) >= TURN_NS;
+        if is_due {
+            thread::yield_now();
+            TURN_BEGAN_NS.set(self.clock.monotonic_ns());
+        }
+        is_due
     }
 }
 
@@ -151,9 +186,17 @@ pub struct NewTables {
     files: Vec<NewFile>,
     /// The last file, if it was not synced yet.
     unsynced: Option<Box<dyn WriteFile>>,
+    /// Who is told how much was verified.
+    progress: Option<Arc<Progress>>,
 }
 
 impl NewTables {
+    /// None yet; `progress` is told what is verified of those to come.
+    #[must_use]
+    pub fn reporting_to(progress: Arc<Progress>) -> Self {
+        Self { progress: Some(progress), ..Self::default() }
+    }
+
     /// Adds a table; its file is added by [`NewTables::add_file`].
     pub fn add_table(&mut self, table: NewTable) {
         self.tables.push(table);
@@ -216,6 +259,10 @@ impl NewTables {
             let open = if context.files.are_read() { Some(reference.open_ahead()?) } else { None };
             let kept = open.as_ref().filter(|table| table.is_in_demand());
             reference.pass()?.verify(&mut |number, _, block| {
+                context.give_way();
+                if let Some(progress) = &self.progress {
+                    progress.verified(block.count() as u64);
+                }
                 if let Some(table) = kept {
                     table.keep(number, block);
                 }

@@ -51,7 +51,7 @@ impl<'a, C> WatchedCursor<'a, C> {
     fn report(&mut self) {
         let steps = std::mem::take(&mut self.steps);
         if let Some(progress) = self.progress {
-            progress.add(u64::from(steps));
+            progress.read(u64::from(steps));
         }
     }
 }

@@ -18,7 +18,7 @@ use siltdb_base::{
     },
     key::EntryKind,
 };
-use siltdb_tree::options::TreeOptions;
+use siltdb_tree::{options::TreeOptions, progress::Progress};
 use std::path::Path;
 
 #[test]
@@ -149,15 +149,17 @@ fn what_a_flush_has_written_weighs_no_more() {
     progress().begin(1_000);
     let mut last = share();
     assert_eq!(last, before, "nothing is written yet");
-    for _ in 0..7 {
-        progress().add(100);
+    let steps: [fn(&Progress); 2] =
+        [|progress| progress.read(250), |progress| progress.verified(250)];
+    for step in steps.into_iter().flat_map(|step| [step; 4]).take(7) {
+        step(&progress());
         assert!(share() < last);
         last = share();
     }
-    progress().add(100);
+    progress().verified(100);
     let last = share();
-    progress().add(200);
-    assert_eq!(share(), last, "its tables are to be read back still");
+    progress().verified(150);
+    assert_eq!(share(), last, "its tables are to be synced and installed still");
     // Memory is given back only at the end.
     lock(&database.frozen)[0].bytes += 2 * database.options.memtable_bytes as u64;
     assert_eq!(share(), 1.0);

@@ -12,11 +12,13 @@ fn pace() -> Pace {
     Pace::new(Instance::next())
 }
 
-/// How long the thread sleeps for `bytes`, if nothing changes meanwhile.
+/// How long the thread sleeps for `bytes`, if nothing changes meanwhile, to a hundredth of a
+/// millisecond: what is left to pay for is counted in whole bytes.
 fn sleep(pace: &Pace, bytes: u64) -> Option<Duration> {
     let naps = iter::successors(pace.advance(bytes), |nap| pace.go_on(nap));
     let naps = naps.inspect(|nap| assert!(nap.time.as_nanos() <= u128::from(NAP_NS_MAX)));
-    naps.map(|nap| nap.time).reduce(|a, b| a + b)
+    let time = naps.map(|nap| nap.time).reduce(|a, b| a + b)?;
+    Some(Duration::from_micros((time.as_nanos() as u64).div_ceil(10_000) * 10))
 }
 
 /// Runs steps on two threads in turn: each returns what the first has to say, then the second.
@@ -57,6 +59,28 @@ fn nobody_waits_without_pressure() {
 }
 
 #[test]
+fn who_works_in_the_background_gives_way_while_writers_wait_a_little() {
+    let pace = pace();
+    let gives_way_at = |pressure| {
+        pace.press(pressure);
+        pace.gives_way().load(Ordering::Relaxed)
+    };
+    let delays = [0.0, 0.001, 1.0, 20.0, 20.001, 900.0];
+    let ways = delays.map(|ns_per_byte| gives_way_at(Pressure::Delay(ns_per_byte)));
+    assert_eq!(ways, [false, true, true, true, false, false]);
+    assert!(!gives_way_at(Pressure::Stop));
+}
+
+#[test]
+fn a_small_price_for_one_write_is_slept_for_at_once() {
+    let pace = pace();
+    pace.press(PRESSURE);
+    // In front, a byte costs 150 ns.
+    assert_eq!(sleep(&pace, 400), Some(Duration::from_micros(60)));
+    assert_eq!(sleep(&pace, 399), None);
+}
+
+#[test]
 fn who_is_stopped_pays_nothing() {
     let pace = pace();
     assert!(!pace.is_stopped());
@@ -66,10 +90,10 @@ fn who_is_stopped_pays_nothing() {
 }
 
 #[test]
-fn one_writer_pays_twice_its_price_and_never_more_than_the_longest_sleep() {
+fn one_writer_pays_half_more_than_its_price_and_never_more_than_the_longest_sleep() {
     let pace = pace();
     pace.press(PRESSURE);
-    assert_eq!(sleep(&pace, 100_000), Some(Duration::from_millis(20)));
+    assert_eq!(sleep(&pace, 100_000), Some(Duration::from_millis(15)));
     assert_eq!(sleep(&pace, u64::MAX >> 20), Some(Duration::from_nanos(SLEEP_NS_MAX)));
 }
 
@@ -79,12 +103,12 @@ fn who_has_slept_a_part_pays_for_the_rest_by_what_the_pressure_is_by_then() {
     pace.press(PRESSURE);
     let nap = pace.advance(100_000).unwrap();
     assert_eq!(nap.time, Duration::from_millis(2));
-    // A tenth is paid; now each byte costs a hundredth.
-    pace.press(Pressure::Delay(1.0));
+    // Two fifteenths are paid; now each byte costs a thousandth, and then a tenth.
+    pace.press(Pressure::Delay(0.1));
     assert_eq!(pace.go_on(&nap), None);
     pace.press(Pressure::Delay(10.0));
     let last = pace.go_on(&nap).unwrap();
-    assert_eq!(last.time, Duration::from_micros(1800));
+    assert_eq!(last.time.as_micros(), 1299);
     assert_eq!(pace.go_on(&last), None);
     pace.press(Pressure::Stop);
     assert_eq!(pace.go_on(&nap), None);
@@ -102,9 +126,9 @@ fn who_sleeps_in_front_pays_less_for_the_rest_once_others_have_passed_by() {
     );
     let second = pace.go_on(&naps[0].0.unwrap()).unwrap();
     let third = pace.go_on(&second).unwrap();
-    // 2 ms pay for 10,000 bytes in front, for 160,000 far behind.
-    assert_eq!(second.rest.bytes, third.rest.bytes + 160_000);
-    assert_eq!(naps[0].0.unwrap().rest.bytes, MIB - 10_000);
+    // 2 ms pay for 13,333 bytes in front, for 40,000 far behind.
+    assert_eq!(second.rest.bytes, third.rest.bytes + 40_000);
+    assert_eq!(naps[0].0.unwrap().rest.bytes, MIB - 13_334);
 }
 
 #[test]
@@ -112,8 +136,8 @@ fn small_prices_add_up() {
     let pace = pace();
     pace.press(PRESSURE);
     let naps: Vec<_> = (0..10_000).filter_map(|_| sleep(&pace, 100)).collect();
-    assert_eq!(naps.iter().sum::<Duration>(), Duration::from_millis(200));
-    assert!(naps.iter().all(|nap| nap.as_nanos() >= u128::from(SLEEP_NS_MIN)));
+    assert_eq!(naps.iter().sum::<Duration>().as_millis(), 149);
+    assert!(naps.iter().all(|nap| nap.as_nanos() >= u128::from(OWED_NS_MIN)));
 }
 
 #[test]
@@ -134,8 +158,8 @@ fn who_is_behind_pays_less_until_it_has_caught_up() {
     );
     let sleeps: Vec<_> = sleeps[1..].iter().map(|(_, slept)| slept.unwrap().as_micros()).collect();
     assert!(sleeps.is_sorted(), "{sleeps:?}");
-    assert_eq!((sleeps[0], sleeps[28]), (1250, 20_000));
-    assert!(sleeps.iter().filter(|slept| (1251..20_000).contains(*slept)).count() >= 4);
+    assert_eq!((sleeps[0], sleeps[28]), (5_000, 15_000));
+    assert!(sleeps.iter().filter(|slept| (5_001..15_000).contains(*slept)).count() >= 4);
 }
 
 #[test]
@@ -151,7 +175,7 @@ fn those_who_begin_together_count_from_the_same_place() {
         3,
     );
     let sleeps: Vec<_> = sleeps.iter().map(|(_, slept)| slept.unwrap().as_millis()).collect();
-    assert_eq!(sleeps, [1, 20, 20]);
+    assert_eq!(sleeps, [5, 15, 15]);
 }
 
 /// How long a writer sleeps for each of ten MiB that it writes where another has written 1 GiB.
@@ -163,7 +187,7 @@ fn sleeps_of_newcomer(pace: &Pace) -> Vec<u128> {
 
 #[test]
 fn who_comes_later_begins_a_bounded_stretch_behind() {
-    assert_eq!(sleeps_of_newcomer(&pace()), [1, 1, 1, 1, 1, 1, 1, 20, 20, 20]);
+    assert_eq!(sleeps_of_newcomer(&pace()), [5, 5, 5, 5, 5, 5, 5, 15, 15, 15]);
 }
 
 #[test]
@@ -183,8 +207,8 @@ fn a_pause_is_worth_a_bounded_stretch() {
         19,
     );
     let sleeps: Vec<_> = sleeps[1..].iter().map(|(_, slept)| slept.unwrap().as_millis()).collect();
-    // A sixteenth of the stretch at a time: 10 ns a byte, an eighth of it, twice as much in front.
-    assert_eq!(sleeps, [&[5; 16][..], &[30; 2]].concat());
+    // A sixteenth of the stretch at a time: 10 ns a byte, half of it. In front the longest sleep.
+    assert_eq!(sleeps, [&[20; 16][..], &[30; 2]].concat());
 }
 
 #[test]
@@ -192,5 +216,5 @@ fn at_another_database_a_writer_is_new() {
     let (one, other) = (pace(), pace());
     assert_eq!(sleep(&other, 1 << 20), None);
     assert_eq!(sleep(&one, 1 << 30), None);
-    assert_eq!(sleeps_of_newcomer(&other), [1, 1, 1, 1, 1, 1, 1, 20, 20, 20]);
+    assert_eq!(sleeps_of_newcomer(&other), [5, 5, 5, 5, 5, 5, 5, 15, 15, 15]);
 }

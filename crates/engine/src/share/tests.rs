@@ -69,6 +69,7 @@ impl Work {
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,
+            gives_way: &AtomicBool::new(false),
         });
     }
 

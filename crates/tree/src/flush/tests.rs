@@ -57,6 +57,25 @@ fn memtable_of(world: &World, entries: &[(&str, u64)]) -> Arc<Memtable> {
 }
 
 #[test]
+fn a_flush_tells_how_much_it_has_read_and_verified() {
+    let mut world = World::new(small_options());
+    let mut rest_of_flush = |keys: &[u32]| {
+        keys.iter().for_each(|key| world.put(&key.to_be_bytes(), b"value"));
+        let input = world.tree.flush_input(world.generation).unwrap();
+        let progress = Arc::<Progress>::default();
+        let flush = Flush::new(vec![input], world.stripes(), Arc::clone(&progress), 1);
+        assert_eq!(progress.rest_of(300), 300);
+        drop(world.with_context(|context| flush.run(context)).unwrap());
+        let rest = progress.rest_of(300);
+        world.flush();
+        rest
+    };
+    assert_eq!(rest_of_flush(&std::array::from_fn::<u32, 200, _>(|key| key as u32)), 0);
+    // Half of the entries are read, but never written: nobody sees them any more.
+    assert_eq!(rest_of_flush(&std::array::from_fn::<u32, 200, _>(|key| key as u32 / 2)), 50);
+}
+
+#[test]
 fn small_memtables_of_many_families_share_one_file() {
     let mut world = World::new(small_options());
     world.put(b"a", b"1");

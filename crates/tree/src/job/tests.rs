@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixture::world::{World, small_options};
 use siltdb_base::fs::Fs;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 #[test]
 fn a_new_file_is_in_use_from_before_it_exists_and_vanishes_when_dropped() {
@@ -44,6 +44,27 @@ fn a_number_that_is_taken_is_an_error_and_the_file_stays() {
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     });
     assert_eq!(world.fs.list(Path::new("/db")).unwrap().len(), 1);
+}
+
+#[test]
+fn a_job_keeps_its_processor_for_a_while_and_as_long_as_it_likes_if_nobody_is_to_go_first() {
+    let world = World::new(small_options());
+    world.with_context(|context| {
+        // Later than any other test on this thread.
+        world.clock.advance(Duration::from_secs(10));
+        assert!(!context.give_way());
+        let context = JobContext { gives_way: &AtomicBool::new(true), ..*context };
+        assert!(context.give_way());
+        let turns: Vec<_> = (0..10)
+            .map(|_| {
+                world.clock.advance(Duration::from_nanos(TURN_NS / 4));
+                context.give_way()
+            })
+            .collect();
+        let (kept, offered) = (false, true);
+        let turn = [kept, kept, kept, offered];
+        assert_eq!(turns, [&turn[..], &turn[..], &turn[..2]].concat());
+    });
 }
 
 #[test]

@@ -3,17 +3,21 @@
 use super::*;
 
 #[test]
-fn what_is_left_falls_with_what_was_read() {
+fn what_is_left_falls_with_what_was_read_and_verified() {
     let progress = Progress::default();
-    assert_eq!(progress.rest_of(100), 100, "nothing has begun");
+    assert_eq!(progress.rest_of(300), 300, "nothing has begun");
     progress.begin(50);
-    assert_eq!(progress.rest_of(100), 100);
-    progress.add(10);
-    assert_eq!(progress.rest_of(100), 80);
-    progress.add(40);
-    assert_eq!(progress.rest_of(100), 0);
-    progress.add(1);
-    assert_eq!(progress.rest_of(100), 0, "more than was announced");
+    assert_eq!(progress.rest_of(300), 300);
+    progress.read(10);
+    assert_eq!(progress.rest_of(300), 260);
+    progress.read(40);
+    assert_eq!(progress.rest_of(300), 100, "it is to be verified");
+    progress.verified(25);
+    assert_eq!(progress.rest_of(300), 50);
+    progress.verified(25);
+    assert_eq!(progress.rest_of(300), 0);
+    progress.read(1);
+    assert_eq!(progress.rest_of(300), 0, "more than was announced");
     progress.begin(4);
     assert_eq!(progress.rest_of(u64::MAX), u64::MAX, "it began again");
 }
