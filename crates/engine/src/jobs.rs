@@ -69,6 +69,7 @@ fn with_context<T>(
         cancelled: &database.ending,
         given_up: None,
         gives_way: database.gives_way(),
+        progress: None,
     })
 }
 

@@ -136,6 +136,7 @@ impl Bench {
             cancelled: &AtomicBool::new(false),
             given_up: None,
             gives_way: &AtomicBool::new(false),
+            progress: None,
         })
     }
 

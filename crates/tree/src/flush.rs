@@ -10,7 +10,7 @@ use crate::{
     options::TreeOptions,
     output::{Destination, Place, SharedSequence, Stream, write_tables},
     plan::Borders,
-    progress::Progress,
+    progress::{PartProgress, Progress},
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
@@ -266,7 +266,7 @@ impl Flush {
             now_ms: context.clock.wall_ms(),
             operator: input.options.merge_operator.clone(),
         };
-        let cursor = WatchedCursor::new(cursor, context).reporting_to(&self.progress);
+        let cursor = WatchedCursor::new(cursor, context);
         let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
         let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
         let destination =
@@ -284,7 +284,9 @@ pub struct FlushPart {
 
 impl Part for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
-        let mut tables = NewTables::reporting_to(self.flush.progress.clone());
+        let progress = PartProgress::new(self.flush.progress.clone());
+        let context = &JobContext { progress: Some(&progress), ..*context };
+        let mut tables = NewTables::default();
         match &self.scope {
             Scope::Keys(index, borders) => {
                 let place = &mut Place::OwnFile;
@@ -293,6 +295,7 @@ impl Part for FlushPart {
             Scope::Small => self.flush.write_small(&mut tables, context)?,
         }
         tables.sync()?;
+        progress.finish();
         Ok(tables)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::{
     open_files::{OpenFiles, SharedFile},
-    progress::Progress,
+    progress::PartProgress,
 };
 use siltdb_base::{
     clock::Clock,
@@ -44,6 +44,8 @@ pub struct JobContext<'a> {
     pub given_up: Option<&'a AtomicBool>,
     /// Set while others shall have the processor first.
     pub gives_way: &'a AtomicBool,
+    /// Is told what this part of the job reads and verifies.
+    pub progress: Option<&'a PartProgress>,
 }
 
 /// How long a job that gives way keeps its processor, in nanoseconds: some schedulers take it away
@@ -186,17 +188,9 @@ pub struct NewTables {
     files: Vec<NewFile>,
     /// The last file, if it was not synced yet.
     unsynced: Option<Box<dyn WriteFile>>,
-    /// Who is told how much was verified.
-    progress: Option<Arc<Progress>>,
 }
 
 impl NewTables {
-    /// None yet; `progress` is told what is verified of those to come.
-    #[must_use]
-    pub fn reporting_to(progress: Arc<Progress>) -> Self {
-        Self { progress: Some(progress), ..Self::default() }
-    }
-
     /// Adds a table; its file is added by [`NewTables::add_file`].
     pub fn add_table(&mut self, table: NewTable) {
         self.tables.push(table);
@@ -251,7 +245,10 @@ impl NewTables {
     /// Reads the tables that are not verified yet back from their file and compares them with what
     /// was written.
     fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
-        for table in &self.tables[self.verified..] {
+        let tables = &self.tables[self.verified..];
+        let entries = tables.iter().map(|table| table.reference.summary.entries).sum();
+        let mut progress = context.progress.map(|progress| progress.verification_of(entries));
+        for table in tables {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
             // Where anything is read, what was just written is likely to be, and here it lies
@@ -260,8 +257,8 @@ impl NewTables {
             let kept = open.as_ref().filter(|table| table.is_in_demand());
             reference.pass()?.verify(&mut |number, _, block| {
                 context.give_way();
-                if let Some(progress) = &self.progress {
-                    progress.verified(block.count() as u64);
+                if let Some(progress) = &mut progress {
+                    progress.advance(block.count() as u64);
                 }
                 if let Some(table) = kept {
                     table.keep(number, block);

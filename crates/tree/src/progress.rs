@@ -1,6 +1,9 @@
 //! How far a job is: a hint for those who wait for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// What an entry counts when it was read, and when what became of it was verified: to write it into
 /// a table takes about twice as long as to read it back and check it.
@@ -28,7 +31,7 @@ impl Progress {
         self.done.fetch_add(entries * READ, Ordering::Relaxed);
     }
 
-    /// So many more are verified in their tables. Those that nobody can see any more never are.
+    /// Of so many more it is verified what became of them.
     pub fn verified(&self, entries: u64) {
         self.done.fetch_add(entries * VERIFIED, Ordering::Relaxed);
     }
@@ -39,6 +42,76 @@ impl Progress {
         let all = self.all.load(Ordering::Relaxed).max(1);
         let left = all.saturating_sub(self.done.load(Ordering::Relaxed));
         (bytes as f64 * left as f64 / all as f64) as u64
+    }
+}
+
+/// What one part of a job does for its progress.
+///
+/// Many entries may be read for one that is written, as nobody sees the others any more: that one
+/// stands for all of them when it is verified.
+#[derive(Debug)]
+pub struct PartProgress {
+    whole: Arc<Progress>,
+    /// Entries that were read for tables that are not verified yet.
+    unverified: AtomicU64,
+}
+
+impl PartProgress {
+    /// A part that has done nothing yet.
+    #[must_use]
+    pub fn new(whole: Arc<Progress>) -> Self {
+        Self { whole, unverified: AtomicU64::new(0) }
+    }
+
+    /// So many more entries are read.
+    pub fn read(&self, entries: u64) {
+        self.unverified.fetch_add(entries, Ordering::Relaxed);
+        self.whole.read(entries);
+    }
+
+    /// Ends it: of all that was read it is known what became of it.
+    pub fn finish(&self) {
+        drop(self.verification_of(0));
+    }
+
+    /// Begins to verify `entries`, all that were written since this was asked for last.
+    #[must_use]
+    pub fn verification_of(&self, entries: u64) -> Verification<'_> {
+        let stand_for = self.unverified.swap(0, Ordering::Relaxed);
+        Verification { progress: &self.whole, entries, stand_for, verified: 0, told: 0 }
+    }
+}
+
+/// Tables of a part that are being verified.
+#[derive(Debug)]
+pub struct Verification<'a> {
+    progress: &'a Progress,
+    /// Entries of them.
+    entries: u64,
+    /// As many were read for them.
+    stand_for: u64,
+    verified: u64,
+    told: u64,
+}
+
+impl Verification<'_> {
+    /// So many more entries are verified.
+    pub fn advance(&mut self, entries: u64) {
+        self.verified += entries;
+        let part = self.verified as f64 / self.entries.max(1) as f64;
+        self.tell_up_to((self.stand_for as f64 * part) as u64);
+    }
+
+    fn tell_up_to(&mut self, entries: u64) {
+        self.progress.verified(entries.saturating_sub(self.told));
+        self.told = self.told.max(entries);
+    }
+}
+
+impl Drop for Verification<'_> {
+    fn drop(&mut self) {
+        // Also what nothing was written of.
+        self.tell_up_to(self.stand_for);
     }
 }
 

@@ -1,9 +1,9 @@
-//! A cursor that fails when its job is cancelled, and tells how far it has come.
+//! A cursor that fails when its job is cancelled, and tells the job how far it has come.
 //!
 //! It stands under everything that drops entries: a job that drops millions in a row must end soon
 //! too.
 
-use crate::{job::JobContext, progress::Progress};
+use crate::job::JobContext;
 use siltdb_base::{
     cursor::{Cursor, Span},
     error::Result,
@@ -20,7 +20,6 @@ const STEPS_UNWATCHED: u32 = 64;
 pub struct WatchedCursor<'a, C> {
     cursor: C,
     context: JobContext<'a>,
-    progress: Option<&'a Progress>,
     steps: u32,
 }
 
@@ -28,14 +27,7 @@ impl<'a, C> WatchedCursor<'a, C> {
     /// Watches `cursor`, which stays where it stands.
     #[must_use]
     pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
-        Self { cursor, context: *context, progress: None, steps: 0 }
-    }
-
-    /// The same, reporting its steps to `progress`.
-    #[must_use]
-    pub fn reporting_to(mut self, progress: &'a Progress) -> Self {
-        self.progress = Some(progress);
-        self
+        Self { cursor, context: *context, steps: 0 }
     }
 
     #[inline]
@@ -50,7 +42,7 @@ impl<'a, C> WatchedCursor<'a, C> {
 
     fn report(&mut self) {
         let steps = std::mem::take(&mut self.steps);
-        if let Some(progress) = self.progress {
+        if let Some(progress) = self.context.progress {
             progress.read(u64::from(steps));
         }
     }

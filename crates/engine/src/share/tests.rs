@@ -70,6 +70,7 @@ impl Work {
             cancelled: &AtomicBool::new(false),
             given_up: None,
             gives_way: &AtomicBool::new(false),
+            progress: None,
         });
     }
 

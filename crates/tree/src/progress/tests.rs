@@ -21,3 +21,25 @@ fn what_is_left_falls_with_what_was_read_and_verified() {
     progress.begin(4);
     assert_eq!(progress.rest_of(u64::MAX), u64::MAX, "it began again");
 }
+
+#[test]
+fn an_entry_that_is_written_stands_for_all_that_were_read_for_it() {
+    let whole = Arc::<Progress>::default();
+    whole.begin(120);
+    let part = PartProgress::new(whole.clone());
+    part.read(100);
+    assert_eq!(whole.rest_of(360), 160);
+    let mut verification = part.verification_of(10);
+    verification.advance(5);
+    assert_eq!(whole.rest_of(360), 110);
+    verification.advance(4);
+    assert_eq!(whole.rest_of(360), 70);
+    drop(verification);
+    assert_eq!(whole.rest_of(360), 60, "it is over");
+    // Of these nothing is written.
+    part.read(20);
+    assert_eq!(whole.rest_of(360), 20);
+    part.finish();
+    part.finish();
+    assert_eq!(whole.rest_of(360), 0);
+}

@@ -45,6 +45,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         cancelled: &AtomicBool::new(false),
         given_up: None,
         gives_way: &AtomicBool::new(false),
+        progress: None,
     };
     let (file, mut writer) = NewFile::create(&context).unwrap();
     let options = TableOptions { block_bytes: 1024, ..TableOptions::default() };
