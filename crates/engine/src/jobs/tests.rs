@@ -21,6 +21,7 @@ use siltdb_base::{
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
     thread,
 };
 
@@ -32,6 +33,26 @@ fn with_tables(fs: &MemFs) -> Engine {
         engine.flush().unwrap();
     }
     engine
+}
+
+#[test]
+fn jobs_give_way_while_writers_wait_a_little() {
+    let fs = MemFs::new();
+    // There are no workers, so nothing is flushed.
+    let (database, _lock) =
+        recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers).unwrap();
+    let family = database.families.named("default").unwrap();
+    let value = [7; 10_000];
+    let mut ways = Vec::new();
+    while database.unwritten_share() < 0.9 {
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+        let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
+        ways.push(way.unwrap());
+    }
+    // Not before they wait; then for a while; then they wait for too long.
+    ways.dedup();
+    assert_eq!(ways, [false, true, false]);
 }
 
 /// The table files that the newest versions refer to.

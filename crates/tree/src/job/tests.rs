@@ -1,9 +1,12 @@
 //! New files, kept and not.
 
 use super::*;
-use crate::fixture::world::{World, small_options};
-use siltdb_base::fs::Fs;
-use std::{path::Path, time::Duration};
+use crate::{
+    fixture::world::{World, small_options},
+    flush::Flush,
+};
+use siltdb_base::{clock::ManualClock, fs::Fs};
+use std::{path::Path, sync::atomic::AtomicUsize, time::Duration};
 
 #[test]
 fn a_new_file_is_in_use_from_before_it_exists_and_vanishes_when_dropped() {
@@ -65,6 +68,50 @@ fn a_job_keeps_its_processor_for_a_while_and_as_long_as_it_likes_if_nobody_is_to
         let turn = [kept, kept, kept, offered];
         assert_eq!(turns, [&turn[..], &turn[..], &turn[..2]].concat());
     });
+}
+
+/// A clock of which it is counted how often it is looked at.
+#[derive(Debug, Default)]
+struct Watched {
+    clock: ManualClock,
+    looks: AtomicUsize,
+}
+
+impl Clock for Watched {
+    fn wall_ms(&self) -> u64 {
+        self.clock.wall_ms()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.clock.monotonic_ns()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
+    }
+}
+
+#[test]
+fn a_job_looks_whether_to_give_way_while_it_reads_and_while_it_verifies() {
+    // Few entries in many blocks, which are verified one by one; then many in few blocks.
+    for (entries, value_bytes, looks_least) in [(60_u32, 600, 30), (6_000, 0, 6_000 / 64)] {
+        for gives_way in [false, true] {
+            let mut world = World::new(small_options());
+            (0..entries).for_each(|key| world.put(&key.to_be_bytes(), &vec![7; value_bytes]));
+            let input = world.tree.flush_input(world.generation).unwrap();
+            let flush = Flush::new(vec![input], world.stripes(), Arc::default(), 1);
+            let clock = Watched::default();
+            let output = world.with_context(|context| {
+                let gives_way = &AtomicBool::new(gives_way);
+                flush.run(&JobContext { clock: &clock, gives_way, ..*context })
+            });
+            drop(output.unwrap());
+            let looks = clock.looks.load(Ordering::Relaxed);
+            assert_eq!(looks >= looks_least, gives_way, "{looks}");
+            assert!(gives_way || looks == 0);
+        }
+    }
 }
 
 #[test]
