@@ -284,7 +284,7 @@ pub struct FlushPart {
 
 impl Part for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
-        let progress = PartProgress::new(self.flush.progress.clone());
+        let progress = PartProgress::new(&self.flush.progress);
         let context = &JobContext { progress: Some(&progress), ..*context };
         let mut tables = NewTables::default();
         match &self.scope {

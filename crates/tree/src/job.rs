@@ -45,7 +45,7 @@ pub struct JobContext<'a> {
     /// Set while others shall have the processor first.
     pub gives_way: &'a AtomicBool,
     /// Is told what this part of the job reads and verifies.
-    pub progress: Option<&'a PartProgress>,
+    pub progress: Option<&'a PartProgress<'a>>,
 }
 
 /// How long a job that gives way keeps its processor, in nanoseconds: some schedulers take it away

@@ -1,9 +1,6 @@
 //! How far a job is: a hint for those who wait for it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an entry counts when it was read, and when what became of it was verified: to write it into
 /// a table takes about twice as long as to read it back and check it.
@@ -50,16 +47,16 @@ impl Progress {
 /// Many entries may be read for one that is written, as nobody sees the others any more: that one
 /// stands for all of them when it is verified.
 #[derive(Debug)]
-pub struct PartProgress {
-    whole: Arc<Progress>,
+pub struct PartProgress<'a> {
+    whole: &'a Progress,
     /// Entries that were read for tables that are not verified yet.
     unverified: AtomicU64,
 }
 
-impl PartProgress {
+impl<'a> PartProgress<'a> {
     /// A part that has done nothing yet.
     #[must_use]
-    pub fn new(whole: Arc<Progress>) -> Self {
+    pub fn new(whole: &'a Progress) -> Self {
         Self { whole, unverified: AtomicU64::new(0) }
     }
 
@@ -76,9 +73,9 @@ impl PartProgress {
 
     /// Begins to verify `entries`, all that were written since this was asked for last.
     #[must_use]
-    pub fn verification_of(&self, entries: u64) -> Verification<'_> {
+    pub fn verification_of(&self, entries: u64) -> Verification<'a> {
         let stand_for = self.unverified.swap(0, Ordering::Relaxed);
-        Verification { progress: &self.whole, entries, stand_for, verified: 0, told: 0 }
+        Verification { progress: self.whole, entries, stand_for, verified: 0, told: 0 }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files go when nobody needs them any more, and not before (laws C6 and F7).
+//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs give way.
 
 use super::*;
 use crate::{
@@ -33,26 +33,6 @@ fn with_tables(fs: &MemFs) -> Engine {
         engine.flush().unwrap();
     }
     engine
-}
-
-#[test]
-fn jobs_give_way_while_writers_wait_a_little() {
-    let fs = MemFs::new();
-    // There are no workers, so nothing is flushed.
-    let (database, _lock) =
-        recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers).unwrap();
-    let family = database.families.named("default").unwrap();
-    let value = [7; 10_000];
-    let mut ways = Vec::new();
-    while database.unwritten_share() < 0.9 {
-        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
-        commit(&database, &put, Durability::Buffered).unwrap();
-        let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
-        ways.push(way.unwrap());
-    }
-    // Not before they wait; then for a while; then they wait for too long.
-    ways.dedup();
-    assert_eq!(ways, [false, true, false]);
 }
 
 /// The table files that the newest versions refer to.
@@ -534,4 +514,24 @@ fn a_small_database_is_tidied_up_when_its_writers_rest() {
     engine.flush().unwrap();
     assert!(engine.run_job().unwrap());
     assert_eq!(engine.stats().table_entries, 101);
+}
+
+#[test]
+fn jobs_give_way_while_writers_wait_a_little() {
+    let fs = MemFs::new();
+    // There are no workers, so nothing is flushed.
+    let (database, _lock) =
+        recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers).unwrap();
+    let family = database.families.named("default").unwrap();
+    let value = [7; 10_000];
+    let mut ways = Vec::new();
+    while database.unwritten_share() < 0.9 {
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+        let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
+        ways.push(way.unwrap());
+    }
+    // Not before they wait; then for a while; then they wait for too long.
+    ways.dedup();
+    assert_eq!(ways, [false, true, false]);
 }

@@ -24,9 +24,9 @@ fn what_is_left_falls_with_what_was_read_and_verified() {
 
 #[test]
 fn an_entry_that_is_written_stands_for_all_that_were_read_for_it() {
-    let whole = Arc::<Progress>::default();
+    let whole = Progress::default();
     whole.begin(120);
-    let part = PartProgress::new(whole.clone());
+    let part = PartProgress::new(&whole);
     part.read(100);
     assert_eq!(whole.rest_of(360), 160);
     let mut verification = part.verification_of(10);
