@@ -23,7 +23,7 @@ use siltdb_base::{
     error::Result,
     fs::WriteFile,
     id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind},
+    key::{Entry, EntryKind, order},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
@@ -166,7 +166,7 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     fn next(&mut self) -> Result<Option<Entry<'_>>> {
         let upper = self.borders.upper.as_ref();
         let entry = self.retain.next()?;
-        let entry = entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes()));
+        let entry = entry.filter(|entry| upper.is_none_or(|upper| order(entry.key, upper).is_lt()));
         Ok(match (entry, self.shared) {
             (Some(entry), Some(shared)) => Some(shared.give_to(entry)),
             (entry, _) => entry,
@@ -331,18 +331,15 @@ fn add_entries<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
 ) -> Result<Stop> {
     let Some(first) = stream.ahead.take() else { return Ok(Stop::Ahead) };
     table.add(first.entry())?;
-    let mut key = first.key.to_vec();
     // No entry of the stream lies among the keys of a block, so one key tells whether it is passed.
     let block = stream.copies.next_key().map(Slice::copy_from);
     while let Some(entry) = stream.next()? {
-        if entry.key != key {
+        if !table.ends_with(entry.key) {
             let is_full = size.is_full(table, entry.key);
             if is_full || block.as_ref().is_some_and(|block| block.as_bytes() < entry.key) {
                 stream.ahead = Some(OwnedEntry::copy_from(&entry));
                 return Ok(if is_full { Stop::Full } else { Stop::Ahead });
             }
-            key.clear();
-            key.extend_from_slice(entry.key);
         }
         table.add(entry)?;
     }

@@ -49,6 +49,18 @@ proptest! {
             prop_assert!(head(&a) <= head(&b));
         }
     }
+
+    #[test]
+    fn keys_are_ordered_as_bytes_are(
+        a in proptest::collection::vec(prop_oneof![0_u8..3, 254_u8..], 0..20),
+        b in proptest::collection::vec(prop_oneof![0_u8..3, 254_u8..], 0..20),
+        shared in 0..20_usize,
+    ) {
+        prop_assert_eq!(order(&a, &b), a.cmp(&b));
+        let alike = [&a[..shared.min(a.len())], &b].concat();
+        prop_assert_eq!(order(&a, &alike), a.cmp(&alike));
+        prop_assert_eq!(order(&a, &a), Ordering::Equal);
+    }
 }
 
 #[test]

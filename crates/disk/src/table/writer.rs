@@ -25,7 +25,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::WriteFile,
     id::{SequenceNumber, TableUid},
-    key::{Entry, compare},
+    key::{Entry, compare, is_same, order},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
@@ -185,6 +185,13 @@ impl<'f> TableWriter<'f> {
         self.block.is_empty() && self.index.blocks() == 0 && self.tombstones.is_empty()
     }
 
+    /// Whether the entry that was added last is one of `key`.
+    #[inline]
+    #[must_use]
+    pub fn ends_with(&self, key: &[u8]) -> bool {
+        self.last().is_some_and(|(last, _)| is_same(last, key))
+    }
+
     /// Writes what is left and says what the table holds. The file is not synced.
     ///
     /// # Errors
@@ -239,9 +246,8 @@ impl<'f> TableWriter<'f> {
     /// If it does not follow it.
     #[inline]
     fn check_follows(&self, key: &[u8], sequence: SequenceNumber) -> Repeats {
-        let last = self.block.last().or(self.last.as_ref().map(|(key, last)| (&key[..], *last)));
-        let Some((last_key, last_sequence)) = last else { return Repeats::No };
-        match last_key.cmp(key) {
+        let Some((last_key, last_sequence)) = self.last() else { return Repeats::No };
+        match order(last_key, key) {
             Ordering::Less => Repeats::No,
             Ordering::Equal if last_sequence > sequence => Repeats::Yes,
             Ordering::Equal | Ordering::Greater => {
@@ -250,6 +256,12 @@ impl<'f> TableWriter<'f> {
                 )
             }
         }
+    }
+
+    /// Key and sequence number of the entry that was added last.
+    #[inline]
+    fn last(&self) -> Option<(&[u8], SequenceNumber)> {
+        self.block.last().or(self.last.as_ref().map(|(key, sequence)| (&key[..], *sequence)))
     }
 
     #[inline]

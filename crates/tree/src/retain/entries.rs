@@ -19,7 +19,7 @@ use siltdb_base::{
     cursor::{Cursor, SpanContent},
     error::{Error, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind},
+    key::{Entry, EntryKind, is_same},
     tombstone::Fragments,
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -252,7 +252,7 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
                 self.finish_key();
                 continue;
             };
-            if self.has_key && entry.key != self.key {
+            if self.has_key && !is_same(entry.key, &self.key) {
                 self.finish_key();
                 continue;
             }
