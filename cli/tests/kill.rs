@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufWriter, Write},
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -308,6 +308,7 @@ fn traced(place: &Place, round: usize, arguments: &[&str]) -> Child {
     fs::write(place.path("after"), lines(BEFORE..BEFORE + AFTER)).expect("as above");
     fs::write(place.path("script"), script(round)).expect("as above");
     Command::new("strace")
+        .process_group(0)
         .args(["-f", "-qq", "-o", "trace"])
         .args(arguments)
         .args([SILT, "shell", "db"])
@@ -397,8 +398,10 @@ impl Traced {
         let mut child = traced(&self.place, round, arguments);
         if let Some(patience) = patience {
             thread::sleep(patience);
-            // What strace traces dies with it.
-            child.kill().expect("it can be killed");
+            // All of the group: what strace has forked and does not trace yet would live on.
+            let kill = format!("kill -s KILL -- -{}", child.id());
+            // It may have ended by itself, with nobody left to kill.
+            Command::new("sh").args(["-c", &kill]).output().expect("sh runs");
         }
         let status = child.wait().expect("it can be waited for");
         // strace ends as what it traces does.
