@@ -28,9 +28,10 @@ use std::{
     },
 };
 
-/// Smallest and largest block that [`Arena::block_bytes`] recommends.
+/// Smallest and largest block that [`Arena::block_bytes`] recommends. What each of those who share
+/// out blocks has not handed out is lost: it should not make up a huge page.
 const BLOCK_BYTES_MIN: usize = 512;
-const BLOCK_BYTES_MAX: usize = 64 << 10;
+const BLOCK_BYTES_MAX: usize = 16 << 10;
 /// A chunk is carved into about this many blocks.
 const BLOCKS_PER_CHUNK: usize = 16;
 

@@ -132,6 +132,21 @@ fn chunks_grow_with_the_arena_also_under_large_pieces() {
     assert!(chunks < 20, "{chunks} chunks");
 }
 
+#[test]
+fn blocks_grow_with_the_arena_up_to_a_bound() {
+    let (_, pool) = pool(ArenaOptions::default());
+    let arena = Arena::new(&pool);
+    assert_eq!(arena.block_bytes(), 512);
+    let mut blocks = Vec::new();
+    while arena.held() < 1 << 20 {
+        arena.carve(1_000, 8);
+        blocks.push(arena.block_bytes());
+    }
+    assert!(blocks.is_sorted(), "blocks={blocks:?}");
+    assert_eq!(blocks.first(), Some(&512));
+    assert_eq!(blocks.last(), Some(&(16 << 10)), "not a sixteenth of 512 KiB");
+}
+
 fn lock(arena: &Arena) -> std::sync::MutexGuard<'_, State> {
     arena.state.lock().unwrap()
 }
