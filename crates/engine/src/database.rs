@@ -239,12 +239,13 @@ impl Database {
     pub fn new(parts: Parts) -> Self {
         let now = parts.options.clock.monotonic_ns();
         let operators = parts.options.operators();
+        let access = parts.options.access;
         let instance = Instance::next();
         Self {
             instance,
             options: parts.options,
             dir: parts.dir,
-            health: Health::default(),
+            health: Health::new(access),
             snapshots: Arc::default(),
             publisher: parts.publisher,
             families: parts.families,

@@ -478,7 +478,7 @@ fn purge(database: &Database) {
     let mut left = used;
     for number in unused {
         // What cannot be removed now is tried again with the next job, or at the next open.
-        let removed = database.options.fs.remove(&database.files.path(number));
+        let removed = database.files.remove(number);
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             left.push(number);
         }

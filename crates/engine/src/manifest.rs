@@ -32,11 +32,7 @@ use siltdb_disk::{
         segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
     },
 };
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ops::Range, path::Path, sync::Arc};
 
 /// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
@@ -57,8 +53,7 @@ pub enum Failure {
 /// 2. `open` is `None` until the first edit, and after a file that could not be begun.
 #[derive(Debug)]
 pub struct Manifest {
-    fs: Arc<dyn Fs>,
-    dir: PathBuf,
+    directory: Arc<dyn Fs>,
     /// The file that `CURRENT` names, if there is one.
     number: Option<FileNumber>,
     open: Option<OpenManifest>,
@@ -126,10 +121,10 @@ struct OpenManifest {
 }
 
 impl Manifest {
-    /// The manifest of the database in `dir`, of which `CURRENT` names the file `number`.
+    /// The manifest of the database in `directory`, of which `CURRENT` names the file `number`.
     #[must_use]
-    pub fn new(fs: Arc<dyn Fs>, dir: &Path, number: Option<FileNumber>, state: LogState) -> Self {
-        Self { fs, dir: dir.to_owned(), number, open: None, state }
+    pub fn new(directory: Arc<dyn Fs>, number: Option<FileNumber>, state: LogState) -> Self {
+        Self { directory, number, open: None, state }
     }
 
     /// The file that `CURRENT` names.
@@ -167,24 +162,24 @@ impl Manifest {
         snapshot: &[u8],
         random: u32,
     ) -> std::result::Result<(), Failure> {
-        let path = self.path(number);
-        let temporary = self.temporary(number);
+        let path = FileName::Manifest(number).to_path();
+        let temporary = FileName::Temporary(number).to_path();
         let begun = self.write_snapshot(&path, snapshot, random);
         let begun = begun.and_then(|open| self.write_current(&temporary, number).map(|()| open));
         let open = begun.map_err(|error| {
             // What is left over is removed now, or else at the next open.
-            let _ = self.fs.remove(&path);
-            let _ = self.fs.remove(&temporary);
+            let _ = self.directory.remove(&path);
+            let _ = self.directory.remove(&temporary);
             Failure::Unchanged(error)
         })?;
-        let current = self.dir.join(FileName::Current.to_string());
-        self.fs.rename(&temporary, &current).map_err(Failure::Unknown)?;
+        let current = FileName::Current.to_path();
+        self.directory.rename(&temporary, &current).map_err(Failure::Unknown)?;
         self.open = Some(open);
         let old = self.number.replace(number);
-        self.fs.sync_dir(&self.dir).map_err(Failure::Unknown)?;
+        self.directory.sync_dir(Path::new("")).map_err(Failure::Unknown)?;
         if let Some(old) = old {
             // As above.
-            let _ = self.fs.remove(&self.path(old));
+            let _ = self.directory.remove(&FileName::Manifest(old).to_path());
         }
         Ok(())
     }
@@ -200,7 +195,7 @@ impl Manifest {
     fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
         let first = SEGMENT_HEADER_BYTES as u64 + with_mark(snapshot.len());
         let options = LogFileOptions { capacity: MANIFEST_BYTES.max(4 * first), io: LogIo::Write };
-        let file = self.fs.open_log(path, options)?;
+        let file = self.directory.open_log(path, options)?;
         file.prepare(first)?;
         let header = SegmentHeader {
             id: next_segment(SegmentId(0), random)?,
@@ -217,22 +212,14 @@ impl Manifest {
 
     /// Writes what will be `CURRENT` when it is renamed.
     fn write_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
-        let mut file = self.fs.create(temporary)?;
+        let mut file = self.directory.create(temporary)?;
         file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
         file.sync()?;
         drop(file);
         if cfg!(seeded_fault = "skip_directory_sync") {
             return Ok(());
         }
-        self.fs.sync_dir(&self.dir)
-    }
-
-    fn path(&self, number: FileNumber) -> PathBuf {
-        self.dir.join(FileName::Manifest(number).to_string())
-    }
-
-    fn temporary(&self, number: FileNumber) -> PathBuf {
-        self.dir.join(FileName::Temporary(number).to_string())
+        self.directory.sync_dir(Path::new(""))
     }
 }
 
@@ -271,16 +258,16 @@ impl OpenManifest {
     }
 }
 
-/// The file that `CURRENT` of the database in `dir` names; `None` if there is no `CURRENT`.
+/// The file that `CURRENT` of the database in `directory` names; `None` if there is no `CURRENT`.
 ///
 /// # Errors
 /// Corruption, if it names none; the system's.
-pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
-    let path = dir.join(FileName::Current.to_string());
-    if fs.metadata(&path)?.is_none() {
+pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
+    let name = FileName::Current.to_path();
+    if directory.metadata(&name)?.is_none() {
         return Ok(None);
     }
-    let file = fs.open(&path)?;
+    let (file, path) = (directory.open(&name)?, directory.full_path(&name));
     if file.len() > CURRENT_BYTES_MAX as u64 {
         return Err(Error::corruption("CURRENT is too long")
             .with_file(&path)
@@ -300,13 +287,13 @@ pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
 /// # Errors
 /// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
 pub fn read_manifest(
-    fs: &dyn Fs,
-    dir: &Path,
+    directory: &dyn Fs,
     number: FileNumber,
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
 ) -> Result<Range<u64>> {
-    let path = dir.join(FileName::Manifest(number).to_string());
-    let file = fs.open(&path).map_err(|error| match error.kind() {
+    let name = FileName::Manifest(number).to_path();
+    let path = directory.full_path(&name);
+    let file = directory.open(&name).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             Error::corruption("the manifest that CURRENT names is missing").with_file(&path)
         }

@@ -57,10 +57,12 @@ fn setting(name: &str, default: u64) -> u64 {
 impl Bench {
     fn new() -> Self {
         let fs = Arc::new(MemFs::new());
-        fs.create_dir_all(Path::new("/db")).expect("a new file system takes a directory");
+        let dir = Path::new("/db");
+        fs.create_dir_all(dir).expect("a new file system takes a directory");
+        let directory = fs.open_dir(dir).expect("it was just created");
         let budget = Arc::new(Budget::new(8 << 30));
         let cache = Cache::new(budget.clone(), 2 << 30, TableMemory::Beside);
-        let files = OpenFiles::new(fs, "/db".into(), ReadIo::Read, cache);
+        let files = OpenFiles::new(directory, ReadIo::Read, cache);
         Self {
             tree: Tree::new(FamilyId(0), TreeOptions::default(), files),
             arenas: ArenaPool::new(budget, ArenaOptions::default()),

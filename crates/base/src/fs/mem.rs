@@ -69,6 +69,7 @@ struct Opened {
 }
 
 /// How a [`MemFs`] crashes.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// The process is killed: every completed call stays, of one in progress perhaps a part.

@@ -121,6 +121,7 @@ pub struct DirEntry {
 }
 
 /// What a path names.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metadata {
     /// A file.
@@ -262,6 +263,7 @@ pub struct LogFileOptions {
 /// A mapping makes most commits free of system calls. Its price: if the device fails to read back a
 /// page of the log that memory was short of, or somebody else shortens the file, the process is
 /// killed by a signal (SIGBUS), where writing returns an error.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogIo {
     /// By mapping where that is safe (ext4, xfs, tmpfs), else by writing.
@@ -282,6 +284,7 @@ pub enum LogIo {
 /// once: if the device fails later and gives other bytes, a read may answer wrongly, or panic.
 /// Flushes and compactions do not read through the mapping. The pages count as memory of the
 /// process, outside any budget, for as long as the system has no better use for them.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadIo {
     /// By `pread`: whatever goes wrong is an error.

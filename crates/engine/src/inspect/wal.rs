@@ -41,7 +41,7 @@ struct Slot {
 pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     let paths = match fs.metadata(path)? {
         Some(Metadata::Directory) => {
-            report_state(fs, path, on_line)?;
+            report_state(&*fs.open_dir(path)?, on_line)?;
             log_paths(fs, path)?
         }
         _ => vec![path.to_owned()],
@@ -67,16 +67,16 @@ fn log_paths(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// What the manifest says of the log. The log can be read without it, so its errors are shown.
-fn report_state(fs: &dyn Fs, dir: &Path, on_line: OnLine<'_>) -> Result<()> {
+fn report_state(directory: &dyn Fs, on_line: OnLine<'_>) -> Result<()> {
     let mut state = LogState::default();
-    let read = read_current(fs, dir).and_then(|current| match current {
+    let read = read_current(directory).and_then(|current| match current {
         None => Ok(None),
         Some(number) => {
             let mut note = |edit| {
                 state.note(&edit);
                 Ok(())
             };
-            read_manifest(fs, dir, number, &mut note)?;
+            read_manifest(directory, number, &mut note)?;
             Ok(Some(number))
         }
     });

@@ -38,7 +38,7 @@ fn put_keys(engine: &Engine, keys: &[&str]) {
 }
 
 /// Flips a byte of the record that holds `key`, and returns where.
-fn damage(fs: &MemFs, key: &str) -> PathBuf {
+fn damage(fs: &MemFs, key: &str) -> std::path::PathBuf {
     for path in files(fs, ".log") {
         let bytes = fs.read_all(&path).unwrap();
         if let Some(at) = bytes.windows(key.len()).position(|bytes| bytes == key.as_bytes()) {
@@ -90,7 +90,7 @@ fn a_log_that_is_wholly_retired_goes_on_behind_where_it_ended() {
         // What is retired is removed by the next process, which finds no segment then.
         fs = killed(&fs);
         drop(open(&fs));
-        assert_eq!(files(&fs, ".log"), [] as [PathBuf; 0]);
+        assert_eq!(files(&fs, ".log"), [] as [std::path::PathBuf; 0]);
     }
 }
 
@@ -218,7 +218,7 @@ fn a_crash_during_recovery_loses_nothing_and_the_next_recovery_shows_it_for_good
             assert!(found.len() >= durable && expected.starts_with(&found), "{crash:?}");
             assert!(found == expected || *crash != Crash::Kill, "a kill loses nothing");
             assert_eq!(engine.family_names(), ["default", "second"]);
-            assert_eq!(files(fs, ".tmp"), [] as [PathBuf; 0]);
+            assert_eq!(files(fs, ".tmp"), [] as [std::path::PathBuf; 0]);
             assert_eq!(shown(&power_lost(fs, 1)), found, "{crash:?}");
         }
     }
