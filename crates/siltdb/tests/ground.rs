@@ -1,5 +1,6 @@
 //! The ground moves under an open database: the working directory, links, names, forks. Its files
 //! are touched only in the directory that it locked, and only by the process that opened it.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Db, Durability, ErrorKind, Options, Read, Result, WriteOptions};
 use siltdb_base::process::run_in_fork;

@@ -10,6 +10,8 @@ mod seed;
 mod pages;
 mod content;
 mod call;
+mod place;
+mod locks;
 mod state;
 mod shared;
 mod handle;
@@ -24,8 +26,9 @@ use crate::{
     },
 };
 use handle::{Handle, MemFile, MemLock, MemLogFile, MemWriteFile};
+use place::{NodeId, Place, Start};
 use shared::Shared;
-use state::{Node, NodeId, Place, State};
+use state::{Node, State};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -164,10 +167,10 @@ impl MemFs {
         result.map_err(|error| Error::io("change directory", dir, error))
     }
 
-    /// Creates a symbolic link at `path` that leads to `target`. Not counted.
+    /// Creates a symbolic link at `path` that leads to `target`, or switches one. Not counted.
     ///
     /// # Errors
-    /// `AlreadyExists`; `NotFound` if the directory does not exist.
+    /// `AlreadyExists`, if no link is there; `NotFound` if the directory does not exist.
     pub fn symlink(&self, target: &Path, path: &Path) -> Result<()> {
         let result = self.shared.state().symlink(target, self.place(path));
         result.map_err(|error| Error::io("link", path, error))
@@ -242,8 +245,15 @@ impl MemFs {
         work(&mut state, node)
     }
 
-    fn place<'p>(&self, path: &'p Path) -> Place<'p> {
-        Place { from: self.opened.as_ref().map(|opened| opened.node), path }
+    fn place<'p>(&'p self, path: &'p Path) -> Place<'p> {
+        let from = match &self.opened {
+            None => Start::Working,
+            Some(opened) if cfg!(seeded_fault = "resolve_path_by_name") => {
+                Start::Named(&opened.path)
+            }
+            Some(opened) => Start::Held(opened.node),
+        };
+        Place { from, path }
     }
 
     fn handle(&self, node: NodeId, path: &Path) -> Handle {
@@ -324,7 +334,7 @@ impl Fs for MemFs {
         self.call(CallKind::List, dir, |state, place| {
             let dir = state.find(place)?;
             let entry = |name: &std::ffi::OsString| {
-                let place = Place { from: Some(dir), path: Path::new(name) };
+                let place = Place { from: Start::Held(dir), path: Path::new(name) };
                 // A link that leads nowhere is something else.
                 let found = state.find(place);
                 DirEntry {
@@ -407,7 +417,7 @@ impl Fs for MemFs {
                 LockKind::Shared => state.find_file(place).ok().inspect(|&node| state.hold(node)),
             };
             let nodes: Vec<_> = [dir].into_iter().chain(file).collect();
-            let is_free = state.lock(&nodes, kind);
+            let is_free = state.locks.take(&nodes, kind);
             if !is_free {
                 file.into_iter().for_each(|node| state.let_go(node));
             }

@@ -4,8 +4,8 @@
 
 use super::{
     call::CallKind,
+    place::NodeId,
     shared::{Shared, Span},
-    state::NodeId,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -206,6 +206,6 @@ impl FileLock for MemLock {}
 impl Drop for MemLock {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        self.nodes.iter().for_each(|&node| state.unlock(node));
+        self.nodes.iter().for_each(|&node| state.locks.give_back(node));
     }
 }

@@ -8,19 +8,18 @@
 //!    space; it is kept as long as a durable or pending name could bring it back.
 //! 3. `used` is the sum of the lengths of all files that take space.
 
-use super::{content::Content, seed::Seed};
-use crate::fs::LockKind;
+use super::{
+    content::Content,
+    locks::Locks,
+    place::{NodeId, Place, ROOT, Start, names},
+    seed::{Seed, cut},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     io,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
-
-/// Names a file or directory for its whole life.
-pub(super) type NodeId = u64;
-
-const ROOT: NodeId = 0;
 
 type Names = BTreeMap<OsString, NodeId>;
 
@@ -33,23 +32,8 @@ pub(super) enum Node {
     Link(PathBuf),
 }
 
-/// A path and the directory that it starts at, unless it is absolute.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'p> {
-    /// `None`: the working directory.
-    pub(super) from: Option<NodeId>,
-    pub(super) path: &'p Path,
-}
-
 /// Links that are followed on the way to one file.
 const LINKS_MAX: usize = 40;
-
-/// The holders of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holders {
-    One,
-    Shared(usize),
-}
 
 /// A file, whatever its names.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +86,7 @@ pub(super) struct State {
     nodes: BTreeMap<NodeId, Node>,
     next: NodeId,
     pending: Vec<Operation>,
-    locks: BTreeMap<NodeId, Holders>,
+    pub(super) locks: Locks,
     working: NodeId,
     /// Names that were changed or opened outside the locked directories, while there were any.
     pub(super) strays: Vec<PathBuf>,
@@ -118,7 +102,7 @@ impl Default for State {
             nodes: BTreeMap::from([(ROOT, Node::Directory(Directory::default()))]),
             next: ROOT + 1,
             pending: Vec::new(),
-            locks: BTreeMap::new(),
+            locks: Locks::default(),
             working: ROOT,
             strays: Vec::new(),
             in_flight: BTreeMap::new(),
@@ -128,21 +112,6 @@ impl Default for State {
     }
 }
 
-/// The names on the way to `path`; `..` goes back one name.
-fn names(path: &Path) -> Vec<&OsStr> {
-    let mut names = Vec::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => names.push(name),
-            Component::ParentDir => {
-                names.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
-        }
-    }
-    names
-}
-
 impl State {
     /// Bytes taken by all files.
     pub(super) fn used(&self) -> u64 {
@@ -150,19 +119,27 @@ impl State {
     }
 
     fn start(&self, place: Place<'_>) -> NodeId {
-        if place.path.is_absolute() { ROOT } else { place.from.unwrap_or(self.working) }
+        match place.from {
+            _ if place.path.is_absolute() => ROOT,
+            Start::Working => self.working,
+            Start::Held(node) => node,
+            Start::Named(path) => {
+                let place = Place { from: Start::Working, path };
+                self.find(place).unwrap_or(ROOT)
+            }
+        }
     }
 
     /// Follows names, and links, of which `links` were followed before.
-    fn walk(&self, start: NodeId, names: &[&OsStr], links: usize) -> io::Result<NodeId> {
+    fn walk(&self, start: NodeId, way: &[&OsStr], links: usize) -> io::Result<NodeId> {
         let mut node = start;
-        for &name in names {
+        for &name in way {
             let next = *self.directory(node)?.current.get(name).ok_or(io::ErrorKind::NotFound)?;
             node = match self.node(next) {
                 Node::Link(_) if links == LINKS_MAX => return Err(io::Error::other("a circle")),
                 Node::Link(target) => {
-                    let place = Place { from: Some(node), path: target };
-                    self.walk(self.start(place), &self::names(target), links + 1)?
+                    let place = Place { from: Start::Held(node), path: target };
+                    self.walk(self.start(place), &names(target), links + 1)?
                 }
                 Node::File(_) | Node::Directory(_) => next,
             };
@@ -219,38 +196,9 @@ impl State {
 
     /// Notes that a name was changed or opened, if that is outside every locked directory.
     pub(super) fn note_touched(&mut self, place: Place<'_>) {
-        let is_locked = |(directory, _): (NodeId, _)| self.locks.contains_key(&directory);
+        let is_locked = |(directory, _): (NodeId, _)| self.locks.hold(directory);
         if !self.locks.is_empty() && !self.parent(place).is_ok_and(is_locked) {
             self.strays.push(place.path.to_owned());
-        }
-    }
-
-    /// Takes the lock of all of `nodes`, or none; says whether they were free.
-    pub(super) fn lock(&mut self, nodes: &[NodeId], kind: LockKind) -> bool {
-        let is_free = |node| match (self.locks.get(node), kind) {
-            (None, _) => true,
-            (Some(Holders::Shared(_)), LockKind::Shared) => true,
-            (Some(_), _) => false,
-        };
-        if !nodes.iter().all(is_free) {
-            return false;
-        }
-        for &node in nodes {
-            let holders = match (self.locks.get(&node), kind) {
-                (_, LockKind::Exclusive) => Holders::One,
-                (Some(Holders::Shared(count)), _) => Holders::Shared(count + 1),
-                _ => Holders::Shared(1),
-            };
-            self.locks.insert(node, holders);
-        }
-        true
-    }
-
-    /// Gives back a lock once.
-    pub(super) fn unlock(&mut self, node: NodeId) {
-        match self.locks.get_mut(&node) {
-            Some(Holders::Shared(count)) if *count > 1 => *count -= 1,
-            _ => drop(self.locks.remove(&node)),
         }
     }
 
@@ -424,8 +372,14 @@ impl State {
         Ok(())
     }
 
-    /// Creates a symbolic link.
+    /// Creates a symbolic link, or switches one.
     pub(super) fn symlink(&mut self, target: &Path, place: Place<'_>) -> io::Result<()> {
+        let named = self.parent(place)?;
+        if self.named(&named).is_ok_and(|node| matches!(self.node(node), Node::Link(_))) {
+            let node = self.add_node(Node::Link(target.to_owned()));
+            self.change_one(named, Some(node));
+            return Ok(());
+        }
         self.add(place, Node::Link(target.to_owned()))?;
         Ok(())
     }
@@ -561,7 +515,7 @@ impl State {
             // Out of space cuts the write shorter, which a kill may do as well.
             let _ = self.write(write.node, write.offset, &write.bytes[..cut]);
         }
-        self.locks.clear();
+        self.locks = Locks::default();
         self.strays.clear();
         let is_file = |node: &Node| matches!(node, Node::File(_));
         let files: Vec<_> =
@@ -640,15 +594,5 @@ impl State {
         });
         self.sync_dir(directory);
         Ok(())
-    }
-}
-
-/// How much of a begun write of `len` bytes a kill leaves: nothing, all, or a part.
-pub(super) fn cut(number: u64, len: usize) -> usize {
-    let mut seed = Seed::new(number, u64::MAX);
-    match seed.below(4) {
-        0 => 0,
-        1 => len,
-        _ => seed.below(len as u64 + 1) as usize,
     }
 }
