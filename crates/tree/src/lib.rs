@@ -7,6 +7,7 @@ pub mod merge_operator;
 pub mod options;
 pub mod memory;
 pub mod open_files;
+pub mod stack;
 pub mod level;
 pub mod version;
 pub mod merge;

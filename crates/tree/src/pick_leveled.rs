@@ -236,9 +236,17 @@ fn move_isolated(version: &Version, to: usize, options: &TreeOptions, busy: &Bus
         let Some(under) = version.levels().get(to + 1) else { return 0 };
         under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
     };
-    let isolated = level0.tables().iter().filter(|table| {
-        level0.overlapping(table.range()).len() == 1
-            && target.overlapping_run(table.range()).is_empty()
+    let mut alone: Vec<usize> = level0
+        .clusters()
+        .iter()
+        .filter_map(|cluster| match cluster.tables[..] {
+            [index] => Some(index),
+            _ => None,
+        })
+        .collect();
+    alone.sort_unstable();
+    let isolated = alone.into_iter().map(|index| &level0.tables()[index]).filter(|table| {
+        target.overlapping_run(table.range()).is_empty()
             && under_bytes(table.range()) <= limits(options).under_bytes_max
             && !busy.holds(table.id())
     });

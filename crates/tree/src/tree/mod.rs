@@ -224,7 +224,7 @@ impl Tree {
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`].
-    pub fn prepare(&self, changes: &[Change]) -> Result<Prepared> {
+    pub fn prepare<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Result<Prepared> {
         let base = self.view.load().version.clone();
         let version = Arc::new(base.apply(&self.files, self.id, changes)?);
         Ok(Prepared { base, version })
