@@ -24,6 +24,7 @@ pub mod plan;
 pub mod copies;
 pub mod output;
 pub mod flush;
+pub mod pick_small;
 pub mod pick_leveled;
 pub mod pick_range;
 pub mod compact;

@@ -9,6 +9,7 @@
 use crate::{
     open_files::OpenReference,
     options::TreeOptions,
+    pick_small::{LEVEL0_SMALL_TABLES, join_in_level0, join_in_run, small_in_level0},
     plan::{Busy, Input, Plan, PlanLimits, Reason, Way, bring_down},
     version::Version,
 };
@@ -140,6 +141,7 @@ pub fn pick(
         _ => pick_run(version, level, &targets, options, busy),
     });
     by_size
+        .or_else(|| pick_small(version, &targets, options, busy, writers))
         .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
         .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
 }
@@ -218,7 +220,7 @@ fn pick_level0(
     writers: Writers,
 ) -> Option<Plan> {
     let to = below_level0(version, targets);
-    move_isolated(version, to, options, busy)
+    move_isolated(version, to, Reason::Level0, options, busy, |_| true)
         .or_else(|| {
             // The oldest first: what overlaps it comes along.
             version.levels()[0].tables().iter().rev().find_map(|seed| {
@@ -229,8 +231,16 @@ fn pick_level0(
         .or_else(|| pick_within_level0(version, options, busy, writers))
 }
 
-/// Moves every table of level 0 that overlaps neither another one nor the level below.
-fn move_isolated(version: &Version, to: usize, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`,
+/// which must be the first below level 0 that has tables, or lie above it.
+pub(crate) fn move_isolated(
+    version: &Version,
+    to: usize,
+    reason: Reason,
+    options: &TreeOptions,
+    busy: &Busy,
+    is_wanted: impl Fn(&OpenReference) -> bool,
+) -> Option<Plan> {
     let (level0, target) = (&version.levels()[0], &version.levels()[to]);
     let under_bytes = |range: &KeyRange| -> u64 {
         let Some(under) = version.levels().get(to + 1) else { return 0 };
@@ -249,13 +259,33 @@ fn move_isolated(version: &Version, to: usize, options: &TreeOptions, busy: &Bus
         target.overlapping_run(table.range()).is_empty()
             && under_bytes(table.range()) <= limits(options).under_bytes_max
             && !busy.holds(table.id())
+            && is_wanted(table)
     });
     let tables: Vec<_> = isolated.cloned().collect();
     if tables.is_empty() {
         return None;
     }
-    let plan = Plan::new(Way::Move, Reason::Level0, vec![Input { level: 0, tables }], to);
+    let plan = Plan::new(Way::Move, reason, vec![Input { level: 0, tables }], to);
     (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Moves small tables out of level 0 that overlap nothing, or joins them, if there are many: they
+/// make few runs, but each costs an opening of the database and an edit its time. Joins small
+/// neighbours in the runs below, where such moves leave them.
+fn pick_small(
+    version: &Version,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+    writers: Writers,
+) -> Option<Plan> {
+    let small_max = LEVEL0_SMALL_TABLES * writers.factor() as usize;
+    let in_level0 = (small_in_level0(version, options) >= small_max).then(|| {
+        let to = below_level0(version, targets);
+        move_isolated(version, to, Reason::Small, options, busy, |_| true)
+            .or_else(|| join_in_level0(version, options, busy))
+    });
+    in_level0.flatten().or_else(|| join_in_run(version, options, limits(options), busy))
 }
 
 /// Merges the newest ages of level 0 with each other, down to the first that is taken already.
