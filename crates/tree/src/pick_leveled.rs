@@ -7,9 +7,10 @@
 //! levels above the base stay empty. So little of the space is ever taken by dead versions.
 
 use crate::{
+    level::Level,
     open_files::OpenReference,
     options::TreeOptions,
-    pick_small::{LEVEL0_SMALL_TABLES, join_in_level0, join_in_run, small_in_level0},
+    pick_small::{has_many_small, join_in_level0, join_in_run},
     plan::{Busy, Input, Plan, PlanLimits, Reason, Way, bring_down},
     version::Version,
 };
@@ -146,6 +147,26 @@ pub fn pick(
         .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
 }
 
+/// Whether [`pick`] finds nothing in a version whatever runs, writers do and readers hold: then it
+/// need not be asked before tables or options change. `false` promises nothing.
+///
+/// Each picker has its part here: what it never takes.
+#[must_use]
+pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
+    let (level0, busy) = (&version.levels()[0], Busy::default());
+    let targets = Targets::new(&version.bytes(), options);
+    let is_due = (0..BOTTOM).any(|level| score(version, level, &targets, options, &busy) >= DUE);
+    let has_small = has_many_small(version, options, 1)
+        || join_in_run(version, options, limits(options), &busy).is_some();
+    let has_dense = version.tables().any(|(level, table)| level > 0 && is_dense(table, options));
+    let may_be_stale = has_tombstones(level0) || is_worth_syncs(level0.bytes(), options);
+    !(is_due || has_small || has_dense || may_be_stale)
+}
+
+fn has_tombstones(level0: &Level) -> bool {
+    level0.tables().iter().any(|table| table.summary().point_tombstones > 0)
+}
+
 /// How much a level calls for a compaction, in thousandths of what makes one due.
 fn score(
     version: &Version,
@@ -279,8 +300,7 @@ fn pick_small(
     busy: &Busy,
     writers: Writers,
 ) -> Option<Plan> {
-    let small_max = LEVEL0_SMALL_TABLES * writers.factor() as usize;
-    let in_level0 = (small_in_level0(version, options) >= small_max).then(|| {
+    let in_level0 = has_many_small(version, options, writers.factor()).then(|| {
         let to = below_level0(version, targets);
         move_isolated(version, to, Reason::Small, options, busy, |_| true)
             .or_else(|| join_in_level0(version, options, busy))
@@ -394,9 +414,8 @@ fn pick_stale(
     writers: Writers,
 ) -> Option<Plan> {
     let level0 = &version.levels()[0];
-    let tombstones = level0.tables().iter().any(|table| table.summary().point_tombstones > 0);
     if !matches!(writers, Writers::AtRest | Writers::Slow)
-        || !(tombstones || is_worth_syncs(level0.bytes(), options))
+        || !(has_tombstones(level0) || is_worth_syncs(level0.bytes(), options))
     {
         return None;
     }

@@ -12,8 +12,9 @@ use siltdb_base::limits::LEVELS;
 use siltdb_disk::summary::KeyRange;
 use std::ops::Range;
 
-/// Small tables of level 0 from which on they go down or are joined, though they make few runs.
-pub const LEVEL0_SMALL_TABLES: usize = 16;
+/// Small tables of level 0 from which on they go down or are joined, though they make few runs; at
+/// least as many as this, and twice the runs that call for a compaction.
+const LEVEL0_SMALL_TABLES: usize = 16;
 
 /// Neighbours that are joined at least: more than the parts that one such job is cut into, so that
 /// each leaves fewer tables than it takes.
@@ -44,11 +45,15 @@ fn joined_bytes_max(options: &TreeOptions) -> u64 {
     options.table_bytes_target.min(JOINED_BYTES_MAX)
 }
 
-/// How many small tables level 0 has.
+/// Whether level 0 has so many small tables that they go down or are joined, or `factor` times so
+/// many.
 #[must_use]
-pub fn small_in_level0(version: &Version, options: &TreeOptions) -> usize {
+pub fn has_many_small(version: &Version, options: &TreeOptions, factor: u64) -> bool {
     let small = small_bytes(options);
-    version.levels()[0].tables().iter().filter(|table| table.bytes() < small).count()
+    let tables = version.levels()[0].tables().iter();
+    let trigger = options.level0_runs_trigger as usize;
+    let many = LEVEL0_SMALL_TABLES.max(2 * trigger) * factor as usize;
+    tables.filter(|table| table.bytes() < small).count() >= many
 }
 
 /// Joins small tables of level 0 that are neighbours in age, if there are any to join.
@@ -87,20 +92,24 @@ pub fn join_in_run(
             return None;
         }
         let small = small_bytes(options);
-        let sizes: Vec<_> = tables
+        let mut sizes: Vec<_> = tables
             .iter()
             .map(|table| {
                 let is_free = table.bytes() < small && !busy.holds(table.id());
                 is_free.then(|| table.bytes())
             })
             .collect();
-        let joined = neighbours(&sizes, joined_bytes_max(options))?;
-        let tables = tables[joined].to_vec();
-        let plan =
-            Plan::new(Way::Merge, Reason::Small, vec![Input { level: number, tables }], number);
-        // A table over more would be cut into as many as there were.
-        let fits = under_bytes(version, number, &plan.range) <= limits.under_bytes_max;
-        (fits && !busy.conflicts(&plan)).then_some(plan)
+        loop {
+            let joined = neighbours(&sizes, joined_bytes_max(options))?;
+            let inputs = vec![Input { level: number, tables: tables[joined.clone()].to_vec() }];
+            let plan = Plan::new(Way::Merge, Reason::Small, inputs, number);
+            // A table over more would be cut into as many as there were.
+            let fits = under_bytes(version, number, &plan.range) <= limits.under_bytes_max;
+            if fits && !busy.conflicts(&plan) {
+                return Some(plan);
+            }
+            sizes[joined].fill(None);
+        }
     })
 }
 

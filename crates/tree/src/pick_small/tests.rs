@@ -99,13 +99,28 @@ fn tables_of_level_0_are_joined_by_age() {
     // Too large to be joined, in the middle of the ages.
     tables[9].1.length = BYTES_MAX;
     let version = version(&files, &tables);
-    assert_eq!(small_in_level0(&version, &options()), 11);
     let plan = join_in_level0(&version, &options(), &Busy::default()).unwrap();
     assert_eq!(numbers(plan.tables()), [9, 8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!((plan.way, plan.reason, plan.output_level), (Way::Merge, Reason::Small, 0));
     let mut busy = Busy::default();
     busy.begin(&plan);
     assert!(join_in_level0(&version, &options(), &busy).is_none());
+}
+
+#[test]
+fn level_0_has_many_small_tables_from_sixteen_or_twice_its_trigger_on() {
+    let files = open_files(&Arc::new(MemFs::new()));
+    let mut tables: Vec<_> = (1..=40).map(|file| (0, table(file, file))).collect();
+    for (trigger, many) in [(1, 16), (8, 16), (20, 40)] {
+        let options = TreeOptions { level0_runs_trigger: trigger, ..options() };
+        let is_many = |count: usize, factor| {
+            has_many_small(&version(&files, &tables[..count]), &options, factor)
+        };
+        assert_eq!([is_many(many - 1, 1), is_many(many, 1)], [false, true]);
+        assert!(!is_many(many, 3));
+    }
+    tables.iter_mut().for_each(|(_, table)| table.length = BYTES_MAX / SMALL_PART);
+    assert!(!has_many_small(&version(&files, &tables), &options(), 1));
 }
 
 #[test]

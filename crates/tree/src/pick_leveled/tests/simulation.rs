@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    fixture::{FAMILY, Random, add, sample},
+    fixture::{FAMILY, add},
     pick_range::{Request, Step, plan_request},
     plan::Busy,
 };
