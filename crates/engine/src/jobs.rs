@@ -8,11 +8,12 @@ use crate::{
     family::{Family, FamilyMap},
     generation::{Flushed, Frozen},
     install::install,
+    options::FROZEN_MAX,
     share::Shared,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::{FileNumber, SegmentId, TableUid},
+    id::{FileNumber, SegmentId, SequenceNumber, TableUid},
     sync::lock,
 };
 use siltdb_disk::{
@@ -244,6 +245,16 @@ pub fn flush_for_close(database: &Database) -> Result<()> {
 }
 
 fn flush_memory(database: &Database) -> Result<()> {
+    // While flushes fail or lag behind, what is frozen goes first: each call would leave one more
+    // generation in memory and in the log.
+    let (is_full, last) = {
+        let frozen = lock(&database.frozen);
+        (frozen.len() >= FROZEN_MAX, frozen.back().map(|last| last.last))
+    };
+    let is_failing = lock(&database.jobs).failures.contains_key(&JobOf::Memory);
+    if let Some(last) = last.filter(|_| is_full || is_failing) {
+        flush_up_to(database, last)?;
+    }
     let last = {
         let mut tail = lock(&database.tail);
         if let Some(frozen) = tail.freeze() {
@@ -251,6 +262,11 @@ fn flush_memory(database: &Database) -> Result<()> {
         }
         tail.last().0
     };
+    flush_up_to(database, last)
+}
+
+/// Flushes the generations that were frozen up to `last`, or waits until others have.
+fn flush_up_to(database: &Database, last: SequenceNumber) -> Result<()> {
     loop {
         let seen = database.room.seen();
         let oldest = lock(&database.frozen).front().map(|frozen| frozen.last);

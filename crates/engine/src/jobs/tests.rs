@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, not_stuck, open, options, pairs, put,
-        put_range, stop_call, tree_options, until,
+        put_range, stop_call, tree_options, try_put, until,
     },
     options::{Durability, EngineOptions},
     read::ReadRange,
@@ -15,7 +15,7 @@ use crate::{
 };
 use siltdb_base::{
     clock::ManualClock,
-    fs::mem::{Call, CallKind, FaultError, MemFs},
+    fs::mem::{Call, CallKind, Fault, FaultError, FaultSpan, MemFs},
     key::EntryKind,
 };
 use siltdb_tree::options::TreeOptions;
@@ -590,4 +590,47 @@ fn what_time_makes_due_is_looked_for_in_all_families_now_and_then() {
     clock.advance(DUE_INTERVAL);
     assert!(!compact_next(&database).unwrap());
     assert!(lock(&database.jobs).all_due_ns > all_due_ns);
+}
+
+#[test]
+fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put(&engine, "default", b"before", b"value");
+    engine.flush().unwrap();
+    let no_tables = Fault {
+        kind: Some(CallKind::Create),
+        nth: 1,
+        span: FaultSpan::FromThenOn,
+        error: FaultError::NoSpace,
+    };
+    fs.set_fault(Some(no_tables));
+    let mut acknowledged = 0_u32;
+    for number in 0..200_u32 {
+        put(&engine, "default", &number.to_be_bytes(), &[7; 100]);
+        acknowledged += 1;
+        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::NoSpace);
+    }
+    let generations = || engine.stats().frozen_generations as usize;
+    assert_eq!(generations(), 1, "each call tries the one that failed");
+    assert!(files(&fs, ".log").len() <= 3, "{:?}", files(&fs, ".log"));
+    // A writer goes on until memory is full, and is told then.
+    let refused = loop {
+        let key = acknowledged.to_be_bytes();
+        let put = try_put(&engine, "default", (&key, &[7; 1000]), Durability::Buffered);
+        match put {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 10_000, "no put is refused");
+    };
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    // The first, a small one, takes less memory than another.
+    assert!(generations() <= FROZEN_MAX + 1, "{} generations", generations());
+    fs.set_fault(None);
+    engine.flush().unwrap();
+    assert_eq!(generations(), 0);
+    assert!(engine.background_error().is_none());
+    assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);
 }
