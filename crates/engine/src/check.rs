@@ -5,7 +5,7 @@
 use crate::{
     database::{Database, Waiting},
     family::Families,
-    install::{self, Target},
+    install::{ManifestReplay, Target},
     manifest::{read_current, read_manifest},
     options::{Create, EngineOptions},
     recovery,
@@ -144,7 +144,9 @@ fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<()> {
         Some(Arc::new(AbsentOperator::new(name)))
     };
     let target = Target { families, files, operators: &[], absent };
-    read_manifest(directory, number, &mut |edit| install::apply(&target, &edit)).map(drop)
+    let mut replay = ManifestReplay::new(target);
+    read_manifest(directory, number, &mut |edit| replay.note(edit))?;
+    replay.finish()
 }
 
 fn check_tables(

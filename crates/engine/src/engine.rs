@@ -12,7 +12,7 @@ use crate::{
     jobs,
     options::{Access, Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
-    recovery,
+    recovery, request,
     snapshots::LiveSnapshot,
     stats::{self, Stats},
     workers::Workers,
@@ -265,7 +265,7 @@ impl Engine {
     }
 
     fn compact_flushed(&self, family: &Family, pause: Pause<'_>) -> Result<()> {
-        self.at_work(|database| jobs::compact_family(database, family, pause))
+        self.at_work(|database| request::compact_family(database, family, pause))
     }
 
     /// Merges all of every family.

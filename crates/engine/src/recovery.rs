@@ -15,7 +15,7 @@
 use crate::{
     database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
-    install::{self, Target},
+    install::{self, ManifestReplay, Target},
     manifest::{LogState, Manifest, read_current, read_manifest},
     numbers::Numbers,
     options::{Access, Create, EngineOptions},
@@ -134,7 +134,7 @@ pub fn inspect(
 
 /// Checks that the merge operators are given that the families name.
 fn check_operators(database: &Database) -> Result<()> {
-    let given = lock(&database.operators);
+    let given = &database.operators;
     for family in database.families.load().iter() {
         let Some(named) = &family.tree.options().merge_operator else { continue };
         if !given.iter().any(|given| given.name() == named.name()) {
@@ -265,10 +265,7 @@ fn load(
     let mut known = Known::default();
     let manifest_tail = match current {
         None => 0..0,
-        Some(number) => read_manifest(&*directory, number, &mut |edit| {
-            known.note(&edit);
-            install::apply(&target, &edit)
-        })?,
+        Some(number) => replay_manifest(&*directory, number, target, &mut known)?,
     };
     let slots = known.note_files(&*directory)?;
     let latest_ms = if cfg!(seeded_fault = "undo_time") { 0 } else { known.log.latest_ms };
@@ -307,6 +304,22 @@ fn load(
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
     Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new, flush_now })
+}
+
+/// Makes the changes that the manifest `number` says; returns as [`read_manifest`].
+fn replay_manifest(
+    directory: &dyn Fs,
+    number: FileNumber,
+    target: Target<'_>,
+    known: &mut Known,
+) -> Result<Range<u64>> {
+    let mut replay = ManifestReplay::new(target);
+    let tail = read_manifest(directory, number, &mut |edit| {
+        known.note(&edit);
+        replay.note(edit)
+    })?;
+    replay.finish()?;
+    Ok(tail)
 }
 
 /// What the manifest and the directory tell besides families and tables.

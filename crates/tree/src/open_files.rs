@@ -38,6 +38,14 @@ pub struct TableId {
     pub offset: u64,
 }
 
+impl TableId {
+    /// The first in order.
+    pub const MIN: Self = Self { file: FileNumber(0), offset: 0 };
+
+    /// The last in order.
+    pub const MAX: Self = Self { file: FileNumber(u64::MAX), offset: u64::MAX };
+}
+
 /// The table files of one database that are in use, and what it takes to open one.
 ///
 /// # Thread safety

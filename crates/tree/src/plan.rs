@@ -62,6 +62,8 @@ pub enum Reason {
     Tombstones,
     /// Level 0 is not due, but much of it or below it is deleted or replaced.
     Stale,
+    /// Many small tables lie beside each other.
+    Small,
     /// The user asked for it.
     Request,
 }

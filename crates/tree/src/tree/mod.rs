@@ -7,10 +7,10 @@ use crate::{
     compact::Compaction,
     flush::FlushInput,
     gaps::Gaps,
-    memory::{Generation, Memory},
+    memory::{Generation, Holders, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
-    pick_leveled::{Writers, pick},
+    pick_leveled::{Writers, is_quiet, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
     retain::stripes::Stripes,
@@ -54,6 +54,7 @@ pub struct Tree {
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
     gaps: Arc<Gaps>,
+    holders: Arc<Holders>,
 }
 
 /// The newest generation that has left the memory.
@@ -89,7 +90,14 @@ impl Tree {
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
             gaps: Arc::default(),
+            holders: Arc::default(),
         }
+    }
+
+    /// The tree, noting in `holders` of which generations it has memtables.
+    #[must_use]
+    pub fn with_holders(self, holders: Arc<Holders>) -> Self {
+        Self { holders, ..self }
     }
 
     /// The family.
@@ -208,6 +216,8 @@ impl Tree {
         assert!(flushed.0.is_none_or(|flushed| flushed < generation), "the generation is gone");
         let memtable = Memtable::new(arenas);
         let memory = view.memory.with(generation, memtable.clone());
+        // Before any entry can be in it: whoever flushes the generation has waited for its writers.
+        self.holders.note(generation, self.id);
         self.replace(View { memory, version: view.version.clone() });
         memtable
     }
@@ -224,7 +234,7 @@ impl Tree {
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`].
-    pub fn prepare(&self, changes: &[Change]) -> Result<Prepared> {
+    pub fn prepare<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Result<Prepared> {
         let base = self.view.load().version.clone();
         let version = Arc::new(base.apply(&self.files, self.id, changes)?);
         Ok(Prepared { base, version })
@@ -308,6 +318,15 @@ impl Tree {
         let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot, writers)?;
         busy.begin(&plan);
         Some(plan)
+    }
+
+    /// Whether no compaction is due or running, whatever writers do and readers hold, until tables
+    /// or options change.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let busy = lock(&self.busy);
+        let view = self.view.load();
+        busy.is_empty() && !busy.is_paused() && is_quiet(&view.version, &self.options.load())
     }
 
     /// The next step of a request; a plan is noted as running: [`Tree::end_plan`] must follow.
