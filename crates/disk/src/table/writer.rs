@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     block::BlockBuilder,
-    compress::Compressor,
+    compress::{Codec, Compressor},
     filter::FilterBuilder,
-    frame::{FrameKind, Place, RAW_BYTES_MAX, seal},
+    frame::{FrameKind, Place, seal},
     options::{Compression, TableOptions},
     sample::SampleBuilder,
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -310,9 +310,10 @@ impl<'f> TableWriter<'f> {
 
     /// Writes one frame and returns its length.
     fn write_frame(&mut self, kind: FrameKind, raw: &[u8]) -> Result<u64> {
-        if raw.len() > RAW_BYTES_MAX {
+        let most = kind.raw_bytes_max(Codec::Raw);
+        if raw.len() > most {
             return Err(Error::invalid("too many range tombstones for one table")
-                .with_mismatch(RAW_BYTES_MAX, raw.len()));
+                .with_mismatch(most, raw.len()));
         }
         let place = Place { table: self.uid, offset: self.written };
         self.frame.clear();
