@@ -16,7 +16,7 @@ use crate::{
     database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
     install::{self, Target},
-    manifest::{LogState, Manifest, read_current, read_manifest},
+    manifest::{LogState, Manifest, RECOVER_HINT, read_current, read_manifest},
     numbers::Numbers,
     options::{Create, EngineOptions},
     publish::Publisher,
@@ -29,7 +29,7 @@ use siltdb_base::{
     budget::Budget,
     clock::ForwardClock,
     error::{Error, ErrorKind, Result},
-    fs::{FileLock, Fs, LogFileOptions, LogIo, Metadata},
+    fs::{DirEntry, FileLock, Fs, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
@@ -60,6 +60,9 @@ use std::{
 /// that open, write little and end do not leave ever more of them.
 const REPLAYED_SEGMENTS_MAX: usize = 4;
 
+/// The directory that a new file system of Linux has at its root.
+const LOST_AND_FOUND: &str = "lost+found";
+
 /// Bytes written again at once.
 const REWRITE_BYTES: usize = 1 << 20;
 
@@ -77,8 +80,22 @@ pub fn open(
     waiting: Waiting,
 ) -> Result<(Database, Box<dyn FileLock>)> {
     options.check()?;
-    prepare_directory(dir, &options)?;
-    let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    let lock_file = prepare_directory(dir, &options)?;
+    let fs = Arc::clone(&options.fs);
+    let directory_lock = fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    match open_locked(dir, options, waiting) {
+        Ok(database) => Ok((database, directory_lock)),
+        Err(error) => {
+            if lock_file == LockFile::Missing {
+                remove_lone_lock(&*fs, dir);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Opens the database in `dir`, which is locked.
+fn open_locked(dir: &Path, options: EngineOptions, waiting: Waiting) -> Result<Database> {
     if options.create == Create::New {
         // Somebody else may have created one between the look and the lock.
         prepare_directory(dir, &options)?;
@@ -93,7 +110,27 @@ pub fn open(
         database.update_debts();
         database.work.raise();
     }
-    Ok((database, directory_lock))
+    Ok(database)
+}
+
+/// Whether a directory had a lock file before it was locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockFile {
+    Found,
+    Missing,
+}
+
+/// Removes the lock file that a failed open has created, if the directory holds nothing else.
+///
+/// The lock must be held: an opener that has the same file open finds it replaced once it has
+/// locked it, and locks the new one.
+fn remove_lone_lock(fs: &dyn Fs, dir: &Path) {
+    let lock = FileName::Lock.to_string();
+    let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
+    if fs.list(dir).is_ok_and(|entries| is_alone(&entries)) {
+        // The error of the open is what the caller is told.
+        let _ = fs.remove(&dir.join(lock));
+    }
 }
 
 /// Loads the database in `dir`, which must exist, to look at it: nothing is written but the lock
@@ -128,8 +165,8 @@ fn no_database(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
 }
 
-/// Looks whether `dir` holds a database, or may get one.
-fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
+/// Looks whether `dir` holds a database, or may get one, and whether it has a lock file.
+fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<LockFile> {
     let fs = &*options.fs;
     match fs.metadata(dir)? {
         None if options.create == Create::Never => {
@@ -137,7 +174,7 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
         }
         None => {
             fs.create_dir_all(dir)?;
-            return sync_ancestors(fs, dir);
+            return sync_ancestors(fs, dir).map(|()| LockFile::Missing);
         }
         Some(Metadata::Directory) => {}
         Some(_) => {
@@ -147,14 +184,18 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
         }
     }
     let entries = fs.list(dir)?;
-    let names: Vec<_> = entries.iter().map(|entry| FileName::parse(&entry.name)).collect();
+    let names: Vec<_> = entries.iter().map(own_file).collect();
+    let lock_file = match names.contains(&Some(FileName::Lock)) {
+        true => LockFile::Found,
+        false => LockFile::Missing,
+    };
     if names.contains(&Some(FileName::Current)) {
         return match options.create {
             Create::New => {
                 Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
                     .with_file(dir))
             }
-            _ => Ok(()),
+            _ => Ok(lock_file),
         };
     }
     if let Some(index) = names.iter().position(|name| {
@@ -162,18 +203,31 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
     }) {
         return Err(Error::corruption("CURRENT is missing, but files of a database are there")
             .with_file(&dir.join(&entries[index].name))
-            .with_hint("restore CURRENT; it names the newest manifest"));
+            .with_hint(RECOVER_HINT));
     }
     if options.create == Create::Never {
         return Err(no_database(dir));
     }
-    match names.iter().position(Option::is_none) {
+    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
+    match entries.iter().position(is_foreign) {
         // Whoever made the directory may have been killed before its entry was synced.
-        None => sync_ancestors(fs, dir),
+        None => sync_ancestors(fs, dir).map(|()| lock_file),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint("give a directory of its own to a new database")),
     }
+}
+
+/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
+fn own_file(entry: &DirEntry) -> Option<FileName> {
+    let is_file = matches!(entry.metadata, Metadata::File { .. });
+    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
+    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
+}
+
+/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
+fn is_of_file_system(entry: &DirEntry) -> bool {
+    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
 }
 
 /// Makes the directory's own entry durable, and those of the directories above it: without them the
@@ -235,8 +289,8 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     options.clock = Arc::new(ForwardClock::new(options.clock.clone(), latest_ms));
     let fs = &*options.fs;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
-    let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;
-    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots);
+    let recovered = recover_log(fs, &slots.files, &known.log, &options, &mut replay)?;
+    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots.files);
     let last = last.max(known.log.last_sequence);
     let start = log_start(&recovered, &slots);
     let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
@@ -268,6 +322,7 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     });
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
+    let slots = slots.files;
     Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new, flush_now })
 }
 
@@ -294,8 +349,10 @@ impl Known {
     /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
     /// A file whose number is so far ahead that no process can have got there is a stray one, and
     /// must not take the numbers up to its own.
-    fn note_files(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
-        let mut slots = Vec::new();
+    ///
+    /// What has the name of a file but is none is left alone, and so is its number.
+    fn note_files(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Slots> {
+        let mut slots = Slots::default();
         let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
         let mut above = |number: FileNumber| {
             if number.0 < end {
@@ -303,8 +360,16 @@ impl Known {
             }
         };
         for entry in fs.list(dir)? {
-            match FileName::parse(&entry.name) {
-                Some(FileName::Segment(slot)) => slots.push((slot, dir.join(&entry.name))),
+            let name = FileName::parse(&entry.name);
+            let is_file = matches!(entry.metadata, Metadata::File { .. });
+            if name.is_some() && !is_file {
+                log::warn!("{} is no file; it is left alone", dir.join(&entry.name).display());
+            }
+            match name {
+                Some(FileName::Segment(slot)) if is_file => {
+                    slots.files.push((slot, dir.join(&entry.name)));
+                }
+                Some(FileName::Segment(slot)) => slots.taken.push(slot),
                 Some(
                     FileName::Table(number)
                     | FileName::Manifest(number)
@@ -314,9 +379,18 @@ impl Known {
                 Some(FileName::Current | FileName::Lock) | None => {}
             }
         }
-        slots.sort();
+        slots.files.sort();
         Ok(slots)
     }
+}
+
+/// The names of log files that are there.
+#[derive(Debug, Default)]
+struct Slots {
+    /// The log's files.
+    files: Vec<(u64, PathBuf)>,
+    /// Slots whose names something else has.
+    taken: Vec<u64>,
 }
 
 fn recover_log(
@@ -339,12 +413,12 @@ fn recover_log(
 }
 
 /// Where the log goes on.
-fn log_start(recovered: &Recovered, slots: &[(u64, PathBuf)]) -> LogStart {
+fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
     // Nothing was replayed: the next segment follows nothing, and what was found is retired.
     let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
     LogStart {
         highest_segment: recovered.highest_segment,
-        slots: slots.iter().map(|(slot, _)| *slot).collect(),
+        slots: slots.files.iter().map(|(slot, _)| *slot).chain(slots.taken.clone()).collect(),
         end,
     }
 }
@@ -420,7 +494,7 @@ fn remove_orphans(database: &Database) -> Result<()> {
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
     };
     for entry in database.options.fs.list(&database.dir)? {
-        let is_orphan = match FileName::parse(&entry.name) {
+        let is_orphan = match own_file(&entry) {
             Some(FileName::Table(number)) => !database.files.is_in_use(number),
             Some(FileName::Manifest(number)) => Some(number) != manifest,
             Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),
