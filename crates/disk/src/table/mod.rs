@@ -41,7 +41,7 @@ pub use index::BlockInfo;
 pub use lookup::Found;
 pub use passing::PassingTable;
 pub use passing_cursor::PassingCursor;
-pub use properties::Properties;
+pub use properties::{Properties, TableOrigin};
 pub use reader::Table;
 pub use sealed::SealedBlock;
 pub use table_filter::TableFilter;

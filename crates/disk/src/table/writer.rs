@@ -7,7 +7,7 @@ use super::{
     facts::{Contents, Facts},
     footer::{FOOTER_BYTES, Footer},
     index::IndexBuilder,
-    properties::Properties,
+    properties::{Properties, TableOrigin},
     sealed::SealedBlock,
     tombstones,
 };
@@ -58,6 +58,7 @@ pub struct TableWriter<'f> {
     first_key: Option<Slice>,
     /// Key and sequence number of the last entry of the finished blocks.
     last: Option<(Vec<u8>, SequenceNumber)>,
+    origin: Option<TableOrigin>,
     raw: Vec<u8>,
     frame: Vec<u8>,
 }
@@ -84,9 +85,17 @@ impl<'f> TableWriter<'f> {
             tombstones: Vec::new(),
             first_key: None,
             last: None,
+            origin: None,
             raw: Vec::new(),
             frame: Vec::new(),
         }
+    }
+
+    /// Says in the table which family it is written for.
+    #[must_use]
+    pub fn with_origin(mut self, origin: TableOrigin) -> Self {
+        self.origin = Some(origin);
+        self
     }
 
     /// Adds an entry, which must follow those before it.
@@ -236,6 +245,7 @@ impl<'f> TableWriter<'f> {
             filter_bytes,
             tombstone_bytes,
             index_bytes,
+            origin: self.origin.take(),
         };
         self.write_end(properties)
     }

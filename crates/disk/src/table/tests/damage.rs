@@ -384,6 +384,7 @@ impl Forgery {
             filter_bytes,
             tombstone_bytes: 0,
             index_bytes,
+            origin: None,
         };
         (self.change)(&mut properties);
         let at = bytes.len();
