@@ -63,10 +63,12 @@ fn with_context<T>(
 ) -> Result<T> {
     let file_numbers = || -> FileNumber { database.numbers.file() };
     let uids = || -> TableUid { database.numbers.table_uid() };
+    let family_names = |id| database.families.get(id).map(|family| family.name());
     job(&JobContext {
         files: &database.files,
         file_numbers: &file_numbers,
         uids: &uids,
+        family_names: &family_names,
         clock: &*database.options.clock,
         cancelled: &database.ending,
         given_up: None,

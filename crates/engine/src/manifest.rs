@@ -37,6 +37,10 @@ use std::{ops::Range, path::Path, sync::Arc};
 /// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
 
+/// What to do about a database whose tables and log cannot be found.
+pub const RECOVER_HINT: &str =
+    "restore a copy, or save what verifies into a new database with `silt recover OLD NEW`";
+
 /// Why an edit is not in the manifest, or may not be.
 #[derive(Debug)]
 pub enum Failure {
@@ -216,10 +220,23 @@ impl Manifest {
         file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
         file.sync()?;
         drop(file);
+        self.check_current(temporary, number)?;
         if cfg!(seeded_fault = "skip_directory_sync") {
             return Ok(());
         }
         self.directory.sync_dir(Path::new(""))
+    }
+
+    /// Reads back what will be `CURRENT`: the file that it replaces is the only one that names a
+    /// manifest.
+    fn check_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
+        let found = read_current_file(&*self.directory, temporary)?.manifest;
+        if found == number {
+            return Ok(());
+        }
+        Err(Error::corruption("what was written is not what is read back")
+            .with_file(&self.directory.full_path(temporary))
+            .with_mismatch(number, found))
     }
 }
 
@@ -267,7 +284,12 @@ pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
     if directory.metadata(&name)?.is_none() {
         return Ok(None);
     }
-    let (file, path) = (directory.open(&name)?, directory.full_path(&name));
+    read_current_file(directory, &name).map(|current| Some(current.manifest))
+}
+
+/// What a `CURRENT` called `name` says.
+fn read_current_file(directory: &dyn Fs, name: &Path) -> Result<CurrentFile> {
+    let (file, path) = (directory.open(name)?, directory.full_path(name));
     if file.len() > CURRENT_BYTES_MAX as u64 {
         return Err(Error::corruption("CURRENT is too long")
             .with_file(&path)
@@ -275,8 +297,8 @@ pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    let current = CurrentFile::decode(&bytes).map_err(|error| error.or_file(&path).or_offset(0))?;
-    Ok(Some(current.manifest))
+    let hint = |error: Error| error.or_file(&path).or_offset(0).with_hint(RECOVER_HINT);
+    CurrentFile::decode(&bytes).map_err(hint)
 }
 
 /// Shows `deliver` the edits of the manifest `number`, in order.
@@ -335,9 +357,7 @@ pub fn read_manifest(
 /// What to do about a manifest that cannot be read.
 fn damaged(error: Error, path: &Path) -> Error {
     match error.kind() {
-        ErrorKind::Corruption => error
-            .or_file(path)
-            .with_hint("restore the directory from a copy; the manifest says what every file is"),
+        ErrorKind::Corruption => error.or_file(path).with_hint(RECOVER_HINT),
         _ => error,
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
     install::{self, ManifestReplay, Target},
-    manifest::{LogState, Manifest, read_current, read_manifest},
+    manifest::{LogState, Manifest, RECOVER_HINT, read_current, read_manifest},
     numbers::Numbers,
     options::{Access, Create, EngineOptions},
     publish::Publisher,
@@ -29,7 +29,7 @@ use siltdb_base::{
     budget::Budget,
     clock::ForwardClock,
     error::{Error, ErrorKind, Result},
-    fs::{FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
+    fs::{DirEntry, FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
@@ -58,6 +58,9 @@ const REPLAYED_SEGMENTS_MAX: usize = 4;
 /// How long an opener waits before it tries again to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// The directory that a new file system of Linux has at its root.
+const LOST_AND_FOUND: &str = "lost+found";
+
 /// Bytes written again at once.
 const REWRITE_BYTES: usize = 1 << 20;
 
@@ -78,11 +81,29 @@ pub fn open(
     if options.access == Access::ReadOnly {
         return inspect(dir, options, waiting);
     }
-    let directory = open_directory(dir, &options)?;
+    let (directory, found) = open_directory(dir, &options)?;
     let directory_lock = lock_directory(&*directory, &options, LockKind::Exclusive)?;
+    match open_locked(dir, &directory, options, waiting) {
+        Ok(database) => Ok((database, directory_lock)),
+        Err(error) => {
+            if found.lock_file == LockFile::Missing {
+                remove_lone_lock(&*directory);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Opens the database in `directory`, which is locked.
+fn open_locked(
+    dir: &Path,
+    directory: &Arc<dyn Fs>,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<Database> {
     // Another process may have created a database between the look and the lock.
-    check_contents(&*directory, &options)?;
-    let database = load(dir, directory, options, waiting)?;
+    check_contents(&**directory, &options)?;
+    let database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
@@ -92,7 +113,27 @@ pub fn open(
         database.update_debts();
         database.work.raise();
     }
-    Ok((database, directory_lock))
+    Ok(database)
+}
+
+/// Whether a directory had a lock file before it was locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockFile {
+    Found,
+    Missing,
+}
+
+/// Removes the lock file that a failed open has created, if the directory holds nothing else.
+///
+/// The lock must be held: an opener that has the same file open finds it replaced once it has
+/// locked it, and locks the new one.
+fn remove_lone_lock(directory: &dyn Fs) {
+    let lock = FileName::Lock.to_string();
+    let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
+    if directory.list(Path::new("")).is_ok_and(|entries| is_alone(&entries)) {
+        // The error of the open is what the caller is told.
+        let _ = directory.remove(Path::new(&lock));
+    }
 }
 
 /// Takes the lock of a directory, waiting for it as the options say.
@@ -126,7 +167,7 @@ pub fn inspect(
     waiting: Waiting,
 ) -> Result<(Database, Box<dyn FileLock>)> {
     let options = EngineOptions { create: Create::Never, access: Access::ReadOnly, ..options };
-    let directory = open_directory(dir, &options)?;
+    let (directory, _) = open_directory(dir, &options)?;
     let directory_lock = lock_directory(&*directory, &options, LockKind::Shared)?;
     let database = load(dir, directory, options, waiting)?;
     Ok((database.database, directory_lock))
@@ -150,7 +191,7 @@ fn no_database(dir: &Path) -> Error {
 
 /// Opens the directory that holds a database, or may get one; from here on it is that directory,
 /// whatever becomes of its name.
-fn open_directory(dir: &Path, options: &EngineOptions) -> Result<Arc<dyn Fs>> {
+fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, Found)> {
     let fs = &*options.fs;
     match fs.metadata(dir)? {
         None if options.create == Create::Never => {
@@ -167,14 +208,22 @@ fn open_directory(dir: &Path, options: &EngineOptions) -> Result<Arc<dyn Fs>> {
         }
     }
     let directory = fs.open_dir(dir)?;
-    if check_contents(&*directory, options)? == Contents::Nothing {
+    let found = check_contents(&*directory, options)?;
+    if found.contents == Contents::Nothing {
         // The process that made the directory may have been killed before its entry was synced.
         sync_ancestors(fs, dir)?;
     }
-    Ok(directory)
+    Ok((directory, found))
 }
 
 /// What lies in a directory that may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    contents: Contents,
+    lock_file: LockFile,
+}
+
+/// Whether there is a database already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contents {
     Database,
@@ -182,17 +231,21 @@ enum Contents {
 }
 
 /// Looks whether a directory holds a database, or may get one.
-fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Contents> {
+fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> {
     let dir = &directory.full_path(Path::new(""));
     let entries = directory.list(Path::new(""))?;
-    let names: Vec<_> = entries.iter().map(|entry| FileName::parse(&entry.name)).collect();
+    let names: Vec<_> = entries.iter().map(own_file).collect();
+    let lock_file = match names.contains(&Some(FileName::Lock)) {
+        true => LockFile::Found,
+        false => LockFile::Missing,
+    };
     if names.contains(&Some(FileName::Current)) {
         return match options.create {
             Create::New => {
                 Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
                     .with_file(dir))
             }
-            _ => Ok(Contents::Database),
+            _ => Ok(Found { contents: Contents::Database, lock_file }),
         };
     }
     if let Some(index) = names.iter().position(|name| {
@@ -200,17 +253,30 @@ fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Content
     }) {
         return Err(Error::corruption("CURRENT is missing, but files of a database are there")
             .with_file(&dir.join(&entries[index].name))
-            .with_hint("restore CURRENT; it names the newest manifest"));
+            .with_hint(RECOVER_HINT));
     }
     if options.create == Create::Never {
         return Err(no_database(dir));
     }
-    match names.iter().position(Option::is_none) {
-        None => Ok(Contents::Nothing),
+    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
+    match entries.iter().position(is_foreign) {
+        None => Ok(Found { contents: Contents::Nothing, lock_file }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint("give a directory of its own to a new database")),
     }
+}
+
+/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
+fn own_file(entry: &DirEntry) -> Option<FileName> {
+    let is_file = matches!(entry.metadata, Metadata::File { .. });
+    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
+    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
+}
+
+/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
+fn is_of_file_system(entry: &DirEntry) -> bool {
+    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
 }
 
 /// Makes the directory's own entry durable, and those of the directories above it: without them the
@@ -271,8 +337,8 @@ fn load(
     let latest_ms = if cfg!(seeded_fault = "undo_time") { 0 } else { known.log.latest_ms };
     options.clock = Arc::new(ForwardClock::new(options.clock.clone(), latest_ms));
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
-    let recovered = recover_log(&*directory, &slots, &known.log, &options, &mut replay)?;
-    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots);
+    let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
+    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots.files);
     let last = last.max(known.log.last_sequence);
     let start = log_start(&recovered, &slots);
     let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
@@ -303,6 +369,7 @@ fn load(
     });
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
+    let slots = slots.files;
     Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new, flush_now })
 }
 
@@ -345,8 +412,10 @@ impl Known {
     /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
     /// A file whose number is so far ahead that no process can have got there is a stray one, and
     /// must not take the numbers up to its own.
-    fn note_files(&mut self, directory: &dyn Fs) -> Result<Vec<u64>> {
-        let mut slots = Vec::new();
+    ///
+    /// What has the name of a file but is none is left alone, and so is its number.
+    fn note_files(&mut self, directory: &dyn Fs) -> Result<Slots> {
+        let mut slots = Slots::default();
         let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
         let mut above = |number: FileNumber| {
             if number.0 < end {
@@ -354,8 +423,15 @@ impl Known {
             }
         };
         for entry in directory.list(Path::new(""))? {
-            match FileName::parse(&entry.name) {
-                Some(FileName::Segment(slot)) => slots.push(slot),
+            let name = FileName::parse(&entry.name);
+            let is_file = matches!(entry.metadata, Metadata::File { .. });
+            if name.is_some() && !is_file {
+                let path = directory.full_path(Path::new(&entry.name));
+                log::warn!("{} is no file; it is left alone", path.display());
+            }
+            match name {
+                Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
+                Some(FileName::Segment(slot)) => slots.taken.push(slot),
                 Some(
                     FileName::Table(number)
                     | FileName::Manifest(number)
@@ -365,9 +441,18 @@ impl Known {
                 Some(FileName::Current | FileName::Lock) | None => {}
             }
         }
-        slots.sort_unstable();
+        slots.files.sort_unstable();
         Ok(slots)
     }
+}
+
+/// The names of log files that are there.
+#[derive(Debug, Default)]
+struct Slots {
+    /// The log's files.
+    files: Vec<u64>,
+    /// Slots whose names something else has.
+    taken: Vec<u64>,
 }
 
 fn recover_log(
@@ -392,10 +477,11 @@ fn recover_log(
 }
 
 /// Where the log goes on.
-fn log_start(recovered: &Recovered, slots: &[u64]) -> LogStart {
+fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
     // Nothing was replayed: the next segment follows nothing, and what was found is retired.
     let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
-    LogStart { highest_segment: recovered.highest_segment, slots: slots.to_vec(), end }
+    let slots = [&slots.files[..], &slots.taken[..]].concat();
+    LogStart { highest_segment: recovered.highest_segment, slots, end }
 }
 
 /// Sees to it that the next recovery shows what this one does.
@@ -470,7 +556,7 @@ fn remove_orphans(database: &Database) -> Result<()> {
     };
     let directory = database.files.directory();
     for entry in directory.list(Path::new(""))? {
-        let is_orphan = match FileName::parse(&entry.name) {
+        let is_orphan = match own_file(&entry) {
             Some(FileName::Table(number)) => !database.files.is_in_use(number),
             Some(FileName::Manifest(number)) => Some(number) != manifest,
             Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),

@@ -134,6 +134,7 @@ impl Bench {
             files: self.tree.files(),
             file_numbers: &|| FileNumber(next()),
             uids: &|| TableUid(next()),
+            family_names: &|_| None,
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,

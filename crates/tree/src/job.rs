@@ -38,6 +38,8 @@ pub struct JobContext<'a> {
     pub file_numbers: &'a (dyn Fn() -> FileNumber + Sync),
     /// Gives the random name of a new table.
     pub uids: &'a (dyn Fn() -> TableUid + Sync),
+    /// What a family is called now; `None` if it was dropped.
+    pub family_names: &'a (dyn Fn(FamilyId) -> Option<Arc<str>> + Sync),
     /// Tells what has expired.
     pub clock: &'a dyn Clock,
     /// Set by whoever wants all jobs to end soon, without a result.

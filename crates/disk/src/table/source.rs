@@ -17,6 +17,7 @@ use crate::{
 };
 use bytes::Bytes;
 use siltdb_base::{
+    codec::resize,
     error::{Error, Result},
     fs::File,
     id::TableUid,
@@ -121,7 +122,8 @@ impl Source {
     /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
     /// table.
     pub fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.resize(self.memory_bytes(&(offset..offset + bytes))?, 0);
+        let bytes = self.memory_bytes(&(offset..offset + bytes))?;
+        resize(buffer, bytes).map_err(|error| self.locate(error, offset))?;
         self.read_into(offset, buffer)
     }
 
@@ -153,6 +155,12 @@ impl Source {
         bytes: u64,
         work: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
+        let most = kind.frame_bytes_max();
+        if bytes > most {
+            let error = Error::corruption("frame too long for its kind");
+            let error = error.with_mismatch(format_args!("at most {most} bytes"), bytes);
+            return Err(self.locate(error, offset));
+        }
         with_scratch(|scratch| {
             self.read(offset, bytes, &mut scratch.frame)?;
             let place = Place { table: self.uid, offset };

@@ -7,6 +7,7 @@ mod faults;
 mod lookup;
 mod mapped;
 mod model;
+mod salvage;
 
 use super::*;
 use crate::{

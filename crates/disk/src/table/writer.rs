@@ -7,15 +7,15 @@ use super::{
     facts::{Contents, Facts},
     footer::{FOOTER_BYTES, Footer},
     index::IndexBuilder,
-    properties::Properties,
+    properties::{Properties, TableOrigin},
     sealed::SealedBlock,
     tombstones,
 };
 use crate::{
     block::BlockBuilder,
-    compress::Compressor,
+    compress::{Codec, Compressor},
     filter::FilterBuilder,
-    frame::{FrameKind, Place, RAW_BYTES_MAX, seal},
+    frame::{FrameKind, Place, seal},
     options::{Compression, TableOptions},
     sample::SampleBuilder,
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -58,6 +58,7 @@ pub struct TableWriter<'f> {
     first_key: Option<Slice>,
     /// Key and sequence number of the last entry of the finished blocks.
     last: Option<(Vec<u8>, SequenceNumber)>,
+    origin: Option<TableOrigin>,
     raw: Vec<u8>,
     frame: Vec<u8>,
 }
@@ -84,9 +85,17 @@ impl<'f> TableWriter<'f> {
             tombstones: Vec::new(),
             first_key: None,
             last: None,
+            origin: None,
             raw: Vec::new(),
             frame: Vec::new(),
         }
+    }
+
+    /// Says in the table which family it is written for.
+    #[must_use]
+    pub fn with_origin(mut self, origin: TableOrigin) -> Self {
+        self.origin = Some(origin);
+        self
     }
 
     /// Adds an entry, which must follow those before it.
@@ -236,6 +245,7 @@ impl<'f> TableWriter<'f> {
             filter_bytes,
             tombstone_bytes,
             index_bytes,
+            origin: self.origin.take(),
         };
         self.write_end(properties)
     }
@@ -310,9 +320,10 @@ impl<'f> TableWriter<'f> {
 
     /// Writes one frame and returns its length.
     fn write_frame(&mut self, kind: FrameKind, raw: &[u8]) -> Result<u64> {
-        if raw.len() > RAW_BYTES_MAX {
+        let most = kind.raw_bytes_max(Codec::Raw);
+        if raw.len() > most {
             return Err(Error::invalid("too many range tombstones for one table")
-                .with_mismatch(RAW_BYTES_MAX, raw.len()));
+                .with_mismatch(most, raw.len()));
         }
         let place = Place { table: self.uid, offset: self.written };
         self.frame.clear();

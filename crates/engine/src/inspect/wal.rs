@@ -7,7 +7,7 @@ use super::line::{Detail, Line, OnLine, locate};
 use crate::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
     error::Result,
-    fs::{File, Fs, Metadata},
+    fs::{DirEntry, File, Fs, Metadata},
     id::{SegmentId, SequenceNumber},
     key::{BlobPointer, EntryKind, split_expiring},
 };
@@ -59,9 +59,12 @@ pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>
 }
 
 fn log_paths(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
-    let names = fs.list(dir)?.into_iter().map(|entry| entry.name);
-    let is_log = |name: &String| matches!(FileName::parse(name), Some(FileName::Segment(_)));
-    let mut paths: Vec<_> = names.filter(is_log).map(|name| dir.join(name)).collect();
+    let is_log = |entry: &DirEntry| {
+        let is_file = matches!(entry.metadata, Metadata::File { .. });
+        is_file && matches!(FileName::parse(&entry.name), Some(FileName::Segment(_)))
+    };
+    let logs = fs.list(dir)?.into_iter().filter(is_log);
+    let mut paths: Vec<_> = logs.map(|entry| dir.join(entry.name)).collect();
     paths.sort();
     Ok(paths)
 }
