@@ -380,7 +380,7 @@ fn is_everywhere(error: &Error) -> bool {
 pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
     lock(&database.jobs).compactions += 1;
     let result = match plan.way {
-        Way::Move => install(database, plan.move_changes(family.id), None),
+        Way::Move | Way::Drop => install(database, plan.edit_changes(family.id), None),
         Way::Merge => merge(database, family, &plan),
     };
     family.tree.end_plan(&plan);

@@ -147,7 +147,7 @@ impl Bench {
         let request = Request::new(None, SequenceNumber::MAX, rewrite_before);
         while let Step::Plan(plan) = self.tree.begin_request(&request) {
             let changes = match plan.way {
-                Way::Move => plan.move_changes(FamilyId(0)),
+                Way::Move | Way::Drop => plan.edit_changes(FamilyId(0)),
                 Way::Merge => {
                     let stripes = Stripes::new(&[], self.present());
                     let merge = self.tree.compaction(plan.clone(), stripes, 1);

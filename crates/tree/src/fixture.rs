@@ -17,6 +17,7 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     edit::{Change, TableReference},
+    garbage::Garbage,
     sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
@@ -76,6 +77,7 @@ pub fn reference(
             logical_bytes: bytes,
             file_bytes: bytes,
             key_sample: KeySample::default(),
+            garbage: Garbage::default(),
         },
         visible_to: None,
         key_slice: None,

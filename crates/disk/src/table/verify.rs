@@ -5,7 +5,7 @@
 
 use super::{
     ahead::{Ahead, WINDOW_BYTES_OF_MANY},
-    facts::Facts,
+    facts::{Contents, Facts},
     index::BlockInfo,
     passing::PassingTable,
     source::FilterFrame,
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     block::Block,
+    garbage::{Garbage, GarbageBuilder, Repeats},
     sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd},
 };
@@ -41,6 +42,7 @@ impl PassingTable {
         let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
         let (mut hashes, mut sample) = (Vec::new(), SampleBuilder::default());
+        let mut garbage = GarbageBuilder::default();
         let mut ahead = Ahead::new(WINDOW_BYTES_OF_MANY);
         let mut blocks = self.blocks()?;
         while let Some(info) = blocks.block() {
@@ -66,6 +68,8 @@ impl PassingTable {
                     return Err(wrong("a key is missing from the filter of its table"));
                 }
             }
+            let repeats = if blocks.continues() { Repeats::Yes } else { Repeats::No };
+            add_garbage(sealed.block(), sealed.facts(), repeats, &mut garbage)?;
             total.merge(sealed.facts());
             on_block(number, &info, sealed.block());
             blocks.advance()?;
@@ -75,7 +79,7 @@ impl PassingTable {
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
         });
-        self.check_total(total, points, &sample.finish())
+        self.check_total(total, points, &sample.finish(), &garbage.finish())
     }
 
     /// Compares the summary with what was found.
@@ -84,6 +88,7 @@ impl PassingTable {
         mut total: Facts,
         points: Option<KeyRange>,
         sample: &KeySample,
+        garbage: &Garbage,
     ) -> Result<()> {
         let summary = self.summary();
         for tombstone in self.tombstones().tombstones() {
@@ -100,7 +105,8 @@ impl PassingTable {
             && total.logical_bytes == summary.logical_bytes
             && self.tombstones().count() as u64 == summary.range_tombstones
             && range.as_ref() == Some(&summary.range)
-            && *sample == summary.key_sample;
+            && *sample == summary.key_sample
+            && *garbage == summary.garbage;
         if agrees {
             Ok(())
         } else {
@@ -121,4 +127,32 @@ fn hash_keys(block: &Block, hashes: &mut Vec<u64>) {
         key.extend_from_slice(block.entry(entry).suffix);
         hashes.push(xxh3(&key));
     }
+}
+
+/// Adds what becomes garbage of `block`; its first entry may be a further one of the key before.
+fn add_garbage(
+    block: &Block,
+    facts: &Facts,
+    first: Repeats,
+    garbage: &mut GarbageBuilder,
+) -> Result<()> {
+    let last = block.entry(block.count() - 1);
+    if facts.contents == Contents::PLAIN && first == Repeats::No {
+        garbage.add_plain(last.sequence);
+        return Ok(());
+    }
+    let prefix_bytes = block.prefix().len();
+    let mut before: Option<&[u8]> = None;
+    for index in 0..block.count() {
+        let entry = block.entry(index);
+        let repeats = match before {
+            None => first,
+            Some(suffix) if suffix == entry.suffix => Repeats::Yes,
+            Some(_) => Repeats::No,
+        };
+        let said = (entry.sequence, entry.kind, entry.value);
+        garbage.add(repeats, prefix_bytes + entry.suffix.len(), said)?;
+        before = Some(entry.suffix);
+    }
+    Ok(())
 }

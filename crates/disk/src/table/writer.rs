@@ -16,6 +16,7 @@ use crate::{
     compress::{Codec, Compressor},
     filter::FilterBuilder,
     frame::{FrameKind, Place, seal},
+    garbage::{GarbageBuilder, Repeats},
     options::{Compression, TableOptions},
     sample::SampleBuilder,
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -54,6 +55,7 @@ pub struct TableWriter<'f> {
     index: IndexBuilder,
     filter: FilterBuilder,
     sample: SampleBuilder,
+    garbage: GarbageBuilder,
     tombstones: Vec<RangeTombstone>,
     first_key: Option<Slice>,
     /// Key and sequence number of the last entry of the finished blocks.
@@ -82,6 +84,7 @@ impl<'f> TableWriter<'f> {
             index: IndexBuilder::default(),
             filter: FilterBuilder::default(),
             sample: SampleBuilder::default(),
+            garbage: GarbageBuilder::default(),
             tombstones: Vec::new(),
             first_key: None,
             last: None,
@@ -121,6 +124,8 @@ impl<'f> TableWriter<'f> {
             self.finish_block()?;
         }
         self.facts.add(entry.key.len(), entry.sequence, entry.kind, entry.value)?;
+        let said = (entry.sequence, entry.kind, entry.value);
+        self.garbage.add(repeats, entry.key.len(), said)?;
         match repeats {
             Repeats::Yes if !self.block.is_empty() => self.facts.contents.add(Contents::VERSIONS),
             Repeats::Yes => {}
@@ -168,6 +173,9 @@ impl<'f> TableWriter<'f> {
             if repeats == Repeats::No {
                 self.add_hash(&key);
             }
+            let entry = block.entry(index);
+            let said = (entry.sequence, entry.kind, entry.value);
+            self.garbage.add(repeats, key.len(), said)?;
         }
         let place = Place { table: self.uid, offset: self.written };
         sealed.seal_for(place, &mut self.frame);
@@ -237,6 +245,7 @@ impl<'f> TableWriter<'f> {
             logical_bytes: self.total.logical_bytes,
             file_bytes: 0,
             key_sample: self.sample.finish(),
+            garbage: std::mem::take(&mut self.garbage).finish(),
         };
         let properties = Properties {
             summary,
@@ -393,10 +402,4 @@ impl<'f> TableWriter<'f> {
         });
         tombstones::united_range(points, fragments)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Repeats {
-    Yes,
-    No,
 }

@@ -7,9 +7,11 @@ use crate::{
     compact::Compaction,
     flush::FlushInput,
     gaps::Gaps,
+    garbage_watch::GarbageWatch,
     memory::{Generation, Holders, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
+    pick_garbage::Moment,
     pick_leveled::{Writers, is_quiet, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
@@ -43,7 +45,7 @@ use std::sync::{
 /// 2. Generations leave the memory oldest first, and none comes back: `flushed` is the newest that
 ///    has left.
 ///
-/// Lock order: `busy` before `change`. Neither is held during IO.
+/// Lock order: that of `garbage`, `busy`, `change`. The last two are not held during IO.
 #[derive(Debug)]
 pub struct Tree {
     id: FamilyId,
@@ -53,6 +55,7 @@ pub struct Tree {
     changes: AtomicU64,
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
+    garbage: GarbageWatch,
     gaps: Arc<Gaps>,
     holders: Arc<Holders>,
 }
@@ -89,6 +92,7 @@ impl Tree {
             changes: AtomicU64::new(0),
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
+            garbage: GarbageWatch::default(),
             gaps: Arc::default(),
             holders: Arc::default(),
         }
@@ -327,6 +331,33 @@ impl Tree {
         let busy = lock(&self.busy);
         let view = self.view.load();
         busy.is_empty() && !busy.is_paused() && is_quiet(&view.version, &self.options.load())
+    }
+
+    /// The removal of the tables of which nothing can be seen any more, noted as running if there
+    /// are any: [`Tree::end_plan`] must follow. Costs as [`GarbageWatch::begin_drop`].
+    pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
+        self.garbage.begin_drop(|| self.version(), &self.busy, moment)
+    }
+
+    /// As [`Tree::begin_drop`], or else the rewrite of tables that are garbage for a fair part.
+    pub fn begin_rewrite(&self, moment: &Moment) -> Option<Plan> {
+        self.garbage.begin_rewrite(|| self.version(), &self.busy, moment, &self.options.load())
+    }
+
+    /// Finds out more about what can be removed or rewritten; says whether there was any to find
+    /// out. Costs as [`GarbageWatch::survey`].
+    pub fn survey_garbage(&self) -> bool {
+        self.garbage.survey(|| self.version())
+    }
+
+    /// Until when nothing becomes garbage by time alone, as [`GarbageWatch::quiet_until_ms`].
+    #[must_use]
+    pub fn garbage_quiet_until_ms(&self) -> Option<u64> {
+        self.garbage.quiet_until_ms(&self.version())
+    }
+
+    fn version(&self) -> Arc<Version> {
+        self.view.load().version.clone()
     }
 
     /// The next step of a request; a plan is noted as running: [`Tree::end_plan`] must follow.

@@ -59,8 +59,10 @@ fn random_step(world: &mut World, random: &mut Random) {
         0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
         20..28 => world.flush(),
         28..32 => {
-            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow) {
+            if let Some(plan) = world.next_plan() {
                 world.compact(&plan, 1 + random.below(4) as usize);
+            } else {
+                world.tree.survey_garbage();
             }
         }
         32..35 => world.snapshots.push(world.sequence),
@@ -84,7 +86,7 @@ fn random_step(world: &mut World, random: &mut Random) {
 
 #[test]
 fn random_histories_show_what_the_model_shows() {
-    let mut levels_used = 0;
+    let (mut levels_used, mut dropped, mut rewritten) = (0, 0, 0);
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let mut world = World::new(small_options());
@@ -101,8 +103,11 @@ fn random_histories_show_what_the_model_shows() {
         let view = world.tree.view();
         let deep = &view.version.levels()[1..];
         levels_used += deep.iter().filter(|level| level.tables().len() > 1).count();
+        dropped += world.garbage_plans.0;
+        rewritten += world.garbage_plans.1;
     }
     assert!(levels_used > 6, "hardly anything was compacted: {levels_used}");
+    assert!(dropped > 0 && rewritten > 0, "{dropped} tables dropped, {rewritten} rewrites");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{
     compress::Compressor,
     filter::FilterBuilder,
     frame::{FrameKind, Place, seal},
+    garbage::{Garbage, GarbageBuilder, Repeats},
     sample::{KeySample, SampleBuilder},
     table::{
         facts::{Contents, Facts},
@@ -425,7 +426,23 @@ impl Forgery {
             logical_bytes: total.logical_bytes,
             file_bytes: 0,
             key_sample: sample.finish(),
+            garbage: self.garbage(),
         }
+    }
+
+    fn garbage(&self) -> Garbage {
+        let mut garbage = GarbageBuilder::default();
+        let mut before: Option<&Owned> = None;
+        for owned in self.blocks.iter().flatten() {
+            let (key, sequence, kind, value) = owned;
+            // Versions out of order hide nothing.
+            let is_older = |newer: &Owned| newer.0 == *key && newer.1 > *sequence;
+            let repeats = if before.is_some_and(is_older) { Repeats::Yes } else { Repeats::No };
+            let said = (SequenceNumber(*sequence), *kind, &value[..]);
+            garbage.add(repeats, key.len(), said).unwrap();
+            before = Some(owned);
+        }
+        garbage.finish()
     }
 }
 
@@ -483,7 +500,8 @@ fn well_sealed_contradictions_are_found_by_verification() {
         assert!(message(forgery).contains("not what its index says"));
     }
 
-    let changes: [fn(&mut Properties); 13] = [
+    let changes: [fn(&mut Properties); 14] = [
+        |properties| properties.summary.garbage = Garbage::default(),
         |properties| properties.summary.entries += 1,
         |properties| properties.summary.point_tombstones += 1,
         |properties| properties.summary.range_tombstones += 1,

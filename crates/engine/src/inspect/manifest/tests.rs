@@ -13,6 +13,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Change, Edit, TableReference},
+    garbage::Garbage,
     log::record::LogPosition,
     sample::KeySample,
     summary::{KeyRange, RangeEnd, TableSummary},
@@ -43,6 +44,7 @@ fn reference() -> TableReference {
             logical_bytes: 555,
             file_bytes: 900,
             key_sample: KeySample::default(),
+            garbage: Garbage::default(),
         },
         visible_to: Some(SequenceNumber(8)),
         key_slice: Some(range(b"b", b"c", RangeEnd::Inclusive)),

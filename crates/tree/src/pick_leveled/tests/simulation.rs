@@ -94,7 +94,7 @@ impl Simulation {
     /// Works out what a plan leads to; nobody sees it before it is installed.
     fn carry_out(&mut self, plan: &Plan) -> Vec<Change> {
         if plan.way == Way::Move {
-            return plan.move_changes(FAMILY);
+            return plan.edit_changes(FAMILY);
         }
         let deeper: Vec<_> = self.version.levels()[plan.output_level + 1..].to_vec();
         let mut merged = BTreeMap::new();
