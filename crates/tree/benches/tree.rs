@@ -97,7 +97,7 @@ impl Bench {
     }
 
     fn reads(&self, state: &str) {
-        let resolver = Resolver { now_ms: 0, operator: None, blobs: None };
+        let resolver = Resolver::default();
         let count = self.keys / 2;
         self.median(&format!("{state}: get"), count, |round| {
             for index in 0..count {
@@ -114,6 +114,7 @@ impl Bench {
             blobs: None,
             fetch: Fetch::Values,
             gaps: None,
+            folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());
         let mut iter = iter.expect("memory can be read");

@@ -5,6 +5,7 @@
 
 pub mod merge_operator;
 pub mod operands;
+pub mod folds;
 pub mod options;
 pub mod memory;
 pub mod open_files;

@@ -6,6 +6,7 @@
 use crate::{
     compact::Compaction,
     flush::FlushInput,
+    folds::Folds,
     gaps::Gaps,
     memory::{Generation, Memory},
     open_files::OpenFiles,
@@ -54,6 +55,7 @@ pub struct Tree {
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
     gaps: Arc<Gaps>,
+    folds: Arc<Folds>,
 }
 
 /// The newest generation that has left the memory.
@@ -80,6 +82,7 @@ impl Tree {
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        let folds = Arc::new(Folds::new(Arc::clone(files.budget())));
         Self {
             id,
             files,
@@ -89,6 +92,7 @@ impl Tree {
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
             gaps: Arc::default(),
+            folds,
         }
     }
 
@@ -128,6 +132,13 @@ impl Tree {
     #[must_use]
     pub fn gaps(&self) -> &Arc<Gaps> {
         &self.gaps
+    }
+
+    /// What readers have folded.
+    #[inline]
+    #[must_use]
+    pub fn folds(&self) -> &Arc<Folds> {
+        &self.folds
     }
 
     /// What the tree is now.
@@ -253,6 +264,10 @@ impl Tree {
             }
         };
         self.replace(View { memory, version: prepared.version });
+        drop(last);
+        if flushed.is_some() {
+            self.folds.clear();
+        }
     }
 
     /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such
