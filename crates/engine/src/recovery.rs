@@ -209,7 +209,9 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     let budget = Arc::new(Budget::new(options.memory_budget));
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
-    let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
+    let mut arenas = ArenaOptions::default();
+    arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
+    let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
     let (fs, read_io) = (Arc::clone(&options.fs), options.read_io);
     let files = OpenFiles::new(fs, dir.to_owned(), read_io, Arc::clone(&cache));
     let families = Families::default();
