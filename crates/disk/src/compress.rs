@@ -21,8 +21,9 @@ pub enum Codec {
     Lz4 = 1,
 }
 
-/// Longest input given to LZ4, in bytes; the format itself ends at 2 GiB.
-const LZ4_RAW_BYTES_MAX: usize = 1 << 30;
+/// Longest input given to LZ4, in bytes. It takes as much memory again, and its output has to be in
+/// memory as a whole: a longer value is written from where it lies.
+pub const LZ4_RAW_BYTES_MAX: usize = 32 << 20;
 
 /// Most raw bytes that one payload byte of LZ4 can stand for.
 const LZ4_RATIO_MAX: u64 = 255;

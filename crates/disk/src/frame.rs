@@ -21,7 +21,7 @@
 
 use crate::compress::{Codec, Compressor};
 use siltdb_base::{
-    checksum::crc32c,
+    checksum::{crc32c, crc32c_append},
     codec::{Reader, VARINT_BYTES_MAX, put_varint, resize},
     error::{Error, Result},
     id::TableUid,
@@ -231,14 +231,39 @@ pub fn seal(
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Moves a verified frame from one place to another, changing nothing but the checksum.
+/// What surrounds the raw bytes in a frame that is not compressed.
+#[derive(Debug)]
+pub struct Envelope {
+    /// What comes before them.
+    pub head: Vec<u8>,
+    /// What follows them.
+    pub checksum: [u8; CHECKSUM_BYTES],
+}
+
+/// The same as [`seal`] without compression, for raw bytes that lie in pieces and are not copied.
+///
+/// # Panics
+/// As [`seal`].
+#[must_use]
+pub fn enclose(kind: FrameKind, place: Place, raw: &[&[u8]]) -> Envelope {
+    let raw_bytes: usize = raw.iter().map(|piece| piece.len()).sum();
+    assert!(raw_bytes <= RAW_BYTES_MAX, "a frame of {raw_bytes} bytes");
+    let mut head = vec![kind as u8, Codec::Raw as u8];
+    put_varint(&mut head, raw_bytes as u64);
+    put_varint(&mut head, raw_bytes as u64);
+    let sum = raw.iter().fold(crc32c(&head), |sum, piece| crc32c_append(sum, piece));
+    Envelope { head, checksum: sum.wrapping_add(mix(place)).to_le_bytes() }
+}
+
+/// The checksum of a verified frame if it is moved from one place to another: nothing else changes.
 ///
 /// # Panics
 /// If `frame` is shorter than a checksum, which no verified frame is.
-pub fn reseal(frame: &mut [u8], from: Place, to: Place) {
-    let checksum = frame.last_chunk_mut::<CHECKSUM_BYTES>().expect("a verified frame has one");
+#[must_use]
+pub fn moved_checksum(frame: &[u8], from: Place, to: Place) -> [u8; CHECKSUM_BYTES] {
+    let checksum = frame.last_chunk::<CHECKSUM_BYTES>().expect("a verified frame has one");
     let moved = u32::from_le_bytes(*checksum).wrapping_sub(mix(from)).wrapping_add(mix(to));
-    *checksum = moved.to_le_bytes();
+    moved.to_le_bytes()
 }
 
 fn verify_checksum(bytes: &[u8], place: Place) -> Result<()> {

@@ -317,7 +317,9 @@ fn load(
     let budget = Arc::new(Budget::new(options.memory_budget));
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
-    let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
+    let mut arenas = ArenaOptions::default();
+    arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
+    let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
     let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();

@@ -99,7 +99,7 @@ impl Bench {
     }
 
     fn reads(&self, state: &str) {
-        let resolver = Resolver { now_ms: 0, operator: None, blobs: None };
+        let resolver = Resolver::default();
         let count = self.keys / 2;
         self.median(&format!("{state}: get"), count, |round| {
             for index in 0..count {
@@ -116,6 +116,7 @@ impl Bench {
             blobs: None,
             fetch: Fetch::Values,
             gaps: None,
+            folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());
         let mut iter = iter.expect("memory can be read");

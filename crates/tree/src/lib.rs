@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod merge_operator;
+pub mod operands;
+pub mod folds;
 pub mod options;
 pub mod memory;
 pub mod open_files;

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use siltdb_base::{
+    budget::Budget,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
@@ -74,6 +75,12 @@ impl OpenFiles {
     #[must_use]
     pub fn directory(&self) -> &Arc<dyn Fs> {
         &self.directory
+    }
+
+    /// The account that their open tables charge.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.cache.budget()
     }
 
     /// From now on others may remove files: one that is missing is no damage.

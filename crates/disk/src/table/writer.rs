@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     block::BlockBuilder,
-    compress::{Codec, Compressor},
+    compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
     filter::FilterBuilder,
-    frame::{FrameKind, Place, seal},
+    frame::{FrameKind, Place, enclose, seal},
     garbage::{GarbageBuilder, Repeats},
     options::{Compression, TableOptions},
     sample::SampleBuilder,
@@ -33,13 +33,17 @@ use siltdb_base::{
 };
 use std::cmp::Ordering;
 
+/// Longest value that is copied into a block, in bytes: none that may be compressed is longer. The
+/// tests of this floor have a shorter one, so that they reach it.
+const COPIED_BYTES_MAX: usize = if cfg!(test) { 100 << 10 } else { LZ4_RAW_BYTES_MAX };
+
 /// Bytes an expiring value has in front.
 const EXPIRY_BYTES: usize = 8;
 
 /// Writes one table to the end of a file.
 ///
 /// After an error the file is worthless. Memory: one block, the index, and 8 bytes per key for the
-/// filter.
+/// filter. Longer values than 32 MiB are not compressed, and written from where they lie.
 pub struct TableWriter<'f> {
     file: &'f mut dyn WriteFile,
     options: TableOptions,
@@ -131,7 +135,30 @@ impl<'f> TableWriter<'f> {
             Repeats::Yes => {}
             Repeats::No => self.add_hash(entry.key),
         }
+        if entry.value.len() > COPIED_BYTES_MAX {
+            return self.add_alone(&entry);
+        }
         self.block.add(entry);
+        Ok(())
+    }
+
+    /// Writes the block of one long entry, whose facts are those of the open block.
+    fn add_alone(&mut self, entry: &Entry<'_>) -> Result<()> {
+        debug_assert!(self.block.is_empty(), "it does not fit into a block with others");
+        BlockBuilder::encode_before_value(entry, &mut self.raw);
+        let place = Place { table: self.uid, offset: self.written };
+        let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value]);
+        let start = self.written;
+        for piece in [&envelope.head, &self.raw, entry.value, &envelope.checksum] {
+            self.file.append(piece)?;
+            self.written += piece.len() as u64;
+        }
+        let last = (entry.key, entry.sequence);
+        self.index.add(entry.key, last, &self.facts, self.written - start);
+        self.first_key.get_or_insert_with(|| Slice::copy_from(entry.key));
+        self.last = Some((entry.key.to_vec(), entry.sequence));
+        self.total.merge(&self.facts);
+        self.facts = Facts::default();
         Ok(())
     }
 
@@ -178,10 +205,12 @@ impl<'f> TableWriter<'f> {
             self.garbage.add(repeats, key.len(), said)?;
         }
         let place = Place { table: self.uid, offset: self.written };
-        sealed.seal_for(place, &mut self.frame);
-        self.append_frame()?;
+        let (covered, checksum) = sealed.sealed_for(place);
+        self.file.append(covered)?;
+        self.file.append(&checksum)?;
+        self.written += sealed.frame_bytes() as u64;
         let last = (&key[..], block.entry(block.count() - 1).sequence);
-        self.index.add(&first_key, last, sealed.facts(), self.frame.len() as u64);
+        self.index.add(&first_key, last, sealed.facts(), sealed.frame_bytes() as u64);
         self.total.merge(sealed.facts());
         self.first_key.get_or_insert(first_key);
         self.last = Some((last.0.to_vec(), last.1));

@@ -6,6 +6,7 @@
 use crate::{
     compact::Compaction,
     flush::FlushInput,
+    folds::Folds,
     gaps::Gaps,
     garbage_watch::GarbageWatch,
     memory::{Generation, Holders, Memory},
@@ -58,6 +59,7 @@ pub struct Tree {
     garbage: GarbageWatch,
     gaps: Arc<Gaps>,
     holders: Arc<Holders>,
+    folds: Arc<Folds>,
 }
 
 /// The newest generation that has left the memory.
@@ -84,6 +86,7 @@ impl Tree {
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        let folds = Arc::new(Folds::new(Arc::clone(files.budget())));
         Self {
             id,
             files,
@@ -95,6 +98,7 @@ impl Tree {
             garbage: GarbageWatch::default(),
             gaps: Arc::default(),
             holders: Arc::default(),
+            folds,
         }
     }
 
@@ -140,6 +144,13 @@ impl Tree {
     #[must_use]
     pub fn gaps(&self) -> &Arc<Gaps> {
         &self.gaps
+    }
+
+    /// What readers have folded.
+    #[inline]
+    #[must_use]
+    pub fn folds(&self) -> &Arc<Folds> {
+        &self.folds
     }
 
     /// What the tree is now.
@@ -267,6 +278,10 @@ impl Tree {
             }
         };
         self.replace(View { memory, version: prepared.version });
+        drop(last);
+        if flushed.is_some() {
+            self.folds.clear();
+        }
     }
 
     /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such
