@@ -8,6 +8,9 @@ use std::{fmt, io, path::Path};
 /// The result of everything a verb does.
 pub type Result<T> = std::result::Result<T, Failure>;
 
+/// The exit code of a verb that Ctrl-C ended, as shells count it.
+pub const INTERRUPTED: u8 = 130;
+
 /// Why a verb ended without success.
 #[derive(Debug)]
 pub enum Failure {
@@ -33,6 +36,15 @@ pub enum Failure {
         /// The line, from 1.
         line: u64,
     },
+    /// Ctrl-C was pressed.
+    Interrupted,
+    /// A verb stopped on its way, for a reason of another kind.
+    Stopped {
+        /// The reason.
+        reason: Box<Failure>,
+        /// What is done, and how to go on.
+        note: String,
+    },
     /// A family needs a merge operator, and the tool has none.
     MergeOperator(Error),
     /// The database refused.
@@ -40,11 +52,18 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Words that are no command line: what clap says of them, which begins with `error: `.
-    pub fn command_line(error: &clap::Error) -> Self {
+    /// Words that are no command line of `command`: what clap says of them, which begins with
+    /// `error: `, and the verbs there are where the verb is not known.
+    pub fn command_line(error: &clap::Error, command: &clap::Command) -> Self {
         let message = error.render().to_string();
         let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
-        Self::Usage(message.to_owned())
+        let mut message = message.to_owned();
+        if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+            let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+            message.push_str("\n\nVerbs: ");
+            message.push_str(&verbs.join(", "));
+        }
+        Self::Usage(message)
     }
 
     /// A failure to do `action` with the file `name`.
@@ -55,7 +74,7 @@ impl Failure {
     /// There is no database at `path`, and the verb does not create one.
     pub fn no_database(path: &Path) -> Self {
         Self::Missing(format!(
-            "no database. path={}; `silt import`, `put`, `batch` and `shell` create one",
+            "no database. path={}; `silt import`, `put`, `batch` and `shell --create` make one",
             path.display()
         ))
     }
@@ -65,6 +84,11 @@ impl Failure {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// This failure, with a note on what is done and how to go on.
+    pub fn with_note(self, note: String) -> Self {
+        Self::Stopped { reason: Box::new(self), note }
+    }
+
     /// The kind of failure as a word, as `--json` names it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -72,6 +96,8 @@ impl Failure {
             Self::Missing(_) => "not found",
             Self::CheckFailed => "check failed",
             Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
+            Self::Interrupted => "interrupted",
+            Self::Stopped { reason, .. } => reason.kind(),
             Self::MergeOperator(error) | Self::Database(error) => error.kind().as_str(),
         }
     }
@@ -86,6 +112,8 @@ impl Failure {
             | Self::Stdout(_)
             | Self::ScriptStopped { .. }
             | Self::MergeOperator(_) => 1,
+            Self::Interrupted => INTERRUPTED,
+            Self::Stopped { reason, .. } => reason.exit_code(),
             Self::Database(error) => match error.kind() {
                 ErrorKind::InvalidArgument => 2,
                 ErrorKind::Corruption => 3,
@@ -113,6 +141,8 @@ impl fmt::Display for Failure {
             Self::ScriptStopped { line } => {
                 write!(f, "stdout was closed while line {line} ran; the lines after it did not")
             }
+            Self::Interrupted => write!(f, "interrupted"),
+            Self::Stopped { reason, note } => write!(f, "{reason}; {note}"),
             Self::MergeOperator(error) => write!(
                 f,
                 "{}: {}; `silt check` and `silt inspect` do without, anything else takes the \

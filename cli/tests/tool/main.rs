@@ -6,5 +6,6 @@ mod place;
 mod point;
 mod range;
 mod transfer;
+mod import;
 mod upkeep;
 mod shell;
