@@ -2,6 +2,7 @@
 //!
 //! It does not print: `main` does, once.
 
+use clap::error::{ContextKind, ContextValue};
 use siltdb::{Error, ErrorKind};
 use std::{fmt, io, path::Path};
 
@@ -52,16 +53,24 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Words that are no command line of `command`: what clap says of them, which begins with
-    /// `error: `, and the verbs there are where the verb is not known.
-    pub fn command_line(error: &clap::Error, command: &clap::Command) -> Self {
+    /// `words` are no command line of `command`: what clap says of them, without its `error: `, with
+    /// the verbs there are where the verb is not known, and how a word that begins with a dash is
+    /// passed.
+    pub fn command_line(error: &clap::Error, command: &clap::Command, words: &[String]) -> Self {
         let message = error.render().to_string();
         let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
         let mut message = message.to_owned();
-        if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
-            let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-            message.push_str("\n\nVerbs: ");
-            message.push_str(&verbs.join(", "));
+        match error.kind() {
+            clap::error::ErrorKind::InvalidSubcommand => {
+                let verbs = verbs_of(command, words).join(", ");
+                message.push_str(&format!("\n\nVerbs: {verbs}"));
+            }
+            clap::error::ErrorKind::UnknownArgument => {
+                if let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) {
+                    message = with_dash_tip(&message, found, words);
+                }
+            }
+            _ => {}
         }
         Self::Usage(message)
     }
@@ -122,6 +131,36 @@ impl Failure {
             },
         }
     }
+}
+
+/// The verbs of the deepest command that `words` lead to.
+fn verbs_of<'a>(mut command: &'a clap::Command, words: &[String]) -> Vec<&'a str> {
+    for word in words.iter().filter(|word| !word.starts_with('-')) {
+        match command.find_subcommand(word) {
+            Some(verb) if verb.has_subcommands() => command = verb,
+            _ => break,
+        }
+    }
+    command.get_subcommands().map(clap::Command::get_name).collect()
+}
+
+/// `message` about the word `found`, which no option is, with a tip that works: clap takes one
+/// letter of `-key` for an option, and does not see that an option before it wants a value.
+fn with_dash_tip(message: &str, found: &str, words: &[String]) -> String {
+    let is_found = |word: &&String| word.starts_with(found);
+    let Some(index) = words.iter().position(|word| is_found(&word)) else {
+        return message.to_owned();
+    };
+    let word = &words[index];
+    let option = index.checked_sub(1).map(|before| &words[before]);
+    let tip = match option.filter(|option| option.starts_with("--")) {
+        Some(option) => format!("to pass '{word}' as a value, use '{option}={word}'"),
+        None => {
+            format!("keys and values that begin with a dash come last, after '--': '-- {word}'")
+        }
+    };
+    let old = format!("to pass '{found}' as a value, use '-- {found}'");
+    message.replacen(&format!("'{found}' found"), &format!("'{word}' found"), 1).replace(&old, &tip)
 }
 
 impl From<Error> for Failure {

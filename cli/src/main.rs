@@ -27,8 +27,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let command_line = match CommandLine::read() {
         Ok(command_line) => command_line,
-        Err(error) if error.use_stderr() => {
-            let failure = Failure::command_line(&error, &CommandLine::full_command());
+        Err(error) if error.use_stderr() && !is_help(&error) => {
+            let words: Vec<String> = std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            let failure = Failure::command_line(&error, &CommandLine::full_command(), &words);
             let style = if asks_for_json() { Style::Json } else { Style::Text };
             output::report(&failure, style);
             return ExitCode::from(failure.exit_code());
@@ -45,6 +49,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Whether clap answers with the help, as it does to no words at all.
+fn is_help(error: &clap::Error) -> bool {
+    error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
 /// Whether `--json` is among the options, of a command line that cannot be read otherwise.

@@ -138,6 +138,11 @@ impl Arguments {
     /// [`Failure::Usage`] if the format is not known, or a record of the first chunk is bad;
     /// [`Failure::File`] if a file cannot be opened or read.
     pub fn job(&self, db: &Path, settings: Settings) -> Result<Job> {
+        if db.is_file() {
+            let name = db.display();
+            let hint = "the database comes first: `silt import DB FILE`";
+            return Err(Failure::Usage(format!("{name} is a file; {hint}")));
+        }
         let options = self.reader_options(settings)?;
         let mut source = Source::open(&self.file)?;
         let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");

@@ -320,7 +320,7 @@ fn run_command(session: &mut Session, command: Command) -> Result<Next> {
             session.output.raw(error.render().to_string().as_bytes())?;
             return session.output.flush().map(|()| Next::Command);
         }
-        Err(error) => return Err(Failure::command_line(&error, &Line::command())),
+        Err(error) => return Err(Failure::command_line(&error, &Line::command(), &words)),
     };
     let before = session.output.settings();
     session.output.set(line.settings.settings(before));

@@ -9,3 +9,4 @@ mod transfer;
 mod import;
 mod upkeep;
 mod shell;
+mod terminal;

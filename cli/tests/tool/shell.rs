@@ -221,4 +221,6 @@ fn an_unknown_verb_is_answered_with_those_there_are() {
     place.run(&["frobnicate", "db"], 2).says(&["Verbs: shell, get, put", "inspect, completions"]);
     let run = place.run_with(&["shell", "db", "--create"], b"frobnicate\n", 2);
     run.says(&["Verbs: get, put", "use, stats", "quit"]);
+    let run = place.run_with(&["shell", "db"], b"FAMILIES frobnicate\n", 2);
+    run.says(&["Verbs: list, create, drop, rename"]);
 }

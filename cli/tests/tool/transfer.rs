@@ -197,6 +197,8 @@ fn what_cannot_be_read_or_written_is_named() {
     place.run(&["import", "db", ".", "--format", "csv"], 1).says(&["cannot open ."]);
     place.run(&["import", "db", "x.csv", "--hex"], 2).says(&["are for lines"]);
     assert!(!place.path("db").exists());
+    place.write("x.csv", "id\n1\n");
+    place.run(&["import", "x.csv", "db"], 2).says(&["the database comes first"]);
     place.ok(&["put", "db", "a", "1"]);
     place.run(&["export", "db", "no/where.csv"], 1).says(&["cannot create no/where.csv"]);
     place.run(&["export", "db", "x.jsonl", "--escape"], 2).says(&["are for lines"]);
