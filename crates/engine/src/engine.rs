@@ -277,6 +277,7 @@ impl Engine {
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
         self.flush()?;
+        self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.clear_the_way(), Ok)?;
             match self.compact_flushed(family, pause) {

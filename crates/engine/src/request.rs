@@ -4,15 +4,52 @@
 
 use crate::{
     database::Database,
-    family::Family,
+    family::{Family, FamilyMap},
+    install::install,
     jobs::{PATIENCE, run_plan},
 };
-use siltdb_base::error::Result;
+use siltdb_base::{error::Result, id::FileNumber};
 use siltdb_tree::{
     compact::would_change_nothing,
     pick_range::{Request, Step},
+    plan::Way,
     tree::Pause,
 };
+use std::sync::Arc;
+
+/// Families whose tables one edit moves at most: it stays far below the size of a manifest.
+const MOVED_FAMILIES_MAX: usize = 512;
+
+/// Takes the first step of compacting each of `families`, where that is a move by reference: one
+/// edit for many, as thousands of small families would take a sync each.
+///
+/// # Errors
+/// As [`install`].
+pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
+    let request = Request::new(None, database.publisher.published(), FileNumber(0));
+    let families: Vec<&Arc<Family>> = families.iter().collect();
+    for families in families.chunks(MOVED_FAMILIES_MAX) {
+        let mut moves = Vec::new();
+        for family in families {
+            let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
+            match plan.way {
+                Way::Move => moves.push((family, plan)),
+                Way::Merge => family.tree.end_plan(&plan),
+            }
+        }
+        let changes = moves.iter().flat_map(|(family, plan)| plan.move_changes(family.id));
+        let changes: Vec<_> = changes.collect();
+        let installed = if changes.is_empty() { Ok(()) } else { install(database, changes, None) };
+        for (family, plan) in moves {
+            family.tree.end_plan(&plan);
+        }
+        // Others may have been refused for them.
+        database.room.raise();
+        database.work.raise();
+        installed?;
+    }
+    Ok(())
+}
 
 /// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
 /// tables of which the same would be written again stay as they are. `pause` is that of the family:
@@ -64,3 +101,6 @@ fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
         database.room.wait(seen, PATIENCE);
     }
 }
+
+#[cfg(test)]
+mod tests;
