@@ -25,6 +25,7 @@ pub mod install;
 pub mod replay;
 pub mod recovery;
 pub mod commit;
+pub mod space;
 pub mod jobs;
 pub mod workers;
 pub mod read;

@@ -11,7 +11,7 @@ use crate::{
     memory::{Generation, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
-    pick_garbage::Moment,
+    pick_garbage::{Moment, is_worth_flush},
     pick_leveled::{Writers, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
@@ -335,6 +335,13 @@ impl Tree {
     #[must_use]
     pub fn garbage_quiet_until_ms(&self) -> Option<u64> {
         self.garbage.quiet_until_ms(&self.version())
+    }
+
+    /// Whether a flush of what is in memory is worth it for the tables that go then.
+    #[must_use]
+    pub fn is_worth_flush(&self, moment: &Moment) -> bool {
+        let view = self.view.load();
+        is_worth_flush(&view.memory, &view.version, &self.options.load(), moment)
     }
 
     fn version(&self) -> Arc<Version> {
