@@ -189,6 +189,10 @@ pub struct Counters {
     pub compactions: AtomicU64,
     /// Bytes of tables written by compactions.
     pub compacted_bytes: AtomicU64,
+    /// Tables that were removed unread, as nothing of them could be seen any more.
+    pub dropped_tables: AtomicU64,
+    /// Compactions of tables that were garbage for a fair part.
+    pub space_compactions: AtomicU64,
     /// Nanoseconds that writers slept for the debt.
     pub delayed_ns: AtomicU64,
     /// Nanoseconds that writers waited for room.

@@ -10,6 +10,7 @@ use crate::{
     install::install,
     options::FROZEN_MAX,
     share::Shared,
+    space::{freeze_what_covers, moment, stripes},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -30,8 +31,7 @@ use siltdb_tree::{
     job::{JobContext, JobOutput, NewTables, Part},
     memory::Generation,
     pick_leveled::Writers,
-    plan::{Plan, Way},
-    retain::stripes::Stripes,
+    plan::{Plan, Reason, Way},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -75,12 +75,6 @@ fn with_context<T>(
         gives_way: database.gives_way(),
         progress: None,
     })
-}
-
-/// What must stay readable, captured now: every input of the job is published already (law V4).
-fn stripes(database: &Database) -> Stripes {
-    let present = database.publisher.published();
-    Stripes::new(&database.snapshots.retained(|| present), present)
 }
 
 /// Notes how a job ended, and wakes those who wait for room or for files.
@@ -297,8 +291,8 @@ pub fn compact_next(database: &Database) -> Result<bool> {
         })?;
         return Ok(true);
     }
-    let retained = database.snapshots.retained(|| database.publisher.published());
-    let oldest = retained.first().copied().unwrap_or_default();
+    let moment = moment(database);
+    let oldest = moment.stripes.oldest_end();
     let families = database.families.load();
     note_all_due(database, &families, DUE_INTERVAL);
     let (mut due, failing) = {
@@ -310,31 +304,50 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     if !failing.is_empty() {
         due.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
     }
+    // What is removed unread need not be merged first. What is rewritten for space alone comes
+    // after all that readers and writers wait for.
+    let drops_and_merges = |family: &Family| {
+        family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
+    };
+    let rewrites = |family: &Family| match writers {
+        Writers::Ahead => None,
+        _ => family.tree.begin_rewrite(&moment),
+    };
+    let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
     let mut failure = None;
-    for family in due.into_iter().filter_map(|id| families.get(id)) {
-        let Some(plan) = family.tree.begin_plan(oldest, writers) else {
-            pass_quiet(database, family);
-            continue;
-        };
-        match run_plan(database, family, plan) {
-            Ok(()) => return Ok(true),
-            // What keeps all jobs from being done.
-            Err(error) if is_everywhere(&error) => return Err(error),
-            Err(error) => {
-                failure.get_or_insert(error);
+    for begin in [&drops_and_merges as &dyn Fn(&Family) -> Option<Plan>, &rewrites] {
+        for family in &due {
+            let Some(plan) = begin(family) else { continue };
+            match run_plan(database, family, plan) {
+                Ok(()) => return Ok(true),
+                // What keeps all jobs from being done.
+                Err(error) if is_everywhere(&error) => return Err(error),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
             }
         }
     }
+    let is_surveyed =
+        writers != Writers::Ahead && due.iter().any(|family| family.tree.survey_garbage());
+    let is_frozen = writers == Writers::AtRest && freeze_what_covers(database, &moment);
+    if failure.is_none() && (is_surveyed || is_frozen) {
+        return Ok(true);
+    }
+    due.iter().for_each(|family| pass_quiet(database, family));
     // What a reader held, or what went with a family, has waited for no job.
     purge(database);
     failure.map_or(Ok(false), Err)
 }
 
-/// Passes over a family until its tables change, if nothing can be due before.
+/// Passes over a family until its tables change or all families are looked at again, if nothing can
+/// be due before.
 fn pass_quiet(database: &Database, family: &Family) {
+    // It may wait for IO, so it is asked before the lock.
+    let Some(version) = family.tree.version_without_garbage() else { return };
     let mut jobs = lock(&database.jobs);
     // Under the lock: a version that comes into force after this look is noted after it, too.
-    if family.tree.is_quiet() {
+    if family.tree.is_quiet(&version) {
         jobs.due.remove(&family.id);
     }
 }
@@ -387,13 +400,22 @@ pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> 
     let result = match result {
         // What was asked for does it all.
         Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
-        result => result.inspect(|()| Counters::add(&database.counters.compactions, 1)),
+        result => result.inspect(|()| count_plan(database, &plan)),
     };
     // It holds its inputs, which would outlast the purge.
     drop(plan);
     ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
     database.work.raise();
     Ok(())
+}
+
+fn count_plan(database: &Database, plan: &Plan) {
+    Counters::add(&database.counters.compactions, 1);
+    if plan.way == Way::Drop {
+        Counters::add(&database.counters.dropped_tables, plan.tables().count() as u64);
+    } else if plan.reason == Reason::Garbage {
+        Counters::add(&database.counters.space_compactions, 1);
+    }
 }
 
 fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {

@@ -27,6 +27,7 @@ pub mod install;
 pub mod replay;
 pub mod recovery;
 pub mod commit;
+pub mod space;
 pub mod jobs;
 pub mod request;
 pub mod workers;

@@ -34,10 +34,10 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
             let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
             match plan.way {
                 Way::Move => moves.push((family, plan)),
-                Way::Merge => family.tree.end_plan(&plan),
+                Way::Merge | Way::Drop => family.tree.end_plan(&plan),
             }
         }
-        let changes = moves.iter().flat_map(|(family, plan)| plan.move_changes(family.id));
+        let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
         let changes: Vec<_> = changes.collect();
         let installed = if changes.is_empty() { Ok(()) } else { install(database, changes, None) };
         for (family, plan) in moves {

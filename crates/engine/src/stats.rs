@@ -57,6 +57,11 @@ pub struct Stats {
     pub compactions: u64,
     /// Bytes of tables written by them.
     pub compacted_bytes: u64,
+    /// Tables removed unread since the database was opened, because range deletes, expiry and
+    /// deletions left nothing of them to be seen.
+    pub dropped_tables: u64,
+    /// Compactions since the database was opened for the sake of space alone.
+    pub space_compactions: u64,
     /// Milliseconds for which writers were slowed down.
     pub delayed_ms: u64,
     /// Times that writers had to wait for a flush or compaction.
@@ -89,6 +94,8 @@ pub fn stats(database: &Database) -> Stats {
         flushed_bytes: count(&counters.flushed_bytes),
         compactions: count(&counters.compactions),
         compacted_bytes: count(&counters.compacted_bytes),
+        dropped_tables: count(&counters.dropped_tables),
+        space_compactions: count(&counters.space_compactions),
         delayed_ms: count(&counters.delayed_ns) / 1_000_000,
         stalls: count(&counters.stalls),
         stalled_ms: count(&counters.stalled_ns) / 1_000_000,
@@ -150,6 +157,8 @@ impl Stats {
             ("flushed_bytes", self.flushed_bytes),
             ("compactions", self.compactions),
             ("compacted_bytes", self.compacted_bytes),
+            ("dropped_tables", self.dropped_tables),
+            ("space_compactions", self.space_compactions),
             ("delayed_ms", self.delayed_ms),
             ("stalls", self.stalls),
             ("stalled_ms", self.stalled_ms),

@@ -65,8 +65,7 @@ impl CoveredTable {
     /// Takes note of `over`, the range tombstones over the table.
     fn cover(&mut self, table: &OpenReference, over: &[RangeTombstone]) {
         let fragments = Fragments::new(over);
-        let KeyRange { first, last, end } = table.range();
-        self.whole = covered_to(&fragments, (first, last, *end), table.sequence_max());
+        self.whole = covered_whole(&fragments, table);
         let (known, newest) = self.known;
         let fresh = over.iter().filter(|tombstone| tombstone.sequence > newest).count();
         let is_worth_reading = fresh > 0 && fresh >= known / REREAD_PART;
@@ -101,6 +100,14 @@ impl CoveredTable {
         self.parts = joined.collect();
         Ok(())
     }
+}
+
+/// No snapshot at or after this one sees anything of `table` under `tombstones` that are newer than
+/// it; `None` if they do not cover all of it.
+#[must_use]
+pub fn covered_whole(tombstones: &Fragments, table: &OpenReference) -> Option<SequenceNumber> {
+    let KeyRange { first, last, end } = table.range();
+    covered_to(tombstones, (first, last, *end), table.sequence_max())
 }
 
 /// The smallest sequence number up to which there is at every key from `first` to `last` a

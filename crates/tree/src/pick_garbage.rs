@@ -8,8 +8,9 @@
 //! more is claimed than a rewrite frees, so a table is not picked twice for the same bytes.
 
 use crate::{
-    covered::Covered,
+    covered::{Covered, covered_whole},
     level::Order,
+    memory::Memory,
     open_files::{OpenReference, TableId},
     options::TreeOptions,
     pick_leveled::limits,
@@ -24,6 +25,10 @@ use std::{collections::HashSet, sync::Arc};
 /// are known within 4 %, so less than 22 % of a table is garbage in the end: 1.28 times what is
 /// live. A byte that is freed costs at most five that are written.
 const GARBAGE_THOUSANDTHS: u64 = 180;
+
+/// Memory is flushed for the tables that its range tombstones cover if this many times these are as
+/// large as [`TreeOptions::base_level_bytes`].
+const FLUSHED_PART: u64 = 64;
 
 /// What decides whether something is garbage.
 #[derive(Clone, Debug)]
@@ -163,6 +168,38 @@ fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment
 /// Both are below 2^50.
 fn thousandths(bytes: u64, all: u64) -> u64 {
     bytes * 1000 / all.max(1)
+}
+
+/// Whether the range tombstones in `memory` cover tables that are worth a flush of it, because they
+/// go then: a fair part of all tables, and as much as makes up for the syncs of new files.
+#[must_use]
+pub fn is_worth_flush(
+    memory: &Memory,
+    version: &Version,
+    options: &TreeOptions,
+    moment: &Moment,
+) -> bool {
+    let memtables = memory.tables().iter().map(|table| &table.memtable);
+    let tombstones: Vec<_> = memtables
+        .filter(|memtable| memtable.range_tombstones() > 0)
+        .map(|memtable| memtable.tombstones())
+        .collect();
+    if tombstones.is_empty() {
+        return false;
+    }
+    let goes = |table: &OpenReference| {
+        tombstones
+            .iter()
+            .filter_map(|tombstones| covered_whole(tombstones, table))
+            .any(|to| !moment.stripes.separate(table.sequence_min(), to))
+    };
+    let (mut all, mut going) = (0, 0);
+    for (_, table) in version.tables() {
+        all += table.bytes();
+        going += if goes(table) { table.bytes() } else { 0 };
+    }
+    thousandths(going, all) >= GARBAGE_THOUSANDTHS
+        && going * FLUSHED_PART >= options.base_level_bytes
 }
 
 /// When there may be more garbage by time alone, in ms since 1970: the next moment after `now_ms`

@@ -120,6 +120,11 @@ impl Database {
     #[must_use]
     pub fn jobs_done(&self) -> JobsDone {
         let stats = self.db.stats();
-        JobsDone { flushes: stats.flushes, compactions: stats.compactions }
+        JobsDone {
+            flushes: stats.flushes,
+            compactions: stats.compactions,
+            dropped_tables: stats.dropped_tables,
+            space_compactions: stats.space_compactions,
+        }
     }
 }

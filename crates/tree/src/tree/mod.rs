@@ -12,7 +12,7 @@ use crate::{
     memory::{Generation, Holders, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
-    pick_garbage::Moment,
+    pick_garbage::{Moment, is_worth_flush},
     pick_leveled::{Writers, is_quiet, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
@@ -339,13 +339,16 @@ impl Tree {
         Some(plan)
     }
 
-    /// Whether no compaction is due or running, whatever writers do and readers hold, until tables
-    /// or options change.
+    /// Whether no compaction is due or running, whatever writers do, until tables or options change
+    /// or [`Tree::version_without_garbage`] gives another than `version`.
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self, version: &Arc<Version>) -> bool {
         let busy = lock(&self.busy);
         let view = self.view.load();
-        busy.is_empty() && !busy.is_paused() && is_quiet(&view.version, &self.options.load())
+        busy.is_empty()
+            && !busy.is_paused()
+            && Arc::ptr_eq(&view.version, version)
+            && is_quiet(version, &self.options.load())
     }
 
     /// The removal of the tables of which nothing can be seen any more, noted as running if there
@@ -365,10 +368,19 @@ impl Tree {
         self.garbage.survey(|| self.version())
     }
 
-    /// Until when nothing becomes garbage by time alone, as [`GarbageWatch::quiet_until_ms`].
+    /// The tables now, if none of them was found to be garbage: none is until something expires or
+    /// a snapshot goes.
     #[must_use]
-    pub fn garbage_quiet_until_ms(&self) -> Option<u64> {
-        self.garbage.quiet_until_ms(&self.version())
+    pub fn version_without_garbage(&self) -> Option<Arc<Version>> {
+        let version = self.version();
+        self.garbage.quiet_until_ms(&version).map(|_| version)
+    }
+
+    /// Whether a flush of what is in memory is worth it for the tables that go then.
+    #[must_use]
+    pub fn is_worth_flush(&self, moment: &Moment) -> bool {
+        let view = self.view.load();
+        is_worth_flush(&view.memory, &view.version, &self.options.load(), moment)
     }
 
     fn version(&self) -> Arc<Version> {
