@@ -2,10 +2,11 @@
 //!
 //! Wall time decides expiry; monotonic time decides waiting. Neither orders commits.
 
+use crate::sync::lock;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -15,6 +16,12 @@ use std::{
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Milliseconds since 1970 (UTC); may jump.
     fn wall_ms(&self) -> u64;
+
+    /// The wall time for what cannot be undone, such as dropping what has expired: as
+    /// [`Clock::wall_ms`], or earlier, where that is in doubt.
+    fn settled_ms(&self) -> u64 {
+        self.wall_ms()
+    }
 
     /// Nanoseconds since some fixed moment; never goes back.
     fn monotonic_ns(&self) -> u64;
@@ -50,33 +57,162 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock whose wall time never goes back, not even below that of an earlier process.
+/// The wall time may lag behind the time in force by so much, in ms, and that one waits for it:
+/// system clocks are slewed, and set back a little, all the time. If it lags more, the time in
+/// force runs on by the monotonic clock.
+pub const LAG_MS_MAX: u64 = 10_000;
+
+/// A wall time ahead of the time in force by more than this, in ms, is a jump: about a year.
+pub const JUMP_MS_MIN: u64 = 366 * 24 * 3600 * 1000;
+
+/// How long a jump lasts before it counts as the truth, in ms. A clock that is wrong at boot is
+/// corrected by then.
+pub const JUMP_LASTS_MS: u64 = 3600 * 1000;
+
+/// What a database stores of the time that decided expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredTime {
+    /// The latest settled time, in ms since 1970; 0: none yet.
+    pub latest_ms: u64,
+    /// The wall time when a jump began that has not lasted long enough; 0: there is none.
+    pub jump_ms: u64,
+}
+
+/// A clock whose wall time never goes back, not even below that of an earlier process, unless it
+/// was more than a year ahead and is corrected within an hour.
 ///
-/// What has been shown as expired stays expired when somebody sets the machine's clock back.
+/// What was shown as expired stays expired when the machine's clock is set back. One wrong reading
+/// of a far year decides nothing for good: until the jump has lasted, [`Clock::settled_ms`] knows
+/// nothing of it.
 #[derive(Debug)]
 pub struct ForwardClock {
     clock: Arc<dyn Clock>,
+    /// What `wall_ms` returned last.
     latest_ms: AtomicU64,
+    timeline: Mutex<Timeline>,
+}
+
+/// A time in ms since 1970 and when it was, by the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    ms: u64,
+    at_ns: u64,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
+
+impl Mark {
+    /// The time at `now_ns`, if it has run on since.
+    fn run_on(self, now_ns: u64) -> Self {
+        let passed_ms = now_ns.saturating_sub(self.at_ns) / NS_PER_MS;
+        // What is left of a millisecond counts the next time.
+        let at_ns = self.at_ns + passed_ms * NS_PER_MS;
+        Self { ms: self.ms.saturating_add(passed_ms), at_ns }
+    }
+
+    /// The time at `now_ns`, when the wall shows `wall_ms`: it follows the wall forward.
+    fn follow(self, wall_ms: u64, now_ns: u64) -> Self {
+        match self.ms.saturating_sub(wall_ms) {
+            0 => Self { ms: wall_ms, at_ns: now_ns },
+            1..=LAG_MS_MAX => Self { ms: self.ms, at_ns: now_ns },
+            _ => self.run_on(now_ns),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Timeline {
+    settled: Mark,
+    jump: Option<Jump>,
+}
+
+/// A wall time far ahead of the settled one.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    /// What the wall showed when it began, perhaps in an earlier process.
+    first_ms: u64,
+    began_ns: u64,
+    now: Mark,
+}
+
+impl Jump {
+    fn new(wall_ms: u64, now_ns: u64) -> Self {
+        Self { first_ms: wall_ms, began_ns: now_ns, now: Mark { ms: wall_ms, at_ns: now_ns } }
+    }
+}
+
+impl Timeline {
+    /// 1. A wall time that is no jump is followed; a jump before it was a mistake.
+    /// 2. A jump is followed too, but apart, until it has lasted.
+    fn read(&mut self, wall_ms: u64, now_ns: u64) -> u64 {
+        let is_ahead = |mark: Mark| wall_ms.saturating_sub(mark.run_on(now_ns).ms) > JUMP_MS_MIN;
+        if !is_ahead(self.settled) {
+            self.jump = None;
+            self.settled = self.settled.follow(wall_ms, now_ns);
+            return self.settled.ms;
+        }
+        // A second jump forward, or back to a year that is still far ahead, begins anew.
+        let same = self.jump.filter(|jump| {
+            !is_ahead(jump.now) && jump.now.ms.saturating_sub(wall_ms) <= JUMP_MS_MIN
+        });
+        let mut jump = same.unwrap_or_else(|| Jump::new(wall_ms, now_ns));
+        jump.now = jump.now.follow(wall_ms, now_ns);
+        let lasted_ms = now_ns.saturating_sub(jump.began_ns) / NS_PER_MS;
+        // What an earlier process saw of it counts by the wall.
+        let lasted_ms = lasted_ms.max(jump.now.ms.saturating_sub(jump.first_ms));
+        if lasted_ms >= JUMP_LASTS_MS {
+            self.settled = jump.now;
+            self.jump = None;
+        } else {
+            self.settled = self.settled.run_on(now_ns);
+            self.jump = Some(jump);
+        }
+        jump.now.ms
+    }
 }
 
 impl ForwardClock {
-    /// `clock`, but never before `latest_ms`.
+    /// `clock`, seen from where an earlier process left off.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>, latest_ms: u64) -> Self {
-        Self { clock, latest_ms: AtomicU64::new(latest_ms) }
+    pub fn new(clock: Arc<dyn Clock>, stored: StoredTime) -> Self {
+        let (wall_ms, now_ns) = (clock.wall_ms(), clock.monotonic_ns());
+        let ms = if stored.latest_ms == 0 { wall_ms } else { stored.latest_ms };
+        let since_ms = wall_ms.saturating_sub(stored.jump_ms);
+        // It may have been corrected meanwhile.
+        let goes_on = stored.jump_ms != 0 && stored.jump_ms <= wall_ms && since_ms <= JUMP_MS_MIN;
+        let jump = goes_on.then(|| Jump { first_ms: stored.jump_ms, ..Jump::new(wall_ms, now_ns) });
+        let timeline = Timeline { settled: Mark { ms, at_ns: now_ns }, jump };
+        Self { clock, latest_ms: AtomicU64::new(0), timeline: Mutex::new(timeline) }
+    }
+
+    /// What the next process is to know.
+    #[must_use]
+    pub fn stored(&self) -> StoredTime {
+        self.wall_ms();
+        let timeline = lock(&self.timeline);
+        let jump_ms = timeline.jump.map_or(0, |jump| jump.first_ms);
+        StoredTime { latest_ms: timeline.settled.ms, jump_ms }
     }
 }
 
 impl Clock for ForwardClock {
     fn wall_ms(&self) -> u64 {
-        let now = self.clock.wall_ms();
-        // Relaxed: a time carries no other data with it. The common case writes nothing, so that
-        // readers do not contend for the line: within a millisecond one of them moves it.
-        let latest = self.latest_ms.load(Ordering::Relaxed);
-        if now <= latest {
-            return latest;
+        let wall_ms = self.clock.wall_ms();
+        // Relaxed: a time carries no other data with it. The common case takes no lock: within a
+        // millisecond one reader moves the time.
+        if wall_ms == self.latest_ms.load(Ordering::Relaxed) {
+            return wall_ms;
         }
-        self.latest_ms.fetch_max(now, Ordering::Relaxed).max(now)
+        let mut timeline = lock(&self.timeline);
+        let ms = timeline.read(wall_ms, self.clock.monotonic_ns());
+        // Relaxed: as above; under the lock, so that it is that of the timeline.
+        self.latest_ms.store(ms, Ordering::Relaxed);
+        ms
+    }
+
+    fn settled_ms(&self) -> u64 {
+        self.wall_ms();
+        lock(&self.timeline).settled.ms
     }
 
     fn monotonic_ns(&self) -> u64 {

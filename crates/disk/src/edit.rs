@@ -22,7 +22,7 @@
 //! | 11 | family |                                                 NextFamily
 //! | 12 | sequence |                                               LastSequence
 //! | 13 | segment | offset |                                       LogSynced
-//! | 14 | ms |                                                     LatestTime
+//! | 14 | ms | jump ms |                                           LatestTime
 //! table reference:
 //! | file | offset | length | visible to, optional | global sequence, optional |
 //! | 0 u8, or 1 u8 and key slice | summary |
@@ -35,6 +35,7 @@ use crate::{
     summary::{KeyRange, TableSummary},
 };
 use siltdb_base::{
+    clock::StoredTime,
     codec::{Reader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
@@ -210,8 +211,8 @@ pub enum Change {
     LastSequence(SequenceNumber),
     /// The log up to this position is durable, whatever the log itself says.
     LogSynced(LogPosition),
-    /// Expiry was decided by this wall time, in ms since 1970: no earlier one is used again.
-    LatestTime(u64),
+    /// Expiry was decided by this time: no earlier settled one is used again.
+    LatestTime(StoredTime),
 }
 
 impl Change {
@@ -255,7 +256,7 @@ impl Change {
             Self::LogSynced(position) => {
                 put_numbers(out, 13, &[position.segment.0, position.offset]);
             }
-            Self::LatestTime(ms) => put_numbers(out, 14, &[*ms]),
+            Self::LatestTime(time) => put_numbers(out, 14, &[time.latest_ms, time.jump_ms]),
         }
     }
 
@@ -291,7 +292,10 @@ impl Change {
             11 => Self::NextFamily(next_family(reader)?),
             12 => Self::LastSequence(sequence(reader)?),
             13 => Self::LogSynced(position(reader)?),
-            14 => Self::LatestTime(reader.varint()?),
+            14 => Self::LatestTime(StoredTime {
+                latest_ms: reader.varint()?,
+                jump_ms: reader.varint()?,
+            }),
             tag => {
                 return Err(Error::new(ErrorKind::Unsupported, "unknown change in the manifest")
                     .with_mismatch("1..=14", tag));

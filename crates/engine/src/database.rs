@@ -26,6 +26,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
+    clock::ForwardClock,
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SequenceNumber},
     sync::lock,
@@ -84,6 +85,8 @@ pub struct Database {
     pub instance: Instance,
     /// How it was opened.
     pub options: EngineOptions,
+    /// The clock of the options, as what it stores.
+    pub time: Arc<ForwardClock>,
     /// Its directory.
     pub dir: PathBuf,
     /// Whether it may be written.
@@ -214,6 +217,8 @@ impl Counters {
 pub struct Parts {
     /// How it was opened.
     pub options: EngineOptions,
+    /// The clock of the options, as what it stores.
+    pub time: Arc<ForwardClock>,
     /// Its directory.
     pub dir: PathBuf,
     /// The log.
@@ -253,6 +258,7 @@ impl Database {
         let database = Self {
             instance,
             options: parts.options,
+            time: parts.time,
             dir: parts.dir,
             health: Health::new(access),
             snapshots: Arc::default(),

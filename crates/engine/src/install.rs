@@ -69,7 +69,7 @@ fn install_with(
     omit_dropped(database, &mut changes);
     changes.push(Change::NextFile(database.numbers.next_file()));
     changes.push(Change::NextFamily(database.numbers.next_family()));
-    changes.push(Change::LatestTime(database.options.clock.wall_ms()));
+    changes.push(Change::LatestTime(database.time.stored()));
     let edit = Edit { changes };
     let mut operators = database.operators.clone();
     operators.extend(operator.cloned());

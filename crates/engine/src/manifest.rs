@@ -15,6 +15,7 @@
 //! 6. The old manifest is removed.
 
 use siltdb_base::{
+    clock::StoredTime,
     error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo},
     id::{FileNumber, SegmentId, SequenceNumber},
@@ -76,8 +77,8 @@ pub struct LogState {
     pub last_sequence: SequenceNumber,
     /// Everything before this position is durable.
     pub synced: LogPosition,
-    /// The latest wall time that expiry was decided by, in ms since 1970.
-    pub latest_ms: u64,
+    /// The time that expiry was decided by.
+    pub time: StoredTime,
 }
 
 impl LogState {
@@ -93,7 +94,10 @@ impl LogState {
                 }
                 Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
                 Change::LogSynced(position) => self.synced = self.synced.max(*position),
-                Change::LatestTime(ms) => self.latest_ms = self.latest_ms.max(*ms),
+                Change::LatestTime(time) => {
+                    let latest_ms = self.time.latest_ms.max(time.latest_ms);
+                    self.time = StoredTime { latest_ms, ..*time };
+                }
                 _ => {}
             }
         }
@@ -111,7 +115,7 @@ impl LogState {
         let last = Change::LastSequence(self.last_sequence);
         let start = Change::LogStart { segment: self.first };
         let synced = Change::LogSynced(self.synced);
-        cuts.chain([start, last, synced, Change::LatestTime(self.latest_ms)])
+        cuts.chain([start, last, synced, Change::LatestTime(self.time)])
     }
 }
 

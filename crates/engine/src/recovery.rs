@@ -27,7 +27,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
-    clock::ForwardClock,
+    clock::{Clock, ForwardClock, StoredTime},
     error::{Error, ErrorKind, Result},
     fs::{DirEntry, FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
@@ -336,8 +336,12 @@ fn load(
         Some(number) => replay_manifest(&*directory, number, target, &mut known)?,
     };
     let slots = known.note_files(&*directory)?;
-    let latest_ms = if cfg!(seeded_fault = "undo_time") { 0 } else { known.log.latest_ms };
-    options.clock = Arc::new(ForwardClock::new(options.clock.clone(), latest_ms));
+    let stored = match cfg!(seeded_fault = "undo_time") {
+        true => StoredTime::default(),
+        false => known.log.time,
+    };
+    let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
+    options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
     let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
     let Replayed { frozen, last, records } = replay.finish(&recovered, &slots.files);
@@ -361,6 +365,7 @@ fn load(
         manifest: Manifest::new(directory, current, known.log),
         numbers: Numbers::new(known.next_file, known.next_family, random),
         options,
+        time,
         families,
         files,
         cache,

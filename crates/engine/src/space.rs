@@ -16,7 +16,7 @@ pub fn stripes(database: &Database) -> Stripes {
 
 /// What decides now whether something is garbage.
 pub fn moment(database: &Database) -> Moment {
-    Moment { stripes: stripes(database), now_ms: database.options.clock.wall_ms() }
+    Moment { stripes: stripes(database), now_ms: database.options.clock.settled_ms() }
 }
 
 /// Freezes the active generation if its range deletes cover tables that are worth a flush; says

@@ -207,7 +207,7 @@ impl Part for Subjob {
         let rules = Rules {
             stripes: compaction.stripes.clone(),
             tombstones: compaction.tombstones.clone(),
-            now_ms: context.clock.wall_ms(),
+            now_ms: context.clock.settled_ms(),
             operator: compaction.options.merge_operator.clone(),
         };
         let mut deeper = compaction.deeper.clone();

@@ -263,7 +263,7 @@ impl Flush {
         let rules = Rules {
             stripes: self.stripes.clone(),
             tombstones,
-            now_ms: context.clock.wall_ms(),
+            now_ms: context.clock.settled_ms(),
             operator: input.options.merge_operator.clone(),
         };
         let cursor = WatchedCursor::new(cursor, context);

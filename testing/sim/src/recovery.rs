@@ -254,7 +254,7 @@ impl Recovery<'_> {
             let truth = Truth { model: self.model, family: *index, at };
             self.report.reads += compare_all(family, truth, self.draw, 60)?;
         }
-        Ok((standing, Times::new(wall_ms, &floors_ms)))
+        Ok((standing, Times::new(wall_ms, &floors_ms, self.clock)))
     }
 
     /// The latest commit after which everything looks like what was found, with the volatile ones

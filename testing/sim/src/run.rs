@@ -126,7 +126,7 @@ impl Run {
         let mut report = Report { runs: 1, ..Report::default() };
         let fs = MemFs::new();
         let state = CrashState::still(&fs);
-        let (names, times) = (Database::first_names(), Times::new(0, &[]));
+        let (names, times) = (Database::first_names(), Times::new(0, &[], &ManualClock::default()));
         let expectation = Expectation::exactly(0, 0..=0, names, &times);
         let mut recovery = Recovery {
             settings: &settings,
@@ -204,7 +204,7 @@ impl Run {
 
     /// The present, as readers see it.
     pub(crate) fn now(&self) -> Moment {
-        let wall_ms = self.times.at(self.clock.wall_ms());
+        let wall_ms = self.times.at(&self.clock);
         Moment { commit: self.visible, wall_ms, flushed: u64::MAX }
     }
 
@@ -343,7 +343,7 @@ impl Run {
     /// Goes on with another database, from the commit that it stands at.
     fn adopt(&mut self, recovered: Recovered) {
         let Recovered { database, standing: Standing { commit, flushed }, times } = recovered;
-        let now = times.at(self.clock.wall_ms());
+        let now = times.at(&self.clock);
         self.note(format!("recovered at commit {commit}, {now} ms"));
         (self.times, self.written) = (times, false);
         self.report.faults += self.database.fs.faults() - self.faults_before;
@@ -371,7 +371,7 @@ impl Run {
     /// Has the database read the clock.
     fn read_clock(&mut self) {
         self.database.read_clock();
-        self.times.read(self.clock.wall_ms());
+        self.times.read(&self.clock);
     }
 
     /// Sets the clock back, or right again.

@@ -1,15 +1,99 @@
-//! Time that is set back.
+//! Time that is set back, and time that jumps.
 
 use super::*;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
+const NOW_MS: u64 = 56 * YEAR_MS;
+
+fn forward(manual: &Arc<ManualClock>, latest_ms: u64, jump_ms: u64) -> ForwardClock {
+    ForwardClock::new(manual.clone(), StoredTime { latest_ms, jump_ms })
+}
 
 #[test]
 fn a_forward_clock_never_goes_back() {
     let manual = Arc::new(ManualClock::new(1000));
-    let clock = ForwardClock::new(manual.clone(), 500);
+    let clock = forward(&manual, 500, 0);
     assert_eq!(clock.wall_ms(), 1000);
     manual.set_wall_ms(10);
     assert_eq!(clock.wall_ms(), 1000);
     manual.set_wall_ms(2000);
     assert_eq!(clock.wall_ms(), 2000);
-    assert_eq!(ForwardClock::new(manual, 9000).wall_ms(), 9000);
+    assert_eq!(forward(&manual, 9000, 0).wall_ms(), 9000);
+}
+
+#[test]
+fn time_runs_on_while_the_wall_is_far_behind_and_waits_while_it_is_a_little() {
+    let manual = Arc::new(ManualClock::new(NOW_MS));
+    let clock = forward(&manual, 0, 0);
+    assert_eq!(clock.wall_ms(), NOW_MS);
+    manual.set_wall_ms(NOW_MS - LAG_MS_MAX);
+    manual.advance(Duration::from_millis(LAG_MS_MAX / 2));
+    assert_eq!(clock.wall_ms(), NOW_MS, "the wall catches up");
+    manual.set_wall_ms(NOW_MS - YEAR_MS);
+    for step in 1..=5 {
+        manual.advance(Duration::from_micros(60_000_500));
+        assert_eq!(clock.wall_ms(), NOW_MS + step * 60_000 + step / 2);
+        // Asking often loses nothing.
+        (0..9).for_each(|_| assert_eq!(clock.wall_ms(), NOW_MS + step * 60_000 + step / 2));
+    }
+    let reached = clock.wall_ms();
+    manual.set_wall_ms(reached + 5);
+    assert_eq!(clock.wall_ms(), reached + 5);
+}
+
+#[test]
+fn a_jump_of_years_counts_at_once_and_is_settled_when_it_has_lasted() {
+    let manual = Arc::new(ManualClock::new(NOW_MS));
+    let clock = forward(&manual, NOW_MS - 1000, 0);
+    assert_eq!((clock.wall_ms(), clock.settled_ms()), (NOW_MS, NOW_MS));
+    let future = NOW_MS + 70 * YEAR_MS;
+    manual.set_wall_ms(future);
+    assert_eq!((clock.wall_ms(), clock.settled_ms()), (future, NOW_MS));
+    assert_eq!(clock.stored(), StoredTime { latest_ms: NOW_MS, jump_ms: future });
+    manual.advance(HOUR / 2);
+    assert_eq!((clock.wall_ms(), clock.settled_ms()), (future + 1_800_000, NOW_MS + 1_800_000));
+    manual.advance(HOUR / 2);
+    assert_eq!((clock.wall_ms(), clock.settled_ms()), (future + 3_600_000, future + 3_600_000));
+    assert_eq!(clock.stored().jump_ms, 0);
+}
+
+#[test]
+fn a_jump_that_is_taken_back_leaves_nothing_behind() {
+    let manual = Arc::new(ManualClock::new(NOW_MS));
+    let clock = forward(&manual, NOW_MS, 0);
+    manual.set_wall_ms(NOW_MS + 70 * YEAR_MS);
+    assert!(clock.wall_ms() > NOW_MS + YEAR_MS);
+    manual.advance(Duration::from_secs(60));
+    manual.set_wall_ms(NOW_MS + 60_000);
+    assert_eq!((clock.wall_ms(), clock.settled_ms()), (NOW_MS + 60_000, NOW_MS + 60_000));
+    // One wrong year after the other: each has to last by itself.
+    for years in [70, 30, 50] {
+        manual.set_wall_ms(NOW_MS + years * YEAR_MS);
+        assert_eq!(clock.wall_ms(), NOW_MS + years * YEAR_MS);
+        manual.advance(HOUR - Duration::from_millis(1));
+        clock.wall_ms();
+        assert!(clock.settled_ms() < NOW_MS + YEAR_MS, "{years}");
+    }
+}
+
+#[test]
+fn short_openings_settle_a_jump_that_lasts_and_forget_one_that_does_not() {
+    let future = NOW_MS + 2 * YEAR_MS;
+    let manual = Arc::new(ManualClock::new(future));
+    let first = forward(&manual, NOW_MS, 0);
+    assert_eq!((first.wall_ms(), first.settled_ms()), (future, NOW_MS));
+    let StoredTime { latest_ms, jump_ms } = first.stored();
+    assert_eq!((latest_ms, jump_ms), (NOW_MS, future));
+    manual.advance(HOUR);
+    let lasted = forward(&manual, latest_ms, jump_ms);
+    assert_eq!((lasted.wall_ms(), lasted.settled_ms()), (future + 3_600_000, future + 3_600_000));
+    // Another year, or the true one, and the jump was none of it.
+    for (wall_ms, settled_ms) in
+        [(future + 9 * YEAR_MS, NOW_MS), (NOW_MS + 7, NOW_MS + 7), (NOW_MS - 7, NOW_MS)]
+    {
+        manual.set_wall_ms(wall_ms);
+        let clock = forward(&manual, latest_ms, jump_ms);
+        assert_eq!((clock.wall_ms(), clock.settled_ms()), (wall_ms.max(NOW_MS), settled_ms));
+    }
 }

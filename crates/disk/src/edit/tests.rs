@@ -71,7 +71,7 @@ fn every_change() -> Edit {
             Change::NextFamily(FamilyId(13)),
             Change::LastSequence(SequenceNumber::MAX),
             Change::LogSynced(LogPosition { segment: SegmentId(14), offset: 64 }),
-            Change::LatestTime(u64::MAX),
+            Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
         ],
     }
 }

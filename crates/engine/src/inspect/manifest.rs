@@ -134,7 +134,9 @@ fn change_line(change: &Change) -> Line {
         Change::NextFamily(family) => of_family("next-family", *family),
         Change::LastSequence(sequence) => line("last-sequence").with_number("sequence", sequence.0),
         Change::LogSynced(position) => line("log-synced").with("at", position),
-        Change::LatestTime(ms) => line("latest-time").with_number("ms", *ms),
+        Change::LatestTime(time) => line("latest-time")
+            .with_number("ms", time.latest_ms)
+            .with_number("jump_ms", time.jump_ms),
         // Changes of versions to come.
         other => line("other").with("change", format_args!("{other:?}")),
     }

@@ -20,7 +20,12 @@ fn candidates_end_before_the_next_commit_that_says_its_number() {
     }
     let expectation = |ceiling| Expectation {
         ceiling,
-        ..Expectation::exactly(0, 0..=9, Names::new(), &Times::new(0, &[]))
+        ..Expectation::exactly(
+            0,
+            0..=9,
+            Names::new(),
+            &Times::new(0, &[], &siltdb_base::clock::ManualClock::default()),
+        )
     };
     assert_eq!(expectation(5).candidates(&model, 1), [3, 2, 1]);
     assert_eq!(expectation(2).candidates(&model, 1), [2, 1]);
@@ -37,7 +42,12 @@ fn volatile_commits_may_be_missing_from_some_number_on() {
     }
     let expectation = |flushed| Expectation {
         ceiling: 3,
-        ..Expectation::exactly(0, flushed, Names::new(), &Times::new(0, &[]))
+        ..Expectation::exactly(
+            0,
+            flushed,
+            Names::new(),
+            &Times::new(0, &[], &siltdb_base::clock::ManualClock::default()),
+        )
     };
     assert_eq!(expectation(0..=3).candidates(&model, 2), [3, 2]);
     assert_eq!(expectation(0..=3).candidates(&model, 0), [1, 0]);

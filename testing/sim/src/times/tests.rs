@@ -1,15 +1,30 @@
 //! What a clock that is set back may do to the time of a database, and what not.
 
-use super::Times;
+use super::{LAG_MS_MAX, ManualClock, Times};
+use std::time::Duration;
 
 #[test]
 fn the_time_goes_on_and_a_crash_takes_it_back_to_a_durable_one_at_most() {
-    let mut times = Times::new(1000, &[900]);
-    times.read(1200);
-    times.read(300);
-    assert_eq!(times.at(300), 1200);
-    assert_eq!(times.at(1300), 1300);
+    let clock = ManualClock::new(1000);
+    let mut times = Times::new(1000, &[900], &clock);
+    clock.set_wall_ms(1200);
+    times.read(&clock);
+    clock.set_wall_ms(300);
+    times.read(&clock);
+    assert_eq!(times.at(&clock), 1200);
+    clock.set_wall_ms(1300);
+    assert_eq!(times.at(&clock), 1300);
     assert_eq!(times.floors_ms(), [900, 1000, 1200]);
     times.made_durable();
     assert_eq!(times.floors_ms(), [1200]);
+}
+
+#[test]
+fn the_time_runs_on_while_the_clock_is_far_behind() {
+    let clock = ManualClock::new(5 * LAG_MS_MAX);
+    let mut times = Times::new(5 * LAG_MS_MAX, &[], &clock);
+    clock.set_wall_ms(0);
+    clock.advance(Duration::from_millis(70));
+    times.read(&clock);
+    assert_eq!(times.at(&clock), 5 * LAG_MS_MAX + 70);
 }
