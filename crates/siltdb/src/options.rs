@@ -248,6 +248,10 @@ impl FamilyOptions {
     }
 
     /// Flushes that level 0 gathers before it is compacted: 1 to 1000. Default: 8.
+    ///
+    /// Writers that are ahead of compactions are slowed down at more than three times as many runs,
+    /// 12 at least, and stop at five times as many, 20 at least. The memtables that are in memory
+    /// then may still follow.
     #[must_use]
     pub fn level0_runs(mut self, runs: u32) -> Self {
         self.tree.level0_runs_trigger = runs;
