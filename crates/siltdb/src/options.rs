@@ -199,7 +199,8 @@ impl FamilyOptions {
         Self::default()
     }
 
-    /// How blocks are compressed; a block that does not shrink by an eighth is kept as it is.
+    /// How blocks are compressed. A block that does not shrink by an eighth is kept as it is; so is
+    /// a value above 32 MiB, which is written from where it lies.
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
