@@ -58,12 +58,13 @@ const UNWRITTEN_HALVES: (u64, u64) = (2, 5);
 /// The most that unwritten memtables weigh: only full memory stops writes.
 const SHARE_DELAYED_MOST: f64 = 0.99;
 
-/// Level 0 may have this many runs before writes are slowed down, and before they stop.
-const LEVEL0_RUNS: (u64, u64) = (12, 40);
+/// Level 0 may have this many runs before writes are slowed down, and before they stop, at least.
+/// What is in memory then may still be flushed.
+const LEVEL0_RUNS: (u64, u64) = (12, 20);
 
 /// The same, as multiples of the runs from which on it is compacted: where that is later, so are
 /// these. Nobody waits for a compaction that is not due.
-const LEVEL0_TRIGGERS: (u64, u64) = (LAGGING_FACTOR, 10);
+const LEVEL0_TRIGGERS: (u64, u64) = (LAGGING_FACTOR, 5);
 
 /// What compactions have yet to write may amount to this many memtables before writes are slowed
 /// down, and before they stop.

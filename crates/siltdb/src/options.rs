@@ -232,7 +232,8 @@ impl FamilyOptions {
         Self::default()
     }
 
-    /// How blocks are compressed; a block that does not shrink by an eighth is kept as it is.
+    /// How blocks are compressed. A block that does not shrink by an eighth is kept as it is; so is
+    /// a value above 32 MiB, which is written from where it lies.
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
@@ -281,6 +282,10 @@ impl FamilyOptions {
     }
 
     /// Flushes that level 0 gathers before it is compacted: 1 to 1000. Default: 8.
+    ///
+    /// Writers that are ahead of compactions are slowed down at more than three times as many runs,
+    /// 12 at least, and stop at five times as many, 20 at least. The memtables that are in memory
+    /// then may still follow.
     #[must_use]
     pub fn level0_runs(mut self, runs: u32) -> Self {
         self.tree.level0_runs_trigger = runs;

@@ -7,19 +7,20 @@
 //! operands to it. So a key that is merged and read in turn is folded step by step.
 //!
 //! # Invariants
-//! 1. A fold never becomes wrong. No version older than its operand is ever added, and flushes and
-//!    compactions change older versions only in ways that leave the value as it is. Nothing is kept
-//!    where the value depends on the time.
+//! 1. A fold does not become wrong before its expiry. No version older than its operand is ever
+//!    added, and flushes and compactions change older versions only in ways that leave the value as
+//!    it is. The expiry is that of the value below the operands.
 //! 2. Readers at snapshots older than the operand do not meet it, and newer range tombstones hide
 //!    the operand itself.
 
 use arc_swap::ArcSwapOption;
 use siltdb_base::{
-    budget::{Budget, Charge, Part},
+    budget::{Charge, Part},
     checksum::xxh3,
     id::SequenceNumber,
     slice::Slice,
 };
+use siltdb_disk::cache::Cache;
 use std::{
     fmt,
     sync::{Arc, OnceLock},
@@ -43,6 +44,8 @@ pub struct Fold {
     pub sequence: SequenceNumber,
     /// The value.
     pub value: Slice,
+    /// When the key begins to have another one, in ms since 1970; `None` is never.
+    pub expiry_ms: Option<u64>,
     _charge: Charge,
 }
 
@@ -51,16 +54,18 @@ pub struct Fold {
 /// # Thread safety
 /// Any thread may find and keep; neither waits.
 pub struct Folds {
-    budget: Arc<Budget>,
+    /// What they take, blocks give up.
+    cache: Arc<Cache>,
     /// Made with the first fold: most families have no merge operator.
     slots: OnceLock<Box<[ArcSwapOption<Fold>]>>,
 }
 
 impl Folds {
-    /// None yet; they will be charged to [`Part::Folds`] of `budget`.
+    /// None yet; they will be charged to [`Part::Folds`] of the budget of `cache`, and taken from
+    /// what that may hold.
     #[must_use]
-    pub fn new(budget: Arc<Budget>) -> Self {
-        Self { budget, slots: OnceLock::new() }
+    pub fn new(cache: Arc<Cache>) -> Self {
+        Self { cache, slots: OnceLock::new() }
     }
 
     /// The fold of `key`.
@@ -71,16 +76,17 @@ impl Folds {
         (*fold.key == *key).then_some(fold)
     }
 
-    /// Keeps `value`, which `key` has from all its versions up to the operand of `sequence`,
-    /// whatever the time is. A newer fold of the key stays.
+    /// Keeps `value`, which `key` has from all its versions up to the operand of `sequence`, before
+    /// `expiry_ms` if that is given. A newer fold of the key stays.
     ///
     /// If folds take too much memory, those of this family go; if that is not enough, the value is
     /// not kept.
-    pub fn keep(&self, key: &[u8], sequence: SequenceNumber, value: &[u8]) {
+    pub fn keep(&self, key: &[u8], sequence: SequenceNumber, value: &[u8], expiry_ms: Option<u64>) {
         let bytes = key.len() + value.len() + size_of::<Fold>();
+        let budget = self.cache.budget();
         let has_room = || {
-            let limit = self.budget.limit() / BUDGET_PART;
-            self.budget.used(Part::Folds).saturating_add(bytes) <= limit
+            let limit = budget.limit() / BUDGET_PART;
+            budget.used(Part::Folds).saturating_add(bytes) <= limit
         };
         if !has_room() {
             self.clear();
@@ -90,7 +96,7 @@ impl Folds {
         }
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| Default::default()).collect());
         let slot = &slots[slot_of(key)];
-        let newer = |fold: &Arc<Fold>| *fold.key == *key && fold.sequence >= sequence;
+        let newer = |fold: &Arc<Fold>| *fold.key == *key && fold.sequence > sequence;
         if slot.load().as_ref().is_some_and(newer) {
             return;
         }
@@ -98,8 +104,10 @@ impl Folds {
             key: key.into(),
             sequence,
             value: Slice::copy_from(value),
-            _charge: Charge::new(&self.budget, Part::Folds, bytes),
+            expiry_ms,
+            _charge: Charge::new(budget, Part::Folds, bytes),
         })));
+        self.cache.fit();
     }
 
     /// Forgets all: after a flush there is little left to fold.

@@ -4,7 +4,6 @@
 
 use bytes::Bytes;
 use siltdb_base::{
-    budget::Budget,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
@@ -77,10 +76,10 @@ impl OpenFiles {
         &self.directory
     }
 
-    /// The account that their open tables charge.
+    /// The cache of their blocks.
     #[must_use]
-    pub fn budget(&self) -> &Arc<Budget> {
-        self.cache.budget()
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
     }
 
     /// From now on others may remove files: one that is missing is no damage.

@@ -85,6 +85,32 @@ fn nobody_waits_for_a_compaction_that_is_not_due() {
     }
 }
 
+#[test]
+fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
+    for (trigger, delayed, stopped) in [(1, 12, 20), (4, 12, 20), (8, 24, 40), (10, 30, 50)] {
+        let fs = MemFs::new();
+        let tree = TreeOptions { level0_runs_trigger: trigger, ..TreeOptions::default() };
+        let options = EngineOptions { tree, ..options(&fs) };
+        let waiting = Waiting::RunJob(run_one);
+        let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
+        let family = database.families.named("default").unwrap();
+        let runs = || family.tree.view().version.levels()[0].runs() as u64;
+        let mut first_delayed = None;
+        while !database.pace.is_stopped() {
+            let put = Payload::one(&family, EntryKind::Put, b"key", b"value");
+            commit(&database, &put, Durability::Buffered).unwrap();
+            flush_all(&database).unwrap();
+            if database.level_share() > 0.0 {
+                first_delayed.get_or_insert_with(runs);
+            }
+            assert!(runs() <= stopped, "{} runs with a trigger of {trigger}", runs());
+        }
+        assert_eq!((first_delayed, runs()), (Some(delayed + 1), stopped), "trigger {trigger}");
+        assert!(compact_next(&database).unwrap());
+        assert!(!database.pace.is_stopped() && runs() < trigger.into());
+    }
+}
+
 /// A database with generations to be flushed, one behind the other, and a level 0 that would be
 /// compacted but for them.
 fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {

@@ -1,10 +1,13 @@
 //! What is found was kept for that key, and the budget holds.
 
 use super::*;
+use siltdb_base::budget::Budget;
+use siltdb_disk::cache::{Held, Resident, Slots, TableMemory};
 
 fn folds(limit: usize) -> (Arc<Budget>, Folds) {
     let budget = Arc::new(Budget::new(limit));
-    (Arc::clone(&budget), Folds::new(budget))
+    let cache = Cache::new(Arc::clone(&budget), limit, TableMemory::Within);
+    (budget, Folds::new(cache))
 }
 
 fn found(folds: &Folds, key: &[u8]) -> Option<(u64, Vec<u8>)> {
@@ -15,10 +18,10 @@ fn found(folds: &Folds, key: &[u8]) -> Option<(u64, Vec<u8>)> {
 fn newer_fold_of_a_key_replaces_the_older_one_and_not_the_other_way_round() {
     let (_, folds) = folds(1 << 20);
     assert_eq!(found(&folds, b"a"), None);
-    folds.keep(b"a", SequenceNumber(5), b"five");
-    folds.keep(b"a", SequenceNumber(3), b"three");
+    folds.keep(b"a", SequenceNumber(5), b"five", None);
+    folds.keep(b"a", SequenceNumber(3), b"three", None);
     assert_eq!(found(&folds, b"a"), Some((5, b"five".to_vec())));
-    folds.keep(b"a", SequenceNumber(8), b"eight");
+    folds.keep(b"a", SequenceNumber(8), b"eight", None);
     assert_eq!(found(&folds, b"a"), Some((8, b"eight".to_vec())));
 }
 
@@ -27,7 +30,7 @@ fn keys_of_one_slot_displace_each_other_and_are_not_confused() {
     let (budget, folds) = folds(1 << 20);
     let keys = || (0..4 * SLOTS as u32).map(u32::to_be_bytes);
     for (sequence, key) in (1..).zip(keys()) {
-        folds.keep(&key, SequenceNumber(sequence), &key);
+        folds.keep(&key, SequenceNumber(sequence), &key, None);
     }
     let mut kept = 0;
     for (sequence, key) in (1..).zip(keys()) {
@@ -47,14 +50,44 @@ fn folds_stay_within_their_part_of_the_budget() {
     const LIMIT: usize = 1 << 20;
     let (budget, folds) = folds(LIMIT);
     let most = LIMIT / BUDGET_PART - 1 - size_of::<Fold>();
-    folds.keep(b"k", SequenceNumber(1), &vec![1; most + 1]);
+    folds.keep(b"k", SequenceNumber(1), &vec![1; most + 1], None);
     assert_eq!(found(&folds, b"k"), None);
-    folds.keep(b"k", SequenceNumber(1), &vec![1; most]);
+    folds.keep(b"k", SequenceNumber(1), &vec![1; most], None);
     assert_eq!(budget.used(Part::Folds), LIMIT / BUDGET_PART);
-    folds.keep(b"l", SequenceNumber(2), b"small");
+    folds.keep(b"l", SequenceNumber(2), b"small", None);
     assert_eq!((found(&folds, b"k"), found(&folds, b"l")), (None, Some((2, b"small".to_vec()))));
     for number in 0..10_000_u32 {
-        folds.keep(&number.to_be_bytes(), SequenceNumber(3), &[7; 1000]);
+        folds.keep(&number.to_be_bytes(), SequenceNumber(3), &[7; 1000], None);
         assert!(budget.used(Part::Folds) <= LIMIT / BUDGET_PART);
     }
+}
+
+#[derive(Debug)]
+struct Cached;
+
+impl Resident for Cached {
+    const FRONT_BYTES: usize = 0;
+
+    fn front(&self) -> *const u8 {
+        std::ptr::from_ref(self).cast()
+    }
+
+    fn layout(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn blocks_leave_the_cache_for_folds() {
+    const LIMIT: usize = 1 << 20;
+    let (budget, folds) = folds(LIMIT);
+    let slots = Slots::new(&folds.cache, 100);
+    for index in 0..100 {
+        slots.insert(index, &Arc::new(Held::new(Cached, 12_000)));
+    }
+    let blocks = budget.used(Part::Blocks);
+    assert!(blocks > LIMIT - 12_100 && blocks <= LIMIT, "the cache is full");
+    folds.keep(b"k", SequenceNumber(1), &[1; 20_000], None);
+    let left = budget.used(Part::Blocks);
+    assert!(left < blocks && left + budget.used(Part::Folds) <= LIMIT, "{left} of {blocks}");
 }

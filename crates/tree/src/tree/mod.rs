@@ -86,7 +86,7 @@ impl Tree {
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
-        let folds = Arc::new(Folds::new(Arc::clone(files.budget())));
+        let folds = Arc::new(Folds::new(Arc::clone(files.cache())));
         Self {
             id,
             files,

@@ -3,11 +3,11 @@
 //! It finds no versions and judges none.
 
 use crate::{
-    folds::{Fold, Folds, OPERANDS_MIN},
+    folds::{Fold, OPERANDS_MIN},
     operands::{Added, Operands},
-    visible::judge::{Resolver, depends_on_time},
+    visible::judge::Resolver,
 };
-use siltdb_base::{error::Result, id::SequenceNumber, key::EntryKind, slice::Slice};
+use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
 use std::sync::Arc;
 
 /// The operands of one key that are to be applied to what lies below them.
@@ -20,15 +20,15 @@ pub struct Folding {
     operands: Operands,
     /// What an earlier reader kept of the key; looked up with its first operand.
     kept: Option<Option<Arc<Fold>>>,
-    /// What the operands are applied to does not change as time goes by.
-    is_lasting: bool,
+    /// When what the operands are applied to expires.
+    expiry_ms: Option<u64>,
 }
 
 impl Folding {
     /// Without operands; those of a key will be added in this order.
     #[must_use]
     pub fn new(added: Added) -> Self {
-        Self { added, operands: Operands::default(), kept: None, is_lasting: true }
+        Self { added, operands: Operands::default(), kept: None, expiry_ms: None }
     }
 
     /// Begins anew, with another key.
@@ -36,7 +36,7 @@ impl Folding {
         self.added = added;
         self.operands.clear();
         self.kept = None;
-        self.is_lasting = true;
+        self.expiry_ms = None;
     }
 
     /// Whether nothing is to be applied.
@@ -48,36 +48,35 @@ impl Folding {
 
     /// Adds an operand of `key`. If an earlier reader kept the value that the key has from this
     /// operand and everything older, returns that: newer operands are to be applied to it.
-    pub fn add<'f>(
+    pub fn add<'r>(
         &mut self,
         key: &[u8],
         sequence: SequenceNumber,
         operand: &[u8],
-        folds: impl FnOnce() -> Option<&'f Folds>,
+        resolver: impl FnOnce() -> Resolver<'r>,
     ) -> Option<Slice> {
-        let kept = self.kept.get_or_insert_with(|| folds().and_then(|folds| folds.find(key)));
-        let value = match kept {
-            Some(fold) if fold.sequence == sequence => fold.value.clone(),
+        let kept = self.kept.get_or_insert_with(|| {
+            let Resolver { folds, now_ms, .. } = resolver();
+            let is_valid = |fold: &Arc<Fold>| fold.expiry_ms.is_none_or(|expiry| now_ms < expiry);
+            folds.and_then(|folds| folds.find(key)).filter(is_valid)
+        });
+        let (value, expiry_ms) = match kept {
+            Some(fold) if fold.sequence == sequence => (fold.value.clone(), fold.expiry_ms),
             _ => {
                 self.operands.push(sequence, operand);
                 return None;
             }
         };
-        self.decide();
+        self.pass(expiry_ms);
         if cfg!(seeded_fault = "fold_operand_twice") {
             self.operands.push(sequence, operand);
         }
         Some(value)
     }
 
-    /// A version of `kind`, which is no operand, decides what newer operands are applied to.
-    pub fn pass(&mut self, kind: EntryKind) {
-        self.decide();
-        self.is_lasting = !depends_on_time(kind);
-    }
-
-    fn decide(&mut self) {
-        self.is_lasting = true;
+    /// Something that expires then, or never, decides what newer operands are applied to.
+    pub fn pass(&mut self, expiry_ms: Option<u64>) {
+        self.expiry_ms = expiry_ms;
         if self.added == Added::OldestFirst {
             // By (1).
             self.operands.clear();
@@ -96,11 +95,10 @@ impl Folding {
         resolver: &Resolver<'_>,
     ) -> Result<Vec<u8>> {
         let value = resolver.combine(key, base, &self.operands.oldest_first(self.added))?;
-        if self.is_lasting
-            && self.operands.count() >= OPERANDS_MIN
+        if self.operands.count() >= OPERANDS_MIN
             && let (Some(folds), Some(newest)) = (resolver.folds, self.operands.newest(self.added))
         {
-            folds.keep(key, newest, &value);
+            folds.keep(key, newest, &value, self.expiry_ms);
         }
         Ok(value)
     }

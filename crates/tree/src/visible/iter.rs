@@ -22,7 +22,7 @@ use crate::{
         coverage::{Cover, Coverage},
         crossing::{Crossing, HiddenRun},
         folding::Folding,
-        judge::{Verdict, depends_on_time, judge},
+        judge::{Verdict, depends_on_time, expiry_of, judge},
         plain::{Plain, Sight},
         reader::{Fetch, Reader},
     },
@@ -404,8 +404,7 @@ impl<C: Cursor> Visible<C> {
             }
             let verdict = verdict(&entry, cover, &self.reader)?;
             if let Verdict::Operand(operand) = verdict {
-                let folds = || resolver.folds;
-                let known = self.folding.add(&self.key, entry.sequence, operand, folds);
+                let known = self.folding.add(&self.key, entry.sequence, operand, || resolver);
                 if let Some(value) = known {
                     fetched = value;
                     break Some(fetched.as_bytes());
@@ -413,10 +412,13 @@ impl<C: Cursor> Visible<C> {
                 self.merge.next()?;
                 continue;
             }
-            self.folding.pass(entry.kind);
             break match verdict {
-                Verdict::Value(value) => Some(value),
+                Verdict::Value(value) => {
+                    self.folding.pass(expiry_of(entry.kind, entry.value)?);
+                    Some(value)
+                }
                 Verdict::Blob(pointer) => {
+                    self.folding.pass(pointer.expiry_ms);
                     fetched = resolver.fetch(&pointer)?;
                     Some(fetched.as_bytes())
                 }
@@ -474,23 +476,24 @@ impl<C: Cursor> Visible<C> {
                 let sequence = entry.sequence;
                 match verdict(&entry, cover, &self.reader)? {
                     Verdict::Operand(operand) => {
-                        let folds = || self.reader.folds.as_deref();
-                        if let Some(known) = self.folding.add(&self.key, sequence, operand, folds) {
+                        let resolver = || self.reader.resolver();
+                        let known = self.folding.add(&self.key, sequence, operand, resolver);
+                        if let Some(known) = known {
                             copy(&mut self.value, &known);
                             found = Found::Value;
                         }
                     }
                     Verdict::Value(value) => {
-                        self.folding.pass(entry.kind);
+                        self.folding.pass(expiry_of(entry.kind, entry.value)?);
                         copy(&mut self.value, value);
                         found = Found::Value;
                     }
                     Verdict::Blob(pointer) => {
-                        self.folding.pass(entry.kind);
+                        self.folding.pass(pointer.expiry_ms);
                         found = Found::Blob(pointer);
                     }
                     Verdict::Absent => {
-                        self.folding.pass(entry.kind);
+                        self.folding.pass(None);
                         found = Found::Nothing;
                     }
                 }

@@ -74,6 +74,18 @@ pub fn judge(
     })
 }
 
+/// When the value of a version of this kind expires, if it does.
+///
+/// # Errors
+/// Corruption, if the payload is not one of its kind.
+pub fn expiry_of(kind: EntryKind, payload: &[u8]) -> Result<Option<u64>> {
+    match kind {
+        EntryKind::PutExpiring => split_expiring(payload).map(|(expiry_ms, _)| Some(expiry_ms)),
+        EntryKind::BlobPointer => BlobPointer::decode(payload).map(|pointer| pointer.expiry_ms),
+        _ => Ok(None),
+    }
+}
+
 /// Whether [`judge`] looks at the time for a version of this kind.
 #[inline]
 #[must_use]

@@ -6,7 +6,7 @@ use crate::{
     operands::Added,
     visible::{
         folding::Folding,
-        judge::{Resolver, Verdict, depends_on_time, judge},
+        judge::{Resolver, Verdict, depends_on_time, expiry_of, judge},
     },
 };
 use siltdb_base::{
@@ -78,14 +78,22 @@ where
         let Version { sequence, kind, value, covering } = version;
         let now_ms = if depends_on_time(kind) { (self.resolver)().now_ms } else { 0 };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
-            Verdict::Value(tail) => self.found(kind, value.with(tail)),
+            Verdict::Value(tail) => {
+                if let Some(merged) = &mut self.merged {
+                    merged.folding.pass(expiry_of(kind, value.bytes())?);
+                }
+                self.found(value.with(tail));
+            }
             Verdict::Blob(pointer) => {
+                if let Some(merged) = &mut self.merged {
+                    merged.folding.pass(pointer.expiry_ms);
+                }
                 let fetched = (self.resolver)().fetch(&pointer)?;
-                self.found(kind, Pinnable::from(&fetched));
+                self.found(Pinnable::from(&fetched));
             }
             Verdict::Absent => {
                 if let Some(merged) = &mut self.merged {
-                    merged.folding.pass(kind);
+                    merged.folding.pass(None);
                 }
             }
             Verdict::Operand(operand) => return Ok(self.add_operand(sequence, operand)),
@@ -97,8 +105,7 @@ where
         let merged = self.merged.get_or_insert_with(|| {
             Box::new(Merged { folding: Folding::new(Added::NewestFirst), base: None })
         });
-        let folds = || (self.resolver)().folds;
-        let Some(value) = merged.folding.add(self.key, sequence, operand, folds) else {
+        let Some(value) = merged.folding.add(self.key, sequence, operand, &self.resolver) else {
             return ControlFlow::Continue(());
         };
         if merged.folding.is_empty() {
@@ -110,13 +117,10 @@ where
     }
 
     #[inline]
-    fn found(&mut self, kind: EntryKind, value: Pinnable<'_>) {
+    fn found(&mut self, value: Pinnable<'_>) {
         match &mut self.merged {
             None => self.show(value),
-            Some(merged) => {
-                merged.folding.pass(kind);
-                merged.base = Some(value.pin());
-            }
+            Some(merged) => merged.base = Some(value.pin()),
         }
     }
 

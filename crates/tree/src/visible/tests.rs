@@ -1,6 +1,7 @@
 //! Iterators and point reads against the definition of the operations.
 
 use crate::{
+    fixture::new_cache,
     folds::Folds,
     gaps::Gaps,
     merge::{
@@ -17,7 +18,6 @@ use crate::{
 };
 use proptest::prelude::*;
 use siltdb_base::{
-    budget::Budget,
     clock::ManualClock,
     cursor::Course,
     error::{ErrorKind, Result},
@@ -235,7 +235,7 @@ proptest! {
     ) {
         let histories = History::distribute(&operations, sources);
         let all = History::union(&histories);
-        let folds = Arc::new(Folds::new(Arc::new(Budget::new(1 << 20))));
+        let folds = Arc::new(Folds::new(new_cache()));
         for (turn, snapshot) in snapshots.into_iter().enumerate() {
             let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
             let reader = Reader { folds: Some(Arc::clone(&folds)), ..reader(snapshot) };
@@ -395,7 +395,7 @@ fn expired_value_is_gone_and_hides_the_older_one() {
 }
 
 #[test]
-fn operands_on_a_value_that_expires_are_not_kept_folded() {
+fn fold_of_operands_on_a_value_that_expires_is_good_until_then() {
     let mut history = History::default();
     let mut sequence = 1;
     for operation in [
@@ -410,10 +410,13 @@ fn operands_on_a_value_that_expires_are_not_kept_folded() {
         history.apply(&operation, &mut sequence);
     }
     let histories = [history];
-    let folds = Arc::new(Folds::new(Arc::new(Budget::new(1 << 20))));
-    for (now_ms, expected) in
-        [(NOW_MS, [&b"v1,v2"[..], b"blob3,v4", b"v6,v7"]), (NOW_MS + 1, [b"v2", b"v4", b"v6,v7"])]
-    {
+    let folds = Arc::new(Folds::new(new_cache()));
+    let expired = [&b"v2"[..], b"v4", b"v6,v7"];
+    for (now_ms, expected) in [
+        (NOW_MS, [b"v1,v2", &b"blob3,v4"[..], b"v6,v7"]),
+        (NOW_MS + 1, expired),
+        (NOW_MS + 2, expired),
+    ] {
         let reader = Reader {
             clock: Arc::new(ManualClock::new(now_ms)),
             folds: Some(Arc::clone(&folds)),
@@ -427,9 +430,11 @@ fn operands_on_a_value_that_expires_are_not_kept_folded() {
             };
             let values: Vec<_> = pairs.iter().map(|pair| pair.1.as_slice()).collect();
             assert_eq!(values, expected, "{course:?} at {now_ms}");
+            let expiry_ms = |number| folds.find(&key(number)).map(|fold| fold.expiry_ms);
+            let kept = (now_ms == NOW_MS).then_some(NOW_MS + 1);
+            assert_eq!([1, 2, 3].map(expiry_ms), [kept, kept, None].map(Some));
         }
     }
-    assert!(folds.find(&key(3)).is_some_and(|fold| fold.value == b"v6,v7"));
 }
 
 #[test]
