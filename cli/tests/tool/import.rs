@@ -82,7 +82,7 @@ fn bad_records_are_left_out_and_told_if_asked_for() {
     let run = import(&place, &["--skip-bad", "--chunk", "1"], rows, 0);
     assert_eq!(run.stdout, "imported 3 records: 3 keys new, 3 bad and left out\n");
     run.says(&[
-        "left out: line 3, column 2: expected 2 fields, found 1\n",
+        "left out: line 3, column 2: expected 2 fields, found 1; --allow-short takes it\n",
         "left out: line 4, column 2: text after the closing quotation mark",
         "left out: line 7, column 2: the input ends inside quotes\n",
     ]);
@@ -157,7 +157,7 @@ fn other_delimiters_are_found_or_given() {
     assert_eq!(place.ok(&["get", "db", "c"]), "{\"id\":\"c\",\"x;y\":\"1;2\"}\n");
     import(&place, &["--delimiter", "||"], "", 2).says(&["one ASCII character, or `tab`"]);
     let short = "id;a;b\nd;1\n";
-    import(&place, &[], short, 2).says(&["expected 3 fields, found 2"]);
+    import(&place, &[], short, 2).says(&["expected 3 fields, found 2; --allow-short takes it"]);
     import(&place, &["--allow-short"], short, 0);
     assert_eq!(place.ok(&["get", "db", "d"]), "{\"id\":\"d\",\"a\":\"1\"}\n");
 }
