@@ -339,7 +339,7 @@ impl CommandLine {
             Verb::Get(on) => existing(&on, output, point::get),
             Verb::Put(on) => {
                 let entry = on.arguments.entry(settings.form)?;
-                let put = |session: &mut _| point::put(session, &on.arguments, &entry);
+                let put = |session: &mut _| point::put(session, &on.arguments, entry);
                 open(&on.db, on.arguments.missing(), output, put)
             }
             Verb::Delete(on) => existing(&on, output, point::delete),

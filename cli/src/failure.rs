@@ -53,9 +53,9 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// `words` are no command line of `command`: what clap says of them, with the
-    /// verbs there are where the verb is not known, and how a word that begins with a dash is
-    /// passed.
+    /// `words` are no command line of `command`: what clap says of them, without its `error: `,
+    /// with the verbs there are where the verb is not known, and how a word that begins with a dash
+    /// is passed.
     pub fn command_line(error: &clap::Error, command: &clap::Command, words: &[String]) -> Self {
         let message = error.render().to_string();
         let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();

@@ -138,6 +138,14 @@ impl Session {
     /// Those of the database.
     pub fn write_once(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         self.write(batch, durability)?;
+        self.finish_once(durability)
+    }
+
+    /// Ends a write that is the only one of its kind, as [`Session::write_once`] does.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn finish_once(&self, durability: Durability) -> Result<()> {
         if durability == Durability::Volatile {
             self.db.flush()?;
         }

@@ -353,7 +353,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Get(arguments) => point::get(session, &arguments),
         Verb::Put(arguments) => {
             let entry = arguments.entry(settings.form)?;
-            point::put(session, &arguments, &entry)
+            point::put(session, &arguments, entry)
         }
         Verb::Delete(arguments) => point::delete(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),

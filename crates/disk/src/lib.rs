@@ -14,6 +14,7 @@ pub mod sample;
 pub mod block;
 pub mod log;
 pub mod batch;
+pub mod garbage;
 pub mod summary;
 pub mod table;
 pub mod edit;

@@ -7,10 +7,10 @@
 //! | uid u64 le | first key: length varint, bytes | last key: length varint, bytes | end u8 |
 //! | entries varint | point tombstones varint | range tombstones varint | merge operands varint |
 //! | sequence min varint | sequence max varint | expiry min + 1 varint (0: none) |
-//! | logical bytes varint | file bytes varint | key sample |
+//! | logical bytes varint | file bytes varint | key sample | garbage: length varint, fields |
 //! ```
 
-use crate::sample::KeySample;
+use crate::{garbage::Garbage, sample::KeySample};
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, Result},
@@ -140,6 +140,8 @@ pub struct TableSummary {
     pub file_bytes: u64,
     /// Drawn from the keys of the point entries.
     pub key_sample: KeySample,
+    /// What becomes garbage later.
+    pub garbage: Garbage,
 }
 
 impl TableSummary {
@@ -161,6 +163,7 @@ impl TableSummary {
             put_varint(out, number);
         }
         self.key_sample.encode(out);
+        self.garbage.encode(out);
     }
 
     /// Reads an encoding.
@@ -183,6 +186,7 @@ impl TableSummary {
             logical_bytes: reader.varint()?,
             file_bytes: reader.varint()?,
             key_sample: KeySample::decode(reader)?,
+            garbage: Garbage::decode(reader)?,
         };
         if summary.sequence_min > summary.sequence_max || summary.sequence_max > SequenceNumber::MAX
         {

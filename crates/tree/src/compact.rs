@@ -27,7 +27,7 @@ use siltdb_base::{
     error::Result,
     id::{FamilyId, SequenceNumber},
     slice::Slice,
-    tombstone::Fragments,
+    tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::table::PassingCursor;
 use std::{collections::HashSet, sync::Arc};
@@ -48,9 +48,9 @@ pub struct Compaction {
     stripes: Stripes,
     /// The inputs of each run as a level of its own; level 0 stays as it is in the plan.
     runs: Vec<Arc<Level>>,
-    /// All range tombstones of the inputs.
+    /// All range tombstones of the inputs, and those above that overlap them.
     tombstones: Arc<Fragments>,
-    /// Those of them that are written.
+    /// Those of the inputs that are written.
     kept: Fragments,
     deeper: DeeperTables,
     /// The sequence number of what everybody sees, at the bottom.
@@ -73,7 +73,7 @@ impl Compaction {
     /// What opening the inputs fails with.
     ///
     /// # Panics
-    /// If the plan is a move: see [`Plan::move_changes`].
+    /// If the plan is no merge: see [`Plan::edit_changes`].
     pub fn new(
         family: FamilyId,
         options: Arc<TreeOptions>,
@@ -82,7 +82,7 @@ impl Compaction {
         stripes: Stripes,
         parallelism: usize,
     ) -> Result<Arc<Self>> {
-        assert_eq!(plan.way, Way::Merge, "a move needs no compaction");
+        assert_eq!(plan.way, Way::Merge, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
         let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
@@ -94,10 +94,12 @@ impl Compaction {
             tombstones.extend(reference.seen_of(table.tombstones()).tombstones());
             inputs.push((reference, table));
         }
-        let tombstones = Arc::new(Fragments::new(&tombstones));
         let deeper = deeper_than(&plan, version);
-        let kept = retain_tombstones(&tombstones, &stripes, |fragment| deeper.has_in(fragment));
+        let own = Fragments::new(&tombstones);
+        let kept = retain_tombstones(&own, &stripes, |fragment| deeper.has_in(fragment));
         let kept = Fragments::new(&kept);
+        tombstones.extend(tombstones_above(&plan, version));
+        let tombstones = Arc::new(Fragments::new(&tombstones));
         let shared = shared_sequence(&plan, &stripes, &deeper);
         let under = match version.levels().get(plan.output_level + 1) {
             // Tables of level 0 go down all together, so a border there would gain nothing.
@@ -266,6 +268,31 @@ fn deeper_than(plan: &Plan, version: &Version) -> DeeperTables {
     let level0 = version.levels()[0].tables().iter();
     let others = level0.filter(|table| !inputs.contains(&table.id()));
     DeeperTables::new(others.cloned().collect(), runs)
+}
+
+/// The range tombstones above `plan` that reach into its range. What they cover need not be
+/// written: they stay where they are as long as the inputs are there, and after that as long as
+/// they hide anything.
+fn tombstones_above(plan: &Plan, version: &Version) -> Vec<RangeTombstone> {
+    let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
+    let top = plan.inputs[0].level;
+    let above = version.levels()[..top.max(1)].iter().flat_map(|level| level.tables());
+    let above = above.filter(|table| {
+        table.has_range_tombstones()
+            && table.range().overlaps(&plan.range)
+            && !inputs.contains(&table.id())
+    });
+    let mut found = Vec::new();
+    for reference in above {
+        // A damaged table covers nothing here; the job that merges it says what is wrong.
+        let Ok(table) = reference.pass() else { continue };
+        let seen = reference.seen_of(table.tombstones());
+        let reaches_in = |tombstone: &RangeTombstone| {
+            !plan.range.is_before(&tombstone.start) && tombstone.end > plan.range.first
+        };
+        found.extend(seen.tombstones().filter(reaches_in));
+    }
+    found
 }
 
 /// The sequence number that values which everybody sees get, if nothing lies deeper than `plan`.

@@ -10,17 +10,18 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     checksum::xxh3,
-    fs::{ReadIo, mem::MemFs},
+    fs::{Fs, ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     slice::Slice,
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     edit::{Change, TableReference},
+    garbage::Garbage,
     sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 /// The family that all tests work on.
 pub const FAMILY: FamilyId = FamilyId(1);
@@ -32,7 +33,10 @@ pub fn open_files(fs: &Arc<MemFs>) -> Arc<OpenFiles> {
 
 /// The same, of which blocks are kept in `cache`.
 pub fn open_files_with(fs: &Arc<MemFs>, cache: &Arc<Cache>) -> Arc<OpenFiles> {
-    OpenFiles::new(fs.clone(), PathBuf::from("/db"), ReadIo::Read, cache.clone())
+    let dir = Path::new("/db");
+    fs.create_dir_all(dir).unwrap();
+    let directory = fs.open_dir(dir).unwrap();
+    OpenFiles::new(directory, ReadIo::Read, cache.clone())
 }
 
 /// A cache of a MiB.
@@ -73,6 +77,7 @@ pub fn reference(
             logical_bytes: bytes,
             file_bytes: bytes,
             key_sample: KeySample::default(),
+            garbage: Garbage::default(),
         },
         visible_to: None,
         key_slice: None,

@@ -4,11 +4,15 @@
 #![forbid(unsafe_code)]
 
 pub mod merge_operator;
+pub mod operands;
+pub mod folds;
 pub mod options;
 pub mod memory;
 pub mod open_files;
+pub mod stack;
 pub mod level;
 pub mod version;
+pub mod covered;
 pub mod merge;
 pub mod gaps;
 pub mod visible;
@@ -23,7 +27,10 @@ pub mod plan;
 pub mod copies;
 pub mod output;
 pub mod flush;
+pub mod pick_small;
 pub mod pick_leveled;
+pub mod pick_garbage;
+pub mod garbage_watch;
 pub mod pick_range;
 pub mod compact;
 pub mod tree;

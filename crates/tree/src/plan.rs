@@ -45,6 +45,8 @@ pub enum Way {
     Move,
     /// The tables are merged into new ones.
     Merge,
+    /// The tables go, and nothing takes their place: an edit is all it takes.
+    Drop,
 }
 
 /// Why a plan was made.
@@ -62,6 +64,10 @@ pub enum Reason {
     Tombstones,
     /// Level 0 is not due, but much of it or below it is deleted or replaced.
     Stale,
+    /// Many small tables lie beside each other.
+    Small,
+    /// Nothing, or much less than all, of a table can be seen any more.
+    Garbage,
     /// The user asked for it.
     Request,
 }
@@ -143,14 +149,15 @@ impl Plan {
         })
     }
 
-    /// What carrying out a move amounts to.
+    /// What carrying out a move or a removal amounts to.
     ///
     /// # Panics
     /// If the plan is a merge.
     #[must_use]
-    pub fn move_changes(&self, family: FamilyId) -> Vec<Change> {
-        assert_eq!(self.way, Way::Move, "a merge needs a compaction");
-        let additions = self.tables().map(|table| Change::AddTable {
+    pub fn edit_changes(&self, family: FamilyId) -> Vec<Change> {
+        assert_ne!(self.way, Way::Merge, "a merge needs a compaction");
+        let moved = self.tables().filter(|_| self.way == Way::Move);
+        let additions = moved.map(|table| Change::AddTable {
             family,
             level: self.output_level as u8,
             table: table.reference().clone(),
@@ -188,7 +195,8 @@ impl Busy {
     pub fn conflicts(&self, plan: &Plan) -> bool {
         plan.tables().any(|table| self.holds(table.id()))
             || self.claims.iter().any(|claim| {
-                claim.output_level == plan.output_level
+                plan.way != Way::Drop
+                    && claim.output_level == plan.output_level
                     // New tables of level 0 may overlap each other.
                     && plan.output_level > 0
                     && claim.range.overlaps(&plan.range)

@@ -84,6 +84,10 @@ pub struct Report {
     pub directories: u64,
     /// Tables flushed and compactions finished.
     pub jobs: u64,
+    /// Tables removed unread.
+    pub dropped_tables: u64,
+    /// Compactions for the sake of space.
+    pub space_compactions: u64,
     /// A hash of everything that happened: the same for the same seed.
     pub fingerprint: u64,
 }
@@ -120,6 +124,8 @@ impl Report {
         self.refusals += other.refusals;
         self.directories += other.directories;
         self.jobs += other.jobs;
+        self.dropped_tables += other.dropped_tables;
+        self.space_compactions += other.space_compactions;
         self.turns_back += other.turns_back;
         self.fingerprint ^= other.fingerprint;
     }
@@ -147,6 +153,8 @@ impl Report {
             ("refused operations", self.refusals),
             ("directories at rest", self.directories),
             ("jobs", self.jobs),
+            ("tables removed unread", self.dropped_tables),
+            ("compactions for space", self.space_compactions),
             ("a clock set back", self.turns_back),
         ];
         gaps.extend(counts.iter().filter(|(_, count)| *count == 0).map(|(name, _)| name));
@@ -188,6 +196,11 @@ impl fmt::Display for Report {
             f,
             "jobs         {:>9}  flushes and compactions; {} times at rest, nothing left over",
             self.jobs, self.directories
+        )?;
+        writeln!(
+            f,
+            "space        {:>9}  tables removed unread, {} compactions for its sake",
+            self.dropped_tables, self.space_compactions
         )?;
         writeln!(f, "clock        {:>9}  times set back", self.turns_back)?;
         write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)

@@ -264,6 +264,8 @@ impl Run {
         let states = self.watch.as_ref().map(Watch::end).unwrap_or_default();
         let done = self.database.jobs_done().since(jobs_before);
         self.report.jobs += done.flushes + done.compactions;
+        self.report.dropped_tables += done.dropped_tables;
+        self.report.space_compactions += done.space_compactions;
         if done != JobsDone::default() || activity == Activity::Family && result.is_ok() {
             self.times.made_durable();
         }

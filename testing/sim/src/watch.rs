@@ -85,6 +85,10 @@ pub struct JobsDone {
     pub flushes: u64,
     /// Compactions that finished.
     pub compactions: u64,
+    /// Tables that they removed unread.
+    pub dropped_tables: u64,
+    /// Those of them that were for the sake of space.
+    pub space_compactions: u64,
 }
 
 impl JobsDone {
@@ -94,6 +98,8 @@ impl JobsDone {
         Self {
             flushes: self.flushes - before.flushes,
             compactions: self.compactions - before.compactions,
+            dropped_tables: self.dropped_tables - before.dropped_tables,
+            space_compactions: self.space_compactions - before.space_compactions,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    garbage::Garbage,
     sample::{KeySample, SampleBuilder},
     summary::RangeEnd,
 };
@@ -37,6 +38,7 @@ fn table(file: u64) -> TableReference {
             logical_bytes: 8,
             file_bytes: 4096,
             key_sample: sample(&[17, 18, u64::MAX]),
+            garbage: Garbage::default(),
         },
         visible_to: Some(SequenceNumber::ZERO),
         key_slice: Some(range),

@@ -1,7 +1,11 @@
 //! Key ranges at their ends, and the codec.
 
 use super::*;
-use crate::sample::SampleBuilder;
+use crate::{
+    garbage::{GarbageBuilder, Repeats},
+    sample::SampleBuilder,
+};
+use siltdb_base::key::EntryKind;
 
 fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeyRange {
     KeyRange { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
@@ -17,6 +21,16 @@ fn ranges_that_touch_at_an_exclusive_end_do_not_overlap() {
     assert!(closed.overlaps(&right));
     assert_eq!(left.union(&closed), closed);
     assert_eq!(left.union(&right), range(b"a", b"z", RangeEnd::Inclusive));
+}
+
+fn garbage() -> Garbage {
+    let mut garbage = GarbageBuilder::default();
+    let value = 77_u64.to_le_bytes();
+    for (repeats, sequence) in [(Repeats::No, 9), (Repeats::Yes, 4)] {
+        let said = (SequenceNumber(sequence), EntryKind::PutExpiring, &value[..]);
+        garbage.add(repeats, 1, said).unwrap();
+    }
+    garbage.finish()
 }
 
 fn summary() -> TableSummary {
@@ -35,6 +49,7 @@ fn summary() -> TableSummary {
         logical_bytes: 7,
         file_bytes: 1 << 40,
         key_sample: sample.finish(),
+        garbage: garbage(),
     }
 }
 

@@ -5,14 +5,15 @@
 
 use super::{
     ahead::{Ahead, WINDOW_BYTES_OF_MANY},
-    facts::Facts,
+    facts::{Contents, Facts},
     index::BlockInfo,
     passing::PassingTable,
-    source::FilterFrame,
+    source::{FilterFrame, check_facts},
     tombstones,
 };
 use crate::{
     block::Block,
+    garbage::{Garbage, GarbageBuilder, Repeats},
     sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd},
 };
@@ -41,15 +42,17 @@ impl PassingTable {
         let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
         let (mut hashes, mut sample) = (Vec::new(), SampleBuilder::default());
+        let mut garbage = GarbageBuilder::default();
         let mut ahead = Ahead::new(WINDOW_BYTES_OF_MANY);
         let mut blocks = self.blocks()?;
         while let Some(info) = blocks.block() {
             let number = blocks.number();
-            let frame = ahead.frame(&self.source, self.properties.data_bytes, number, &info)?;
-            let sealed = self.source.open_sealed(&info, frame.to_vec())?;
-            let wrong =
-                |message: &'static str| self.source.locate(Error::corruption(message), info.offset);
-            let first = (info.first_key, sealed.block().entry(0).sequence);
+            let block = ahead.block(&self.source, self.properties.data_bytes, number, &info)?;
+            let locate = |error: Error| self.source.locate(error, info.offset);
+            let wrong = |message: &'static str| locate(Error::corruption(message));
+            let facts = Facts::of(&block).map_err(locate)?;
+            check_facts(&facts, &info).map_err(locate)?;
+            let first = (info.first_key, block.entry(0).sequence);
             if let Some((key, sequence)) = &before
                 && compare((key, *sequence), first) != Ordering::Less
             {
@@ -57,7 +60,7 @@ impl PassingTable {
             }
             first_key.get_or_insert_with(|| Slice::copy_from(info.first_key));
             before = Some((info.last_key.to_vec(), info.last_sequence));
-            hash_keys(sealed.block(), &mut hashes);
+            hash_keys(&block, &mut hashes);
             hashes.iter().for_each(|&hash| sample.add(hash));
             if let Some(filter) = &filter {
                 // Their lines of the filter are asked for before the first is looked at.
@@ -66,8 +69,10 @@ impl PassingTable {
                     return Err(wrong("a key is missing from the filter of its table"));
                 }
             }
-            total.merge(sealed.facts());
-            on_block(number, &info, sealed.block());
+            let repeats = if blocks.continues() { Repeats::Yes } else { Repeats::No };
+            add_garbage(&block, &facts, repeats, &mut garbage)?;
+            total.merge(&facts);
+            on_block(number, &info, &block);
             blocks.advance()?;
         }
         let points = first_key.zip(before).map(|(first, (last, _))| KeyRange {
@@ -75,7 +80,7 @@ impl PassingTable {
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
         });
-        self.check_total(total, points, &sample.finish())
+        self.check_total(total, points, &sample.finish(), &garbage.finish())
     }
 
     /// Compares the summary with what was found.
@@ -84,6 +89,7 @@ impl PassingTable {
         mut total: Facts,
         points: Option<KeyRange>,
         sample: &KeySample,
+        garbage: &Garbage,
     ) -> Result<()> {
         let summary = self.summary();
         for tombstone in self.tombstones().tombstones() {
@@ -100,7 +106,8 @@ impl PassingTable {
             && total.logical_bytes == summary.logical_bytes
             && self.tombstones().count() as u64 == summary.range_tombstones
             && range.as_ref() == Some(&summary.range)
-            && *sample == summary.key_sample;
+            && *sample == summary.key_sample
+            && *garbage == summary.garbage;
         if agrees {
             Ok(())
         } else {
@@ -121,4 +128,32 @@ fn hash_keys(block: &Block, hashes: &mut Vec<u64>) {
         key.extend_from_slice(block.entry(entry).suffix);
         hashes.push(xxh3(&key));
     }
+}
+
+/// Adds what becomes garbage of `block`; its first entry may be a further one of the key before.
+fn add_garbage(
+    block: &Block,
+    facts: &Facts,
+    first: Repeats,
+    garbage: &mut GarbageBuilder,
+) -> Result<()> {
+    let last = block.entry(block.count() - 1);
+    if facts.contents == Contents::PLAIN && first == Repeats::No {
+        garbage.add_plain(last.sequence);
+        return Ok(());
+    }
+    let prefix_bytes = block.prefix().len();
+    let mut before: Option<&[u8]> = None;
+    for index in 0..block.count() {
+        let entry = block.entry(index);
+        let repeats = match before {
+            None => first,
+            Some(suffix) if suffix == entry.suffix => Repeats::Yes,
+            Some(_) => Repeats::No,
+        };
+        let said = (entry.sequence, entry.kind, entry.value);
+        garbage.add(repeats, prefix_bytes + entry.suffix.len(), said)?;
+        before = Some(entry.suffix);
+    }
+    Ok(())
 }

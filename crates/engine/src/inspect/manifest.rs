@@ -36,7 +36,7 @@ pub fn inspect_manifest(
     if !matches!(fs.metadata(path)?, Some(Metadata::Directory)) {
         return report_file(fs, path, detail, on_line);
     }
-    let Some(number) = read_current(fs, path)? else {
+    let Some(number) = read_current(&*fs.open_dir(path)?)? else {
         return Err(Error::new(ErrorKind::NotFound, "no database: there is no CURRENT")
             .with_file(&path.join(FileName::Current.to_string())));
     };
@@ -170,10 +170,16 @@ pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
         .with_number("logical_bytes", summary.logical_bytes)
         .with_number("table_bytes", summary.file_bytes)
         .with_number("sampled_keys", summary.key_sample.keys() as u64);
-    match summary.expiry_min_ms {
-        Some(expiry_ms) => line.with_number("expiry_min_ms", expiry_ms),
-        None => line,
+    let mut line = line;
+    if let Some(expiry_ms) = summary.expiry_min_ms {
+        line = line.with_number("expiry_min_ms", expiry_ms);
     }
+    if let Some(expiry_ms) = summary.garbage.expiry_max_ms() {
+        line = line.with_number("expiry_max_ms", expiry_ms);
+        line = line.with_number("expiring_entries", summary.garbage.expiring_entries());
+    }
+    let superseded: u64 = summary.garbage.superseded().iter().map(|bucket| bucket.bytes).sum();
+    if superseded > 0 { line.with_number("superseded_bytes", superseded) } else { line }
 }
 
 /// Adds both ends of a range; an end that does not belong to it is followed by `exclusive`.

@@ -55,7 +55,7 @@ fn a_table_that_overlaps_nothing_moves_unless_it_would_weigh_on_what_is_under_it
     ]);
     let plan = down(&version, (3, 4), 1, &Busy::default()).unwrap();
     assert_eq!((plan.way, inputs(&plan)), (Way::Move, vec![(3, vec![1])]));
-    let changes = plan.move_changes(FAMILY);
+    let changes = plan.edit_changes(FAMILY);
     assert!(matches!(&changes[0], Change::RemoveTable { level: 3, file, .. } if file.0 == 1));
     assert!(matches!(&changes[1], Change::AddTable { level: 4, table, .. } if table.file.0 == 1));
     assert_eq!(changes.len(), 2);

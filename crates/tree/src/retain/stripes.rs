@@ -53,6 +53,21 @@ impl Stripes {
         self.ends.get(index).map(|&end| Stripe { index, end })
     }
 
+    /// The snapshots older than the present, ascending.
+    #[must_use]
+    pub fn snapshots(&self) -> &[SequenceNumber] {
+        &self.ends[..self.ends.len() - 1]
+    }
+
+    /// Whether some snapshot sees an entry at `older` and not yet the one at `newer` that hides it.
+    #[must_use]
+    pub fn separate(&self, older: SequenceNumber, newer: SequenceNumber) -> bool {
+        match (self.find(older), self.find(newer)) {
+            (Some(older), Some(newer)) => older != newer,
+            _ => true,
+        }
+    }
+
     /// Where the oldest stripe ends: what is not newer is seen by everybody, from now on too.
     #[must_use]
     pub fn oldest_end(&self) -> SequenceNumber {

@@ -6,11 +6,14 @@
 use crate::{
     compact::Compaction,
     flush::FlushInput,
+    folds::Folds,
     gaps::Gaps,
-    memory::{Generation, Memory},
+    garbage_watch::GarbageWatch,
+    memory::{Generation, Holders, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
-    pick_leveled::{Writers, pick},
+    pick_garbage::{Moment, is_worth_flush},
+    pick_leveled::{Writers, is_quiet, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
     retain::stripes::Stripes,
@@ -43,7 +46,7 @@ use std::sync::{
 /// 2. Generations leave the memory oldest first, and none comes back: `flushed` is the newest that
 ///    has left.
 ///
-/// Lock order: `busy` before `change`. Neither is held during IO.
+/// Lock order: that of `garbage`, `busy`, `change`. The last two are not held during IO.
 #[derive(Debug)]
 pub struct Tree {
     id: FamilyId,
@@ -53,7 +56,10 @@ pub struct Tree {
     changes: AtomicU64,
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
+    garbage: GarbageWatch,
     gaps: Arc<Gaps>,
+    holders: Arc<Holders>,
+    folds: Arc<Folds>,
 }
 
 /// The newest generation that has left the memory.
@@ -80,6 +86,7 @@ impl Tree {
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        let folds = Arc::new(Folds::new(Arc::clone(files.budget())));
         Self {
             id,
             files,
@@ -88,8 +95,17 @@ impl Tree {
             changes: AtomicU64::new(0),
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
+            garbage: GarbageWatch::default(),
             gaps: Arc::default(),
+            holders: Arc::default(),
+            folds,
         }
+    }
+
+    /// The tree, noting in `holders` of which generations it has memtables.
+    #[must_use]
+    pub fn with_holders(self, holders: Arc<Holders>) -> Self {
+        Self { holders, ..self }
     }
 
     /// The family.
@@ -128,6 +144,13 @@ impl Tree {
     #[must_use]
     pub fn gaps(&self) -> &Arc<Gaps> {
         &self.gaps
+    }
+
+    /// What readers have folded.
+    #[inline]
+    #[must_use]
+    pub fn folds(&self) -> &Arc<Folds> {
+        &self.folds
     }
 
     /// What the tree is now.
@@ -208,6 +231,8 @@ impl Tree {
         assert!(flushed.0.is_none_or(|flushed| flushed < generation), "the generation is gone");
         let memtable = Memtable::new(arenas);
         let memory = view.memory.with(generation, memtable.clone());
+        // Before any entry can be in it: whoever flushes the generation has waited for its writers.
+        self.holders.note(generation, self.id);
         self.replace(View { memory, version: view.version.clone() });
         memtable
     }
@@ -224,7 +249,7 @@ impl Tree {
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`].
-    pub fn prepare(&self, changes: &[Change]) -> Result<Prepared> {
+    pub fn prepare<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Result<Prepared> {
         let base = self.view.load().version.clone();
         let version = Arc::new(base.apply(&self.files, self.id, changes)?);
         Ok(Prepared { base, version })
@@ -253,6 +278,10 @@ impl Tree {
             }
         };
         self.replace(View { memory, version: prepared.version });
+        drop(last);
+        if flushed.is_some() {
+            self.folds.clear();
+        }
     }
 
     /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such
@@ -308,6 +337,54 @@ impl Tree {
         let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot, writers)?;
         busy.begin(&plan);
         Some(plan)
+    }
+
+    /// Whether no compaction is due or running, whatever writers do, until tables or options change
+    /// or [`Tree::version_without_garbage`] gives another than `version`.
+    #[must_use]
+    pub fn is_quiet(&self, version: &Arc<Version>) -> bool {
+        let busy = lock(&self.busy);
+        let view = self.view.load();
+        busy.is_empty()
+            && !busy.is_paused()
+            && Arc::ptr_eq(&view.version, version)
+            && is_quiet(version, &self.options.load())
+    }
+
+    /// The removal of the tables of which nothing can be seen any more, noted as running if there
+    /// are any: [`Tree::end_plan`] must follow. Costs as [`GarbageWatch::begin_drop`].
+    pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
+        self.garbage.begin_drop(|| self.version(), &self.busy, moment)
+    }
+
+    /// As [`Tree::begin_drop`], or else the rewrite of tables that are garbage for a fair part.
+    pub fn begin_rewrite(&self, moment: &Moment) -> Option<Plan> {
+        self.garbage.begin_rewrite(|| self.version(), &self.busy, moment, &self.options.load())
+    }
+
+    /// Finds out more about what can be removed or rewritten; says whether there was any to find
+    /// out. Costs as [`GarbageWatch::survey`].
+    pub fn survey_garbage(&self) -> bool {
+        self.garbage.survey(|| self.version())
+    }
+
+    /// The tables now, if none of them was found to be garbage: none is until something expires or
+    /// a snapshot goes.
+    #[must_use]
+    pub fn version_without_garbage(&self) -> Option<Arc<Version>> {
+        let version = self.version();
+        self.garbage.quiet_until_ms(&version).map(|_| version)
+    }
+
+    /// Whether a flush of what is in memory is worth it for the tables that go then.
+    #[must_use]
+    pub fn is_worth_flush(&self, moment: &Moment) -> bool {
+        let view = self.view.load();
+        is_worth_flush(&view.memory, &view.version, &self.options.load(), moment)
+    }
+
+    fn version(&self) -> Arc<Version> {
+        self.view.load().version.clone()
     }
 
     /// The next step of a request; a plan is noted as running: [`Tree::end_plan`] must follow.

@@ -7,6 +7,7 @@ use crate::{
         world::{World, small_options},
     },
     plan::Way,
+    visible::judge::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
@@ -59,8 +60,10 @@ fn random_step(world: &mut World, random: &mut Random) {
         0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
         20..28 => world.flush(),
         28..32 => {
-            if let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow) {
+            if let Some(plan) = world.next_plan() {
                 world.compact(&plan, 1 + random.below(4) as usize);
+            } else {
+                world.tree.survey_garbage();
             }
         }
         32..35 => world.snapshots.push(world.sequence),
@@ -84,7 +87,7 @@ fn random_step(world: &mut World, random: &mut Random) {
 
 #[test]
 fn random_histories_show_what_the_model_shows() {
-    let mut levels_used = 0;
+    let (mut levels_used, mut dropped, mut rewritten) = (0, 0, 0);
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let mut world = World::new(small_options());
@@ -101,8 +104,11 @@ fn random_histories_show_what_the_model_shows() {
         let view = world.tree.view();
         let deep = &view.version.levels()[1..];
         levels_used += deep.iter().filter(|level| level.tables().len() > 1).count();
+        dropped += world.garbage_plans.0;
+        rewritten += world.garbage_plans.1;
     }
     assert!(levels_used > 6, "hardly anything was compacted: {levels_used}");
+    assert!(dropped > 0 && rewritten > 0, "{dropped} tables dropped, {rewritten} rewrites");
 }
 
 #[test]
@@ -230,8 +236,7 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
     let missing = std::thread::scope(|scope| {
         let (published, tree) = (&published, &world.tree);
         let reader = scope.spawn(move || {
-            let resolver =
-                crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
+            let resolver = Resolver::default();
             let mut reads = 0_u64;
             loop {
                 let (view, present) =
@@ -350,7 +355,7 @@ fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
         }
         old.next()
     });
-    let resolver = crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
+    let resolver = Resolver::default();
     assert_eq!((present, calls.get()), (old.next(), 2));
     let found = view.get(b"key", present, || resolver, |value| value.pin()).unwrap();
     assert_eq!(found.unwrap(), b"new");

@@ -3,6 +3,7 @@
 //! It does not read anything itself.
 
 use crate::{
+    folds::Folds,
     gaps::Gaps,
     merge_operator::MergeOperator,
     visible::judge::{BlobSource, Resolver},
@@ -36,6 +37,8 @@ pub struct Reader {
     pub fetch: Fetch,
     /// Where nothing is, as others found.
     pub gaps: Option<Arc<Gaps>>,
+    /// What earlier readers folded, and where to keep more.
+    pub folds: Option<Arc<Folds>>,
 }
 
 /// Deleted keys that a walk passes over in one go where gaps may be known.
@@ -61,6 +64,7 @@ impl Reader {
             now_ms: self.clock.wall_ms(),
             operator: self.operator.as_deref(),
             blobs: self.blobs.as_deref(),
+            folds: self.folds.as_deref(),
         }
     }
 }

@@ -1,0 +1,384 @@
+//! What of a table becomes garbage later: by time, and once snapshots are gone.
+//!
+//! It says how much at least, so that what it promises a rewrite frees. It knows neither the time
+//! nor the snapshots, and nothing of range tombstones.
+//!
+//! ```text
+//! | tag varint | length varint | value | ...      tags ascend strictly; an empty list has none
+//!
+//! tag  value
+//! 1    expiring:   | difference of until to the one before, at first to 0: varint |
+//!                  | entries varint | bytes varint | ...
+//! 2    superseded: | difference of to to the one before, at first to 0: varint |
+//!                  | to - from varint | bytes varint | ...
+//! ```
+
+use siltdb_base::{
+    codec::{Reader, put_bytes, put_varint},
+    error::{Error, ErrorKind, Result},
+    id::SequenceNumber,
+    key::{BlobPointer, EntryKind, split_expiring},
+    limits::TABLE_END_MAX,
+};
+use std::cmp::Reverse;
+
+/// Buckets of expiring entries. One holds about a 28th of the bytes at most, unless one moment has
+/// more, so the bytes that have expired are known within 4 %.
+const EXPIRING_MAX: usize = 64;
+
+/// Buckets while they are gathered are at most this many times as many: the finer they are, the
+/// less the order of the entries matters.
+const GATHERED_FACTOR: usize = 4;
+
+/// No bucket spans one of this many largest gaps between expiries: what is kept for a minute and
+/// what is kept for a year stay apart.
+const GAPS_KEPT: usize = 8;
+
+/// Buckets of superseded entries: few snapshots live at a time.
+const SUPERSEDED_MAX: usize = 16;
+
+/// Entries that have all expired at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiring {
+    /// The latest of their expiries, in ms since 1970.
+    pub until_ms: u64,
+    /// How many they are.
+    pub entries: u64,
+    /// Their keys and payloads, in bytes.
+    pub bytes: u64,
+}
+
+/// Entries below a newer value or deletion of their key. Only a snapshot at or after `from` and
+/// before `to` can see one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superseded {
+    /// The oldest of them.
+    pub from: SequenceNumber,
+    /// The newest entry that hides one of them.
+    pub to: SequenceNumber,
+    /// Their keys and payloads, in bytes.
+    pub bytes: u64,
+}
+
+/// What of a table becomes garbage later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Garbage {
+    /// By `until_ms`, ascending.
+    expiring: Box<[Expiring]>,
+    /// By `to`, ascending.
+    superseded: Box<[Superseded]>,
+}
+
+impl Garbage {
+    /// The entries that expire, by the moments when parts of them have.
+    #[must_use]
+    pub fn expiring(&self) -> &[Expiring] {
+        &self.expiring
+    }
+
+    /// The entries that a newer one of the same table hides from later snapshots.
+    #[must_use]
+    pub fn superseded(&self) -> &[Superseded] {
+        &self.superseded
+    }
+
+    /// Entries that expire some time.
+    #[must_use]
+    pub fn expiring_entries(&self) -> u64 {
+        self.expiring.iter().map(|bucket| bucket.entries).sum()
+    }
+
+    /// When the last of them has expired, in ms since 1970.
+    #[must_use]
+    pub fn expiry_max_ms(&self) -> Option<u64> {
+        self.expiring.last().map(|bucket| bucket.until_ms)
+    }
+
+    /// Bytes of the entries that have expired at `now_ms`, at least.
+    #[must_use]
+    pub fn expired_bytes(&self, now_ms: u64) -> u64 {
+        let expired = self.expiring.iter().take_while(|bucket| bucket.until_ms <= now_ms);
+        expired.map(|bucket| bucket.bytes).sum()
+    }
+
+    /// Appends the encoding to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut fields = Vec::new();
+        let (mut value, mut before) = (Vec::new(), 0);
+        for bucket in &self.expiring {
+            put_varint(&mut value, bucket.until_ms - before);
+            put_varint(&mut value, bucket.entries);
+            put_varint(&mut value, bucket.bytes);
+            before = bucket.until_ms;
+        }
+        put_field(&mut fields, 1, &value);
+        (value, before) = (Vec::new(), 0);
+        for bucket in &self.superseded {
+            put_varint(&mut value, bucket.to.0 - before);
+            put_varint(&mut value, bucket.to.0 - bucket.from.0);
+            put_varint(&mut value, bucket.bytes);
+            before = bucket.to.0;
+        }
+        put_field(&mut fields, 2, &value);
+        put_bytes(out, &fields);
+    }
+
+    /// Reads an encoding.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none; `Unsupported`, for a tag that is not known.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let mut fields = Reader::new(reader.bytes()?);
+        let (mut garbage, mut last) = (Self::default(), 0);
+        while !fields.is_empty() {
+            let tag = fields.varint()?;
+            if tag <= last {
+                return Err(Error::corruption("fields of a summary out of order"));
+            }
+            last = tag;
+            let value = &mut Reader::new(fields.bytes()?);
+            match tag {
+                1 => garbage.expiring = decode_expiring(value)?,
+                2 => garbage.superseded = decode_superseded(value)?,
+                _ => {
+                    return Err(Error::new(ErrorKind::Unsupported, "unknown field of a summary")
+                        .with_mismatch("1 or 2", tag));
+                }
+            }
+        }
+        Ok(garbage)
+    }
+}
+
+fn put_field(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
+    if !value.is_empty() {
+        put_varint(out, tag);
+        put_bytes(out, value);
+    }
+}
+
+fn decode_expiring(reader: &mut Reader<'_>) -> Result<Box<[Expiring]>> {
+    let mut buckets: Vec<Expiring> = Vec::new();
+    let mut before = None;
+    while !reader.is_empty() {
+        let until_ms = after(before, reader.varint()?)?;
+        let (entries, bytes) = (count(reader)?, count(reader)?);
+        buckets.push(Expiring { until_ms, entries, bytes });
+        check_number(buckets.len(), EXPIRING_MAX)?;
+        before = Some(until_ms);
+    }
+    Ok(buckets.into())
+}
+
+fn decode_superseded(reader: &mut Reader<'_>) -> Result<Box<[Superseded]>> {
+    let mut buckets: Vec<Superseded> = Vec::new();
+    let mut before = None;
+    while !reader.is_empty() {
+        let to = after(before, reader.varint()?)?;
+        let from = to.checked_sub(reader.varint()?).filter(|_| to <= SequenceNumber::MAX.0);
+        let from = from.ok_or_else(|| Error::corruption("bad sequence numbers of a summary"))?;
+        let bytes = count(reader)?;
+        buckets.push(Superseded { from: SequenceNumber(from), to: SequenceNumber(to), bytes });
+        check_number(buckets.len(), SUPERSEDED_MAX)?;
+        before = Some(to);
+    }
+    Ok(buckets.into())
+}
+
+/// The number that is greater by `difference` than the one before it.
+fn after(before: Option<u64>, difference: u64) -> Result<u64> {
+    let number = match before {
+        None => Some(difference),
+        Some(before) => before.checked_add(difference).filter(|&number| number > before),
+    };
+    number.ok_or_else(|| Error::corruption("buckets of a summary out of order"))
+}
+
+fn count(reader: &mut Reader<'_>) -> Result<u64> {
+    let count = reader.varint()?;
+    if count > TABLE_END_MAX {
+        return Err(Error::corruption("a table has more than any file can hold")
+            .with_mismatch(format_args!("at most {TABLE_END_MAX}"), count));
+    }
+    Ok(count)
+}
+
+fn check_number(buckets: usize, buckets_max: usize) -> Result<()> {
+    if buckets <= buckets_max {
+        return Ok(());
+    }
+    Err(Error::corruption("too many buckets of a summary").with_mismatch(buckets_max, buckets))
+}
+
+/// How an entry lies to the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// It is an older one of the same key.
+    Yes,
+    /// It is the first of its key.
+    No,
+}
+
+/// A bucket of expiring entries that is still being filled.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// The earliest of their expiries, in ms since 1970.
+    from_ms: u64,
+    bucket: Expiring,
+}
+
+/// Gathers the [`Garbage`] of entries in their order.
+#[derive(Debug, Default)]
+pub struct GarbageBuilder {
+    /// Disjoint stretches of time, ascending.
+    expiring: Vec<Stretch>,
+    superseded: Vec<Superseded>,
+    /// The oldest value or deletion so far of the key at hand: it hides what is older.
+    hider: Option<SequenceNumber>,
+}
+
+impl GarbageBuilder {
+    /// Adds an entry with a key of `key_bytes`.
+    ///
+    /// # Errors
+    /// Corruption, if the payload is not what the kind says.
+    #[inline]
+    pub fn add(
+        &mut self,
+        repeats: Repeats,
+        key_bytes: usize,
+        (sequence, kind, value): (SequenceNumber, EntryKind, &[u8]),
+    ) -> Result<()> {
+        if repeats == Repeats::Yes {
+            // A `SingleDelete` may outlast what hides it: its own value may lie deeper.
+            if let Some(to) = self.hider.filter(|_| kind != EntryKind::SingleDelete) {
+                self.add_superseded(sequence, to, (key_bytes + value.len()) as u64);
+            }
+        } else {
+            self.hider = None;
+        }
+        let expiry_ms = match kind {
+            EntryKind::PutExpiring => Some(split_expiring(value)?.0),
+            EntryKind::BlobPointer => BlobPointer::decode(value)?.expiry_ms,
+            _ => None,
+        };
+        if let Some(expiry_ms) = expiry_ms {
+            self.add_expiring(expiry_ms, (key_bytes + value.len()) as u64);
+        }
+        if kind != EntryKind::Merge {
+            self.hider = Some(sequence);
+        }
+        Ok(())
+    }
+
+    /// Adds plain entries, of which the last has this sequence number; none is one of the key
+    /// before.
+    pub fn add_plain(&mut self, last_sequence: SequenceNumber) {
+        self.hider = Some(last_sequence);
+    }
+
+    #[cold]
+    fn add_superseded(&mut self, from: SequenceNumber, to: SequenceNumber, bytes: u64) {
+        match self.superseded.binary_search_by_key(&to, |bucket| bucket.to) {
+            Ok(place) => {
+                let bucket = &mut self.superseded[place];
+                bucket.from = bucket.from.min(from);
+                bucket.bytes += bytes;
+            }
+            Err(place) => self.superseded.insert(place, Superseded { from, to, bytes }),
+        }
+        if self.superseded.len() >= 2 * SUPERSEDED_MAX {
+            condense_superseded(&mut self.superseded);
+        }
+    }
+
+    fn add_expiring(&mut self, until_ms: u64, bytes: u64) {
+        let place = self.expiring.partition_point(|stretch| stretch.bucket.until_ms < until_ms);
+        if let Some(stretch) = self.expiring.get_mut(place).filter(|it| it.from_ms <= until_ms) {
+            stretch.bucket.entries += 1;
+            stretch.bucket.bytes += bytes;
+            return;
+        }
+        let bucket = Expiring { until_ms, entries: 1, bytes };
+        self.expiring.insert(place, Stretch { from_ms: until_ms, bucket });
+        if self.expiring.len() >= GATHERED_FACTOR * EXPIRING_MAX {
+            condense_expiring(&mut self.expiring, GATHERED_FACTOR / 2 * EXPIRING_MAX);
+        }
+    }
+
+    /// What was gathered.
+    #[must_use]
+    pub fn finish(mut self) -> Garbage {
+        if self.expiring.len() > EXPIRING_MAX {
+            condense_expiring(&mut self.expiring, EXPIRING_MAX);
+        }
+        if self.superseded.len() > SUPERSEDED_MAX {
+            condense_superseded(&mut self.superseded);
+        }
+        let expiring = self.expiring.into_iter().map(|stretch| stretch.bucket).collect();
+        Garbage { expiring, superseded: self.superseded.into() }
+    }
+}
+
+/// Joins stretches until at most `stretches_max` are left, which is more than [`GAPS_KEPT`].
+fn condense_expiring(stretches: &mut Vec<Stretch>, stretches_max: usize) {
+    let gap = |earlier: &Stretch, later: &Stretch| later.from_ms - earlier.bucket.until_ms;
+    let mut gaps: Vec<_> = stretches.windows(2).map(|pair| gap(&pair[0], &pair[1])).collect();
+    gaps.sort_unstable_by_key(|&gap| Reverse(gap));
+    let gap_max = gaps.get(GAPS_KEPT).copied().unwrap_or(0);
+    // Each gap that is kept parts two stretches that might else be joined.
+    condense(
+        stretches,
+        stretches_max - GAPS_KEPT,
+        |stretch| stretch.bucket.bytes,
+        |stretch, later, joined_bytes_max| {
+            let bytes = stretch.bucket.bytes + later.bucket.bytes;
+            let joins = bytes <= joined_bytes_max && gap(stretch, later) <= gap_max;
+            if joins {
+                stretch.bucket.until_ms = later.bucket.until_ms;
+                stretch.bucket.entries += later.bucket.entries;
+                stretch.bucket.bytes = bytes;
+            }
+            joins
+        },
+    );
+}
+
+fn condense_superseded(buckets: &mut Vec<Superseded>) {
+    condense(
+        buckets,
+        SUPERSEDED_MAX,
+        |bucket| bucket.bytes,
+        |bucket, later, joined_bytes_max| {
+            let bytes = bucket.bytes + later.bytes;
+            if bytes > joined_bytes_max {
+                return false;
+            }
+            *bucket = Superseded { from: bucket.from.min(later.from), to: later.to, bytes };
+            true
+        },
+    );
+}
+
+/// Has `join` add neighbours to each other, if it does, that together have at most a share of all
+/// bytes. At most `buckets_max` are left, as any two that stay apart have more than that share, but
+/// for those that `join` keeps apart for another reason.
+fn condense<T>(
+    buckets: &mut Vec<T>,
+    buckets_max: usize,
+    bytes: impl Fn(&T) -> u64,
+    join: impl Fn(&mut T, &T, u64) -> bool,
+) {
+    let total: u64 = buckets.iter().map(&bytes).sum();
+    let share = total * 2 / buckets_max as u64 + 1;
+    let mut joined: Vec<T> = Vec::with_capacity(buckets.len());
+    for bucket in buckets.drain(..) {
+        if !joined.last_mut().is_some_and(|last| join(last, &bucket, share)) {
+            joined.push(bucket);
+        }
+    }
+    *buckets = joined;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! What the engine adds to the trees' search for garbage: from where the database is looked at, and
+//! range deletes that are worth a flush.
+//!
+//! It carries out nothing: jobs do.
+
+use crate::{database::Database, generation::Frozen};
+use siltdb_base::sync::lock;
+use siltdb_tree::{pick_garbage::Moment, retain::stripes::Stripes};
+
+/// What must stay readable, captured now: every input of a job that begins after this is published
+/// already (law V4).
+pub fn stripes(database: &Database) -> Stripes {
+    let present = database.publisher.published();
+    Stripes::new(&database.snapshots.retained(|| present), present)
+}
+
+/// What decides now whether something is garbage.
+pub fn moment(database: &Database) -> Moment {
+    Moment { stripes: stripes(database), now_ms: database.options.clock.wall_ms() }
+}
+
+/// Freezes the active generation if its range deletes cover tables that are worth a flush; says
+/// whether it did. Without that, what they delete would stay until a memtable is full, which may
+/// never be.
+///
+/// To be called when nobody writes. Cost: a load for each family without range deletes in memory,
+/// else a look at each of its tables.
+pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
+    let families = database.families.load();
+    if !families.iter().any(|family| family.tree.is_worth_flush(moment)) {
+        return false;
+    }
+    let mut tail = lock(&database.tail);
+    let frozen: Option<Frozen> = tail.freeze();
+    let is_frozen = frozen.is_some();
+    if let Some(frozen) = frozen {
+        database.freeze(frozen);
+    }
+    is_frozen
+}
