@@ -90,10 +90,10 @@ enum Verb {
     /// Apply the operations of a file, all or none; creates the database
     #[command(after_help = BATCH)]
     Batch(On<batch::Arguments>),
-    /// Fill a database from csv, tsv, jsonl or lines; creates the database
+    /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
-    /// Write entries as csv, tsv, jsonl or lines
+    /// Write entries as csv, tsv, jsonl, json or lines
     #[command(after_help = EXPORT)]
     Export(On<export::Arguments>),
     /// List, create, drop or rename families
@@ -203,7 +203,7 @@ Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
 
 const IMPORT: &str = "\
-Formats (a file compressed by gzip is read as well):
+Formats (compressed by gzip as well; lines only in a file whose name ends in .gz):
   csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
             column, the value the whole record as a JSON object of strings.
             The delimiter of csv is the one of comma, tab, semicolon and | that

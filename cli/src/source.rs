@@ -86,13 +86,21 @@ impl Source {
     /// [`Failure::File`] if it cannot be read.
     pub fn uncompressed(mut self) -> Result<Self> {
         let peeked = peek(self.input, GZIP_START.len() as u64);
-        let (start, input) = peeked.map_err(|error| Failure::file("read", &self.name, error))?;
+        let (start, input) = peeked.map_err(|error| read_failure(&self.name, error))?;
         self.input = input;
         if start == GZIP_START {
             let compressed = BufReader::with_capacity(BUFFER_BYTES, self.input);
             self.input = Box::new(MultiGzDecoder::new(compressed));
         }
         Ok(self)
+    }
+}
+
+/// The input `name` cannot be read because of `error`, or because Ctrl-C ended the wait for it.
+pub fn read_failure(name: &str, error: io::Error) -> Failure {
+    match interrupt::check() {
+        Ok(()) => Failure::file("read", name, error),
+        Err(failure) => failure,
     }
 }
 

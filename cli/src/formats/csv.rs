@@ -142,14 +142,15 @@ impl Reader {
     fn count(&self, header: &Header) -> Result<usize, BadRecord> {
         let (expected, found) = (header.names.len(), self.fields.len());
         let key_end = header.key.iter().max().map_or(0, |last| last + 1);
-        match self.short_record {
-            _ if found == expected => Ok(found),
-            ShortRecord::Take if key_end <= found && found < expected => Ok(found),
-            _ => {
-                let reason = format!("expected {expected} fields, found {found}");
-                Err(self.bad(found.min(expected), reason))
-            }
-        }
+        let is_short = key_end <= found && found < expected;
+        let hint = match self.short_record {
+            _ if found == expected => return Ok(found),
+            ShortRecord::Take if is_short => return Ok(found),
+            ShortRecord::Refuse if is_short => "; --allow-short takes it",
+            ShortRecord::Refuse | ShortRecord::Take => "",
+        };
+        let reason = format!("expected {expected} fields, found {found}{hint}");
+        Err(self.bad(found.min(expected), reason))
     }
 
     fn push_key(&self, header: &Header, key: &mut Vec<u8>) -> Result<(), BadRecord> {

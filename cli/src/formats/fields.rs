@@ -54,6 +54,11 @@ impl Fields {
         self.fault
     }
 
+    /// What it takes in memory: an empty field takes some, too.
+    fn memory_bytes(&self) -> u64 {
+        (self.bytes.len() + self.ends.len() * size_of::<usize>()) as u64
+    }
+
     /// Makes it empty.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -98,7 +103,7 @@ impl FieldReader {
             if ended {
                 return Ok(true);
             }
-            if record.bytes.len() as u64 > self.record_bytes_max {
+            if record.memory_bytes() > self.record_bytes_max {
                 return Err(too_long(self.record_bytes_max));
             }
         }

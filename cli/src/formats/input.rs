@@ -70,15 +70,19 @@ pub fn peek(mut input: Box<dyn Read>, bytes_max: u64) -> io::Result<(Vec<u8>, Bo
     Ok((first, Box::new(whole)))
 }
 
-/// `input` without the byte order mark that it may begin with.
+/// `input`, which is text, without the byte order mark that it may begin with.
 ///
 /// # Errors
-/// Those of the input.
+/// Those of the input, and `InvalidData` if the mark is that of UTF-16.
 pub fn without_mark(mut input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let mut first = Vec::new();
     input.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut first)?;
     if first == BYTE_ORDER_MARK {
         return Ok(input);
+    }
+    if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
+        let message = "the text is UTF-16; convert it to UTF-8, as `iconv -f UTF-16 -t UTF-8` does";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
     Ok(Box::new(io::Cursor::new(first).chain(input)))
 }

@@ -49,7 +49,10 @@ impl Reader {
         let bad = |column: u64, reason: String| BadRecord { line, column: indent + column, reason };
         let text = std::str::from_utf8(&record.value)
             .map_err(|e| bad(e.valid_up_to() as u64 + 1, "not valid UTF-8".to_owned()))?;
-        let object = Object::parse(text).map_err(|e| bad(e.column, e.reason))?;
+        let object = Object::parse(text).map_err(|e| {
+            let hint = if text.starts_with('[') { "; --format json reads arrays" } else { "" };
+            bad(e.column, e.reason + hint)
+        })?;
         record.key.clear();
         let pushed = object.push_key(&self.rule, line, &mut record.key);
         pushed.map_err(|reason| bad(1, reason))?;

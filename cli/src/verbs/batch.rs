@@ -13,7 +13,7 @@ use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
 use crate::progress::Progress;
 use crate::session::{Missing, Session};
-use crate::source::Source;
+use crate::source::{Source, read_failure};
 use crate::text::{Form, counted};
 use clap::Args;
 use serde_json::json;
@@ -81,7 +81,7 @@ fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
     loop {
         let more = lines.read(&mut line).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => bad_line(&name, lines.line() + 1, 0, &error),
-            _ => Failure::file("read", &name, error),
+            _ => read_failure(&name, error),
         })?;
         if !more {
             drop(progress);

@@ -78,13 +78,19 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     // is complete, and is on the device before it is reported.
     let out = Destination::create(&arguments.file);
     let mut out = out.map_err(|error| Failure::file("create", &name, error))?;
-    if arguments.file.extension().is_some_and(|extension| extension == "gz") {
+    let is_gzip = arguments.file.extension().is_some_and(|extension| extension == "gz");
+    let written = if is_gzip {
         let mut compressed = GzEncoder::new(&mut out, Compression::default());
-        exporter.export(&mut compressed, &fail)?;
-        compressed.finish().map_err(|error| fail(error.into()))?;
+        exporter
+            .export(&mut compressed, &fail)
+            .and_then(|()| compressed.finish().map(drop).map_err(|error| fail(error.into())))
     } else {
-        exporter.export(&mut out, &fail)?;
-    }
+        exporter.export(&mut out, &fail)
+    };
+    written.map_err(|failure| match failure {
+        Failure::Interrupted => failure.with_note(format!("{name} is as it was")),
+        failure => failure,
+    })?;
     out.finish().map_err(|error| fail(error.into()))?;
     let exported = exporter.exported;
     let text = format!("exported {}", counted(exported, "record"));

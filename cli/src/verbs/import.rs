@@ -3,8 +3,9 @@
 //! Memory is bounded by one chunk, however long the input. The first chunk is read before there is
 //! a database: nothing is made for what is bad from the start. It does not open the database.
 
-mod chunk;
 mod tally;
+mod known;
+mod chunk;
 
 use crate::argument::{FamilyArguments, parse_durability};
 use crate::destination;
@@ -19,15 +20,16 @@ use crate::limits::check_entry;
 use crate::output::{Settings, message};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::source::{BytesRead, Source};
+use crate::source::{BytesRead, Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
-use siltdb::{Durability, Family, FamilyOptions, Read as _, WriteBatch};
+use known::Known;
+use siltdb::{Durability, Family, FamilyOptions, WriteBatch};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tally::{Before, Tally};
+use tally::Tally;
 
 /// A chunk is committed at this size at the latest, in bytes, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
@@ -150,13 +152,16 @@ impl Arguments {
             source = source.uncompressed()?;
         }
         let reader = Reader::new(source.input, options);
-        let (reader, found) = reader.map_err(|error| match interrupt::check() {
-            Ok(()) => read_failure(&source.name, error),
-            Err(failure) => failure,
+        let (reader, found) = reader.map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => Failure::Usage(format!("{}: {error}", source.name)),
+            _ => read_failure(&source.name, error),
         })?;
         if let Some(delimiter) = found.filter(|found| *found != Delimiter::COMMA) {
             let name = delimiter.name();
-            message(settings.style, &format!("fields end at {name}; --delimiter says otherwise"));
+            message(
+                settings.style,
+                &format!("fields stand between {name}; --delimiter sets another"),
+            );
         }
         let mut job = Job {
             reader,
@@ -228,9 +233,9 @@ impl Arguments {
 /// database. What was committed before it stays, and the failure says how to go on.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let family = open_family(session, job.family.as_deref())?;
-    let mut greatest = family.last()?.map(|(key, _)| key.to_vec());
-    let before = if greatest.is_none() { Before::Empty } else { Before::Keys };
-    let outcome = job.transfer(session, &family, &mut greatest);
+    let mut known = Known::of(&family)?;
+    let before = known.before();
+    let outcome = job.transfer(session, &family, &mut known);
     // What was committed before a bad record is as safe as after a good end.
     let synced = match job.durability {
         Durability::Volatile => session.db().flush(),
@@ -298,15 +303,10 @@ impl Job {
         Ok(())
     }
 
-    fn transfer(
-        &mut self,
-        session: &Session,
-        family: &Family,
-        greatest: &mut Option<Vec<u8>>,
-    ) -> Result<()> {
+    fn transfer(&mut self, session: &Session, family: &Family, known: &mut Known) -> Result<()> {
         let mut batch = WriteBatch::new();
         loop {
-            let looked_up = self.chunk.look_up(family, greatest);
+            let looked_up = self.chunk.look_up(family, known);
             looked_up.map_err(|error| self.stopped(error.into()))?;
             if self.on_duplicate == OnDuplicate::Fail {
                 let is_present = |placed: &&Placed| placed.presence == Presence::Present;
@@ -346,10 +346,7 @@ impl Job {
     }
 
     fn unreadable(&self, error: std::io::Error) -> Failure {
-        if let Err(failure) = interrupt::check() {
-            return self.stopped(failure);
-        }
-        if error.kind() == ErrorKind::InvalidData {
+        if error.kind() == ErrorKind::InvalidData && interrupt::check().is_ok() {
             let line = self.reader.line() + 1;
             let bad = BadRecord { line, column: 1, reason: error.to_string() };
             return self.bad_record(&bad);
@@ -380,10 +377,6 @@ impl Job {
             _ => format!("{note}, `--skip {done}` goes on after them"),
         })
     }
-}
-
-fn read_failure(name: &str, error: std::io::Error) -> Failure {
-    Failure::file("read", name, error)
 }
 
 /// Tells a file how many records are done.

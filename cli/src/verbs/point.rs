@@ -6,7 +6,7 @@ use crate::argument::{self, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
 use crate::session::{Missing, Session};
-use crate::source::Source;
+use crate::source::{Source, read_failure};
 use crate::text::Form;
 use clap::Args;
 use serde_json::json;
@@ -104,7 +104,7 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
         .try_reserve_exact(expected.unwrap_or(0))
         .map_err(|error| Failure::file("read", source.name.clone(), error.into()))?;
     let read = source.input.take(bytes_max as u64 + 1).read_to_end(&mut value);
-    read.map_err(|error| Failure::file("read", source.name, error))?;
+    read.map_err(|error| read_failure(&source.name, error))?;
     if value.len() > bytes_max {
         return Err(too_long(message, bytes_max, "more").into());
     }

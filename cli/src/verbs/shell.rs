@@ -23,7 +23,7 @@ use rustyline::{CompletionType, Config, Editor};
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use words::{Command, Script};
+use words::{Command, Script, Splitter};
 
 #[cfg(test)]
 mod tests;
@@ -155,38 +155,38 @@ fn run_arguments(session: &mut Session, texts: &[String]) -> Result<()> {
 
 fn run_script(session: &mut Session) -> Result<()> {
     let (mut bytes, mut line) = (Vec::new(), 0);
-    let mut pending = Vec::new();
+    let mut splitter = Splitter::default();
+    // The line on which a command begins that goes on, and its length so far.
+    let (mut start, mut command_bytes) = (1, 0);
+    let bad = |line: u64, reason: String| Failure::Usage(format!("stdin: line {line}{reason}"));
     loop {
         line += 1;
         // Stdin is not held between lines: a verb may read the rest of it (`batch -`).
         let more = read_line(io::stdin().lock(), COMMAND_BYTES_MAX, &mut bytes);
         let more = more.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => Failure::Usage(format!("stdin: line {line}: {error}")),
+            io::ErrorKind::InvalidData => bad(line, format!(": {error}")),
             _ => Failure::file("read", "stdin", error),
         })?;
+        if !more {
+            return match splitter.open() {
+                Some(mark) => Err(bad(start, format!(": a quote {mark} is not closed"))),
+                None => Ok(()),
+            };
+        }
         if line == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }
-        let is_continued = !pending.is_empty();
-        if is_continued {
-            pending.push(b'\n');
-        }
-        pending.append(&mut bytes);
-        let text = std::str::from_utf8(&pending).map_err(|error| {
-            let before = &pending[..error.valid_up_to()];
-            let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
-            Failure::Usage(format!("stdin: line {line}, column {column}: not valid UTF-8"))
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            bad(line, format!(", column {}: not valid UTF-8", error.valid_up_to() + 1))
         })?;
-        let script = Script::parse(text);
-        if script.open.is_some() && more {
-            if pending.len() as u64 > COMMAND_BYTES_MAX {
-                let reason = format!("a command is longer than {COMMAND_BYTES_MAX} bytes");
-                return Err(Failure::Usage(format!("stdin: line {line}: {reason}")));
-            }
-            continue;
+        splitter.push(text);
+        splitter.push("\n");
+        command_bytes += bytes.len() as u64 + 1;
+        if splitter.open().is_some() && command_bytes > COMMAND_BYTES_MAX {
+            let reason = format!(": a command is longer than {COMMAND_BYTES_MAX} bytes");
+            return Err(bad(start, reason));
         }
-        refuse_open(&script)?;
-        for command in script.commands {
+        for command in splitter.take_commands() {
             match run_command(session, command) {
                 Ok(Next::Command) => {}
                 Ok(Next::End) => return Ok(()),
@@ -197,10 +197,9 @@ fn run_script(session: &mut Session) -> Result<()> {
                 Err(failure) => return Err(failure),
             }
         }
-        if !more {
-            return Ok(());
+        if splitter.open().is_none() {
+            (start, command_bytes) = (line + 1, 0);
         }
-        pending.clear();
     }
 }
 

@@ -82,7 +82,7 @@ fn bad_records_are_left_out_and_told_if_asked_for() {
     let run = import(&place, &["--skip-bad", "--chunk", "1"], rows, 0);
     assert_eq!(run.stdout, "imported 3 records: 3 keys new, 3 bad and left out\n");
     run.says(&[
-        "left out: line 3, column 2: expected 2 fields, found 1\n",
+        "left out: line 3, column 2: expected 2 fields, found 1; --allow-short takes it\n",
         "left out: line 4, column 2: text after the closing quotation mark",
         "left out: line 7, column 2: the input ends inside quotes\n",
     ]);
@@ -150,16 +150,29 @@ fn keys_are_made_of_several_fields_or_of_the_line() {
 fn other_delimiters_are_found_or_given() {
     let place = Place::new();
     let run = import(&place, &[], "id;price\na;1,5\nb;2,5\n", 0);
-    run.says(&["fields end at `;`"]);
+    run.says(&["fields stand between `;`"]);
     assert_eq!(place.ok(&["get", "db", "a"]), "{\"id\":\"a\",\"price\":\"1,5\"}\n");
     let run = import(&place, &["--delimiter", "|"], "id|x;y\nc|1;2\n", 0);
     assert_eq!(run.stderr, "");
     assert_eq!(place.ok(&["get", "db", "c"]), "{\"id\":\"c\",\"x;y\":\"1;2\"}\n");
     import(&place, &["--delimiter", "||"], "", 2).says(&["one ASCII character, or `tab`"]);
     let short = "id;a;b\nd;1\n";
-    import(&place, &[], short, 2).says(&["expected 3 fields, found 2"]);
+    import(&place, &[], short, 2).says(&["expected 3 fields, found 2; --allow-short takes it"]);
     import(&place, &["--allow-short"], short, 0);
     assert_eq!(place.ok(&["get", "db", "d"]), "{\"id\":\"d\",\"a\":\"1\"}\n");
+}
+
+#[test]
+fn marks_of_other_programs_are_no_text() {
+    let place = Place::new();
+    import(&place, &[], "\u{feff}id;n\r\na;1\r\n", 0);
+    assert_eq!(place.ok(&["scan", "db"]), "a\t{\"id\":\"a\",\"n\":\"1\"}\n");
+    let arguments = ["import", "db", "-", "--format", "json"];
+    place.run_with(&arguments, "\u{feff}[{\"id\":\"b\"}]".as_bytes(), 0);
+    let arguments = ["import", "db", "-", "--format", "tsv"];
+    let run = place.run_with(&arguments, b"\xff\xfei\0d\0\n\0", 2);
+    run.says(&["stdin: the text is UTF-16; convert it to UTF-8"]);
+    assert_eq!(place.ok(&["count", "db"]), "2\n");
 }
 
 #[test]

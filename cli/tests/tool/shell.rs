@@ -207,6 +207,19 @@ fn the_family_in_use_is_not_dropped_and_nothing_goes_elsewhere() {
     assert_eq!(place.run_with(&["shell", "db"], script.as_bytes(), 0).stdout, "default\n");
 }
 
+/// Each line is looked at once, however long the quote is open.
+#[test]
+fn a_quote_that_is_never_closed_runs_nothing_and_ends_soon() {
+    let place = Place::new();
+    let script = "put a 1\nput b \"open\n".to_owned() + &"put c \\\"1\n".repeat(100_000);
+    let run = place.run_with(&["shell", "db", "--create"], script.as_bytes(), 2);
+    run.says(&["stdin: line 2: a quote \" is not closed"]);
+    let script = "put b '".to_owned() + &"x\n".repeat((16 << 20) / 2);
+    let run = place.run_with(&["shell", "db"], script.as_bytes(), 2);
+    run.says(&["stdin: line 1: a command is longer than 16777216 bytes"]);
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\n");
+}
+
 #[test]
 fn a_byte_order_mark_is_no_part_of_a_script() {
     let place = Place::new();

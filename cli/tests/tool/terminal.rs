@@ -4,9 +4,10 @@
 
 use crate::place::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -35,6 +36,7 @@ impl Terminal {
     fn start_with(place: &Place, mut command: Command) -> Self {
         let controller =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("terminals are had");
+        fcntl_setfl(&controller, OFlags::RDWR | OFlags::NONBLOCK).expect("it is ours");
         grantpt(&controller).expect("it is ours");
         unlockpt(&controller).expect("it is ours");
         let name = ptsname(&controller, Vec::new()).expect("it has a name");
@@ -56,8 +58,38 @@ impl Terminal {
         terminal
     }
 
+    /// Types `text`, and reads on meanwhile: a terminal that is not read does not take more.
     fn send(&mut self, text: &str) {
-        self.controller.write_all(text.as_bytes()).expect("the terminal takes it");
+        let mut left = text.as_bytes();
+        let started = Instant::now();
+        while !left.is_empty() {
+            assert!(started.elapsed() < PATIENCE, "the shell does not read {left:?}");
+            match self.controller.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::IN | PollFlags::OUT);
+                    self.read();
+                }
+                Err(error) => panic!("the shell is gone, {error}; it printed {:?}", self.printed),
+            }
+        }
+    }
+
+    /// Waits a moment until the terminal is ready for one of `events`.
+    fn wait(&self, events: PollFlags) {
+        let mut waits = [PollFd::new(&self.controller, events)];
+        let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        poll(&mut waits, Some(&moment)).expect("a terminal can be waited for");
+    }
+
+    /// Takes what is printed; false once the shell has ended.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.controller.read(&mut bytes) {
+            Ok(count) => self.printed.push_str(&String::from_utf8_lossy(&bytes[..count])),
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+        true
     }
 
     /// Waits until `text` is printed, and returns what stood before it.
@@ -68,23 +100,31 @@ impl Terminal {
                 let after = self.printed.split_off(index + text.len());
                 return std::mem::replace(&mut self.printed, after);
             }
-            assert!(started.elapsed() < PATIENCE, "no `{text}` in {:?}", self.printed);
-            let mut waits = [PollFd::new(&self.controller, PollFlags::IN)];
-            let interval = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            if poll(&mut waits, Some(&interval)).expect("a terminal can be waited for") == 0 {
-                continue;
-            }
-            let mut bytes = [0; 4096];
-            let count = self.controller.read(&mut bytes).unwrap_or_else(|error| {
-                panic!("the shell is gone, {error}; it printed {:?}", self.printed)
-            });
-            self.printed.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            assert!(started.elapsed() < PATIENCE, "no `{text}` in {}", self.end_of_printed());
+            self.wait(PollFlags::IN);
+            assert!(self.read(), "the shell has ended; it printed {}", self.end_of_printed());
         }
     }
 
-    /// Ends the shell as the end of the input does.
-    fn end(mut self) {
-        self.send("\x04");
+    /// As much of what is printed as a message should hold.
+    fn end_of_printed(&self) -> String {
+        let count = self.printed.chars().count();
+        format!("{:?}", self.printed.chars().skip(count.saturating_sub(500)).collect::<String>())
+    }
+
+    /// Ends the shell.
+    fn end(self) {
+        self.end_with("quit\r");
+    }
+
+    /// Ends the shell by typing `text`.
+    fn end_with(mut self, text: &str) {
+        self.send(text);
+        let started = Instant::now();
+        while self.read() {
+            assert!(started.elapsed() < PATIENCE, "the shell goes on: {:?}", self.printed);
+            self.wait(PollFlags::IN);
+        }
         assert!(self.child.wait().expect("it can be waited for").success());
     }
 }
@@ -173,6 +213,24 @@ fn ctrl_c_cancels_a_command_and_keeps_the_shell() {
 }
 
 #[test]
+fn ctrl_c_ends_a_scan_that_is_printed() {
+    let place = Place::new();
+    let lines: String = (0..50_000).map(|number| format!("{number:06}\tvalue\n")).collect();
+    place.run_with(&["import", "db", "-", "--format", "lines"], lines.as_bytes(), 0);
+    let Some(mut terminal) = controlled(&place) else { return };
+    // The terminal does not hold all of it, and what it does not hold is not read before Ctrl-C.
+    terminal.send("scan --limit all\r");
+    terminal.expect("000000\tvalue");
+    terminal.send("\x03");
+    let shown = terminal.expect("interrupted\r\n");
+    assert!(!shown.contains("049999"), "the scan went on to its end");
+    terminal.expect("db:default> ");
+    terminal.send("count --from 049999\r");
+    terminal.expect("\n1\r\n");
+    terminal.end();
+}
+
+#[test]
 fn a_scan_stops_after_a_page_and_says_so() {
     let place = Place::new();
     let lines: String = (0..150).map(|number| format!("{number:03}\t\n")).collect();
@@ -200,5 +258,6 @@ fn keys_and_verbs_are_completed_and_the_prompt_names_database_and_family() {
     terminal.expect("\n8\r\n");
     terminal.send("families create users\ruse us\t\r");
     terminal.expect("db:users> ");
-    terminal.end();
+    // Ctrl-D ends the shell.
+    terminal.end_with("\x04");
 }

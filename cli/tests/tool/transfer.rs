@@ -115,7 +115,11 @@ fn the_key_can_be_any_field() {
 fn a_bad_record_ends_the_import_and_says_what_is_in() {
     let place = Place::new();
     for (number, (format, text, expected)) in [
-        ("csv", "id,a\n1,x\n2,y\n3\n", "line 4, column 2: expected 2 fields, found 1"),
+        (
+            "csv",
+            "id,a\n1,x\n2,y\n3\n",
+            "line 4, column 2: expected 2 fields, found 1; --allow-short takes it",
+        ),
         ("tsv", "id\ta\n1\tx\n2\ty\n3\tz\tz\n", "line 4, column 3: expected 2 fields, found 3"),
         ("jsonl", "{\"id\":1}\n{\"id\":2}\n{\"id\":}\n", "line 3, column 7: expected value"),
         ("jsonl", "{\"id\":1}\n{\"id\":2}\n{\"x\":3}\n[]", "line 4, column 1: invalid type"),

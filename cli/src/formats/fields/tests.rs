@@ -76,12 +76,15 @@ fn an_end_inside_quotes_is_a_fault() {
 
 #[test]
 fn a_record_is_bounded() {
-    let read = |bytes: usize| {
-        let input = Box::new(io::Cursor::new(vec![b'x'; bytes]));
+    let read = |byte: u8, bytes: usize| {
+        let input = Box::new(io::Cursor::new(vec![byte; bytes]));
         FieldReader::new(input, b',', 1 << 20).read(&mut Fields::default())
     };
-    assert!(read(1 << 20).unwrap());
-    assert_eq!(read((1 << 20) + 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    assert!(read(b'x', 1 << 20).unwrap());
+    assert!(read(b',', (1 << 17) - 1).unwrap());
+    for (byte, bytes) in [(b'x', (1 << 20) + 1), (b',', (1 << 17) + 1)] {
+        assert_eq!(read(byte, bytes).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 }
 
 proptest! {

@@ -76,7 +76,7 @@ fn bad_lines_say_where_and_why() {
         (None, "{\"id\":1,}", 9, "trailing comma"),
         (None, "{\"id\":1", 7, "EOF"),
         (None, "{\"id\":1} x", 10, "trailing characters"),
-        (None, "[1]", 1, "expected a JSON object"),
+        (None, "[1]", 1, "expected a JSON object; --format json reads arrays"),
         (None, "{}", 1, "no field"),
         (None, "{\"id\":null}", 1, "field `id` is null"),
         (None, "{\"id\":[1]}", 1, "field `id` is an array"),

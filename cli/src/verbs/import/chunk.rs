@@ -2,14 +2,12 @@
 //!
 //! It neither reads nor writes: it asks the family which keys it has.
 //!
-//! 1. The records are sorted by key, those of one key in the order of the input.
-//! 2. All but the first record of a key find the key there.
-//! 3. A first record with a key above all keys of the family has a new key. An import of sorted
-//!    keys into a new family asks for nothing.
-//! 4. For any other first record the family is asked.
+//! The records are sorted by key, those of one key in the order of the input. All but the first of
+//! a key find the key there; for the first, [`Known`] tells.
 
+use super::known::Known;
 use crate::formats::record::Record;
-use siltdb::{Family, Read, Result};
+use siltdb::{Family, Result};
 
 #[cfg(test)]
 mod tests;
@@ -84,12 +82,12 @@ impl Chunk {
         (self.len, self.bytes) = (0, 0);
     }
 
-    /// Finds out which keys are new to `family`, in which no key is above `greatest`, if that is
-    /// known; raises `greatest` to the greatest key of the chunk.
+    /// Finds out which keys are new to `family`, of which `known` is known. It is done once for a
+    /// chunk.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn look_up(&mut self, family: &Family, greatest: &mut Option<Vec<u8>>) -> Result<()> {
+    pub fn look_up(&mut self, family: &Family, known: &mut Known) -> Result<()> {
         let (slots, sorted) = (&mut self.slots[..self.len], &mut self.sorted);
         sorted.clear();
         sorted.extend(0..u32::try_from(slots.len()).expect("a chunk is bounded by its bytes"));
@@ -103,15 +101,12 @@ impl Chunk {
         for index in sorted.iter().map(|index| *index as usize) {
             let key = &slots[index].record.key;
             let is_repeated = before.is_some_and(|before| slots[before].record.key == *key);
-            let is_above = greatest.as_ref().is_none_or(|greatest| key > greatest);
-            let is_present = is_repeated || (!is_above && family.contains(key)?);
+            let is_present = is_repeated || known.import(family, key)?;
             slots[index].presence = if is_present { Presence::Present } else { Presence::New };
             before = Some(index);
         }
-        if let Some(last) = before
-            && greatest.as_ref().is_none_or(|greatest| slots[last].record.key > *greatest)
-        {
-            *greatest = Some(slots[last].record.key.clone());
+        if let Some(last) = before {
+            known.raise(&slots[last].record.key);
         }
         Ok(())
     }

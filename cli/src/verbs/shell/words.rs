@@ -43,8 +43,9 @@ pub struct Word {
 }
 
 /// Where the next character stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
+    #[default]
     CommandStart,
     Remark,
     Between,
@@ -60,80 +61,118 @@ enum Place {
 impl Script {
     /// Splits `text`.
     pub fn parse(text: &str) -> Self {
-        let mut script = Self::default();
-        let (mut command, mut word) = (Command::default(), Word::default());
-        let mut place = Place::CommandStart;
-        for (index, character) in text.char_indices() {
-            place = match (place, character) {
-                (Place::Quoted(mark), _) if character == mark => Place::AfterQuote,
-                (Place::Quoted('"'), '\\') => Place::Escaped,
-                (Place::Quoted(_), _) => {
-                    word.text.push(character);
-                    place
-                }
-                (Place::Escaped, _) => {
-                    if !matches!(character, '"' | '\\') {
-                        word.text.push('\\');
-                    }
-                    word.text.push(character);
-                    Place::Quoted('"')
-                }
-                (Place::Remark | Place::CommandStart, '\n') => Place::CommandStart,
-                (Place::Remark, _) => Place::Remark,
-                (_, '\n') => {
-                    end_word(place, &mut word, &mut command);
-                    script.commands.push(std::mem::take(&mut command));
-                    Place::CommandStart
-                }
-                (Place::CommandStart | Place::Between, _) if character.is_whitespace() => place,
-                (Place::CommandStart, '#') => Place::Remark,
-                (Place::CommandStart | Place::Between, _) => {
-                    word = Word { start: index, text: String::new() };
-                    if matches!(character, '"' | '\'') {
-                        Place::Quoted(character)
-                    } else {
-                        word.text.push(character);
-                        Place::Bare
-                    }
-                }
-                (_, _) if character.is_whitespace() => {
-                    end_word(place, &mut word, &mut command);
-                    Place::Between
-                }
-                (Place::Bare, '"' | '\'') if is_option_start(&word.text) => {
-                    Place::Quoted(character)
-                }
-                (Place::Bare, _) => {
-                    word.text.push(character);
-                    Place::Bare
-                }
-                (Place::AfterQuote | Place::Glued, _) => {
-                    command.glued.get_or_insert_default().push(character);
-                    Place::Glued
-                }
-            };
-        }
-        script.open = match place {
-            Place::Quoted(mark) => Some(mark),
-            Place::Escaped => Some('"'),
-            _ => None,
-        };
-        script.last = match place {
-            Place::Bare | Place::Quoted(_) | Place::Escaped => word.clone(),
-            _ => Word { start: text.len(), text: String::new() },
-        };
-        end_word(place, &mut word, &mut command);
-        if !command.words.is_empty() {
-            script.commands.push(command);
-        }
-        script
+        let mut splitter = Splitter::default();
+        splitter.push(text);
+        splitter.finish()
     }
 }
 
-/// Ends the word that a place is in, if it is in one.
-fn end_word(place: Place, word: &mut Word, command: &mut Command) {
-    if !matches!(place, Place::CommandStart | Place::Remark | Place::Between) {
-        command.words.push(std::mem::take(&mut word.text));
+/// Splits text that comes in pieces.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    complete: Vec<Command>,
+    command: Command,
+    word: Word,
+    place: Place,
+    /// The bytes of the pieces before.
+    bytes: usize,
+}
+
+impl Splitter {
+    /// The commands that are complete, each given out once.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.complete)
+    }
+
+    /// The quotation mark that is open.
+    pub fn open(&self) -> Option<char> {
+        match self.place {
+            Place::Quoted(mark) => Some(mark),
+            Place::Escaped => Some('"'),
+            _ => None,
+        }
+    }
+
+    /// The text has ended.
+    pub fn finish(mut self) -> Script {
+        let open = self.open();
+        let last = match self.place {
+            Place::Bare | Place::Quoted(_) | Place::Escaped => self.word.clone(),
+            _ => Word { start: self.bytes, text: String::new() },
+        };
+        self.end_word();
+        if !self.command.words.is_empty() {
+            self.complete.push(self.command);
+        }
+        Script { commands: self.complete, open, last }
+    }
+
+    /// Splits the next piece of the text.
+    pub fn push(&mut self, text: &str) {
+        for (index, character) in text.char_indices() {
+            self.place = self.step(self.bytes + index, character);
+        }
+        self.bytes += text.len();
+    }
+
+    /// Takes the character at `index`, and returns where the next one stands.
+    fn step(&mut self, index: usize, character: char) -> Place {
+        match (self.place, character) {
+            (Place::Quoted(mark), _) if character == mark => Place::AfterQuote,
+            (Place::Quoted('"'), '\\') => Place::Escaped,
+            (Place::Quoted(mark), _) => {
+                self.word.text.push(character);
+                Place::Quoted(mark)
+            }
+            (Place::Escaped, _) => {
+                if !matches!(character, '"' | '\\') {
+                    self.word.text.push('\\');
+                }
+                self.word.text.push(character);
+                Place::Quoted('"')
+            }
+            (Place::Remark | Place::CommandStart, '\n') => Place::CommandStart,
+            (Place::Remark, _) => Place::Remark,
+            (_, '\n') => {
+                self.end_word();
+                self.complete.push(std::mem::take(&mut self.command));
+                Place::CommandStart
+            }
+            (place @ (Place::CommandStart | Place::Between), _) if character.is_whitespace() => {
+                place
+            }
+            (Place::CommandStart, '#') => Place::Remark,
+            (Place::CommandStart | Place::Between, _) => {
+                self.word = Word { start: index, text: String::new() };
+                if matches!(character, '"' | '\'') {
+                    return Place::Quoted(character);
+                }
+                self.word.text.push(character);
+                Place::Bare
+            }
+            (_, _) if character.is_whitespace() => {
+                self.end_word();
+                Place::Between
+            }
+            (Place::Bare, '"' | '\'') if is_option_start(&self.word.text) => {
+                Place::Quoted(character)
+            }
+            (Place::Bare, _) => {
+                self.word.text.push(character);
+                Place::Bare
+            }
+            (Place::AfterQuote | Place::Glued, _) => {
+                self.command.glued.get_or_insert_default().push(character);
+                Place::Glued
+            }
+        }
+    }
+
+    /// Ends the word, if the next character stands in one or right after one.
+    fn end_word(&mut self) {
+        if !matches!(self.place, Place::CommandStart | Place::Remark | Place::Between) {
+            self.command.words.push(std::mem::take(&mut self.word.text));
+        }
     }
 }
 
