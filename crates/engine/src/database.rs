@@ -19,7 +19,7 @@ use crate::{
     share::Shared,
     signal::Signal,
     snapshots::Snapshots,
-    tail::{Room, Tail, TailLimits},
+    tail::{Room, Tail, TailLimits, TailSequencer},
     throttle::{self, Debt},
     wal::Wal,
 };
@@ -96,7 +96,9 @@ pub struct Database {
     /// The log.
     pub wal: Wal,
     /// The end of the log.
-    pub tail: Mutex<Tail>,
+    pub tail: Arc<Mutex<Tail>>,
+    /// The same, for readers.
+    pub sequencer: Arc<TailSequencer>,
     /// Generations that wait for their flush, oldest first.
     pub frozen: Mutex<VecDeque<Frozen>>,
     /// The manifest; held while an edit is made durable and applied.
@@ -244,6 +246,7 @@ impl Database {
         let now = parts.options.clock.monotonic_ns();
         let operators = parts.options.operators();
         let instance = Instance::next();
+        let tail = Arc::new(Mutex::new(parts.tail));
         Self {
             instance,
             options: parts.options,
@@ -253,7 +256,8 @@ impl Database {
             publisher: parts.publisher,
             families: parts.families,
             wal: parts.wal,
-            tail: Mutex::new(parts.tail),
+            sequencer: Arc::new(TailSequencer::new(&tail)),
+            tail,
             frozen: Mutex::default(),
             manifest_io: Mutex::new(parts.manifest),
             files: parts.files,

@@ -114,6 +114,7 @@ impl Bench {
             blobs: None,
             fetch: Fetch::Values,
             gaps: None,
+            sequencer: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());
         let mut iter = iter.expect("memory can be read");
