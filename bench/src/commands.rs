@@ -3,13 +3,13 @@
 //! The binary embeds [`Command`] in its own; it prints the text, and exits with the code.
 
 use crate::compare::compare;
+use crate::files::{Output, read};
 use crate::limits::effort::Effort;
 use crate::limits::measure;
 use crate::report::bars::Judgement;
 use crate::report::{csv, html, markdown, table};
 use crate::result::{Limit, Results, SCHEMA};
 use clap::{Args, Subcommand};
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -84,6 +84,15 @@ pub struct Outputs {
     csv: Option<PathBuf>,
 }
 
+/// What makes a text of results.
+type Render = fn(&Results) -> String;
+
+/// The files of [`Outputs`], which can be written.
+#[derive(Debug)]
+pub struct OpenOutputs {
+    opened: Vec<(Output, Render)>,
+}
+
 /// How a subcommand ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -110,7 +119,7 @@ impl Command {
             Self::Limits(arguments) => arguments.run(width),
             Self::Report(arguments) => {
                 let results = read(&arguments.results)?;
-                arguments.outputs.write(&results)?;
+                arguments.outputs.open(&[])?.write(&results)?;
                 Ok(Outcome { text: table::render(&results, width), exit_code: 0 })
             }
         }
@@ -129,51 +138,64 @@ impl Compare {
 impl Limits {
     fn run(&self, width: u16) -> Result<Outcome, String> {
         let effort = Effort { repeat: self.repeat.get() as usize, ..Effort::default() };
+        let is_stdout = self.json.as_deref() == Some(Path::new("-"));
+        let file = self.json.as_deref().filter(|_| !is_stdout).map(Output::open).transpose()?;
         let limits = limits(&self.dir, &effort)?;
-        let text = match &self.json {
-            Some(path) if path.as_os_str() == "-" => limits_json(&limits),
-            Some(path) => {
-                write(path, &limits_json(&limits))?;
-                table::limits(&limits, width)
-            }
-            None => table::limits(&limits, width),
-        };
+        if let Some(file) = file {
+            file.write(&limits_json(&limits))?;
+        }
+        let text = if is_stdout { limits_json(&limits) } else { table::limits(&limits, width) };
         Ok(Outcome { text, exit_code: 0 })
     }
 }
 
 impl Outputs {
+    /// Opens every file that was asked for, and finds out whether it can be written: a run of hours
+    /// must not end with a name that was wrong from the start. `others` are written besides.
+    ///
+    /// # Errors
+    /// A message that names the file, if one cannot be written or is named twice.
+    pub fn open(&self, others: &[&Path]) -> Result<OpenOutputs, String> {
+        let forms: [(&Option<PathBuf>, Render); 3] = [
+            (&self.html, html::render),
+            (&self.markdown, markdown::render),
+            (&self.csv, csv::render),
+        ];
+        let mut named = others.to_vec();
+        let mut opened = Vec::new();
+        for (path, render) in forms {
+            let Some(path) = path else { continue };
+            if named.contains(&path.as_path()) {
+                return Err(format!("{} is to hold two forms of the results", path.display()));
+            }
+            named.push(path);
+            opened.push((Output::open(path)?, render));
+        }
+        Ok(OpenOutputs { opened })
+    }
+
+    /// Where the page goes, if it is asked for.
+    #[must_use]
+    pub fn html(&self) -> Option<&Path> {
+        self.html.as_deref()
+    }
+
+    /// The same with a page at `path`, if none was asked for.
+    #[must_use]
+    pub fn or_html(mut self, path: &str) -> Self {
+        self.html.get_or_insert_with(|| path.into());
+        self
+    }
+}
+
+impl OpenOutputs {
     /// Writes `results` in every form that was asked for.
     ///
     /// # Errors
     /// A message that names the file, if one cannot be written.
     pub fn write(&self, results: &Results) -> Result<(), String> {
-        let forms = [
-            (&self.html, html::render as fn(&Results) -> String),
-            (&self.markdown, markdown::render),
-            (&self.csv, csv::render),
-        ];
-        for (path, render) in forms {
-            if let Some(path) = path {
-                write(path, &render(results))?;
-            }
-        }
-        Ok(())
+        self.opened.iter().try_for_each(|(output, render)| output.write(&render(results)))
     }
-}
-
-/// Reads a results file.
-///
-/// # Errors
-/// A message that names the file.
-pub fn read(path: &Path) -> Result<Results, String> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Results::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 /// Measures what the machine can do at best, with files in `dir`.

@@ -4,7 +4,7 @@
 //! An engine that is known but has no worker takes part, too: its rows say why it did not run.
 
 use crate::{
-    report::ranking::{groups, is_ours},
+    report::ranking::{OURS, groups, is_ours},
     result::Results,
     runner::child::WorkerBinary,
     suite::{Chosen, known_or_nearest},
@@ -31,10 +31,6 @@ pub const KNOWN: [&str; 16] = [
     "badger",
     "wildcat",
 ];
-/// Engines on other allocators, which take part in one suite only, unless they are named.
-const ALLOCATORS: [&str; 2] = ["siltdb-mimalloc", "siltdb-jemalloc"];
-/// That suite.
-const ALLOCATOR_SUITE: &str = "tidesdb-v7";
 /// The peer that takes part in every row.
 pub const YARDSTICK: &str = "rocksdb";
 /// How many others take part in a row of a large run.
@@ -130,13 +126,19 @@ impl Field {
     }
 
     /// Who takes part in a row, in the order of the report.
+    ///
+    /// A variant of siltdb takes part only where it is named: by the command line, or by a row that
+    /// is about it.
     #[must_use]
     pub fn of(&self, row: &Chosen) -> Vec<String> {
         let best = self.earlier.as_ref().and_then(|earlier| best_others(earlier, row));
         let elsewhere = |engine: &String| {
-            let is_allocator = ALLOCATORS.contains(&engine.as_str());
-            let is_compared = row.compared.is_empty() || row.compared.contains(engine);
-            self.is_open && ((is_allocator && row.suite != ALLOCATOR_SUITE) || !is_compared)
+            let is_variant = is_ours(engine) && engine != OURS;
+            let is_compared = match &row.compared[..] {
+                [] => !is_variant,
+                compared => compared.contains(engine),
+            };
+            self.is_open && !is_compared
         };
         let takes_part = |engine: &&String| match &best {
             _ if elsewhere(engine) => false,

@@ -16,6 +16,7 @@ pub mod adapters;
 pub mod trial;
 pub mod worker;
 pub mod result;
+pub mod files;
 pub mod suite;
 pub mod machine;
 pub mod runner;

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod terminal;
+mod course;
 mod command;
 
 use std::process::ExitCode;

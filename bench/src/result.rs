@@ -203,6 +203,12 @@ pub struct Published {
     /// Which part of the row it belongs to, such as `put` of a mixed row; empty for the whole row.
     #[serde(default)]
     pub part: String,
+    /// Threads that it was measured with; older files lack it.
+    #[serde(default)]
+    pub threads: Option<u32>,
+    /// Keys that it was measured with; older files lack it.
+    #[serde(default)]
+    pub keys: Option<u64>,
 }
 
 /// One engine in one row.
@@ -306,19 +312,22 @@ pub struct Spread {
 /// How long calls took.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latency {
+    /// Calls that were timed; older files lack it.
+    #[serde(default)]
+    pub calls: Option<u64>,
     /// Shortest.
     pub min: f64,
     /// Mean.
     pub avg: f64,
     /// Half of the calls took at most this.
     pub p50: f64,
-    /// 95 %.
-    pub p95: f64,
-    /// 99 %.
-    pub p99: f64,
-    /// 99.9 %.
-    pub p999: f64,
-    /// 99.99 %; older files lack it.
+    /// 95 %; none of fewer than 20 calls: it would be the longest.
+    pub p95: Option<f64>,
+    /// 99 %; none of fewer than 100 calls.
+    pub p99: Option<f64>,
+    /// 99.9 %; none of fewer than 1,000 calls.
+    pub p999: Option<f64>,
+    /// 99.99 %; none of fewer than 10,000 calls. Older files lack it.
     #[serde(default)]
     pub p9999: Option<f64>,
     /// Longest.
@@ -417,6 +426,12 @@ impl Results {
 }
 
 impl Row {
+    /// How near the figure comes to what the machine can do. None above 1: what is passed is no
+    /// limit, and a share of it says nothing.
+    pub fn share_of_limit(&self) -> Option<&ShareOfLimit> {
+        self.extra.share_of_limit.as_ref().filter(|of| of.share <= 1.0)
+    }
+
     /// The figure that bars refer to: settled where debt counts. None unless verified and right.
     pub fn figure(&self) -> Option<Spread> {
         let right = self.verified.is_some_and(|verified| verified.checked == verified.expected);

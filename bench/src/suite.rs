@@ -66,6 +66,9 @@ pub struct Row {
     pub id: String,
     /// What it does.
     pub about: String,
+    /// What its id or `about` gives a value of: the command line does not change these.
+    #[serde(default)]
+    pub names: Vec<Setting>,
     /// What is measured.
     pub run: Run,
     /// What is written before.
@@ -89,6 +92,20 @@ pub struct Row {
     /// Where the row differs from its suite.
     #[serde(default, rename = "with")]
     settings: Settings,
+}
+
+/// What the command line may set for all rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setting {
+    /// How many threads call the engine.
+    Threads,
+    /// Writes of a commit.
+    Batch,
+    /// Size of values.
+    ValueBytes,
+    /// Size of the block cache.
+    Cache,
 }
 
 /// What a suite or a row may set.
@@ -205,18 +222,80 @@ pub struct Chosen {
     pub engines: Vec<String>,
 }
 
-impl Suite {
-    /// What a report needs of it.
+impl Setting {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Threads, Self::Batch, Self::ValueBytes, Self::Cache];
+
+    /// The option that sets it.
     #[must_use]
-    pub fn definition(&self) -> crate::result::Suite {
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::Threads => "--threads",
+            Self::Batch => "--batch",
+            Self::ValueBytes => "--value-size",
+            Self::Cache => "--cache",
+        }
+    }
+}
+
+impl Overrides {
+    /// Whether they set it.
+    #[must_use]
+    pub fn sets(&self, setting: Setting) -> bool {
+        self.words(setting).is_some()
+    }
+
+    /// What they set, and to what, in words.
+    fn words(&self, setting: Setting) -> Option<String> {
+        match setting {
+            Setting::Threads => Some(match self.threads? {
+                1 => "one thread".to_owned(),
+                threads => format!("{threads} threads"),
+            }),
+            Setting::Batch => Some(format!("batches of {}", self.batch?)),
+            Setting::ValueBytes => Some(format!("{}-byte values", self.value_bytes?)),
+            Setting::Cache => Some(format!("a cache of {} MiB", self.cache_mib?)),
+        }
+    }
+}
+
+impl Suite {
+    /// What a report needs of it, when it runs with `overrides`.
+    #[must_use]
+    pub fn definition(&self, overrides: &Overrides) -> crate::result::Suite {
         let row = |row: &Row| Definition {
             row: row.id.clone(),
             about: row.about.clone(),
-            published: row.published.clone(),
+            published: self.published(row),
             bars: row.bars.clone(),
         };
-        let (suite, about) = (self.suite.clone(), self.about.clone());
+        let words = Setting::ALL.into_iter().filter_map(|setting| overrides.words(setting));
+        let words: Vec<String> = words.collect();
+        let about = match &words[..] {
+            [] => self.about.clone(),
+            words => format!("{}; here with {}", self.about, words.join(", ")),
+        };
+        let suite = self.suite.clone();
         crate::result::Suite { suite, about, rows: self.rows.iter().map(row).collect() }
+    }
+
+    /// What others published for a row, with the threads and keys of what they measured: those of
+    /// the row as it stands in the file.
+    fn published(&self, row: &Row) -> Vec<Published> {
+        let work = self.choose(row, &Overrides::default()).work;
+        let with_size = |published: &Published| Published {
+            threads: Some(work.threads),
+            keys: Some(work.keys.into()),
+            ..published.clone()
+        };
+        row.published.iter().map(with_size).collect()
+    }
+
+    /// The rows that give a value of `setting` in their names, which therefore stays theirs.
+    #[must_use]
+    pub fn naming(&self, setting: Setting) -> Vec<&str> {
+        let named = self.rows.iter().filter(|row| row.names.contains(&setting));
+        named.map(|row| row.id.as_str()).collect()
     }
 
     /// The same with the keys, values and shapes of the benchmark that it reproduces; only rows
@@ -235,10 +314,15 @@ impl Suite {
     pub fn choose(&self, row: &Row, overrides: &Overrides) -> Chosen {
         let settings = row.settings.over(&self.defaults);
         let keys = settings.keys.unwrap_or(1_000_000);
+        let is_open = |setting| !row.names.contains(&setting);
+        let threads = overrides.threads.filter(|_| is_open(Setting::Threads));
+        let batch = overrides.batch.filter(|_| is_open(Setting::Batch));
+        let value_bytes = overrides.value_bytes.filter(|_| is_open(Setting::ValueBytes));
+        let cache_mib = overrides.cache_mib.filter(|_| is_open(Setting::Cache));
         let mut run = row.run.clone();
         run.ops = scaled(run.ops, overrides.scale);
         if run.op.writes() {
-            run.batch = overrides.batch.unwrap_or(run.batch);
+            run.batch = batch.unwrap_or(run.batch);
         }
         let is_warmed = !run.op.writes() && run.op != Op::Open && row.state != State::Cold;
         let work = Work {
@@ -246,9 +330,9 @@ impl Suite {
             key_style: settings.key_style.unwrap_or_default(),
             key_bytes: settings.key_bytes.unwrap_or(16),
             value_style: settings.value_style.unwrap_or_default(),
-            value_bytes: overrides.value_bytes.or(settings.value_bytes).unwrap_or(100),
+            value_bytes: value_bytes.or(settings.value_bytes).unwrap_or(100),
             compressible_percent: settings.compressible_percent.unwrap_or(50),
-            threads: overrides.threads.or(settings.threads).unwrap_or(1),
+            threads: threads.or(settings.threads).unwrap_or(1),
             seed: row.seed.clone(),
             state: row.state,
             warm_up: (overrides.warm || settings.warm == Some(true)) && is_warmed,
@@ -257,7 +341,7 @@ impl Suite {
         let mib = |mib: Option<u64>| mib.unwrap_or(64) << 20;
         let config = Config {
             write_buffer_bytes: mib(settings.write_buffer_mib),
-            cache_bytes: mib(overrides.cache_mib.or(settings.cache_mib)),
+            cache_bytes: mib(cache_mib.or(settings.cache_mib)),
             codec: settings.codec.unwrap_or_default(),
             durability: settings.durability.unwrap_or_default(),
             arm: overrides.arm,
@@ -318,6 +402,8 @@ fn phases(row: &Row) -> Vec<Row> {
         row.published.iter().filter(is_part).cloned().collect::<Vec<_>>()
     };
     let reads = row.run.ops * u64::from(row.run.reads_percent) / 100;
+    puts.about = format!("The puts of `{}` alone, before its gets", row.id);
+    gets.about = format!("The gets of `{}` alone, after its puts", row.id);
     (puts.id, puts.published) = (format!("{}/puts", row.id), part("put"));
     puts.run = Run { op: Op::Put, ops: row.run.ops - reads, ..row.run.clone() };
     puts.seed = Vec::new();

@@ -10,6 +10,18 @@ use siltdb_bench::{
     suite::Chosen,
     worker::is_trial,
 };
+use std::env;
+
+/// Narrower than this a table is no table.
+const WIDTH_MIN: u16 = 60;
+/// The width of tables, unless the shell says another.
+const WIDTH: u16 = 140;
+
+/// The width of tables.
+pub fn width() -> u16 {
+    let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.unwrap_or(WIDTH).max(WIDTH_MIN)
+}
 
 /// Tells on standard error; keeps what is finished.
 pub struct Terminal<F: FnMut(&[Row], &[(String, Report)])> {

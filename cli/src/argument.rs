@@ -130,6 +130,12 @@ pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
 pub fn bytes(text: &OsStr, form: Form) -> Result<Vec<u8>> {
     form.parse(text.as_encoded_bytes()).map_err(|bad| {
         let shown = text.to_string_lossy();
-        Failure::Usage(format!("bad text `{shown}` at byte {}: {}", bad.index + 1, bad.reason))
+        let (option, takes) = match form {
+            Form::Hex => ("--hex", "two hexadecimal digits a byte, as in 6b0a"),
+            Form::Escape | Form::Plain => ("--escape", r"text with \xNN for a byte and \\ for a \"),
+        };
+        let place = bad.index + 1;
+        let reason = bad.reason;
+        Failure::Usage(format!("`{shown}`, byte {place}: {reason}; {option} takes {takes}"))
     })
 }

@@ -4,18 +4,20 @@
 
 use crate::argument::SettingsArguments;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Missing, Session};
 use crate::verbs::{
     batch, completions, export, families, import, inspect, point, scan, shell, upkeep,
 };
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 
 const LONG_ABOUT: &str = "\
 Fill, query, check and look into a SiltDB database.
 
-A database is a directory. Results go to stdout, messages and progress to stderr. Keys and values \
+A database is a directory. Results go to stdout. Errors, warnings, messages and progress go to \
+stderr; with --json each is an object. Keys and values \
 are bytes: they are printed as they are when they are printable UTF-8, any other byte as \\xNN. \
 With --escape the text can be read back, for a backslash is then printed as \\\\; with --hex it is \
 hexadecimal digits. Both also hold for the keys and values given.";
@@ -25,15 +27,20 @@ A database with a family that has a merge operator is opened by the program that
 of the verbs only check and inspect take it.
 
 Exit codes:
-  0  done
-  1  not found, check failed, or any other failure
-  2  bad command line or bad input data
-  3  corruption: bytes on disk are not what was written
-  4  locked: another process has the database open
+    0  done
+    1  not found, check failed, or any other failure
+    2  bad command line or bad input data; nothing else is wrong
+    3  corruption: bytes on disk are not what was written
+    4  locked: another process has the database open
+  130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
 
 Example:
   silt import demo.db examples/data/airports.csv
   silt scan demo.db --prefix SE --limit 3";
+
+const VERB_EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 not found or failed, 2 bad command line or input, 3 corruption, 4 locked, \
+130 ended by Ctrl-C";
 
 /// Fill, query, check and look into a SiltDB database
 #[derive(Parser)]
@@ -62,9 +69,9 @@ struct Nothing {}
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Work on a database line by line, with history and completion; creates the database
+    /// Work on a database line by line, with history and completion
     #[command(after_help = SHELL)]
-    Shell(On<Nothing>),
+    Shell(On<shell::Arguments>),
     /// Print the value of a key
     #[command(after_help = GET)]
     Get(On<point::GetArguments>),
@@ -135,14 +142,23 @@ enum FamiliesVerb {
 }
 
 const SHELL: &str = "\
-Verbs are those of the command line, without the database; `use NAME` works on another family. \
-Quotes hold white space together, and a line that begins with # is a remark. Lines can also come \
-from a file or pipe, each of at most 16 MiB, and then the first failure ends the shell; so does, \
-with exit code 1, that nobody reads its output any more.
+Verbs are those of the command line, without the database, in small letters or capitals; `use \
+NAME` works on another family. A command ends at the line end, and one that begins with # is a \
+remark.
+
+Words stand between white space. A word that begins with a quotation mark, double or single, ends \
+at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
+and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
+
+In a terminal, pasted lines run one after another, a failure does not end the shell, Ctrl-C ends \
+the command that runs, Tab completes verbs, options, families and keys, and scan prints 100 \
+entries. Commands can also come from -c, a file or a pipe, each of at most 16 MiB, and then the \
+first failure ends the shell. If the reader of its output goes away, it ends with exit code 1.
 
 Example:
   silt shell demo.db
-  echo 'count --prefix S' | silt shell demo.db";
+  silt shell demo.db -c 'count --prefix S'
+  silt shell demo.db < commands";
 
 const GET: &str = "\
 Ends with exit code 1 if there is no such key.
@@ -187,23 +203,34 @@ Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
 
 const IMPORT: &str = "\
-Formats:
+Formats (a file compressed by gzip is read as well):
   csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
             column, the value the whole record as a JSON object of strings.
+            The delimiter of csv is the one of comma, tab, semicolon and | that
+            splits the first ten records into the most fields, all alike.
   jsonl     One JSON object a line, which is the value as it is written. The key
             is the text of a field that is a string or a number.
+  json      An array of such objects, or one after another. The value is the
+            object without white space between its tokens.
   lines     Key, tab, value, split at the first tab. With --escape or --hex they
             hold any bytes.
 
+Keys: a record replaces the value of its key. The result counts the keys that were new and the \
+values that were overwritten; a warning says if those are more than 1 % of the records. --key A,B \
+makes a key of several fields (\\, is a comma in a name), --key-line one of the line number; in \
+lines the whole line is then the value.
+
 A record that is not what its format asks for is named with line and column (a field in csv and \
-tsv, a byte in the others) and ends the import with exit code 2. Chunks committed before it stay, \
-and the message says how many records they hold; with a bad one in the first chunk no database is \
-made. A family that does not exist is created. A record has at most 256 MiB, and a chunk is \
-committed at 64 MiB at the latest.
+tsv, a byte in the others) and ends the import with exit code 2, unless --skip-bad leaves it out. \
+Chunks committed before it stay: the message says how many records they hold, and which --skip \
+goes on after them. So it is with Ctrl-C and a full disk. With a bad record in the first chunk no \
+database is made. A family that does not exist is created. A record has at most 256 MiB, and a \
+chunk is committed at 64 MiB at the latest.
 
 Example:
   silt import demo.db examples/data/airports.csv
-  zcat events.jsonl.gz | silt import demo.db - --format jsonl --key id --family events";
+  silt import demo.db flights.csv.gz --key year,month,day,carrier,flight
+  curl -s https://example.org/events.json | silt import demo.db - --format json --key id";
 
 const EXPORT: &str = "\
 Formats:
@@ -213,16 +240,17 @@ Formats:
   jsonl     A value that is a JSON object with the key in its first field (or in
             the one --key names) is written as it is, any other record as
             {\"key\": …, \"value\": …}, with {\"hex\": …} for what is not UTF-8.
+  json      The same in an array.
   lines     Key, tab, value. With --escape or --hex they hold any bytes.
 
 Import brings back lines as they were: with --escape or --hex any record, without them every one \
-that is not refused. It brings back jsonl if all values hold their keys, and csv and tsv if their \
-fields are strings besides, the same in all: a cell does not tell a string from a number, nor null \
-from an empty string or a field that is missing.
+that is not refused. It brings back jsonl and json if all values hold their keys, and csv and tsv \
+if their fields are strings besides, the same in all: a cell does not tell a string from a \
+number, nor null from an empty string or a field that is missing.
 
 What a format cannot hold ends the export with exit code 2. A file is written beside the one that \
 is asked for, and replaces it when it is complete: an export that fails leaves the one before it, \
-one that is killed a file NAME.1.tmp as well.
+one that is killed a file NAME.1.tmp as well. A file in the directory of the database is refused.
 
 Example:
   silt export demo.db airports.jsonl
@@ -259,9 +287,10 @@ Example:
   silt flush demo.db";
 
 const INSPECT: &str = "\
-Keys stand between quotation marks, with a backslash before a quotation mark or backslash, and any \
-byte that is not printable ASCII as \\xNN. With --escape, --hex or --json they are printed as by \
-other verbs; with --escape between quotation marks, one inside as \\x22.
+The part and the database may stand in either order. Keys stand between quotation marks, with a \
+backslash before a quotation mark or backslash, and any byte that is not printable ASCII as \
+\\xNN. With --escape, --hex or --json they are printed as by other verbs; with --escape between \
+quotation marks, one inside as \\x22.
 
 Example:
   silt inspect wal demo.db | head
@@ -274,6 +303,22 @@ Example:
   silt completions zsh > ~/.zfunc/_silt";
 
 impl CommandLine {
+    /// Reads the command line of the process.
+    ///
+    /// # Errors
+    /// Those of clap; help and version are among them.
+    pub fn read() -> std::result::Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::full_command().try_get_matches()?)
+    }
+
+    /// The command, with the exit codes in the help of each verb.
+    pub fn full_command() -> clap::Command {
+        Self::command().mut_subcommands(|verb| {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            verb.after_help(format!("{VERB_EXIT_CODES}\n\n{help}"))
+        })
+    }
+
     /// Text or JSON, also for reporting a failure.
     pub fn style(&self) -> Style {
         self.settings.settings(Settings::default()).style
@@ -287,11 +332,14 @@ impl CommandLine {
         let settings = self.settings.settings(Settings::default());
         let mut output = Output::new(settings);
         match self.verb {
-            Verb::Shell(on) => open(&on.db, Missing::Create, output, shell::run),
+            Verb::Shell(on) => {
+                let shell = |session: &mut _| shell::run(session, &on.arguments);
+                open(&on.db, on.arguments.missing(), output, shell)
+            }
             Verb::Get(on) => existing(&on, output, point::get),
             Verb::Put(on) => {
                 let entry = on.arguments.entry(settings.form)?;
-                let put = |session: &mut _| point::put(session, &on.arguments, &entry);
+                let put = |session: &mut _| point::put(session, &on.arguments, entry);
                 open(&on.db, on.arguments.missing(), output, put)
             }
             Verb::Delete(on) => existing(&on, output, point::delete),
@@ -303,10 +351,14 @@ impl CommandLine {
                 open(&on.db, on.arguments.missing(), output, batch)
             }
             Verb::Import(on) => {
-                let job = on.arguments.job(settings)?;
+                let _watched = interrupt::watch()?;
+                let job = on.arguments.job(&on.db, settings)?;
                 open(&on.db, Missing::Create, output, |session| import::run(session, job))
             }
-            Verb::Export(on) => existing(&on, output, export::run),
+            Verb::Export(on) => {
+                let _watched = interrupt::watch()?;
+                existing(&on, output, export::run)
+            }
             Verb::Families(arguments) => run_families(arguments, output),
             Verb::Stats(on) => existing(&on, output, upkeep::stats),
             Verb::Check(on) => {
@@ -320,7 +372,7 @@ impl CommandLine {
                 flushed(outcome, &mut output)
             }
             Verb::Completions(arguments) => {
-                completions::run(&mut output, &arguments, Self::command())?;
+                completions::run(&mut output, &arguments, Self::full_command())?;
                 output.flush()
             }
         }

@@ -9,6 +9,7 @@
 //! Before the third step the old file is as it was; a failure removes the new one, and a kill
 //! leaves it as `NAME.1.tmp`. What is no regular file, a pipe or a device, is written directly.
 
+use crate::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -19,6 +20,9 @@ mod tests;
 
 /// Unfinished files beside one name at most: as many as were killed, and those that run.
 const UNFINISHED_MAX: u32 = 100;
+
+/// Links that are followed to a file that is not there, as many as Linux follows.
+const LINKS_MAX: u32 = 40;
 
 /// Bytes held back before they are handed to the system.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -94,6 +98,39 @@ impl Drop for Replacement {
             let _ = fs::remove_file(&self.unfinished);
         }
     }
+}
+
+/// Passes unless writing to `path` would make or change a file in the directory `db`.
+///
+/// # Errors
+/// [`Failure::Usage`] if it would.
+pub fn refuse_inside(path: &Path, db: &Path) -> Result<()> {
+    let (Some(place), Ok(db)) = (resolved(path), fs::canonicalize(db)) else { return Ok(()) };
+    if place.starts_with(&db) {
+        let message = format!("{} is in the directory of the database", path.display());
+        return Err(Failure::Usage(format!("{message}; give a file elsewhere")));
+    }
+    Ok(())
+}
+
+/// Where `path` leads, through links; the file need not be there. None if that cannot be told.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        if let Ok(place) = fs::canonicalize(&path) {
+            return Some(place);
+        }
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        // A link that leads to nothing makes a file where it leads.
+        match fs::read_link(&path) {
+            Ok(target) => path = directory.join(target),
+            Err(_) => return Some(fs::canonicalize(directory).ok()?.join(path.file_name()?)),
+        }
+    }
+    None
 }
 
 /// The regular file, there or not, that `path` leads to; none if it is to be written directly.

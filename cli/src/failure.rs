@@ -2,11 +2,15 @@
 //!
 //! It does not print: `main` does, once.
 
+use clap::error::{ContextKind, ContextValue};
 use siltdb::{Error, ErrorKind};
 use std::{fmt, io, path::Path};
 
 /// The result of everything a verb does.
 pub type Result<T> = std::result::Result<T, Failure>;
+
+/// The exit code of a verb that Ctrl-C ended, as shells count it.
+pub const INTERRUPTED: u8 = 130;
 
 /// Why a verb ended without success.
 #[derive(Debug)]
@@ -33,6 +37,15 @@ pub enum Failure {
         /// The line, from 1.
         line: u64,
     },
+    /// Ctrl-C was pressed.
+    Interrupted,
+    /// A verb stopped on its way, for a reason of another kind.
+    Stopped {
+        /// The reason.
+        reason: Box<Failure>,
+        /// What is done, and how to go on.
+        note: String,
+    },
     /// A family needs a merge operator, and the tool has none.
     MergeOperator(Error),
     /// The database refused.
@@ -40,11 +53,26 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Words that are no command line: what clap says of them, which begins with `error: `.
-    pub fn command_line(error: &clap::Error) -> Self {
+    /// `words` are no command line of `command`: what clap says of them, without its `error: `,
+    /// with the verbs there are where the verb is not known, and how a word that begins with a dash
+    /// is passed.
+    pub fn command_line(error: &clap::Error, command: &clap::Command, words: &[String]) -> Self {
         let message = error.render().to_string();
         let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
-        Self::Usage(message.to_owned())
+        let mut message = message.to_owned();
+        match error.kind() {
+            clap::error::ErrorKind::InvalidSubcommand => {
+                let verbs = verbs_of(command, words).join(", ");
+                message.push_str(&format!("\n\nVerbs: {verbs}"));
+            }
+            clap::error::ErrorKind::UnknownArgument => {
+                if let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) {
+                    message = with_dash_tip(&message, found, words);
+                }
+            }
+            _ => {}
+        }
+        Self::Usage(message)
     }
 
     /// A failure to do `action` with the file `name`.
@@ -55,7 +83,7 @@ impl Failure {
     /// There is no database at `path`, and the verb does not create one.
     pub fn no_database(path: &Path) -> Self {
         Self::Missing(format!(
-            "no database. path={}; `silt import`, `put`, `batch` and `shell` create one",
+            "no database. path={}; `silt import`, `put`, `batch` and `shell --create` make one",
             path.display()
         ))
     }
@@ -65,6 +93,11 @@ impl Failure {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// This failure, with a note on what is done and how to go on.
+    pub fn with_note(self, note: String) -> Self {
+        Self::Stopped { reason: Box::new(self), note }
+    }
+
     /// The kind of failure as a word, as `--json` names it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -72,6 +105,8 @@ impl Failure {
             Self::Missing(_) => "not found",
             Self::CheckFailed => "check failed",
             Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
+            Self::Interrupted => "interrupted",
+            Self::Stopped { reason, .. } => reason.kind(),
             Self::MergeOperator(error) | Self::Database(error) => error.kind().as_str(),
         }
     }
@@ -86,6 +121,8 @@ impl Failure {
             | Self::Stdout(_)
             | Self::ScriptStopped { .. }
             | Self::MergeOperator(_) => 1,
+            Self::Interrupted => INTERRUPTED,
+            Self::Stopped { reason, .. } => reason.exit_code(),
             Self::Database(error) => match error.kind() {
                 ErrorKind::InvalidArgument => 2,
                 ErrorKind::Corruption => 3,
@@ -94,6 +131,36 @@ impl Failure {
             },
         }
     }
+}
+
+/// The verbs of the deepest command that `words` lead to.
+fn verbs_of<'a>(mut command: &'a clap::Command, words: &[String]) -> Vec<&'a str> {
+    for word in words.iter().filter(|word| !word.starts_with('-')) {
+        match command.find_subcommand(word) {
+            Some(verb) if verb.has_subcommands() => command = verb,
+            _ => break,
+        }
+    }
+    command.get_subcommands().map(clap::Command::get_name).collect()
+}
+
+/// `message` about the word `found`, which no option is, with a tip that works: clap takes one
+/// letter of `-key` for an option, and does not see that an option before it wants a value.
+fn with_dash_tip(message: &str, found: &str, words: &[String]) -> String {
+    let is_found = |word: &&String| word.starts_with(found);
+    let Some(index) = words.iter().position(|word| is_found(&word)) else {
+        return message.to_owned();
+    };
+    let word = &words[index];
+    let option = index.checked_sub(1).map(|before| &words[before]);
+    let tip = match option.filter(|option| option.starts_with("--")) {
+        Some(option) => format!("to pass '{word}' as a value, use '{option}={word}'"),
+        None => {
+            format!("keys and values that begin with a dash come last, after '--': '-- {word}'")
+        }
+    };
+    let old = format!("to pass '{found}' as a value, use '-- {found}'");
+    message.replacen(&format!("'{found}' found"), &format!("'{word}' found"), 1).replace(&old, &tip)
 }
 
 impl From<Error> for Failure {
@@ -113,6 +180,8 @@ impl fmt::Display for Failure {
             Self::ScriptStopped { line } => {
                 write!(f, "stdout was closed while line {line} ran; the lines after it did not")
             }
+            Self::Interrupted => write!(f, "interrupted"),
+            Self::Stopped { reason, note } => write!(f, "{reason}; {note}"),
             Self::MergeOperator(error) => write!(
                 f,
                 "{}: {}; `silt check` and `silt inspect` do without, anything else takes the \

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod failure;
+mod interrupt;
 mod text;
 mod limits;
 mod json;
@@ -18,21 +19,25 @@ mod argument;
 mod verbs;
 mod command_line;
 
-use clap::Parser;
 use command_line::CommandLine;
 use failure::Failure;
 use output::Style;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command_line = match CommandLine::try_parse() {
+    let command_line = match CommandLine::read() {
         Ok(command_line) => command_line,
-        Err(error) if error.use_stderr() && asks_for_json() => {
-            let failure = Failure::command_line(&error);
-            output::report(&failure, Style::Json);
+        Err(error) if error.use_stderr() && !is_help(&error) => {
+            let words: Vec<String> = std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            let failure = Failure::command_line(&error, &CommandLine::full_command(), &words);
+            let style = if asks_for_json() { Style::Json } else { Style::Text };
+            output::report(&failure, style);
             return ExitCode::from(failure.exit_code());
         }
-        // Help and version are no failures; other messages are in colour where there is one.
+        // Help and version are no failures.
         Err(error) => error.exit(),
     };
     let style = command_line.style();
@@ -44,6 +49,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Whether clap answers with the help, as it does to no words at all.
+fn is_help(error: &clap::Error) -> bool {
+    error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
 /// Whether `--json` is among the options, of a command line that cannot be read otherwise.

@@ -1,6 +1,8 @@
-//! What verbs print: data on stdout, messages on stderr, as text or as JSON.
+//! What verbs print: results on stdout, anything else on stderr, as text or as JSON.
 //!
-//! It does not decide what is printed.
+//! On stderr a line is an error, a warning or a message; as JSON it is an object whose one field is
+//! called so. A result stands there only if stdout takes the data of an export. This module does
+//! not decide what is printed.
 
 use crate::failure::{Failure, Result};
 use crate::json;
@@ -149,20 +151,27 @@ impl Write for Output {
     }
 }
 
-/// Tells on stderr something that is no result.
-pub fn message(text: &str) {
-    // Nobody is left to tell if stderr is gone.
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
+/// Tells on stderr what a verb did beside its result, or could not know to be wanted.
+pub fn message(style: Style, text: &str) {
+    match style {
+        Style::Text => tell(&printable(text)),
+        Style::Json => tell(&json!({ "message": text }).to_string()),
+    }
+}
+
+/// Tells on stderr what is probably not as it was meant, although the verb did what it was told.
+pub fn warning(style: Style, text: &str) {
+    match style {
+        Style::Text => tell(&format!("\x1b[1;33mwarning:\x1b[0m {}", printable(text))),
+        Style::Json => tell(&json!({ "warning": text }).to_string()),
+    }
 }
 
 /// Tells on stderr why a verb failed.
 pub fn report(failure: &Failure, style: Style) {
-    let mut stderr = anstream::stderr().lock();
-    // Nobody is left to tell if stderr is gone.
-    let _ = match style {
+    match style {
         Style::Text => {
-            let failure = printable(&failure.to_string());
-            writeln!(stderr, "\x1b[1;31merror:\x1b[0m {failure}")
+            tell(&format!("\x1b[1;31merror:\x1b[0m {}", printable(&failure.to_string())));
         }
         Style::Json => {
             let error = json!({
@@ -170,7 +179,13 @@ pub fn report(failure: &Failure, style: Style) {
                 "message": failure.to_string(),
                 "exit_code": failure.exit_code(),
             });
-            writeln!(stderr, "{}", json!({ "error": error }))
+            tell(&json!({ "error": error }).to_string());
         }
-    };
+    }
+}
+
+/// Prints a line on stderr.
+pub fn tell(line: &str) {
+    // If stderr is gone, there is no place to tell that.
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
 }

@@ -4,12 +4,16 @@
 
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::interrupt;
+use crate::output::{Output, message};
 use siltdb::{
     Create, Db, Durability, Error, ErrorKind, Family, Options, Read, WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The file that every database has.
+const CURRENT: &str = "CURRENT";
 
 /// The family that every database has.
 pub const DEFAULT_FAMILY: &str = "default";
@@ -35,7 +39,9 @@ pub enum Direction {
 /// An open database, the family in use, and where results go.
 pub struct Session {
     db: Db,
+    path: PathBuf,
     family: String,
+    entries_shown: Option<u64>,
     /// Where results go.
     pub output: Output,
 }
@@ -54,16 +60,37 @@ impl Session {
             Missing::Create => Create::IfMissing,
             Missing::Refuse => Create::Never,
         };
+        let is_new =
+            missing == Missing::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
         let db = Options::new().create(create).open(path).map_err(|error| {
             // Nothing on the command line is wrong then, as it is with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
         })?;
-        Ok(Self { db, family: DEFAULT_FAMILY.to_owned(), output })
+        if is_new {
+            message(output.settings().style, &format!("created the database {}", path.display()));
+        }
+        let family = DEFAULT_FAMILY.to_owned();
+        Ok(Self { db, path: path.to_owned(), family, entries_shown: None, output })
+    }
+
+    /// The directory of the database, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The database.
     pub fn db(&self) -> &Db {
         &self.db
+    }
+
+    /// How many entries a verb shows that is told no number; none for all.
+    pub fn entries_shown(&self) -> Option<u64> {
+        self.entries_shown
+    }
+
+    /// Shows at most `entries` from now on, where a verb is told no number.
+    pub fn show_at_most(&mut self, entries: u64) {
+        self.entries_shown = Some(entries);
     }
 
     /// The name of the family in use where a verb names none.
@@ -111,6 +138,14 @@ impl Session {
     /// Those of the database.
     pub fn write_once(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         self.write(batch, durability)?;
+        self.finish_once(durability)
+    }
+
+    /// Ends a write that is the only one of its kind, as [`Session::write_once`] does.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn finish_once(&self, durability: Durability) -> Result<()> {
         if durability == Durability::Volatile {
             self.db.flush()?;
         }
@@ -148,7 +183,7 @@ pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 /// Shows `on_entry` the entries of `range` until it breaks.
 ///
 /// # Errors
-/// Those of the database and of `on_entry`.
+/// [`Failure::Interrupted`]; those of the database and of `on_entry`.
 pub fn visit(
     family: &Family,
     range: KeyRange,
@@ -157,6 +192,7 @@ pub fn visit(
 ) -> Result<()> {
     let mut entries = family.range(range)?;
     loop {
+        interrupt::check()?;
         let entry = match direction {
             Direction::Forward => entries.next(),
             Direction::Backward => entries.next_back(),

@@ -110,6 +110,34 @@ pub fn shortened(name: &str) -> String {
     shown
 }
 
+/// `bytes` as a message shows a key: see [`shortened`].
+pub fn shortened_bytes(bytes: &[u8]) -> String {
+    let end = bytes.len().min(NAME_CHARACTERS_MAX);
+    let mut shown = String::new();
+    Form::Plain.render(&bytes[..end], &mut shown);
+    shown.push_str(if end < bytes.len() { "…" } else { "" });
+    shown
+}
+
+/// `number` with a comma before each group of three digits.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `count` things, of which one is a `noun`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
 /// Whether a terminal shows `character` and stays as it was.
 ///
 /// Control characters move the cursor, the format characters below reorder or hide their

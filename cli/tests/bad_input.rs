@@ -461,7 +461,7 @@ fn a_missing_or_empty_current_is_refused() {
     let before = files(&place);
     for verb in VERBS {
         let run = place.run(verb, 3);
-        run.says(&["corruption: CURRENT is missing", "file=db/", "restore CURRENT"]);
+        run.says(&["corruption: CURRENT is missing", "file=db/", "silt recover OLD NEW"]);
     }
     let report = place.run(&["check", "db"], 1).stdout;
     assert!(report.contains("CURRENT is missing"), "{report}");

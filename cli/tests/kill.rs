@@ -311,7 +311,7 @@ fn traced(place: &Place, round: usize, arguments: &[&str]) -> Child {
         .process_group(0)
         .args(["-f", "-qq", "-o", "trace"])
         .args(arguments)
-        .args([SILT, "shell", "db"])
+        .args([SILT, "shell", "db", "--create"])
         .current_dir(place.directory.path())
         .stdin(fs::File::open(place.path("script")).expect("it was written above"))
         .stdout(Stdio::null())

@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use std::fs;
 
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/run.json");
 
@@ -28,7 +29,7 @@ fn changed(dir: &Path, factor: f64) -> String {
         }
     }
     let path = dir.join("changed.json");
-    write(&path, &results.to_json()).unwrap();
+    fs::write(&path, results.to_json()).unwrap();
     path.to_str().unwrap().to_owned()
 }
 

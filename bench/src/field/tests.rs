@@ -74,14 +74,22 @@ fn a_large_run_keeps_siltdb_rocksdb_and_the_two_best_others() {
 }
 
 #[test]
-fn other_allocators_take_part_in_their_suite_and_where_they_are_named() {
-    let both = ["siltdb", "siltdb-mimalloc"];
-    let field = Field::new(&workers(&both), &[], &[]).unwrap();
+fn variants_take_part_only_where_they_are_named() {
+    let all = ["siltdb", "siltdb-btree", "siltdb-map", "siltdb-mimalloc"];
+    let field = Field::new(&workers(&all), &[], &[]).unwrap();
+    for suite in suites() {
+        for row in &suite.rows {
+            let row = suite.choose(row, &Overrides::default());
+            let variants: Vec<String> =
+                field.of(&row).into_iter().filter(|engine| engine != OURS).collect();
+            assert!(variants.iter().all(|one| row.compared.contains(one)), "{}", row.row);
+        }
+    }
     assert_eq!(field.of(&chosen()), owned(&["siltdb"]));
-    let theirs = Chosen { suite: "tidesdb-v7".to_owned(), ..chosen() };
-    assert_eq!(field.of(&theirs), owned(&both));
-    let named = Field::new(&workers(&both), &owned(&both), &[]).unwrap();
-    assert_eq!(named.of(&chosen()), owned(&both));
+    let about_one = Chosen { compared: owned(&["siltdb", "siltdb-map"]), ..chosen() };
+    assert_eq!(field.of(&about_one), owned(&["siltdb", "siltdb-map"]));
+    let named = Field::new(&workers(&all), &owned(&["siltdb", "siltdb-mimalloc"]), &[]).unwrap();
+    assert_eq!(named.of(&chosen()), owned(&["siltdb", "siltdb-mimalloc"]));
 }
 
 #[test]

@@ -43,7 +43,7 @@ struct Verdict {
 }
 
 /// A part of latencies, by name.
-type LatencyPart = (&'static str, fn(&Latency) -> f64);
+type LatencyPart = (&'static str, fn(&Latency) -> Option<f64>);
 /// What a row costs, by name, and how it is written.
 type Cost = (&'static str, fn(&Row) -> Option<f64>, fn(f64) -> String);
 
@@ -194,13 +194,13 @@ impl<'a> Case<'a> {
             verdicts.push(Verdict { text, is_met: own.cv_percent <= most });
         }
         let parts: [LatencyPart; 2] =
-            [("99.9 % of calls", |of| of.p999), ("the longest calls", |of| of.max)];
+            [("99.9 % of calls", |of| of.p999), ("the longest calls", |of| Some(of.max))];
         for (what, part) in parts.into_iter().filter(|_| bars.slowest) {
             let others = self.contest.ranked.iter().filter(|(row, _)| !is_ours(&row.engine));
-            let best = others.filter_map(|(row, _)| row.latency_ns.as_ref()).map(part);
-            if let Some(best) = best.min_by(f64::total_cmp) {
-                let text = format!("{what} take {}, {} asked for", time(part(own)), time(best));
-                verdicts.push(Verdict { text, is_met: part(own) <= best });
+            let best = others.filter_map(|(row, _)| part(row.latency_ns.as_ref()?));
+            if let (Some(best), Some(own)) = (best.min_by(f64::total_cmp), part(own)) {
+                let text = format!("{what} take {}, {} asked for", time(own), time(best));
+                verdicts.push(Verdict { text, is_met: own <= best });
             }
         }
         verdicts
@@ -234,7 +234,7 @@ impl<'a> Case<'a> {
         let ratio = |rival: Option<(&Row, Spread)>| {
             or_none(rival, |(_, theirs)| factor(self.ratio(theirs)))
         };
-        let share = self.ours.extra.share_of_limit.as_ref();
+        let share = self.ours.share_of_limit();
         vec![
             figure((self.ours, self.own)),
             or_none(other, |other| format!("{} {}", other.0.engine, figure(other))),
@@ -253,7 +253,7 @@ impl<'a> Case<'a> {
             |row: &Row, part: fn(&Latency) -> String| or_none(row.latency_ns.as_ref(), part);
         Some(vec![
             both(&|row| latency(row, |of| format!("{:.0} %", of.cv_percent))),
-            both(&|row| latency(row, |of| time(of.p999))),
+            both(&|row| latency(row, |of| or_none(of.p999, time))),
             both(&|row| latency(row, |of| time(of.max))),
             both(&|row| or_none(row.peak_rss_bytes, |value| bytes(value as f64))),
             both(&|row| or_none(row.write_amp, amplification)),

@@ -145,8 +145,8 @@ fn costs(rows: &[Group<'_>]) -> String {
             format!("`{}`", row.row),
             row.engine.clone(),
             latency(|latency| latency.p50),
-            latency(|latency| latency.p99),
-            latency(|latency| latency.p999),
+            or_none(row.latency_ns.and_then(|latency| latency.p99), time),
+            or_none(row.latency_ns.and_then(|latency| latency.p999), time),
             or_none(row.latency_ns.and_then(|latency| latency.p9999), time),
             latency(|latency| latency.max),
             or_none(row.cpu_percent, |value| percent(value / 100.0)),
@@ -155,9 +155,7 @@ fn costs(rows: &[Group<'_>]) -> String {
             size(row.db_bytes_compacted),
             or_none(row.write_amp, |value| format!("{value:.2}")),
             or_none(row.space_amp, |value| format!("{value:.2}")),
-            or_none(row.extra.share_of_limit.as_ref(), |of| {
-                format!("{} of {}", percent(of.share), of.limit)
-            }),
+            or_none(row.share_of_limit(), |of| format!("{} of {}", percent(of.share), of.limit)),
             or_none(row.verified, |of| format!("{}/{}", whole(of.checked), whole(of.expected))),
         ];
         writeln!(text, "| {} |", cells.join(" | ")).expect(WRITTEN);

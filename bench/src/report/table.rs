@@ -98,7 +98,7 @@ fn cells(row: &Row, figure: Spread, ours: Option<Spread>) -> Vec<String> {
         format!("{}–{}", rate(figure.min), rate(figure.max)),
         against.map_or_else(String::new, |ours| factor(figure.median / ours.median)),
         or_none(latency, |latency| time(latency.p50)),
-        or_none(latency, |latency| time(latency.p99)),
+        or_none(latency.and_then(|latency| latency.p99), time),
         or_none(latency, |latency| time(latency.max)),
         size(row.peak_rss_bytes),
         size(row.db_bytes),

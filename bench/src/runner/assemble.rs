@@ -10,6 +10,9 @@ use crate::{
     suite::Chosen,
 };
 
+/// A whole, in thousandths of a percent.
+const PER_CENT_MILLE: u64 = 100_000;
+
 /// What is known of a row beside the reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
@@ -89,7 +92,6 @@ fn extra(
     let work = &chosen.work;
     let seeds: Vec<f64> = reports.iter().filter_map(seed_per_second).collect();
     let timed = reports.iter().find_map(|report| report.latency.as_ref());
-    let point = |&(percentile, ns): &(f64, u64)| CurvePoint { percentile, ns: ns as f64 };
     Extra {
         repeats: reports.len() as u32,
         keys: Some(u64::from(work.keys)),
@@ -100,7 +102,7 @@ fn extra(
         seed_ops_per_s: Spread::of(&seeds),
         context_switches: middle.map(|report| report.usage.context_switches),
         samples: middle.map(|report| report.throughput.samples.clone()).unwrap_or_default(),
-        curve: timed.map(|timed| timed.curve.iter().map(point).collect()).unwrap_or_default(),
+        curve: timed.map(curve).unwrap_or_default(),
         harness_ns,
         ..Extra::default()
     }
@@ -157,16 +159,35 @@ fn space_amp(report: &Report) -> f64 {
     report.db_bytes as f64 / report.live_bytes.max(1) as f64
 }
 
+/// What was timed, as far as the number of calls bears it: of n calls, 1 − 1/n is the last
+/// percentile that is not the longest call itself.
 fn latency(latency: &Latency) -> LatencyRow {
+    let borne = |ns: u64, per_cent_mille: u64| {
+        let calls_min = PER_CENT_MILLE / (PER_CENT_MILLE - per_cent_mille);
+        (latency.calls >= calls_min).then_some(ns as f64)
+    };
     LatencyRow {
+        calls: Some(latency.calls),
         min: latency.min as f64,
         avg: latency.avg,
         p50: latency.p50 as f64,
-        p95: latency.p95 as f64,
-        p99: latency.p99 as f64,
-        p999: latency.p999 as f64,
-        p9999: Some(latency.p9999 as f64),
+        p95: borne(latency.p95, 95_000),
+        p99: borne(latency.p99, 99_000),
+        p999: borne(latency.p999, 99_900),
+        p9999: borne(latency.p9999, 99_990),
         max: latency.max as f64,
         cv_percent: latency.cv_percent,
     }
 }
+
+/// The distribution up to 1 − 1/n of n calls, and the longest call at its end.
+fn curve(latency: &Latency) -> Vec<CurvePoint> {
+    let last = 100.0 * (1.0 - 1.0 / latency.calls.max(1) as f64);
+    let within = latency.curve.iter().filter(|(percentile, _)| *percentile <= last);
+    let point = |&(percentile, ns): &(f64, u64)| CurvePoint { percentile, ns: ns as f64 };
+    let longest = CurvePoint { percentile: 100.0, ns: latency.max as f64 };
+    within.map(point).chain((latency.calls > 0).then_some(longest)).collect()
+}
+
+#[cfg(test)]
+mod tests;

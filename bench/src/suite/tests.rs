@@ -1,6 +1,6 @@
 //! Tests of suites: the files make sense, and what is chosen is what was asked for.
 
-use super::{Overrides, Suite, select, suites};
+use super::{Overrides, Setting, Suite, select, suites};
 use crate::{
     job::{Op, State, Work},
     keys::KeyStyle,
@@ -68,8 +68,10 @@ fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     let overrides = Overrides { scale: 0.05, threads, batch, cache_mib, ..Overrides::default() };
     let fill = row(&suites, "layerdb", "fill-batch32/500k", &overrides);
     assert_eq!((fill.work.threads, fill.work.keys, fill.work.run.ops), (2, 25_000, 25_000));
-    assert_eq!((fill.work.run.batch, fill.config.cache_bytes), (7, 3 << 20));
+    // Its name says how many are in a batch.
+    assert_eq!((fill.work.run.batch, fill.config.cache_bytes), (32, 3 << 20));
     assert!(!fill.work.warm_up);
+    assert_eq!(row(&suites, "tidesdb-v5", "mixed", &overrides).work.run.batch, 7);
     let seek = row(&suites, "core", "seek/random", &Overrides::default());
     assert_eq!(seek.compared, ["siltdb", "rocksdb", "lmdb", "bbolt"]);
     // Small rows stay what they are.
@@ -136,4 +138,128 @@ fn what_is_unknown_is_answered_with_the_nearest_and_all() {
     assert!(message.contains("thunder, tidesdb-v5"), "{message}");
     let message = select(&suites, &names(&["thunder"]), &names(&["full-scam"])).unwrap_err();
     assert!(message.contains("unknown row `full-scam`; did you mean `full-scan`?"), "{message}");
+}
+
+/// The values of a setting that a text gives, as a reader would find them.
+fn named(setting: Setting, id: &str, about: &str) -> Vec<u32> {
+    let number = |text: &str| text.replace(',', "").parse::<u32>().ok();
+    let words: Vec<&str> = about.split([' ', ';', ':']).collect();
+    let before = |units: &[&str]| {
+        let pairs = words.windows(2).filter(|pair| {
+            units
+                .iter()
+                .any(|unit| pair[1].trim_end_matches([',', '.']).trim_end_matches('s') == *unit)
+        });
+        let count = |pair: &[&str]| match pair[0].to_lowercase().as_str() {
+            "one" => Some(1),
+            digits => number(digits),
+        };
+        pairs.filter_map(count).collect::<Vec<_>>()
+    };
+    let after = |start: &str| {
+        let rest = about.split(start).skip(1);
+        rest.filter_map(|rest| number(rest.split([' ', ';']).next()?.trim_end_matches(',')))
+            .collect::<Vec<_>>()
+    };
+    let last = || number(id.rsplit(['/', '-']).next().unwrap_or(""));
+    let id_begins = |starts: &[&str]| starts.iter().any(|start| id.starts_with(start));
+    let mut found = Vec::new();
+    match setting {
+        Setting::Threads => {
+            found.extend(before(&["thread", "writer"]));
+            found.extend(id.ends_with("one-thread").then_some(1));
+            found.extend(last().filter(|_| id_begins(&["writers-", "durable/", "scaling/"])));
+        }
+        Setting::Batch => {
+            found.extend(after("atches of "));
+            found.extend(
+                about
+                    .find(" in a batch")
+                    .and_then(|at| number(about[..at].rsplit(' ').next().unwrap_or(""))),
+            );
+            let one =
+                ["Single ", "one commit each", "commit for each", "synced", "a sync for each"];
+            let is_many = !found.is_empty() || about.contains("synced batches");
+            let says_one = !is_many && one.iter().any(|words| about.contains(words));
+            found.extend(says_one.then_some(1));
+            let in_id =
+                ["put/sequential/", "put/random/", "put/zipfian/", "delete/", "batch-sweep/"];
+            found.extend(last().filter(|_| id_begins(&in_id) || id.contains("batch-")));
+        }
+        Setting::ValueBytes => {
+            found.extend(
+                about
+                    .split("-byte values")
+                    .next()
+                    .filter(|one| *one != about)
+                    .and_then(|before| number(before.rsplit(' ').next().unwrap_or(""))),
+            );
+            found.extend(after("values of "));
+            found.extend(about.contains("4 KB values").then_some(4096));
+            found.extend(id.contains("small-values").then_some(64));
+            found.extend(id.contains("large-values").then_some(4096));
+        }
+        Setting::Cache => {
+            found.extend(before(&["MiB"]));
+            found.extend(id.contains("small-cache").then_some(64));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_name_and_its_setting_never_differ() {
+    let odd = Overrides {
+        threads: Some(3),
+        batch: Some(7),
+        value_bytes: Some(999),
+        cache_mib: Some(5),
+        ..Overrides::default()
+    };
+    let mut named_rows = 0;
+    for suite in suites() {
+        for row in &suite.rows {
+            for overrides in [Overrides::default(), odd] {
+                let chosen = suite.choose(row, &overrides);
+                for setting in Setting::ALL {
+                    let runs_with = match setting {
+                        Setting::Threads => chosen.work.threads,
+                        Setting::Batch => chosen.work.run.batch,
+                        Setting::ValueBytes => chosen.work.value_bytes,
+                        Setting::Cache => (chosen.config.cache_bytes >> 20) as u32,
+                    };
+                    if setting == Setting::Batch && !chosen.work.run.op.writes() {
+                        continue;
+                    }
+                    for says in named(setting, &row.id, &row.about) {
+                        let name = format!("{} {}: {setting:?}", suite.suite, row.id);
+                        assert_eq!(says, runs_with, "{name}");
+                        named_rows += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(named_rows > 200, "{named_rows}");
+}
+
+#[test]
+fn an_override_stands_in_the_words_about_a_suite() {
+    let suites = suites();
+    let ycsb = suites.iter().find(|suite| suite.suite == "ycsb").unwrap();
+    let plain = ycsb.definition(&Overrides::default());
+    assert_eq!(plain.about, ycsb.about);
+    let (threads, value_bytes) = (Some(1), Some(64));
+    let changed = ycsb.definition(&Overrides { threads, value_bytes, ..Overrides::default() });
+    assert_eq!(changed.about, format!("{}; here with one thread, 64-byte values", ycsb.about));
+}
+
+#[test]
+fn published_figures_carry_the_size_that_they_were_measured_at() {
+    let suites = suites();
+    let suite = suites.iter().find(|suite| suite.suite == "tidesdb-v7").unwrap();
+    let small = Overrides { scale: 0.001, threads: Some(2), ..Overrides::default() };
+    let definition = suite.definition(&small);
+    let published = &definition.rows[0].published[0];
+    assert_eq!((published.threads, published.keys), (Some(8), Some(10_000_000)));
 }

@@ -102,3 +102,36 @@ fn what_a_kill_left_is_passed_over_up_to_a_bound() {
     let error = Destination::create(&path).err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 }
+
+#[test]
+fn a_file_in_the_directory_of_the_database_is_refused_by_whatever_name() {
+    let directory = directory_with(&[]);
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("db/sub")).unwrap();
+    fs::create_dir(path("db2")).unwrap();
+    fs::write(path("db/CURRENT"), "x").unwrap();
+    symlink(path("db"), path("linked-db")).unwrap();
+    symlink("db/CURRENT", path("to-current")).unwrap();
+    symlink("db/new", path("to-new")).unwrap();
+    symlink("to-new", path("to-to-new")).unwrap();
+    let inside = [
+        "db/CURRENT",
+        "db/new.csv",
+        "db/sub/new.csv",
+        "db2/../db/new.csv",
+        "linked-db/new.csv",
+        "to-current",
+        "to-new",
+        "to-to-new",
+    ];
+    for name in inside {
+        for db in ["db", "linked-db"] {
+            assert!(refuse_inside(&path(name), &path(db)).is_err(), "{name}");
+        }
+    }
+    for name in ["out.csv", "db2/out.csv", "db.csv", "no/where.csv"] {
+        assert!(refuse_inside(&path(name), &path("db")).is_ok(), "{name}");
+    }
+    refuse_inside(Path::new("-"), &path("db")).unwrap();
+    refuse_inside(&path("out.csv"), &path("absent")).unwrap();
+}

@@ -4,12 +4,14 @@
 //! become columns again; other values stand in the two columns `key` and `value`. It does not guess
 //! types.
 
-use super::input::{BoundedReader, RecordStart};
+use super::delimiter::Delimiter;
+use super::fields::{FieldReader, Fields};
+use super::input::BYTE_ORDER_MARK;
+use super::key::{KeyRule, of_line};
 use super::object::{self, Object};
 use super::record::{BadRecord, ReadError, Record, WriteError};
-use super::track::{Track, TrackingReader};
 use crate::text::shortened;
-use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
 
@@ -22,98 +24,73 @@ pub const COLUMNS_MAX: usize = 10_000;
 /// Most names of columns that a message lists.
 const NAMES_LISTED_MAX: usize = 20;
 
-/// What stands between the fields of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delimiter {
-    /// csv.
-    Comma,
-    /// tsv.
-    Tab,
-}
-
-impl Delimiter {
-    fn byte(self) -> u8 {
-        match self {
-            Self::Comma => b',',
-            Self::Tab => b'\t',
-        }
-    }
+/// What becomes of a record with fewer fields than the header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShortRecord {
+    /// It is bad.
+    #[default]
+    Refuse,
+    /// It is taken; the fields that are missing are left out of its value.
+    Take,
 }
 
 /// Reads the formats *csv* and *tsv*.
 pub struct Reader {
-    records: csv::Reader<TrackingReader<BoundedReader>>,
-    record_start: RecordStart,
-    track: Track,
-    line: u64,
-    key_column: Option<String>,
+    records: FieldReader,
+    rule: KeyRule,
+    short_record: ShortRecord,
     header: Option<Header>,
-    buffer: ByteRecord,
+    fields: Fields,
 }
 
 struct Header {
     /// Per column, its name as JSON, with the colon.
     names: Vec<Vec<u8>>,
-    /// The index of the column that holds the key.
-    key: usize,
+    /// The indexes of the columns that make the key.
+    key: Vec<usize>,
 }
 
 impl Reader {
-    /// Reads records whose key is the column `key_column`, or the first one.
+    /// Reads records whose key `rule` tells.
     pub fn new(
         input: Box<dyn Read>,
         delimiter: Delimiter,
-        key_column: Option<String>,
+        rule: KeyRule,
+        short_record: ShortRecord,
         record_bytes_max: u64,
     ) -> Self {
-        let input = BoundedReader::new(input, record_bytes_max);
-        let record_start = input.record_start();
-        let input = TrackingReader::new(input, delimiter.byte());
-        let track = input.track();
-        let records = ReaderBuilder::new()
-            .delimiter(delimiter.byte())
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(256 << 10)
-            .from_reader(input);
-        Self {
-            records,
-            record_start,
-            track,
-            line: 1,
-            key_column,
-            header: None,
-            buffer: ByteRecord::new(),
-        }
+        let records = FieldReader::new(input, delimiter.byte(), record_bytes_max);
+        Self { records, rule, short_record, header: None, fields: Fields::default() }
     }
 
     /// The line of the record last read, from 1.
     pub fn line(&self) -> u64 {
-        self.line
+        self.fields.line().max(1)
     }
 
     /// Reads the next record into `record`; false at the end of the input.
     ///
     /// # Errors
-    /// [`ReadError::Bad`] for a bad header, another number of fields than the header has, or text
-    /// that is not UTF-8.
+    /// [`ReadError::Broken`] for a bad header; [`ReadError::Bad`] for another number of fields than
+    /// the header has, text after a closing quotation mark, or text that is not UTF-8.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         if self.header.is_none() {
-            if !self.read_record()? {
+            if !self.records.read(&mut self.fields)? {
                 let reason = "no header: the input is empty".to_owned();
-                return Err(BadRecord { line: 1, column: 1, reason }.into());
+                return Err(ReadError::Broken(BadRecord { line: 1, column: 1, reason }));
             }
-            self.header = Some(self.read_header()?);
+            self.header = Some(self.read_header().map_err(ReadError::Broken)?);
         }
-        if !self.read_record()? {
+        if !self.records.read(&mut self.fields)? {
             return Ok(false);
         }
+        self.check_fault()?;
         let header = self.header.as_ref().expect("it was read above");
-        self.check_count(header.names.len())?;
+        let count = self.count(header)?;
         record.key.clear();
-        record.key.extend_from_slice(&self.buffer[header.key]);
+        self.push_key(header, &mut record.key)?;
         record.value.clear();
-        for (index, name) in header.names.iter().enumerate() {
+        for (index, name) in header.names[..count].iter().enumerate() {
             let field = self.field(index)?;
             record.value.push(if index == 0 { b'{' } else { b',' });
             record.value.extend_from_slice(name);
@@ -123,60 +100,80 @@ impl Reader {
         Ok(true)
     }
 
-    fn read_record(&mut self) -> Result<bool, ReadError> {
-        self.record_start.mark();
-        let more = self.records.read_byte_record(&mut self.buffer);
-        let more = more.map_err(|error| match error.into_kind() {
-            csv::ErrorKind::Io(error) => ReadError::Io(error),
-            kind => ReadError::Io(io::Error::other(format!("{kind:?}"))),
-        })?;
-        self.line = self.track.next_record_line().unwrap_or(self.line);
-        if self.track.ends_inside_quotes() {
-            let index = self.buffer.len().saturating_sub(1);
-            let reason = "the input ends inside quotes".to_owned();
-            return Err(bad(self.line, index, reason).into());
+    fn check_fault(&self) -> Result<(), BadRecord> {
+        match self.fields.fault() {
+            Some(fault) => Err(self.bad(fault.index, fault.reason.to_owned())),
+            None => Ok(()),
         }
-        Ok(more)
     }
 
     fn read_header(&self) -> Result<Header, BadRecord> {
-        let bad = |index: usize, reason: String| bad(self.line, index, reason);
+        self.check_fault()?;
         let mut columns: HashMap<&str, usize> = HashMap::new();
-        let mut names = Vec::with_capacity(self.buffer.len());
-        for index in 0..self.buffer.len() {
+        let mut names = Vec::with_capacity(self.fields.len());
+        for index in 0..self.fields.len() {
             let name = self.field(index)?;
             if let Some(first) = columns.insert(name, index) {
                 let name = shortened(name);
-                return Err(bad(index, format!("column {} has this name too: {name}", first + 1)));
+                let reason = format!("column {} has this name too: {name}", first + 1);
+                return Err(self.bad(index, reason));
             }
             let mut json = Vec::new();
             push_json(name, &mut json);
             json.push(b':');
             names.push(json);
         }
-        let key = match &self.key_column {
-            None => 0,
-            Some(name) => *columns.get(name.as_str()).ok_or_else(|| {
+        let find = |name: &String| {
+            columns.get(name.as_str()).copied().ok_or_else(|| {
                 let mut known: Vec<&str> = columns.keys().copied().collect();
                 known.sort_by_key(|name| columns[name]);
-                bad(0, format!("no column `{name}`; there are: {}", listed(&known)))
-            })?,
+                self.bad(0, format!("no column `{name}`; there are: {}", listed(&known)))
+            })
+        };
+        let key = match &self.rule {
+            KeyRule::First => vec![0],
+            KeyRule::Line => Vec::new(),
+            KeyRule::Named(fields) => fields.names().iter().map(find).collect::<Result<_, _>>()?,
         };
         Ok(Header { names, key })
     }
 
-    fn check_count(&self, expected: usize) -> Result<(), BadRecord> {
-        let found = self.buffer.len();
-        if found == expected {
-            return Ok(());
+    /// The number of fields of the record, if it may have so many.
+    fn count(&self, header: &Header) -> Result<usize, BadRecord> {
+        let (expected, found) = (header.names.len(), self.fields.len());
+        let key_end = header.key.iter().max().map_or(0, |last| last + 1);
+        match self.short_record {
+            _ if found == expected => Ok(found),
+            ShortRecord::Take if key_end <= found && found < expected => Ok(found),
+            _ => {
+                let reason = format!("expected {expected} fields, found {found}");
+                Err(self.bad(found.min(expected), reason))
+            }
         }
-        let reason = format!("expected {expected} fields, found {found}");
-        Err(bad(self.line, found.min(expected), reason))
+    }
+
+    fn push_key(&self, header: &Header, key: &mut Vec<u8>) -> Result<(), BadRecord> {
+        let KeyRule::Named(fields) = &self.rule else {
+            match header.key.first() {
+                Some(column) => key.extend_from_slice(self.fields.get(*column)),
+                None => key.extend(of_line(self.fields.line())),
+            }
+            return Ok(());
+        };
+        for (index, column) in header.key.iter().enumerate() {
+            let pushed = fields.push(key, index, self.fields.get(*column));
+            pushed.map_err(|reason| self.bad(*column, reason))?;
+        }
+        Ok(())
     }
 
     fn field(&self, index: usize) -> Result<&str, BadRecord> {
-        std::str::from_utf8(&self.buffer[index])
-            .map_err(|_| bad(self.line, index, "not valid UTF-8".to_owned()))
+        std::str::from_utf8(self.fields.get(index))
+            .map_err(|_| self.bad(index, "not valid UTF-8".to_owned()))
+    }
+
+    fn bad(&self, index: usize, reason: String) -> BadRecord {
+        BadRecord { line: self.fields.line(), column: index as u64 + 1, reason }
     }
 }
 
@@ -186,10 +183,6 @@ fn listed(names: &[&str]) -> String {
     let left = names.len() - shown.len();
     let more = if left > 0 { format!(", and {left} more") } else { String::new() };
     shown.join(", ") + &more
-}
-
-fn bad(line: u64, index: usize, reason: String) -> BadRecord {
-    BadRecord { line, column: index as u64 + 1, reason }
 }
 
 fn push_json(text: &str, json: &mut Vec<u8>) {
@@ -270,8 +263,10 @@ impl Columns {
 
 /// Writes the formats *csv* and *tsv*.
 pub struct Writer<'w> {
-    records: csv::Writer<&'w mut dyn Write>,
+    out: &'w mut dyn Write,
+    delimiter: Delimiter,
     columns: Columns,
+    row: Row,
 }
 
 impl<'w> Writer<'w> {
@@ -290,8 +285,6 @@ impl<'w> Writer<'w> {
             let reason = format!("an object has two fields `{name}`; jsonl holds such values");
             return Err(WriteError::Unfit(reason));
         }
-        let mut records =
-            WriterBuilder::new().delimiter(delimiter.byte()).flexible(false).from_writer(out);
         let key_name = free_name("key", &columns);
         let header: Vec<&str> = match columns.kind {
             ColumnsKind::Pairs => vec!["key", "value"],
@@ -302,8 +295,14 @@ impl<'w> Writer<'w> {
                 std::iter::once(key_name.as_str()).chain(names).collect()
             }
         };
-        records.write_record(&header).map_err(csv_error)?;
-        Ok(Self { records, columns })
+        let mut row = Row::default();
+        for name in header {
+            // In quotes, so that no character of a name is taken for the delimiter of the file.
+            let quotes = if looks_delimited(name) { Quotes::Always } else { Quotes::IfNeeded };
+            row.push(delimiter, name, quotes);
+        }
+        row.write(out)?;
+        Ok(Self { out, delimiter, columns, row })
     }
 
     /// Writes one of the records that the columns were made for.
@@ -311,30 +310,79 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// [`WriteError::Unfit`] for bytes that are not UTF-8.
     pub fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), WriteError> {
+        let (delimiter, row) = (self.delimiter, &mut self.row);
         if self.columns.kind != ColumnsKind::Fields {
-            self.records.write_field(utf8(key, "key")?).map_err(csv_error)?;
+            row.push(delimiter, utf8(key, "key")?, Quotes::IfNeeded);
         }
         let value = utf8(value, "value")?;
         if self.columns.kind == ColumnsKind::Pairs {
-            self.records.write_field(value).map_err(csv_error)?;
+            row.push(delimiter, value, Quotes::IfNeeded);
         } else {
             let object = Object::parse(value)
                 .map_err(|bad| WriteError::Unfit(format!("a value changed: {}", bad.reason)))?;
             for name in &self.columns.names {
-                let text = object.field(name).map(object::cell).unwrap_or_default();
-                self.records.write_field(text.as_bytes()).map_err(csv_error)?;
+                let text = object.field(name).map_or(Ok(Cow::Borrowed("")), object::cell);
+                let text = text.map_err(|_| {
+                    let name = shortened(name);
+                    WriteError::Unfit(format!(
+                        "a field `{name}` is not valid Unicode; jsonl holds such values"
+                    ))
+                })?;
+                row.push(delimiter, &text, Quotes::IfNeeded);
             }
         }
-        self.records.write_record(None::<&[u8]>).map_err(csv_error)
+        Ok(row.write(self.out)?)
+    }
+}
+
+/// Whether a field stands in quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quotes {
+    Always,
+    IfNeeded,
+}
+
+/// One line of the file.
+#[derive(Default)]
+struct Row {
+    text: Vec<u8>,
+    fields: usize,
+}
+
+impl Row {
+    fn push(&mut self, delimiter: Delimiter, field: &str, quotes: Quotes) {
+        if self.fields > 0 {
+            self.text.push(delimiter.byte());
+        }
+        self.fields += 1;
+        let is_special =
+            |byte: &u8| matches!(byte, b'"' | b'\n' | b'\r') || *byte == delimiter.byte();
+        if quotes == Quotes::IfNeeded && !field.as_bytes().iter().any(is_special) {
+            return self.text.extend_from_slice(field.as_bytes());
+        }
+        self.text.push(b'"');
+        for (index, part) in field.split('"').enumerate() {
+            self.text.extend_from_slice(if index > 0 { b"\"\"" } else { b"" });
+            self.text.extend_from_slice(part.as_bytes());
+        }
+        self.text.push(b'"');
     }
 
-    /// Hands everything to the output.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn finish(mut self) -> Result<(), WriteError> {
-        Ok(self.records.flush()?)
+    /// Writes the line and begins the next one.
+    fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        // A line without a character would be a blank one, and no record.
+        self.text.extend_from_slice(if self.text.is_empty() { b"\"\"\n" } else { b"\n" });
+        let written = out.write_all(&self.text);
+        self.text.clear();
+        self.fields = 0;
+        written
     }
+}
+
+/// Whether `name` holds what separates fields in some file, or begins with a byte order mark.
+fn looks_delimited(name: &str) -> bool {
+    let delimiters = Delimiter::FOUND_OUT.map(|delimiter| char::from(delimiter.byte()));
+    name.contains(delimiters) || name.as_bytes().starts_with(BYTE_ORDER_MARK)
 }
 
 fn utf8<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, WriteError> {
@@ -351,11 +399,4 @@ fn free_name(name: &str, columns: &Columns) -> String {
         name.insert(0, '_');
     }
     name
-}
-
-fn csv_error(error: csv::Error) -> WriteError {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => WriteError::Io(error),
-        kind => WriteError::Unfit(format!("{kind:?}")),
-    }
 }

@@ -2,12 +2,13 @@
 //!
 //! It does not interpret what it reads.
 
-use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
-use std::rc::Rc;
 
 /// Longest record that is read, in bytes: what a missing line end or quote can cost in memory.
 pub const RECORD_BYTES_MAX: u64 = 256 << 20;
+
+/// What programs of one vendor put before UTF-8 text; it is no part of the text.
+pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Bytes read from the input at once.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -58,50 +59,32 @@ pub fn read_line(input: impl BufRead, line_bytes_max: u64, line: &mut Vec<u8>) -
     Ok(count > 0)
 }
 
-/// Fails once one record has taken more than a bound; [`RecordStart`] begins a new one.
-pub struct BoundedReader {
-    input: Box<dyn Read>,
-    record_bytes_max: u64,
-    record_bytes: RecordStart,
+/// The first bytes of `input`, at most `bytes_max`, and an input that begins with them again.
+///
+/// # Errors
+/// Those of the input.
+pub fn peek(mut input: Box<dyn Read>, bytes_max: u64) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
+    let mut first = Vec::new();
+    input.by_ref().take(bytes_max).read_to_end(&mut first)?;
+    let whole = io::Cursor::new(first.clone()).chain(input);
+    Ok((first, Box::new(whole)))
 }
 
-/// Tells a [`BoundedReader`] where records begin.
-#[derive(Clone, Default)]
-pub struct RecordStart(Rc<Cell<u64>>);
-
-impl RecordStart {
-    /// A new record begins.
-    pub fn mark(&self) {
-        self.0.set(0);
+/// `input` without the byte order mark that it may begin with.
+///
+/// # Errors
+/// Those of the input.
+pub fn without_mark(mut input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+    let mut first = Vec::new();
+    input.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut first)?;
+    if first == BYTE_ORDER_MARK {
+        return Ok(input);
     }
+    Ok(Box::new(io::Cursor::new(first).chain(input)))
 }
 
-impl BoundedReader {
-    /// Reads `input` in records of about `record_bytes_max` bytes at most: what its reader buffers
-    /// ahead counts for the record before.
-    pub fn new(input: Box<dyn Read>, record_bytes_max: u64) -> Self {
-        Self { input, record_bytes_max, record_bytes: RecordStart::default() }
-    }
-
-    /// What tells this reader where records begin.
-    pub fn record_start(&self) -> RecordStart {
-        self.record_bytes.clone()
-    }
-}
-
-impl Read for BoundedReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        let total = self.record_bytes.0.get() + count as u64;
-        self.record_bytes.0.set(total);
-        if total > self.record_bytes_max + buffer.len() as u64 {
-            return Err(too_long(self.record_bytes_max));
-        }
-        Ok(count)
-    }
-}
-
-fn too_long(record_bytes_max: u64) -> io::Error {
+/// An error that names the bound of a record.
+pub fn too_long(record_bytes_max: u64) -> io::Error {
     let message = format!("a record is longer than {record_bytes_max} bytes");
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

@@ -4,6 +4,7 @@
 //! it reads.
 
 use super::input::LineReader;
+use super::key::KeyRule;
 use super::object::Object;
 use super::record::{BadRecord, ReadError, Record};
 use crate::json;
@@ -16,13 +17,13 @@ mod tests;
 /// Reads the format *jsonl*.
 pub struct Reader {
     lines: LineReader,
-    key_field: Option<String>,
+    rule: KeyRule,
 }
 
 impl Reader {
-    /// Reads objects whose key is the field `key_field`, or the first one.
-    pub fn new(input: Box<dyn Read>, key_field: Option<String>, record_bytes_max: u64) -> Self {
-        Self { lines: LineReader::new(input, record_bytes_max), key_field }
+    /// Reads objects whose key `rule` tells.
+    pub fn new(input: Box<dyn Read>, rule: KeyRule, record_bytes_max: u64) -> Self {
+        Self { lines: LineReader::new(input, record_bytes_max), rule }
     }
 
     /// The line of the record last read, from 1.
@@ -35,36 +36,37 @@ impl Reader {
     /// # Errors
     /// [`ReadError::Bad`] for a line that is no JSON object or has no key.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
-        loop {
+        let indent = loop {
             if !self.lines.read(&mut record.value)? {
                 return Ok(false);
             }
-            trim(&mut record.value, self.lines.line());
+            let indent = trim(&mut record.value);
             if !record.value.is_empty() {
-                break;
+                break indent;
             }
-        }
+        };
         let line = self.lines.line();
-        let bad = |column: u64, reason: String| BadRecord { line, column, reason };
+        let bad = |column: u64, reason: String| BadRecord { line, column: indent + column, reason };
         let text = std::str::from_utf8(&record.value)
             .map_err(|e| bad(e.valid_up_to() as u64 + 1, "not valid UTF-8".to_owned()))?;
         let object = Object::parse(text).map_err(|e| bad(e.column, e.reason))?;
-        let key = object.key(self.key_field.as_deref()).map_err(|reason| bad(1, reason))?;
         record.key.clear();
-        record.key.extend_from_slice(key.as_bytes());
+        let pushed = object.push_key(&self.rule, line, &mut record.key);
+        pushed.map_err(|reason| bad(1, reason))?;
         Ok(true)
     }
 }
 
-/// Takes white space off the end, and a byte order mark off the first line.
-fn trim(line: &mut Vec<u8>, number: u64) {
+/// Takes white space off both ends; returns how much of it stood before the text, in bytes.
+fn trim(line: &mut Vec<u8>) -> u64 {
     line.truncate(line.trim_ascii_end().len());
-    if number == 1 && line.starts_with(b"\xef\xbb\xbf") {
-        line.drain(..3);
-    }
+    let indent = line.len() - line.trim_ascii_start().len();
+    line.drain(..indent);
+    indent as u64
 }
 
-/// Writes one record: the value itself if reading it would give `key`, else an object of both.
+/// Writes one record: the value itself if reading it would give `key`, else an object of both. No
+/// line end follows.
 ///
 /// # Errors
 /// Those of `out`.
@@ -78,7 +80,7 @@ pub fn write(
     if let Some(object) = &object
         && object.key(key_field).is_ok_and(|found| found.as_bytes() == key)
     {
-        return write_line(out, value);
+        return write_inline(out, value.trim_ascii());
     }
     write!(out, "{{\"key\":{},\"value\":", json::of_bytes(key, Form::Plain))?;
     if object.is_some() {
@@ -86,12 +88,7 @@ pub fn write(
     } else {
         write!(out, "{}", json::of_bytes(value, Form::Plain))?;
     }
-    out.write_all(b"}\n")
-}
-
-fn write_line(out: &mut dyn Write, value: &[u8]) -> io::Result<()> {
-    write_inline(out, value.trim_ascii())?;
-    out.write_all(b"\n")
+    out.write_all(b"}")
 }
 
 /// Writes JSON on one line: inside JSON a line end is white space between tokens, never content.

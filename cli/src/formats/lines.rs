@@ -4,6 +4,7 @@
 //! value no line end; the escape and hex forms hold everything.
 
 use super::input::LineReader;
+use super::key::{KeyRule, of_line};
 use super::record::{BadRecord, ReadError, Record, WriteError};
 use crate::text::Form;
 use std::io::{Read, Write};
@@ -15,13 +16,15 @@ mod tests;
 pub struct Reader {
     lines: LineReader,
     form: Form,
+    rule: KeyRule,
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// Reads records whose keys and values are in `form`.
-    pub fn new(input: Box<dyn Read>, form: Form, record_bytes_max: u64) -> Self {
-        Self { lines: LineReader::new(input, record_bytes_max), form, buffer: Vec::new() }
+    /// Reads records whose keys and values are in `form`. By the rule [`KeyRule::Line`] the whole
+    /// line is the value.
+    pub fn new(input: Box<dyn Read>, form: Form, rule: KeyRule, record_bytes_max: u64) -> Self {
+        Self { lines: LineReader::new(input, record_bytes_max), form, rule, buffer: Vec::new() }
     }
 
     /// The line of the record last read, from 1.
@@ -43,6 +46,11 @@ impl Reader {
             column: column as u64 + 1,
             reason: reason.to_owned(),
         };
+        if self.rule == KeyRule::Line {
+            record.key = of_line(line);
+            record.value = self.form.parse(&self.buffer).map_err(|e| bad(e.index, e.reason))?;
+            return Ok(true);
+        }
         let Some(tab) = self.buffer.iter().position(|byte| *byte == b'\t') else {
             return Err(bad(self.buffer.len(), "no tab between key and value").into());
         };

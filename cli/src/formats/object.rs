@@ -2,6 +2,7 @@
 //!
 //! It does not interpret values beyond the text of a field: numbers keep their digits.
 
+use super::key::{KeyRule, of_line};
 use crate::text::shortened;
 use serde_core::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -47,6 +48,23 @@ impl<'a> Object<'a> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| *value)
     }
 
+    /// Appends the key that this object has by `rule` to `key`; `line` is where it stands.
+    ///
+    /// # Errors
+    /// The reason, if it has none.
+    pub fn push_key(&self, rule: &KeyRule, line: u64, key: &mut Vec<u8>) -> Result<(), String> {
+        match rule {
+            KeyRule::Line => key.extend(of_line(line)),
+            KeyRule::First => key.extend_from_slice(self.key(None)?.as_bytes()),
+            KeyRule::Named(fields) => {
+                for (index, name) in fields.names().iter().enumerate() {
+                    fields.push(key, index, self.key(Some(name))?.as_bytes())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The key this object gives: the text of the field `name`, or of the first field.
     ///
     /// # Errors
@@ -83,14 +101,14 @@ impl<'a> Object<'a> {
 
 /// A value as a person would write it in a cell: strings without quotes, null as nothing, anything
 /// else as JSON.
-pub fn cell(value: &RawValue) -> Cow<'_, str> {
+///
+/// # Errors
+/// For a string with half of a surrogate pair, which no cell can hold.
+pub fn cell(value: &RawValue) -> serde_json::Result<Cow<'_, str>> {
     match value.get() {
-        "null" => Cow::Borrowed(""),
-        text if text.starts_with('"') => match serde_json::from_str(text) {
-            Ok(text) => Cow::Owned(text),
-            Err(_) => Cow::Borrowed(text),
-        },
-        text => Cow::Borrowed(text),
+        "null" => Ok(Cow::Borrowed("")),
+        text if text.starts_with('"') => serde_json::from_str(text).map(Cow::Owned),
+        text => Ok(Cow::Borrowed(text)),
     }
 }
 

@@ -33,8 +33,10 @@ impl fmt::Display for BadRecord {
 /// Why there is no next record.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The record is not what its format asks for.
+    /// The record is not what its format asks for; the one after it can be read.
     Bad(BadRecord),
+    /// The input is not what its format asks for, and nothing after this can be read.
+    Broken(BadRecord),
     /// The input cannot be read.
     Io(io::Error),
 }

@@ -92,3 +92,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn numbers_are_grouped_and_things_counted() {
+    let grouped_numbers = [0, 999, 1000, 123_456, 1_234_567].map(grouped);
+    assert_eq!(grouped_numbers, ["0", "999", "1,000", "123,456", "1,234,567"]);
+    assert_eq!([1, 2].map(|count| counted(count, "key")), ["1 key", "2 keys"]);
+}

@@ -7,14 +7,14 @@
 
 use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
-use crate::formats::input::{LineReader, RECORD_BYTES_MAX};
+use crate::formats::input::{BYTE_ORDER_MARK, LineReader, RECORD_BYTES_MAX};
 use crate::formats::record::BadRecord;
 use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
 use crate::progress::Progress;
 use crate::session::{Missing, Session};
 use crate::source::Source;
-use crate::text::Form;
+use crate::text::{Form, counted};
 use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, WriteBatch};
@@ -88,6 +88,9 @@ fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
             return Ok(Operations { name, placed });
         }
         let number = lines.line();
+        if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
         let operation = parse(&line, form);
         let operation = operation.map_err(|bad| bad_line(&name, number, bad.index, &bad.reason))?;
         progress.set(source.bytes_read.get());
@@ -126,7 +129,7 @@ pub fn run(session: &mut Session, arguments: &Arguments, operations: Operations)
         added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
     }
     session.write_once(batch, arguments.durability.or(Durability::Synced))?;
-    let text = format!("applied {count} operations");
+    let text = format!("applied {}", counted(count as u64, "operation"));
     session.output.result(&text, &json!({ "operations": count }))
 }
 

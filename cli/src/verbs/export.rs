@@ -4,25 +4,27 @@
 
 use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::bounds::KeyRange;
-use crate::destination::Destination;
+use crate::destination::{self, Destination};
 use crate::failure::{Failure, Result};
+use crate::formats::delimiter::Delimiter;
 use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
-use crate::output::{Style, message};
+use crate::output::{Style, tell};
 use crate::progress::Progress;
 use crate::session::{Direction, Session, visit};
-use crate::text::Form;
+use crate::text::{Form, counted};
 use clap::Args;
+use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 use siltdb::Family;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// What `export` is told.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The file to write; `-` is stdout.
+    /// The file to write, compressed by gzip if its name ends in .gz; `-` is stdout.
     #[arg(default_value = "-")]
     file: PathBuf,
     /// The format to write [default: by the extension of the file]
@@ -65,26 +67,33 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         exporter.export(&mut session.output, &fail)?;
         let exported = exporter.exported;
         session.output.flush()?;
-        message(&match settings.style {
-            Style::Text => format!("exported {exported} records"),
+        tell(&match settings.style {
+            Style::Text => format!("exported {}", counted(exported, "record")),
             Style::Json => json!({ "exported": exported }).to_string(),
         });
         return Ok(());
     }
+    destination::refuse_inside(&arguments.file, session.path())?;
     // An export may be the only copy, and so may be the one it replaces: it takes the name when it
     // is complete, and is on the device before it is reported.
     let out = Destination::create(&arguments.file);
     let mut out = out.map_err(|error| Failure::file("create", &name, error))?;
-    exporter.export(&mut out, &fail)?;
+    if arguments.file.extension().is_some_and(|extension| extension == "gz") {
+        let mut compressed = GzEncoder::new(&mut out, Compression::default());
+        exporter.export(&mut compressed, &fail)?;
+        compressed.finish().map_err(|error| fail(error.into()))?;
+    } else {
+        exporter.export(&mut out, &fail)?;
+    }
     out.finish().map_err(|error| fail(error.into()))?;
     let exported = exporter.exported;
-    let text = format!("exported {exported} records");
+    let text = format!("exported {}", counted(exported, "record"));
     session.output.result(&text, &json!({ "exported": exported }))
 }
 
 fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
     let Some(format) = arguments.format.or_else(|| Format::of_path(&arguments.file)) else {
-        let hint = "give --format jsonl, csv, tsv or lines";
+        let hint = "give --format jsonl, json, csv, tsv or lines";
         return Err(Failure::Usage(format!("the format to write is not known; {hint}")));
     };
     if format != Format::Lines && session.output.settings().form != Form::Plain {
@@ -113,9 +122,9 @@ struct Exporter {
 impl Exporter {
     fn export(&mut self, out: &mut dyn Write, fail: &dyn Fn(WriteError) -> Failure) -> Result<()> {
         let delimiter = match self.format {
-            Format::Csv => csv::Delimiter::Comma,
-            Format::Tsv => csv::Delimiter::Tab,
-            Format::Jsonl | Format::Lines => return self.stream(out, fail),
+            Format::Csv => Delimiter::COMMA,
+            Format::Tsv => Delimiter::TAB,
+            Format::Jsonl | Format::Json | Format::Lines => return self.stream(out, fail),
         };
         // Two passes: the header needs the columns of all values. Nobody writes between them, for
         // this process holds the database.
@@ -125,18 +134,27 @@ impl Exporter {
             columns.observe(key_field.as_deref(), key, value).map_err(fail)
         })?;
         let mut writer = csv::Writer::new(out, delimiter, columns).map_err(fail)?;
-        self.pass("exporting", &mut |key, value| writer.write(key, value).map_err(fail))?;
-        writer.finish().map_err(fail)
+        self.pass("exporting", &mut |key, value| writer.write(key, value).map_err(fail))
     }
 
     fn stream(&mut self, out: &mut dyn Write, fail: &dyn Fn(WriteError) -> Failure) -> Result<()> {
         let (format, form, key_field) = (self.format, self.form, self.key.clone());
+        let io = |error: io::Error| fail(error.into());
+        if format == Format::Json {
+            out.write_all(b"[").map_err(io)?;
+        }
+        let mut separator = "\n";
         self.pass("exporting", &mut |key, value| {
             if format == Format::Lines {
                 return lines::write(out, form, key, value).map_err(fail);
             }
-            jsonl::write(out, key_field.as_deref(), key, value).map_err(|e| fail(e.into()))
-        })
+            if format == Format::Json {
+                out.write_all(std::mem::replace(&mut separator, ",\n").as_bytes()).map_err(io)?;
+            }
+            jsonl::write(out, key_field.as_deref(), key, value).map_err(io)?;
+            if format == Format::Jsonl { out.write_all(b"\n").map_err(io) } else { Ok(()) }
+        })?;
+        if format == Format::Json { out.write_all(b"\n]\n").map_err(io) } else { Ok(()) }
     }
 
     /// Shows `on_entry` every entry of the range.

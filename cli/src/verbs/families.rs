@@ -2,7 +2,7 @@
 //!
 //! It does not open the database.
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::Style;
 use crate::session::{DEFAULT_FAMILY, Session};
 use clap::Args;
@@ -49,13 +49,16 @@ pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
 /// Drops a family and everything in it.
 ///
 /// # Errors
-/// Those of the database: there is no such family, or it cannot be dropped.
+/// [`Failure::Usage`] if it is in use; those of the database: there is no such family, or it cannot
+/// be dropped.
 pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.family(Some(&arguments.name))?;
-    session.db().drop_family(&arguments.name)?;
-    if session.family_in_use() == arguments.name {
-        session.use_family(DEFAULT_FAMILY)?;
+    // Commands after this one would go on in another family. The default one cannot be dropped.
+    if session.family_in_use() == arguments.name && arguments.name != DEFAULT_FAMILY {
+        let reason = format!("the family `{}` is in use", arguments.name);
+        return Err(Failure::Usage(format!("{reason}; `use {DEFAULT_FAMILY}` first")));
     }
+    session.db().drop_family(&arguments.name)?;
     session.output.result("", &json!({ "dropped": arguments.name }))
 }
 

@@ -3,43 +3,88 @@
 //! Memory is bounded by one chunk, however long the input. The first chunk is read before there is
 //! a database: nothing is made for what is bad from the start. It does not open the database.
 
+mod chunk;
+mod tally;
+
 use crate::argument::{FamilyArguments, parse_durability};
+use crate::destination;
 use crate::failure::{Failure, Result};
-use crate::formats::record::{ReadError, Record};
-use crate::formats::{Format, Reader};
+use crate::formats::csv::ShortRecord;
+use crate::formats::delimiter::Delimiter;
+use crate::formats::key::{KeyFields, KeyRule};
+use crate::formats::record::{BadRecord, ReadError};
+use crate::formats::{Format, Reader, ReaderOptions};
+use crate::interrupt;
 use crate::limits::check_entry;
-use crate::output::{Settings, Style, message};
+use crate::output::{Settings, message};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::source::Source;
-use crate::text::Form;
-use clap::Args;
-use serde_json::json;
-use siltdb::{Durability, Error, Family, FamilyOptions, WriteBatch};
-use std::collections::VecDeque;
+use crate::source::{BytesRead, Source};
+use crate::text::{Form, counted, shortened_bytes};
+use chunk::{Chunk, Placed, Presence};
+use clap::{Args, ValueEnum};
+use siltdb::{Durability, Family, FamilyOptions, Read as _, WriteBatch};
 use std::fs::File;
-use std::io::Write;
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use tally::{Before, Tally};
 
 /// A chunk is committed at this size at the latest, in bytes, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 
+/// What stands between the parts of a key, if nothing else is given.
+const KEY_SEPARATOR: &str = "/";
+
+/// What becomes of a record whose key is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnDuplicate {
+    /// Its value replaces the one that is there.
+    #[default]
+    Replace,
+    /// The value that is there stays.
+    Keep,
+    /// It ends the import.
+    Fail,
+}
+
 /// What `import` is told.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The file to read; `-` is stdin.
+    /// The file to read, also compressed by gzip; `-` is stdin.
     file: PathBuf,
     /// The format of the file [default: by its extension]
     #[arg(long)]
     format: Option<Format>,
-    /// The column (csv, tsv) or field (jsonl) that holds the key [default: the first]
-    #[arg(long, value_name = "NAME")]
+    /// The column (csv, tsv) or field (jsonl, json) that holds the key, or several between commas
+    /// [default: the first]
+    #[arg(long, value_name = "NAMES")]
     key: Option<String>,
-    /// Commit this many records at once; each commit is atomic.
-    #[arg(long, value_name = "N", default_value = "1000")]
-    chunk: NonZeroUsize,
-    /// After each commit, append the number of records committed so far to this file.
+    /// What stands between the parts of a key of several columns, in escape form [default: /]
+    #[arg(long, value_name = "TEXT", requires = "key")]
+    key_separator: Option<String>,
+    /// The key is the number of the line on which a record begins, in ten digits; in json that of
+    /// the record.
+    #[arg(long, conflicts_with = "key")]
+    key_line: bool,
+    /// csv: what stands between fields, a character or `tab` [default: found in the first records]
+    #[arg(long, value_name = "CHARACTER", value_parser = Delimiter::parse)]
+    delimiter: Option<Delimiter>,
+    /// csv, tsv: take records with fewer fields than the header, their last ones left out.
+    #[arg(long)]
+    allow_short: bool,
+    /// What becomes of a record whose key is there already.
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t)]
+    on_duplicate: OnDuplicate,
+    /// Leave bad records out and count them, instead of ending at the first.
+    #[arg(long)]
+    skip_bad: bool,
+    /// Leave out the first N records of the file, as an import that stopped says.
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
+    skip: u64,
+    /// Commit this many records at once, from 1; each commit is atomic.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_chunk)]
+    chunk: usize,
+    /// After each commit, append to this file how many records of the input are done.
     #[arg(long, value_name = "FILE")]
     ack: Option<PathBuf>,
     #[command(flatten)]
@@ -50,80 +95,160 @@ pub struct Arguments {
     durability: Option<Durability>,
 }
 
+fn parse_chunk(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(records @ 1..) => Ok(records),
+        _ => Err(format!("expected a number of records from 1 to {}", usize::MAX)),
+    }
+}
+
 /// An import with its files open and its first chunk read, before a database is made for it.
 pub struct Job {
     reader: Reader,
     name: String,
-    /// The records of the first chunk with their lines, as far as they are not committed.
-    first: VecDeque<(u64, Record)>,
-    /// Nothing follows `first`.
+    /// The records that are read and not committed.
+    chunk: Chunk,
     has_ended: bool,
-    /// The line of the record last taken.
-    line: u64,
+    /// Records read, bad ones and those that were skipped included.
+    taken: u64,
+    tally: Tally,
     acknowledge: Acknowledge,
     progress: Progress,
-    bytes_read: crate::source::BytesRead,
-    chunk: usize,
+    bytes_read: BytesRead,
+    skip: u64,
+    bad: OnBad,
+    on_duplicate: OnDuplicate,
+    chunk_records: usize,
     family: Option<String>,
     durability: Durability,
 }
 
+/// What becomes of a bad record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnBad {
+    Stop,
+    LeaveOut,
+}
+
 impl Arguments {
-    /// Opens the input and the file for acknowledgements, and reads the first chunk.
+    /// Opens the input and the file for acknowledgements, and reads the first chunk; `db` is the
+    /// directory of the database.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the format is not known, or a record of the first chunk is bad;
     /// [`Failure::File`] if a file cannot be opened or read.
-    pub fn job(&self, settings: Settings) -> Result<Job> {
-        let Some(format) = self.format.or_else(|| Format::of_path(&self.file)) else {
-            let name = self.file.display();
-            let hint = "give --format jsonl, csv, tsv or lines";
-            return Err(Failure::Usage(format!("the format of {name} is not known; {hint}")));
-        };
-        if format == Format::Lines && self.key.is_some() {
-            let message = "--key is for csv, tsv and jsonl; in lines the key comes first";
-            return Err(Failure::Usage(message.to_owned()));
+    pub fn job(&self, db: &Path, settings: Settings) -> Result<Job> {
+        if db.is_file() {
+            let name = db.display();
+            let hint = "the database comes first: `silt import DB FILE`";
+            return Err(Failure::Usage(format!("{name} is a file; {hint}")));
         }
-        if format != Format::Lines && settings.form != Form::Plain {
-            let message = "--escape and --hex are for lines; the other formats hold text";
-            return Err(Failure::Usage(message.to_owned()));
+        let options = self.reader_options(settings)?;
+        let mut source = Source::open(&self.file)?;
+        let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");
+        if options.format != Format::Lines || is_gzip {
+            source = source.uncompressed()?;
         }
-        let source = Source::open(&self.file)?;
+        let reader = Reader::new(source.input, options);
+        let (reader, found) = reader.map_err(|error| match interrupt::check() {
+            Ok(()) => read_failure(&source.name, error),
+            Err(failure) => failure,
+        })?;
+        if let Some(delimiter) = found.filter(|found| *found != Delimiter::COMMA) {
+            let name = delimiter.name();
+            message(settings.style, &format!("fields end at {name}; --delimiter says otherwise"));
+        }
         let mut job = Job {
-            reader: Reader::new(format, source.input, self.key.clone(), settings.form),
+            reader,
             name: source.name,
-            first: VecDeque::new(),
+            chunk: Chunk::default(),
             has_ended: false,
-            line: 0,
-            acknowledge: Acknowledge::open(self.ack.as_ref())?,
+            taken: 0,
+            tally: Tally::default(),
+            acknowledge: Acknowledge::open(self.ack.as_deref(), db)?,
             progress: Progress::bytes("importing", source.bytes_total),
             bytes_read: source.bytes_read,
-            chunk: self.chunk.get(),
+            skip: self.skip,
+            bad: if self.skip_bad { OnBad::LeaveOut } else { OnBad::Stop },
+            on_duplicate: self.on_duplicate,
+            chunk_records: self.chunk,
             family: self.family.family.clone(),
             durability: self.durability.unwrap_or(Durability::Buffered),
         };
-        job.read_first()?;
+        job.fill()?;
         Ok(job)
+    }
+
+    fn reader_options(&self, settings: Settings) -> Result<ReaderOptions> {
+        let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
+        let Some(format) = self.format.or_else(|| Format::of_path(&self.file)) else {
+            let name = self.file.display();
+            let hint = "give --format jsonl, json, csv, tsv or lines";
+            return usage(&format!("the format of {name} is not known; {hint}"));
+        };
+        let is_table = matches!(format, Format::Csv | Format::Tsv);
+        if format == Format::Lines && self.key.is_some() {
+            return usage("--key is for csv, tsv, jsonl and json; in lines the key comes first");
+        }
+        if format != Format::Lines && settings.form != Form::Plain {
+            return usage("--escape and --hex are for lines; the other formats hold text");
+        }
+        if !is_table && self.delimiter.is_some() {
+            return usage("--delimiter is for csv and tsv");
+        }
+        if !is_table && self.allow_short {
+            return usage("--allow-short is for csv and tsv");
+        }
+        let short_record = if self.allow_short { ShortRecord::Take } else { ShortRecord::Refuse };
+        Ok(ReaderOptions {
+            format,
+            rule: self.rule()?,
+            form: settings.form,
+            delimiter: self.delimiter,
+            short_record,
+        })
+    }
+
+    fn rule(&self) -> Result<KeyRule> {
+        let Some(list) = &self.key else {
+            return Ok(if self.key_line { KeyRule::Line } else { KeyRule::First });
+        };
+        let separator = self.key_separator.as_deref().unwrap_or(KEY_SEPARATOR);
+        let separator = Form::Escape.parse(separator.as_bytes()).map_err(|bad| {
+            Failure::Usage(format!("--key-separator, byte {}: {}", bad.index + 1, bad.reason))
+        })?;
+        KeyFields::parse(list, separator).map(KeyRule::Named).map_err(Failure::Usage)
     }
 }
 
 /// Does `job`.
 ///
 /// # Errors
-/// [`Failure::Usage`] with line and column for a bad record; what was committed before it stays.
+/// [`Failure::Usage`] with line and column for a bad record; [`Failure::Interrupted`]; those of the
+/// database. What was committed before it stays, and the failure says how to go on.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let family = open_family(session, job.family.as_deref())?;
-    let mut imported = 0;
-    let outcome = job.transfer(session, &family, &mut imported);
+    let mut greatest = family.last()?.map(|(key, _)| key.to_vec());
+    let before = if greatest.is_none() { Before::Empty } else { Before::Keys };
+    let outcome = job.transfer(session, &family, &mut greatest);
     // What was committed before a bad record is as safe as after a good end.
-    match job.durability {
-        Durability::Volatile => session.db().flush()?,
-        _ => session.db().sync_wal()?,
+    let synced = match job.durability {
+        Durability::Volatile => session.db().flush(),
+        _ => session.db().sync_wal(),
+    };
+    let Job { tally, progress, .. } = job;
+    drop(progress);
+    let settings = session.output.settings();
+    tally.tell_bad(settings.style);
+    match (outcome, synced) {
+        (Ok(()), synced) => synced?,
+        (outcome @ Err(_), Ok(())) => return outcome,
+        (Err(failure), Err(error)) => {
+            return Err(failure.with_note(format!("and what was imported is not synced: {error}")));
+        }
     }
-    drop(job);
-    outcome?;
-    let text = format!("imported {imported} records");
-    session.output.result(&text, &json!({ "imported": imported }))
+    tally.warn(settings.style, before);
+    session.output.result(&tally.to_string(), &tally.json())
 }
 
 /// The family to fill; an import into a new one makes it.
@@ -134,96 +259,140 @@ fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
         found => return found,
     }
     let family = session.db().create_family(name, FamilyOptions::new())?;
-    if session.output.settings().style == Style::Text {
-        message(&format!("created family `{name}`"));
-    }
+    message(session.output.settings().style, &format!("created family `{name}`"));
     Ok(family)
 }
 
 impl Job {
-    /// Reads what the first commit takes: where a record of it is bad, no database is made.
-    fn read_first(&mut self) -> Result<()> {
-        let mut bytes = 0;
-        while self.first.len() < self.chunk && bytes < CHUNK_BYTES_MAX {
-            let mut record = Record::default();
-            if !self.reader.read(&mut record).map_err(|e| self.bad_record(e, 0))? {
-                self.has_ended = true;
-                return Ok(());
+    /// Reads what the next commit takes.
+    fn fill(&mut self) -> Result<()> {
+        self.chunk.clear();
+        while self.chunk.records().len() < self.chunk_records
+            && self.chunk.bytes() < CHUNK_BYTES_MAX
+        {
+            interrupt::check().map_err(|failure| self.stopped(failure))?;
+            let slot = self.chunk.next_slot();
+            let read = self.reader.read(&mut slot.record);
+            slot.line = self.reader.line();
+            let bad = match read {
+                Ok(false) => {
+                    self.has_ended = true;
+                    // Ctrl-C also ends the program at the other end of a pipe.
+                    return interrupt::check().map_err(|failure| self.stopped(failure));
+                }
+                Ok(true) => check_entry(&slot.record.key, &slot.record.value).err().map(|error| {
+                    BadRecord { line: slot.line, column: 1, reason: error.to_string() }
+                }),
+                Err(ReadError::Bad(bad)) => Some(bad),
+                Err(ReadError::Broken(bad)) => return Err(self.bad_record(&bad)),
+                Err(ReadError::Io(error)) => return Err(self.unreadable(error)),
+            };
+            self.taken += 1;
+            match bad {
+                _ if self.taken <= self.skip => {}
+                None => self.chunk.accept(),
+                Some(bad) if self.bad == OnBad::LeaveOut => self.tally.leave_out(&bad),
+                Some(bad) => return Err(self.bad_record(&bad)),
             }
-            let line = self.reader.line();
-            let checked = check_entry(&record.key, &record.value);
-            checked.map_err(|error| self.refused(line, &error, 0))?;
-            bytes += size_of::<(u64, Record)>() + record.key.len() + record.value.len();
-            self.first.push_back((line, record));
         }
         Ok(())
     }
 
-    /// Takes the next record; false at the end of the input.
-    fn take(&mut self, record: &mut Record) -> std::result::Result<bool, ReadError> {
-        if let Some((line, first)) = self.first.pop_front() {
-            (self.line, *record) = (line, first);
-            return Ok(true);
-        }
-        if self.has_ended || !self.reader.read(record)? {
-            return Ok(false);
-        }
-        self.line = self.reader.line();
-        Ok(true)
-    }
-
-    fn transfer(&mut self, session: &Session, family: &Family, imported: &mut u64) -> Result<()> {
-        let mut record = Record::default();
+    fn transfer(
+        &mut self,
+        session: &Session,
+        family: &Family,
+        greatest: &mut Option<Vec<u8>>,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         loop {
-            let more = self.take(&mut record).map_err(|e| self.bad_record(e, *imported))?;
-            if more {
-                batch
-                    .put(family, &record.key, &record.value)
-                    .map_err(|error| self.refused(self.line, &error, *imported))?;
+            let looked_up = self.chunk.look_up(family, greatest);
+            looked_up.map_err(|error| self.stopped(error.into()))?;
+            if self.on_duplicate == OnDuplicate::Fail {
+                let is_present = |placed: &&Placed| placed.presence == Presence::Present;
+                if let Some(placed) = self.chunk.records().iter().find(is_present) {
+                    return Err(self.duplicate(placed));
+                }
             }
-            let count = batch.len();
-            let full = count >= self.chunk || batch.bytes() >= CHUNK_BYTES_MAX;
-            if full || (!more && count > 0) {
-                session.write(std::mem::replace(&mut batch, WriteBatch::new()), self.durability)?;
-                *imported += count as u64;
-                self.acknowledge.append(*imported)?;
-                self.progress.set(self.bytes_read.get());
+            let mut committed = self.tally.clone();
+            for Placed { record, presence, .. } in self.chunk.records() {
+                match (presence, self.on_duplicate) {
+                    (Presence::New, _) => committed.new += 1,
+                    (Presence::Present, OnDuplicate::Keep) => {
+                        committed.kept += 1;
+                        continue;
+                    }
+                    (Presence::Present, _) => committed.overwritten += 1,
+                }
+                // What is too long was found when it was read.
+                let put = batch.put(family, &record.key, &record.value);
+                put.map_err(|error| self.stopped(error.into()))?;
             }
-            if !more {
+            if !batch.is_empty() {
+                let written = session.write(std::mem::take(&mut batch), self.durability);
+                written.map_err(|failure| self.stopped(failure))?;
+            }
+            committed.done = self.taken;
+            if committed.done > self.tally.done.max(self.skip) {
+                self.acknowledge.append(committed.done)?;
+            }
+            self.tally = committed;
+            self.progress.set(self.bytes_read.get());
+            if self.has_ended {
                 return Ok(());
             }
+            self.fill()?;
         }
     }
 
-    fn bad_record(&self, error: ReadError, imported: u64) -> Failure {
-        match error {
-            ReadError::Bad(bad) => self.stopped(bad.to_string(), imported),
-            ReadError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                let line = self.reader.line() + 1;
-                self.stopped(format!("line {line}, column 1: {error}"), imported)
-            }
-            ReadError::Io(error) => Failure::file("read", &self.name, error),
+    fn unreadable(&self, error: std::io::Error) -> Failure {
+        if let Err(failure) = interrupt::check() {
+            return self.stopped(failure);
         }
+        if error.kind() == ErrorKind::InvalidData {
+            let line = self.reader.line() + 1;
+            let bad = BadRecord { line, column: 1, reason: error.to_string() };
+            return self.bad_record(&bad);
+        }
+        self.stopped(read_failure(&self.name, error))
     }
 
-    /// A record that the database does not take.
-    fn refused(&self, line: u64, error: &Error, imported: u64) -> Failure {
-        self.stopped(format!("line {line}, column 1: {error}"), imported)
+    fn bad_record(&self, bad: &BadRecord) -> Failure {
+        self.stopped(Failure::Usage(format!("{}: {bad}", self.name)))
     }
 
-    fn stopped(&self, reason: String, imported: u64) -> Failure {
-        let name = &self.name;
-        Failure::Usage(format!("{name}: {reason}; {imported} records were imported before"))
+    /// A key that is there already, where that is not allowed.
+    fn duplicate(&self, placed: &Placed) -> Failure {
+        let (name, line) = (&self.name, placed.line);
+        let key = shortened_bytes(&placed.record.key);
+        let reason = format!("{name}: line {line}: the key `{key}` is there already");
+        self.stopped(Failure::Usage(reason))
+    }
+
+    /// The import stops because of `failure`.
+    fn stopped(&self, failure: Failure) -> Failure {
+        let imported = counted(self.tally.new + self.tally.overwritten, "record");
+        let were = if imported == "1 record" { "was" } else { "were" };
+        let done = self.tally.done.max(self.skip);
+        let note = format!("{imported} {were} imported before");
+        failure.with_note(match done {
+            0 => note,
+            _ => format!("{note}, `--skip {done}` goes on after them"),
+        })
     }
 }
 
-/// Tells a file how many records are committed.
+fn read_failure(name: &str, error: std::io::Error) -> Failure {
+    Failure::file("read", name, error)
+}
+
+/// Tells a file how many records are done.
 struct Acknowledge(Option<(File, String)>);
 
 impl Acknowledge {
-    fn open(path: Option<&PathBuf>) -> Result<Self> {
+    fn open(path: Option<&Path>, db: &Path) -> Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
+        destination::refuse_inside(path, db)?;
         let name = path.display().to_string();
         let file = File::options().create(true).append(true).open(path);
         let file = file.map_err(|error| Failure::file("open", &name, error))?;
@@ -231,9 +400,9 @@ impl Acknowledge {
     }
 
     /// One write per commit, straight to the operating system: a kill leaves no half line.
-    fn append(&mut self, imported: u64) -> Result<()> {
+    fn append(&mut self, done: u64) -> Result<()> {
         let Some((file, name)) = &mut self.0 else { return Ok(()) };
-        let line = format!("{imported}\n");
+        let line = format!("{done}\n");
         file.write_all(line.as_bytes())
             .and_then(|()| file.flush())
             .map_err(|error| Failure::file("write", name.clone(), error))

@@ -13,7 +13,8 @@ use siltdb::{
     Error, ErrorKind,
     inspect::{self, Detail, Line},
 };
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// What is looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,13 +30,39 @@ pub enum Part {
 /// What `inspect` is told.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// What to look into.
-    part: Part,
+    /// What to look into: `wal`, `manifest` or `table`.
+    part: OsString,
     /// The database; for a table, its file, as in `demo.db/000012.table`.
-    path: PathBuf,
+    path: Option<OsString>,
     /// Show every operation of a record and every entry of a table as well.
     #[arg(long)]
     operations: bool,
+}
+
+impl Arguments {
+    /// The part and its path, which may also stand the other way round; the file of a table alone
+    /// says what it is.
+    fn subject(&self) -> Result<(Part, &Path)> {
+        let part = |text: &OsStr| Part::from_str(text.to_str()?, true).ok();
+        let first = Path::new(&self.part);
+        let Some(second) = &self.path else {
+            let is_table = first.extension().is_some_and(|extension| extension == "table");
+            return if is_table { Ok((Part::Table, first)) } else { Err(no_subject(first)) };
+        };
+        match (part(&self.part), part(second)) {
+            (Some(part), _) => Ok((part, Path::new(second))),
+            (None, Some(part)) => Ok((part, first)),
+            (None, None) => Err(no_subject(first)),
+        }
+    }
+}
+
+fn no_subject(found: &Path) -> Failure {
+    Failure::Usage(format!(
+        "`{}` is no part; expected `silt inspect wal DB`, `silt inspect manifest DB` or `silt \
+         inspect table FILE`",
+        found.display()
+    ))
 }
 
 /// Prints the records of a part, as `name=value` pairs or as objects.
@@ -43,12 +70,23 @@ pub struct Arguments {
 /// # Errors
 /// Those of the files and of stdout.
 pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
-    let path = arguments.path.as_path();
+    let (part, path) = arguments.subject()?;
     if !exists(path)? {
-        return Err(match arguments.part {
+        return Err(match part {
             Part::Table => Failure::Missing(format!("no table file. path={}", path.display())),
             Part::Wal | Part::Manifest => Failure::no_database(path),
         });
+    }
+    match (part, path.is_dir()) {
+        (Part::Table, true) => {
+            let hint = "give the file of a table, as in demo.db/000012.table";
+            return Err(Failure::Usage(format!("{} is a directory; {hint}", path.display())));
+        }
+        (Part::Wal | Part::Manifest, false) => {
+            let hint = "give the directory of the database";
+            return Err(Failure::Usage(format!("{} is a file; {hint}", path.display())));
+        }
+        (Part::Table, false) | (Part::Wal | Part::Manifest, true) => {}
     }
     // A failure of stdout has its own kind: it ends the report and is what is told.
     let mut outcome = Ok(());
@@ -60,7 +98,7 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
         }
     };
     let detail = if arguments.operations { Detail::Operations } else { Detail::Records };
-    let inspected = match arguments.part {
+    let inspected = match part {
         Part::Wal => inspect::wal(path, detail, &mut on_line),
         Part::Manifest => inspect::manifest(path, detail, &mut on_line),
         Part::Table => inspect::table(path, detail, &mut on_line),

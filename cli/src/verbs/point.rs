@@ -10,7 +10,7 @@ use crate::source::Source;
 use crate::text::Form;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch};
+use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -97,7 +97,12 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
     if let Some(bytes) = source.bytes_total.filter(|bytes| *bytes > bytes_max as u64) {
         return Err(too_long(message, bytes_max, bytes).into());
     }
+    // A growing vector may have twice the memory it needs.
+    let expected = source.bytes_total.and_then(|bytes| usize::try_from(bytes).ok());
     let mut value = Vec::new();
+    value
+        .try_reserve_exact(expected.unwrap_or(0))
+        .map_err(|error| Failure::file("read", source.name.clone(), error.into()))?;
     let read = source.input.take(bytes_max as u64 + 1).read_to_end(&mut value);
     read.map_err(|error| Failure::file("read", source.name, error))?;
     if value.len() > bytes_max {
@@ -106,15 +111,18 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Writes `entry`.
+/// Writes `entry`, from where it lies: it may be a large part of the memory.
 ///
 /// # Errors
 /// Those of the database.
-pub fn put(session: &mut Session, arguments: &PutArguments, entry: &Entry) -> Result<()> {
+pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Result<()> {
     let family = session.family(arguments.family.name())?;
-    let mut batch = WriteBatch::new();
-    batch.put(&family, &entry.key, &entry.value)?;
-    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+    let durability = arguments.durability.or(Durability::Synced);
+    let options = WriteOptions::new().durability(durability);
+    family.put_with(&entry.key, &entry.value, &options)?;
+    // Before a flush reads the table back that it has written.
+    drop(entry);
+    session.finish_once(durability)?;
     session.output.result("", &json!({ "operations": 1 }))
 }
 

@@ -4,6 +4,7 @@
 
 use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::failure::Result;
+use crate::output::message;
 use crate::progress::Progress;
 use crate::session::{Direction, Session, visit};
 use clap::Args;
@@ -18,8 +19,8 @@ const PROGRESS_ENTRIES: u64 = 4096;
 pub struct ScanArguments {
     #[command(flatten)]
     bounds: BoundsArguments,
-    /// Stop after this many entries.
-    #[arg(long, value_name = "N")]
+    /// Stop after this many entries, or `all` [default: all; in the shell in a terminal, 100]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
     limit: Option<u64>,
     /// From the last key to the first.
     #[arg(long)]
@@ -37,22 +38,48 @@ pub struct ScanArguments {
 /// Those of the database and of stdout.
 pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     let family = session.family(arguments.family.name())?;
+    let shown = session.entries_shown().filter(|_| arguments.limit.is_none());
     let output = &mut session.output;
     let Some(range) = arguments.bounds.range(output.settings().form)? else { return Ok(()) };
     let direction = if arguments.reverse { Direction::Backward } else { Direction::Forward };
-    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut left = shown.or(arguments.limit).unwrap_or(u64::MAX);
     if left == 0 {
         return Ok(());
     }
+    let mut has_more = false;
     visit(&family, range, direction, &mut |key, value| {
+        if left == 0 {
+            has_more = true;
+            return Ok(ControlFlow::Break(()));
+        }
         if arguments.keys_only {
             output.key(key)?;
         } else {
             output.entry(key, value)?;
         }
         left -= 1;
-        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })
+        let is_last = left == 0 && shown.is_none();
+        Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if let Some(shown) = shown.filter(|_| has_more) {
+        // The terminal shows both: the message comes after the entries.
+        output.flush()?;
+        let text = format!("the first {shown} entries; `--limit all` shows the others too");
+        message(output.settings().style, &text);
+    }
+    Ok(())
+}
+
+/// The number of entries that `text` names.
+///
+/// # Errors
+/// What it must be.
+fn parse_limit(text: &str) -> std::result::Result<u64, String> {
+    match text.parse() {
+        Ok(limit) => Ok(limit),
+        Err(_) if text.eq_ignore_ascii_case("all") => Ok(u64::MAX),
+        Err(_) => Err("expected a number of entries or `all`".to_owned()),
+    }
 }
 
 /// What `count` is told.

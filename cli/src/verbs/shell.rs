@@ -1,35 +1,58 @@
-//! The verb shell: the other verbs on one open database, line by line.
+//! The verb shell: the other verbs on one open database, command by command.
 //!
-//! A line is words between white space; quotes, single or double, hold white space together and
-//! mean nothing else; a line that begins with `#` is a remark. From a terminal there are history
-//! and completion, and a failed verb is reported and forgotten; from a file or pipe the first
-//! failure ends the shell. It opens nothing.
+//! Commands come from a terminal, with history and completion, and a failed one is reported and
+//! forgotten; or from the command line, a file or a pipe, and then the first failure ends the
+//! shell. It opens nothing.
+
+mod words;
+mod completion;
 
 use super::{batch, export, families, import, point, scan, upkeep};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
-use crate::formats::input::read_line;
+use crate::formats::input::{BYTE_ORDER_MARK, read_line};
+use crate::interrupt;
 use crate::output::{message, report};
-use crate::session::Session;
+use crate::session::{Missing, Session};
+use crate::text::{printable, shortened};
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use rustyline::completion::Completer;
+use completion::Completion;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::Validator;
-use rustyline::{Context, Editor, Helper};
+use rustyline::{CompletionType, Config, Editor};
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use words::{Command, Script};
 
 #[cfg(test)]
 mod tests;
 
-/// Longest line of a script, in bytes; longer values come from files.
-const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Longest command of a script, in bytes; longer values come from files.
+const COMMAND_BYTES_MAX: u64 = 16 << 20;
 
-/// A line of the shell.
+/// Entries that `scan` shows in a terminal if it is told no other number.
+const ENTRIES_SHOWN: u64 = 100;
+
+/// What `shell` is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Run this command instead of those of stdin; may be given several times.
+    #[arg(short, long, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Make the database if there is none.
+    #[arg(long)]
+    create: bool,
+}
+
+impl Arguments {
+    /// What to do where there is no database.
+    pub fn missing(&self) -> Missing {
+        if self.create { Missing::Create } else { Missing::Refuse }
+    }
+}
+
+/// A command of the shell.
 #[derive(Parser)]
 #[command(name = "", no_binary_name = true, about = "Verbs:")]
 #[command(override_usage = "VERB …", subcommand_help_heading = "Verbs")]
@@ -99,47 +122,92 @@ struct UseArguments {
     name: String,
 }
 
-/// Whether the shell goes on after a line.
+/// Whether the shell goes on after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    Line,
+    Command,
     End,
 }
 
-/// Reads and runs lines until their end.
+/// Reads and runs commands until their end.
 ///
 /// # Errors
-/// Those of a verb if the lines do not come from a terminal; those of stdin and stdout.
-pub fn run(session: &mut Session) -> Result<()> {
+/// Those of a verb if the commands do not come from a terminal; those of stdin and stdout.
+pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    if !arguments.command.is_empty() {
+        return run_arguments(session, &arguments.command);
+    }
     if io::stdin().is_terminal() { run_terminal(session) } else { run_script(session) }
+}
+
+fn run_arguments(session: &mut Session, texts: &[String]) -> Result<()> {
+    for text in texts {
+        let script = Script::parse(text);
+        refuse_open(&script)?;
+        for command in script.commands {
+            if run_command(session, command)? == Next::End {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn run_script(session: &mut Session) -> Result<()> {
     let (mut bytes, mut line) = (Vec::new(), 0);
+    let mut pending = Vec::new();
     loop {
         line += 1;
         // Stdin is not held between lines: a verb may read the rest of it (`batch -`).
-        let more = read_line(io::stdin().lock(), LINE_BYTES_MAX, &mut bytes);
+        let more = read_line(io::stdin().lock(), COMMAND_BYTES_MAX, &mut bytes);
         let more = more.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => Failure::Usage(format!("stdin: line {line}: {error}")),
             _ => Failure::file("read", "stdin", error),
         })?;
+        if line == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+            bytes.drain(..BYTE_ORDER_MARK.len());
+        }
+        let is_continued = !pending.is_empty();
+        if is_continued {
+            pending.push(b'\n');
+        }
+        pending.append(&mut bytes);
+        let text = std::str::from_utf8(&pending).map_err(|error| {
+            let before = &pending[..error.valid_up_to()];
+            let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+            Failure::Usage(format!("stdin: line {line}, column {column}: not valid UTF-8"))
+        })?;
+        let script = Script::parse(text);
+        if script.open.is_some() && more {
+            if pending.len() as u64 > COMMAND_BYTES_MAX {
+                let reason = format!("a command is longer than {COMMAND_BYTES_MAX} bytes");
+                return Err(Failure::Usage(format!("stdin: line {line}: {reason}")));
+            }
+            continue;
+        }
+        refuse_open(&script)?;
+        for command in script.commands {
+            match run_command(session, command) {
+                Ok(Next::Command) => {}
+                Ok(Next::End) => return Ok(()),
+                // Writes may be among the lines that are left: that they did not run is no success.
+                Err(failure) if failure.is_closed_pipe() => {
+                    return Err(Failure::ScriptStopped { line });
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
         if !more {
             return Ok(());
         }
-        let text = std::str::from_utf8(&bytes).map_err(|error| {
-            let column = error.valid_up_to() + 1;
-            Failure::Usage(format!("stdin: line {line}, column {column}: not valid UTF-8"))
-        })?;
-        match run_line(session, text) {
-            Ok(Next::Line) => {}
-            Ok(Next::End) => return Ok(()),
-            // Writes may be among the lines that are left: that they did not run is no success.
-            Err(failure) if failure.is_closed_pipe() => {
-                return Err(Failure::ScriptStopped { line });
-            }
-            Err(failure) => return Err(failure),
-        }
+        pending.clear();
+    }
+}
+
+fn refuse_open(script: &Script) -> Result<()> {
+    match script.open {
+        Some(mark) => Err(Failure::Usage(format!("a quote {mark} is not closed"))),
+        None => Ok(()),
     }
 }
 
@@ -147,35 +215,43 @@ fn run_terminal(session: &mut Session) -> Result<()> {
     let terminal = |error: ReadlineError| {
         Failure::file("read", "the terminal", io::Error::other(error.to_string()))
     };
-    let mut editor: Editor<Completion, FileHistory> = Editor::new().map_err(terminal)?;
-    editor.set_helper(Some(Completion::new()));
+    let config = Config::builder().completion_type(CompletionType::List).build();
+    let mut editor: Editor<Completion, FileHistory> =
+        Editor::with_config(config).map_err(terminal)?;
+    editor.set_helper(Some(Completion::new(Line::command())));
     let history = history_file();
     if let Some(file) = &history {
         // A first session has none yet.
         let _ = editor.load_history(file);
     }
-    message(concat!("silt ", env!("CARGO_PKG_VERSION"), "; `help` lists the verbs"));
+    if io::stdout().is_terminal() {
+        session.show_at_most(ENTRIES_SHOWN);
+    }
+    let style = session.output.settings().style;
+    message(style, concat!("silt ", env!("CARGO_PKG_VERSION"), "; `help` lists the verbs"));
+    let database = database_name(session);
     loop {
         if let Some(completion) = editor.helper_mut() {
             completion.families = session.db().families();
+            completion.family = session.family(None).ok();
         }
-        let prompt = format!("{}> ", session.family_in_use());
-        let line = match editor.readline(&prompt) {
-            Ok(line) => line,
+        let prompt = format!("{database}:{}> ", session.family_in_use());
+        let text = match editor.readline(&prompt) {
+            Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(terminal(error)),
         };
-        if !line.trim().is_empty() {
+        if !text.trim().is_empty() {
             // A history that cannot be kept is no reason to fail.
-            let _ = editor.add_history_entry(&line);
+            let _ = editor.add_history_entry(&text);
         }
-        let settings = session.output.settings();
-        match run_line(session, &line) {
-            Ok(Next::Line) => {}
-            Ok(Next::End) => break,
-            Err(failure) if failure.is_closed_pipe() => return Err(failure),
-            Err(failure) => report(&failure, settings.style),
+        if let Some(completion) = editor.helper_mut() {
+            // A family that is held could not be dropped for good.
+            completion.family = None;
+        }
+        if run_typed(session, &text)? == Next::End {
+            break;
         }
     }
     if let Some(file) = &history {
@@ -183,6 +259,41 @@ fn run_terminal(session: &mut Session) -> Result<()> {
         let _ = editor.append_history(file);
     }
     Ok(())
+}
+
+/// Runs the commands of `text`, which is what was typed or pasted up to a press of Enter. Failures
+/// are reported, and Ctrl-C ends all of it.
+fn run_typed(session: &mut Session, text: &str) -> Result<Next> {
+    let style = session.output.settings().style;
+    let script = Script::parse(text);
+    if let Err(failure) = refuse_open(&script) {
+        report(&failure, style);
+        return Ok(Next::Command);
+    }
+    let _watched = interrupt::watch()?;
+    for command in script.commands {
+        let outcome = interrupt::check().and_then(|()| run_command(session, command));
+        match outcome {
+            Ok(Next::Command) => {}
+            Ok(Next::End) => return Ok(Next::End),
+            Err(failure) if failure.is_closed_pipe() => return Err(failure),
+            Err(failure) => {
+                report(&failure, style);
+                if interrupt::check().is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(Next::Command)
+}
+
+/// The last part of the path of the database, for the prompt.
+fn database_name(session: &Session) -> String {
+    let path = session.path();
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    printable(&name.to_string_lossy())
 }
 
 /// Where the lines of earlier sessions are kept.
@@ -194,23 +305,22 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("silt/history"))
 }
 
-/// Runs one line; its settings hold for this line only.
-fn run_line(session: &mut Session, line: &str) -> Result<Next> {
-    // A remark is no words: its apostrophes are no quotes.
-    if line.trim_start().starts_with('#') {
-        return Ok(Next::Line);
+/// Runs one command; its settings hold for this command only.
+fn run_command(session: &mut Session, command: Command) -> Result<Next> {
+    let Command { mut words, glued } = command;
+    if let Some(text) = glued {
+        let reason = format!("`{}` stands right after a closing quote", shortened(&text));
+        let hint = "put all of the word in quotes, with \\\" for a quotation mark inside";
+        return Err(Failure::Usage(format!("{reason}; {hint}")));
     }
-    let words = words(line)?;
-    if words.is_empty() {
-        return Ok(Next::Line);
-    }
+    lower_verbs(&mut words);
     let line = match Line::try_parse_from(&words) {
         Ok(line) => line,
         Err(error) if !error.use_stderr() => {
             session.output.raw(error.render().to_string().as_bytes())?;
-            return session.output.flush().map(|()| Next::Line);
+            return session.output.flush().map(|()| Next::Command);
         }
-        Err(error) => return Err(Failure::command_line(&error)),
+        Err(error) => return Err(Failure::command_line(&error, &Line::command(), &words)),
     };
     let before = session.output.settings();
     session.output.set(line.settings.settings(before));
@@ -220,13 +330,31 @@ fn run_line(session: &mut Session, line: &str) -> Result<Next> {
     outcome.and_then(|next| flushed.map(|()| next))
 }
 
+/// Writes the verbs at the start of `words` in small letters, as the command line knows them.
+fn lower_verbs(words: &mut [String]) {
+    let command = Line::command();
+    let verbs = words.iter_mut().skip_while(|word| word.starts_with('-'));
+    let mut parent = &command;
+    for word in verbs.take(2) {
+        let lower = word.to_ascii_lowercase();
+        let known = parent.find_subcommand(&lower);
+        if lower == "help" {
+            *word = lower;
+            continue;
+        }
+        let Some(verb) = known else { return };
+        *word = lower;
+        parent = verb;
+    }
+}
+
 fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
     let settings = session.output.settings();
     match verb {
         Verb::Get(arguments) => point::get(session, &arguments),
         Verb::Put(arguments) => {
             let entry = arguments.entry(settings.form)?;
-            point::put(session, &arguments, &entry)
+            point::put(session, &arguments, entry)
         }
         Verb::Delete(arguments) => point::delete(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),
@@ -235,7 +363,10 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             let operations = arguments.operations(settings)?;
             batch::run(session, &arguments, operations)
         }
-        Verb::Import(arguments) => import::run(session, arguments.job(settings)?),
+        Verb::Import(arguments) => {
+            let job = arguments.job(session.path(), settings)?;
+            import::run(session, job)
+        }
         Verb::Export(arguments) => export::run(session, &arguments),
         Verb::Families { verb } => match verb {
             None | Some(FamiliesVerb::List) => families::list(session),
@@ -252,101 +383,5 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Flush => upkeep::flush(session),
         Verb::Quit => return Ok(Next::End),
     }?;
-    Ok(Next::Line)
+    Ok(Next::Command)
 }
-
-/// The words of `line`.
-fn words(line: &str) -> Result<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for character in line.chars() {
-        match (quote, character) {
-            (Some(open), _) if character == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None, _) if character.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(character),
-        }
-    }
-    if let Some(quote) = quote {
-        return Err(Failure::Usage(format!("a quote {quote} is not closed")));
-    }
-    words.extend(word);
-    Ok(words)
-}
-
-/// Completes verbs, options and the names of families.
-struct Completion {
-    command: clap::Command,
-    families: Vec<String>,
-}
-
-impl Completion {
-    fn new() -> Self {
-        let mut command = Line::command();
-        command.build();
-        Self { command, families: Vec::new() }
-    }
-
-    /// What the word that begins at the end of `before` can become, if it begins with `start`.
-    fn candidates(&self, before: &str, start: &str) -> Vec<String> {
-        let before: Vec<&str> = before.split_whitespace().collect();
-        let mut all: Vec<String> = Vec::new();
-        let verb = before.first().and_then(|verb| self.command.find_subcommand(verb));
-        let names_family = matches!(
-            before.as_slice(),
-            [.., "--family"] | ["use"] | ["families", "drop" | "rename"]
-        );
-        if names_family {
-            all.extend(self.families.iter().cloned());
-        } else if start.starts_with('-') {
-            let options = verb.into_iter().flat_map(clap::Command::get_arguments);
-            all.extend(options.filter_map(|o| o.get_long()).map(|long| format!("--{long}")));
-        } else {
-            let parent = match before.as_slice() {
-                [] => Some(&self.command),
-                [_] => verb,
-                _ => None,
-            };
-            let verbs = parent.into_iter().flat_map(clap::Command::get_subcommands);
-            all.extend(verbs.map(|verb| verb.get_name().to_owned()));
-        }
-        all.retain(|candidate| candidate.starts_with(start));
-        all.sort();
-        all.dedup();
-        all
-    }
-}
-
-impl Completer for Completion {
-    type Candidate = String;
-
-    fn complete(
-        &self,
-        line: &str,
-        position: usize,
-        _: &Context<'_>,
-    ) -> rustyline::Result<(usize, Vec<String>)> {
-        let typed = &line[..position];
-        let start = typed
-            .rfind(char::is_whitespace)
-            .map_or(0, |index| index + typed[index..].chars().next().map_or(0, char::len_utf8));
-        let mut candidates = self.candidates(&typed[..start], &typed[start..]);
-        if let [only] = candidates.as_mut_slice() {
-            // The word is complete: the next one can be typed at once.
-            only.push(' ');
-        }
-        Ok((start, candidates))
-    }
-}
-
-impl Hinter for Completion {
-    type Hint = String;
-}
-
-impl Highlighter for Completion {}
-impl Validator for Completion {}
-impl Helper for Completion {}

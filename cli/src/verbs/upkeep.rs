@@ -4,6 +4,7 @@
 
 use crate::argument::FamilyArguments;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists};
@@ -11,6 +12,12 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::{CheckProgress, CheckReport};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a verb that waits looks for Ctrl-C.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What `stats` is told.
 #[derive(Args, Debug)]
@@ -38,9 +45,8 @@ pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
 /// # Errors
 /// Those of the database.
 pub fn flush(session: &mut Session) -> Result<()> {
-    let progress = Progress::time("flushing");
-    session.db().flush()?;
-    drop(progress);
+    let db = session.db().clone();
+    aside("flushing", move || db.flush())??;
     session.output.result("", &json!({ "flushed": true }))
 }
 
@@ -49,9 +55,8 @@ pub fn flush(session: &mut Session) -> Result<()> {
 /// # Errors
 /// Those of the database.
 pub fn compact(session: &mut Session) -> Result<()> {
-    let progress = Progress::time("compacting");
-    session.db().compact()?;
-    drop(progress);
+    let db = session.db().clone();
+    aside("compacting", move || db.compact())??;
     session.output.result("", &json!({ "compacted": true }))
 }
 
@@ -60,10 +65,41 @@ pub fn compact(session: &mut Session) -> Result<()> {
 /// # Errors
 /// [`Failure::CheckFailed`] after the report if there is damage.
 pub fn check(session: &mut Session) -> Result<()> {
-    let mut progress = CheckBar::start();
-    let report = session.db().check(&mut |done| progress.show(done))?;
-    drop(progress);
+    let db = session.db().clone();
+    let report = aside("checking", move || db.check(&mut |_| {}))??;
     print_report(&mut session.output, &report)
+}
+
+/// Does `work`, which cannot be cancelled, on a thread of its own, so that Ctrl-C ends the wait for
+/// it.
+///
+/// # Errors
+/// [`Failure::Interrupted`] with a note that the work goes on; [`Failure::File`] if the system has
+/// no thread.
+fn aside<T: Send + 'static>(
+    verb: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let progress = Progress::time(verb);
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let thread = thread::Builder::new().name(verb.to_owned()).spawn(move || {
+        // The result of work that is no longer waited for is dropped.
+        let _ = sender.send(work());
+    });
+    let thread = thread.map_err(|error| Failure::file("start", "a thread", error))?;
+    loop {
+        match receiver.recv_timeout(POLL_INTERVAL) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => progress.set(0),
+            Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                Ok(()) => unreachable!("the thread sends before it ends"),
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+        }
+        interrupt::check().map_err(|failure| {
+            failure.with_note(format!("{verb} goes on in the background until it is done"))
+        })?;
+    }
 }
 
 /// Reads and verifies everything of the database at `path`, which need not be fit to open.

@@ -6,5 +6,7 @@ mod place;
 mod point;
 mod range;
 mod transfer;
+mod import;
 mod upkeep;
 mod shell;
+mod terminal;

@@ -36,6 +36,20 @@ fn numbers_below_zero_are_keys_and_values_and_typos_are_not() {
 }
 
 #[test]
+fn a_word_with_a_dash_is_answered_with_what_works() {
+    let place = Place::new();
+    let run = place.run(&["put", "db", "-key", "v"], 2);
+    run.says(&["unexpected argument '-key' found", "after '--': '-- -key'"]);
+    place.ok(&["put", "db", "--", "-key", "v"]);
+    let run = place.run(&["scan", "db", "--prefix", "-k"], 2);
+    run.says(&["unexpected argument '-k' found", "use '--prefix=-k'"]);
+    assert_eq!(place.ok(&["scan", "db", "--prefix=-k"]), "-key\tv\n");
+    let run = place.run_with(&["shell", "db"], b"get -key\n", 2);
+    run.says(&["'-- -key'"]);
+    assert_eq!(place.run_with(&["shell", "db"], b"get -- -key\n", 0).stdout, "v\n");
+}
+
+#[test]
 fn volatile_and_interval_writes_are_there_after_the_verb() {
     let place = Place::new();
     place.ok(&["put", "db", "a", "1", "--durability", "volatile"]);
@@ -61,7 +75,7 @@ fn bytes_print_as_they_are_or_as_escapes() {
 #[test]
 fn text_that_is_not_in_its_form_is_refused_before_anything_is_made() {
     let place = Place::new();
-    place.run(&["put", "db", "--hex", "0g", "00"], 2).says(&["`0g`", "at byte 1"]);
+    place.run(&["put", "db", "--hex", "0g", "00"], 2).says(&["`0g`", "byte 1: "]);
     place.run(&["put", "db", "--escape", "k", r"\q"], 2).says(&["unknown escape"]);
     place.run(&["put", "db", "--escape", "--hex", "k", "v"], 2);
     assert!(!place.path("db").exists());
@@ -257,7 +271,7 @@ fn help_and_version_are_there_for_each_verb() {
     let place = Place::new();
     assert_eq!(place.ok(&["--version"]), format!("silt {}\n", env!("CARGO_PKG_VERSION")));
     let help = place.ok(&["--help"]);
-    for text in ["Exit codes:", "4  locked", "--json"] {
+    for text in ["Exit codes:", "4  locked", "130  ended by Ctrl-C", "--json"] {
         assert!(help.contains(text), "{text}");
     }
     for verb in [
@@ -281,9 +295,10 @@ fn help_and_version_are_there_for_each_verb() {
         assert!(help.contains(&format!("  {verb} ")), "{verb}");
         let help = place.ok(&[verb, "--help"]);
         assert!(help.contains("Example:\n  silt ") || help.contains(&format!("silt {verb} ")));
-        assert!(help.contains("--json"), "{verb}");
+        assert!(help.contains("--json") && help.contains("Exit codes: 0 done, 1 not"), "{verb}");
         assert!(!help.contains('\u{1b}'), "{verb}");
     }
     place.run(&["frobnicate"], 2);
-    place.run(&[], 2);
+    let run = place.run(&[], 2);
+    assert!(run.stderr.starts_with("Fill, query"), "{}", run.stderr);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 fn import_airports(place: &Place) {
     let text = place.ok(&["import", "db", AIRPORTS]);
-    assert_eq!(text, "imported 3376 records\n");
+    assert_eq!(text, "imported 3,376 records: 3,376 keys new\n");
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn the_real_data_set_is_imported_and_found() {
 fn csv_comes_back_byte_for_byte() {
     let place = Place::new();
     import_airports(&place);
-    assert_eq!(place.ok(&["export", "db", "out.csv"]), "exported 3376 records\n");
+    assert_eq!(place.ok(&["export", "db", "out.csv"]), "exported 3,376 records\n");
     assert_eq!(place.read("out.csv"), std::fs::read_to_string(AIRPORTS).unwrap());
 }
 
@@ -36,6 +36,9 @@ fn every_format_brings_every_record_back() {
     let all = place.ok(&["scan", "db"]);
     for (file, more) in [
         ("out.csv", &[][..]),
+        ("out.csv.gz", &[]),
+        ("out.json", &[]),
+        ("out.lines.gz", &[]),
         ("out.tsv", &[]),
         ("out.jsonl", &[]),
         ("out.lines", &[]),
@@ -47,7 +50,7 @@ fn every_format_brings_every_record_back() {
         let copy = format!("copy-{file}");
         let mut arguments = vec!["import", &copy, file];
         arguments.extend(more);
-        assert_eq!(place.ok(&arguments), "imported 3376 records\n");
+        assert_eq!(place.ok(&arguments), "imported 3,376 records: 3,376 keys new\n");
         assert_eq!(place.ok(&["scan", &copy]), all, "{file}");
     }
 }
@@ -75,14 +78,14 @@ fn any_bytes_survive_escaped_lines() {
 #[test]
 fn stdin_and_stdout_need_a_format() {
     let place = Place::new();
-    place.run(&["import", "db", "-"], 2).says(&["--format jsonl, csv, tsv or lines"]);
+    place.run(&["import", "db", "-"], 2).says(&["--format jsonl, json, csv, tsv or lines"]);
     assert!(!place.path("db").exists());
     let run = place.run_with(&["import", "db", "-", "--format", "lines"], b"a\t1\nb\t2", 0);
-    assert_eq!(run.stdout, "imported 2 records\n");
-    place.run(&["export", "db"], 2).says(&["--format jsonl, csv, tsv or lines"]);
+    assert_eq!(run.stdout, "imported 2 records: 2 keys new\n");
+    place.run(&["export", "db"], 2).says(&["--format jsonl, json, csv, tsv or lines"]);
     let run = place.run(&["export", "db", "--format", "lines", "--from", "b"], 0);
     assert_eq!(run.stdout, "b\t2\n");
-    run.says(&["exported 1 records"]);
+    run.says(&["exported 1 record"]);
     let run = place.run(&["export", "db", "-", "--format", "tsv", "--json"], 0);
     assert_eq!(run.stdout, "key\tvalue\na\t1\nb\t2\n");
     assert_eq!(run.stderr, "{\"exported\":2}\n");
@@ -91,7 +94,7 @@ fn stdin_and_stdout_need_a_format() {
 #[test]
 fn the_key_can_be_any_field() {
     let place = Place::new();
-    place.ok(&["import", "db", AIRPORTS, "--key", "name"]);
+    place.run(&["import", "db", AIRPORTS, "--key", "name"], 0).says(&["warning: 139 of 3,376"]);
     assert!(place.ok(&["get", "db", "Sedona"]).contains("\"iata\":\"SEZ\""));
     let run =
         place.run(&["export", "db", "--format", "csv", "--key", "name", "--prefix", "Sedona"], 0);
@@ -105,7 +108,7 @@ fn the_key_can_be_any_field() {
         "1.50\t{\"n\":1.50,\"x\":{}}\ntwo\t{\"n\":\"two\"}\n"
     );
     let run = place.run_with(&["import", "db", "-", "--format", "lines", "--key", "n"], b"", 2);
-    run.says(&["--key is for csv, tsv and jsonl"]);
+    run.says(&["--key is for csv, tsv, jsonl and json"]);
 }
 
 #[test]
@@ -124,7 +127,8 @@ fn a_bad_record_ends_the_import_and_says_what_is_in() {
         let db = format!("db{number}");
         let arguments = ["import", &db, "-", "--format", format, "--chunk", "2", "--ack", &db[2..]];
         let run = place.run_with(&arguments, text.as_bytes(), 2);
-        run.says(&["error: stdin: ", expected, "; 2 records were imported before"]);
+        let done = "; 2 records were imported before, `--skip 2` goes on after them\n";
+        run.says(&["error: stdin: ", expected, done]);
         assert_eq!(run.stdout, "");
         assert_eq!(place.ok(&["count", &db]), "2\n", "{text}");
         assert_eq!(place.read(&db[2..]), "2\n");
@@ -151,9 +155,12 @@ fn each_commit_is_acknowledged() {
     let arguments = ["import", "db", AIRPORTS, "--ack", "acks", "--chunk", "1500"];
     place.ok(&arguments);
     assert_eq!(place.read("acks"), "1500\n3000\n3376\n");
-    place.ok(&arguments);
+    place.run(&arguments, 0);
     assert_eq!(place.read("acks"), "1500\n3000\n3376\n1500\n3000\n3376\n");
-    place.run(&["import", "db", AIRPORTS, "--chunk", "0"], 2);
+    for chunk in ["0", "-1", "x"] {
+        let run = place.run(&["import", "db", AIRPORTS, &format!("--chunk={chunk}")], 2);
+        run.says(&["expected a number of records from 1"]);
+    }
 }
 
 #[test]
@@ -161,7 +168,10 @@ fn every_durability_is_accepted() {
     let place = Place::new();
     for class in ["volatile", "buffered", "interval:5", "synced"] {
         let run = place.run(&["import", class, AIRPORTS, "--durability", class, "--json"], 0);
-        assert_eq!(run.json(), [json!({ "imported": 3376 })]);
+        let counts = json!({
+            "imported": 3376, "new": 3376, "overwritten": 0, "kept": 0, "bad": 0, "done": 3376
+        });
+        assert_eq!(run.json(), [counts]);
         assert_eq!(place.ok(&["count", class]), "3376\n");
     }
     place.run(&["import", "db", "x.csv", "--durability", "interval"], 2).says(&["interval:MS"]);
@@ -171,7 +181,8 @@ fn every_durability_is_accepted() {
 fn an_import_into_a_new_family_makes_it() {
     let place = Place::new();
     let arguments = ["import", "db", "-", "--format", "lines", "--family", "users"];
-    place.run_with(&arguments, b"a\t1\n", 0).says(&["created family `users`"]);
+    let run = place.run_with(&arguments, b"a\t1\n", 0);
+    assert_eq!(run.stderr, "created the database db\ncreated family `users`\n");
     assert_eq!(place.run_with(&arguments, b"b\t2\n", 0).stderr, "");
     assert_eq!(place.ok(&["scan", "db", "--family", "users"]), "a\t1\nb\t2\n");
     assert_eq!(place.ok(&["count", "db"]), "0\n");
@@ -186,6 +197,8 @@ fn what_cannot_be_read_or_written_is_named() {
     place.run(&["import", "db", ".", "--format", "csv"], 1).says(&["cannot open ."]);
     place.run(&["import", "db", "x.csv", "--hex"], 2).says(&["are for lines"]);
     assert!(!place.path("db").exists());
+    place.write("x.csv", "id\n1\n");
+    place.run(&["import", "x.csv", "db"], 2).says(&["the database comes first"]);
     place.ok(&["put", "db", "a", "1"]);
     place.run(&["export", "db", "no/where.csv"], 1).says(&["cannot create no/where.csv"]);
     place.run(&["export", "db", "x.jsonl", "--escape"], 2).says(&["are for lines"]);

@@ -75,7 +75,23 @@ fn log_and_manifest_can_be_looked_into() {
     place.run(&["inspect", "table", "db/absent.table"], 1).says(&["no table file"]);
     place.write("x.table", "no table");
     place.run(&["inspect", "table", "x.table"], 3).says(&["corruption", "x.table"]);
-    place.run(&["inspect", "blob", "db"], 2);
+    assert_eq!(place.ok(&["inspect", "db", "WAL"]), place.ok(&["inspect", "wal", "db"]));
+    let forms = "expected `silt inspect wal DB`, `silt inspect manifest DB` or";
+    for arguments in [&["inspect", "blob", "db"][..], &["inspect", "db"], &["inspect", "wal"]] {
+        place.run(arguments, 2).says(&[forms]);
+    }
+    place.ok(&["flush", "db"]);
+    let table = std::fs::read_dir(place.path("db"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "table"))
+        .expect("a flush makes a table");
+    let table = table.to_str().unwrap();
+    let lines = place.ok(&["inspect", "table", table]);
+    assert_eq!(place.ok(&["inspect", table]), lines);
+    assert_eq!(place.ok(&["inspect", table, "table"]), lines);
+    place.run(&["inspect", "table", "db"], 2).says(&["give the file of a table"]);
+    place.run(&["inspect", "wal", table], 2).says(&["give the directory of the database"]);
 }
 
 #[test]

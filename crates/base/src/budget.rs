@@ -16,6 +16,8 @@ pub enum Part {
     Blocks,
     /// Indexes, filters and properties of open tables.
     Tables,
+    /// Values that readers folded of merge operands.
+    Folds,
 }
 
 /// Bytes held, by part, and the limit for their sum.
@@ -25,7 +27,7 @@ pub enum Part {
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
-    parts: [AtomicUsize; 3],
+    parts: [AtomicUsize; 4],
 }
 
 impl Budget {

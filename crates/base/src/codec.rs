@@ -2,7 +2,7 @@
 //!
 //! Reading is total: any input gives a value or [`ErrorKind::Corruption`](crate::error::ErrorKind).
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Longest encoding of a `u64` as a varint, in bytes.
 pub const VARINT_BYTES_MAX: usize = 10;
@@ -44,6 +44,21 @@ pub fn varint_len(value: u64) -> usize {
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
+}
+
+/// Makes `buffer` so many bytes long, for bytes whose length a file says: zeros where it grows.
+///
+/// # Errors
+/// `Io`, if there is no memory for them, where growing otherwise would end the process.
+pub fn resize(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
+    let more = bytes.saturating_sub(buffer.len());
+    buffer.try_reserve_exact(more).map_err(|error| {
+        Error::new(ErrorKind::Io, "not enough memory")
+            .with_mismatch(format_args!("{bytes} bytes"), "fewer")
+            .with_source(error)
+    })?;
+    buffer.resize(bytes, 0);
+    Ok(())
 }
 
 /// Reads values from the front of untrusted bytes.

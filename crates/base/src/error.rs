@@ -35,6 +35,8 @@ pub enum ErrorKind {
     Closed,
     /// A resource is held by somebody else; try again.
     Busy,
+    /// This process was forked from the one that opened the database, and must not write to it.
+    Forked,
 }
 
 impl ErrorKind {
@@ -54,6 +56,7 @@ impl ErrorKind {
             Self::ReadOnly => "read-only",
             Self::Closed => "closed",
             Self::Busy => "busy",
+            Self::Forked => "forked",
         }
     }
 }

@@ -9,6 +9,8 @@ pub mod hint;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod error;
+#[allow(unsafe_code)]
+pub mod process;
 pub mod limits;
 pub mod id;
 pub mod codec;

@@ -38,6 +38,25 @@ pub const LEVELS: usize = 7;
 /// Block size an option may ask for, in bytes.
 pub const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 
+/// Longest data frame before compression, in bytes: the longest value, its key, and what surrounds
+/// them. No frame of another kind is longer.
+pub const DATA_FRAME_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
+
+/// Raw length from which on a frame of an index is full, in bytes.
+pub const INDEX_FRAME_BYTES: usize = 16 << 10;
+
+/// Longest frame of an index before compression, in bytes: one that is nearly full, and a block
+/// with two of the longest keys and less than 128 bytes of numbers.
+pub const INDEX_FRAME_BYTES_MAX: usize = INDEX_FRAME_BYTES + 2 * KEY_BYTES_MAX + 128;
+
+/// Longest frame of range tombstones that is compressed, in bytes before compression. A longer one
+/// is stored as it is, so that no short frame claims more than this.
+pub const COMPRESSED_TOMBSTONES_BYTES_MAX: usize = 16 << 20;
+
+/// Longest properties of a table, in bytes: enough for the lengths of the index frames of the
+/// longest table, of which each takes some bytes.
+pub const PROPERTIES_BYTES_MAX: usize = 16 << 20;
+
 /// Longest window of the log that is prepared ahead of its tail, in bytes.
 pub const LOG_WINDOW_BYTES_MAX: usize = 1 << 20;
 

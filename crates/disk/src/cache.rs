@@ -190,7 +190,8 @@ impl Cache {
         match self.tables {
             TableMemory::Beside => capacity,
             TableMemory::Within => {
-                let left = capacity.saturating_sub(self.budget.used(Part::Tables));
+                let beside = self.budget.used(Part::Tables) + self.budget.used(Part::Folds);
+                let left = capacity.saturating_sub(beside);
                 left.max(capacity / VALUES_SHARE)
             }
         }

@@ -6,7 +6,10 @@ use crate::options::Compression;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    codec::resize,
+    error::{Error, ErrorKind, Result},
+};
 
 /// How a payload encodes its raw bytes. The numbers lie on disk.
 #[repr(u8)]
@@ -18,8 +21,9 @@ pub enum Codec {
     Lz4 = 1,
 }
 
-/// Longest input given to LZ4, in bytes; the format itself ends at 2 GiB.
-const LZ4_RAW_BYTES_MAX: usize = 1 << 30;
+/// Longest input given to LZ4, in bytes. It takes as much memory again, and its output has to be in
+/// memory as a whole: a longer value is written from where it lies.
+pub const LZ4_RAW_BYTES_MAX: usize = 32 << 20;
 
 /// Most raw bytes that one payload byte of LZ4 can stand for.
 const LZ4_RATIO_MAX: u64 = 255;
@@ -57,7 +61,8 @@ impl Codec {
     /// Allocates `raw_bytes`, and only if `payload` can hold so much.
     ///
     /// # Errors
-    /// Corruption, if the payload is damaged or does not decode to exactly `raw_bytes`.
+    /// Corruption, if the payload is damaged or does not decode to exactly `raw_bytes`; `Io`, if
+    /// there is no memory for them.
     pub fn decode(self, payload: &[u8], raw_bytes: usize, out: &mut Vec<u8>) -> Result<()> {
         if raw_bytes as u64 > self.raw_bytes_max(payload.len() as u64) {
             return Err(bad_length(raw_bytes, payload.len()));
@@ -67,11 +72,11 @@ impl Codec {
                 if raw_bytes != payload.len() {
                     return Err(bad_length(raw_bytes, payload.len()));
                 }
-                out.clear();
-                out.extend_from_slice(payload);
+                resize(out, raw_bytes)?;
+                out.copy_from_slice(payload);
             }
             Self::Lz4 => {
-                out.resize(raw_bytes, 0);
+                resize(out, raw_bytes)?;
                 let decoded = decompress_into(payload, out)
                     .map_err(|error| Error::corruption("bad lz4 payload").with_source(error))?;
                 if decoded != raw_bytes {

@@ -5,7 +5,7 @@
 //! prints as it was. What does not parse is not ours and is left alone.
 
 use siltdb_base::{id::FileNumber, limits::FILE_NUMBER_MAX};
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 /// Digits of a number in a name, at least.
 const DIGITS_MIN: usize = 6;
@@ -51,6 +51,12 @@ impl FileName {
             "tmp" => Self::Temporary(FileNumber(number)),
             _ => return None,
         })
+    }
+
+    /// The name as a path: relative to the directory of the database.
+    #[must_use]
+    pub fn to_path(self) -> PathBuf {
+        self.to_string().into()
     }
 }
 

@@ -21,11 +21,14 @@
 
 use crate::compress::{Codec, Compressor};
 use siltdb_base::{
-    checksum::crc32c,
-    codec::{Reader, VARINT_BYTES_MAX, put_varint},
+    checksum::{crc32c, crc32c_append},
+    codec::{Reader, VARINT_BYTES_MAX, put_varint, resize},
     error::{Error, Result},
     id::TableUid,
-    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    limits::{
+        COMPRESSED_TOMBSTONES_BYTES_MAX, DATA_FRAME_BYTES_MAX, INDEX_FRAME_BYTES_MAX,
+        PROPERTIES_BYTES_MAX,
+    },
 };
 use std::ops::Range;
 
@@ -46,6 +49,25 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
+    /// Most raw bytes that a frame of this kind holds with `codec`.
+    ///
+    /// It bounds what a few damaged or hostile bytes can make a reader allocate.
+    #[must_use]
+    pub fn raw_bytes_max(self, codec: Codec) -> usize {
+        match (self, codec) {
+            (Self::Index, _) => INDEX_FRAME_BYTES_MAX,
+            (Self::Properties, _) => PROPERTIES_BYTES_MAX,
+            (Self::RangeTombstones, Codec::Lz4) => COMPRESSED_TOMBSTONES_BYTES_MAX,
+            (Self::Data | Self::Filter | Self::RangeTombstones, _) => RAW_BYTES_MAX,
+        }
+    }
+
+    /// Longest frame of this kind, in bytes. A compressed payload is shorter than its raw bytes.
+    #[must_use]
+    pub fn frame_bytes_max(self) -> u64 {
+        (self.raw_bytes_max(Codec::Raw) + FRAME_OVERHEAD_BYTES_MAX) as u64
+    }
+
     /// Whether the writer compresses frames of this kind, if it is told to compress.
     fn may_be_compressed(self) -> bool {
         match self {
@@ -64,8 +86,8 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// Longest raw block, in bytes: the longest entry and what is around it.
-pub const RAW_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
+/// Longest raw block of any kind, in bytes; [`FrameKind::raw_bytes_max`] tells each kind's.
+pub const RAW_BYTES_MAX: usize = DATA_FRAME_BYTES_MAX;
 
 /// Most bytes a frame takes beyond its payload.
 pub const FRAME_OVERHEAD_BYTES_MAX: usize = 2 + 2 * VARINT_BYTES_MAX + CHECKSUM_BYTES;
@@ -120,7 +142,8 @@ impl<'a> Frame<'a> {
         if !reader.is_empty() {
             return Err(Error::corruption("bytes after a frame's payload"));
         }
-        let most = codec.raw_bytes_max(payload.len() as u64).min(RAW_BYTES_MAX as u64);
+        let most = kind.raw_bytes_max(codec) as u64;
+        let most = codec.raw_bytes_max(payload.len() as u64).min(most);
         let raw_bytes = usize::try_from(raw_bytes)
             .ok()
             .filter(|&raw_bytes| raw_bytes as u64 <= most)
@@ -174,7 +197,7 @@ impl<'a> Frame<'a> {
         buffer: &'b mut Vec<u8>,
     ) -> Result<&'b [u8]> {
         self.codec.decode(self.payload, self.raw_bytes, buffer)?;
-        buffer.resize(self.raw_bytes + padding_bytes, 0);
+        resize(buffer, self.raw_bytes + padding_bytes)?;
         Ok(buffer)
     }
 }
@@ -182,8 +205,8 @@ impl<'a> Frame<'a> {
 /// Appends the frame of `raw` for `place` to `out`.
 ///
 /// # Panics
-/// If `raw` is longer than [`RAW_BYTES_MAX`]: the limits on keys and values rule that out. If
-/// `compressor` compresses what is never compressed.
+/// If `raw` is longer than a frame of `kind` may be: the limits on keys and values rule that out.
+/// If `compressor` compresses what is never compressed.
 pub fn seal(
     kind: FrameKind,
     place: Place,
@@ -191,8 +214,12 @@ pub fn seal(
     compressor: &mut Compressor,
     out: &mut Vec<u8>,
 ) {
-    assert!(raw.len() <= RAW_BYTES_MAX, "a frame of {} bytes", raw.len());
-    let (codec, payload) = compressor.compress(raw);
+    let most = kind.raw_bytes_max(Codec::Raw);
+    assert!(raw.len() <= most, "a {kind:?} frame of {} bytes", raw.len());
+    let (codec, payload) = match raw.len() <= kind.raw_bytes_max(Codec::Lz4) {
+        true => compressor.compress(raw),
+        false => (Codec::Raw, raw),
+    };
     assert!(codec == Codec::Raw || kind.may_be_compressed(), "a compressed {kind:?} frame");
     out.reserve(payload.len() + FRAME_OVERHEAD_BYTES_MAX);
     let start = out.len();
@@ -204,14 +231,39 @@ pub fn seal(
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Moves a verified frame from one place to another, changing nothing but the checksum.
+/// What surrounds the raw bytes in a frame that is not compressed.
+#[derive(Debug)]
+pub struct Envelope {
+    /// What comes before them.
+    pub head: Vec<u8>,
+    /// What follows them.
+    pub checksum: [u8; CHECKSUM_BYTES],
+}
+
+/// The same as [`seal`] without compression, for raw bytes that lie in pieces and are not copied.
+///
+/// # Panics
+/// As [`seal`].
+#[must_use]
+pub fn enclose(kind: FrameKind, place: Place, raw: &[&[u8]]) -> Envelope {
+    let raw_bytes: usize = raw.iter().map(|piece| piece.len()).sum();
+    assert!(raw_bytes <= RAW_BYTES_MAX, "a frame of {raw_bytes} bytes");
+    let mut head = vec![kind as u8, Codec::Raw as u8];
+    put_varint(&mut head, raw_bytes as u64);
+    put_varint(&mut head, raw_bytes as u64);
+    let sum = raw.iter().fold(crc32c(&head), |sum, piece| crc32c_append(sum, piece));
+    Envelope { head, checksum: sum.wrapping_add(mix(place)).to_le_bytes() }
+}
+
+/// The checksum of a verified frame if it is moved from one place to another: nothing else changes.
 ///
 /// # Panics
 /// If `frame` is shorter than a checksum, which no verified frame is.
-pub fn reseal(frame: &mut [u8], from: Place, to: Place) {
-    let checksum = frame.last_chunk_mut::<CHECKSUM_BYTES>().expect("a verified frame has one");
+#[must_use]
+pub fn moved_checksum(frame: &[u8], from: Place, to: Place) -> [u8; CHECKSUM_BYTES] {
+    let checksum = frame.last_chunk::<CHECKSUM_BYTES>().expect("a verified frame has one");
     let moved = u32::from_le_bytes(*checksum).wrapping_sub(mix(from)).wrapping_add(mix(to));
-    *checksum = moved.to_le_bytes();
+    moved.to_le_bytes()
 }
 
 fn verify_checksum(bytes: &[u8], place: Place) -> Result<()> {

@@ -9,6 +9,7 @@ use siltdb_base::{
 };
 
 /// How blocks are compressed.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Not at all.
@@ -16,6 +17,23 @@ pub enum Compression {
     /// LZ4, where it saves at least an eighth.
     #[default]
     Lz4,
+}
+
+impl Compression {
+    /// The number that stands for it on disk.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Lz4 => 1,
+        }
+    }
+
+    /// What a number on disk stands for; `None` if this build does not know it.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        [Self::None, Self::Lz4].into_iter().find(|compression| compression.to_byte() == byte)
+    }
 }
 
 /// Most filter bits per key; more would not lower the error rate any further.

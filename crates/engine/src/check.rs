@@ -5,7 +5,7 @@
 use crate::{
     database::{Database, Waiting},
     family::Families,
-    install::{self, Target},
+    install::{ManifestReplay, Target},
     manifest::{read_current, read_manifest},
     options::{Create, EngineOptions},
     recovery,
@@ -13,7 +13,7 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
-    fs::{Fs, ReadIo},
+    fs::{Fs, LockKind, ReadIo},
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
@@ -118,10 +118,11 @@ fn check_without_log(
 ) -> Result<()> {
     report.not_verified.push("log");
     // It was given back when loading failed; until it is had again anything may have happened.
-    let _lock = fs.lock(&dir.join(FileName::Lock.to_string()))?;
+    let directory = fs.open_dir(dir)?;
+    let _lock = directory.lock(&FileName::Lock.to_path(), LockKind::Shared)?;
     // Each block is read once, past the cache.
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
-    let files = OpenFiles::new(Arc::clone(fs), dir.to_owned(), ReadIo::Read, cache);
+    let files = OpenFiles::new(directory, ReadIo::Read, cache);
     let families = Families::default();
     match read_families(&families, &files) {
         Ok(()) => check_tables(&families, &files, report, on_progress),
@@ -137,13 +138,15 @@ fn check_without_log(
 /// # Errors
 /// Corruption, also if there is no `CURRENT`; the system's.
 fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<()> {
-    let (fs, dir) = (&**files.fs(), files.dir());
-    let number = read_current(fs, dir)?.ok_or_else(|| Error::corruption("CURRENT is missing"))?;
+    let directory = &**files.directory();
+    let number = read_current(directory)?.ok_or_else(|| Error::corruption("CURRENT is missing"))?;
     let absent = |name: &str| -> Option<Arc<dyn MergeOperator>> {
         Some(Arc::new(AbsentOperator::new(name)))
     };
     let target = Target { families, files, operators: &[], absent };
-    read_manifest(fs, dir, number, &mut |edit| install::apply(&target, &edit)).map(drop)
+    let mut replay = ManifestReplay::new(target);
+    read_manifest(directory, number, &mut |edit| replay.note(edit))?;
+    replay.finish()
 }
 
 fn check_tables(

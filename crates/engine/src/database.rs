@@ -7,6 +7,7 @@
 
 use crate::{
     calls::{Call, Calls},
+    debts::LevelDebts,
     family::{Families, Family},
     generation::{Flushed, Frozen},
     health::Health,
@@ -19,7 +20,7 @@ use crate::{
     share::Shared,
     signal::Signal,
     snapshots::Snapshots,
-    tail::{Room, Tail, TailLimits, TailSequencer},
+    tail::{Room, SharedTail, Tail, TailLimits},
     throttle::{self, Debt},
     wal::Wal,
 };
@@ -37,7 +38,7 @@ use siltdb_tree::{
     pick_leveled::{LAGGING_FACTOR, debt_bytes},
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -96,9 +97,7 @@ pub struct Database {
     /// The log.
     pub wal: Wal,
     /// The end of the log.
-    pub tail: Arc<Mutex<Tail>>,
-    /// The same, for readers.
-    pub sequencer: Arc<TailSequencer>,
+    pub tail: SharedTail,
     /// Generations that wait for their flush, oldest first.
     pub frozen: Mutex<VecDeque<Frozen>>,
     /// The manifest; held while an edit is made durable and applied.
@@ -117,8 +116,8 @@ pub struct Database {
     pub calls: Calls,
     /// Held while families are created, dropped and renamed.
     pub changing_io: Mutex<()>,
-    /// The merge operators that families may name.
-    pub operators: Mutex<Vec<Arc<dyn MergeOperator>>>,
+    /// The merge operators it was opened with. That of a family that is created goes with it.
+    pub operators: Vec<Arc<dyn MergeOperator>>,
     /// Numbers to give out.
     pub numbers: Numbers,
     /// Something may be due for the flusher or the compactors.
@@ -135,8 +134,8 @@ pub struct Database {
     pub log_records: u64,
     /// What was counted.
     pub counters: Counters,
-    /// The worst share of the debts of the levels, as the bits of an `f64`.
-    level_share: AtomicU64,
+    /// The debts of the levels.
+    level_debts: LevelDebts,
     /// How fast writers may be.
     pace: Pace,
     /// How soon commits since the last sync must be synced, in nanoseconds.
@@ -161,7 +160,11 @@ pub struct JobState {
     /// What was flushed and is still in memory, until a worker frees it.
     pub flushed: Vec<Flushed>,
     /// Files that no version refers to any more.
-    pub obsolete: Vec<FileNumber>,
+    pub obsolete: BTreeSet<FileNumber>,
+    /// The families of which a compaction may be due; of others none is.
+    pub due: BTreeSet<FamilyId>,
+    /// When all families were last among them, by the monotonic clock.
+    pub all_due_ns: u64,
     /// Why jobs failed, until the same succeed: the flush, and compactions by family.
     pub failures: BTreeMap<JobOf, Error>,
 }
@@ -240,24 +243,23 @@ pub struct Parts {
 }
 
 impl Database {
-    /// Puts the rooms together.
+    /// Puts the rooms together. Of each family a compaction may be due.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let now = parts.options.clock.monotonic_ns();
         let operators = parts.options.operators();
+        let access = parts.options.access;
         let instance = Instance::next();
-        let tail = Arc::new(Mutex::new(parts.tail));
-        Self {
+        let database = Self {
             instance,
             options: parts.options,
             dir: parts.dir,
-            health: Health::default(),
+            health: Health::new(access),
             snapshots: Arc::default(),
             publisher: parts.publisher,
             families: parts.families,
             wal: parts.wal,
-            sequencer: Arc::new(TailSequencer::new(&tail)),
-            tail,
+            tail: SharedTail::new(parts.tail),
             frozen: Mutex::default(),
             manifest_io: Mutex::new(parts.manifest),
             files: parts.files,
@@ -267,7 +269,7 @@ impl Database {
             jobs: Mutex::default(),
             calls: Calls::default(),
             changing_io: Mutex::default(),
-            operators: Mutex::new(operators),
+            operators,
             numbers: parts.numbers,
             work: Signal::default(),
             log_work: Signal::default(),
@@ -276,13 +278,17 @@ impl Database {
             waiting: parts.waiting,
             log_records: parts.log_records,
             counters: Counters::default(),
-            level_share: AtomicU64::new(0),
+            level_debts: LevelDebts::default(),
             pace: Pace::new(instance),
             sync_within_ns: AtomicU64::new(nanoseconds(SYNC_INTERVAL)),
             last_sync_ns: AtomicU64::new(now),
             unlogged_last: AtomicU64::new(0),
             ending: AtomicBool::new(false),
+        };
+        for family in database.families.load().iter() {
+            database.note_changed(family);
         }
+        database
     }
 
     /// The bounds that the tail keeps.
@@ -339,8 +345,7 @@ impl Database {
     /// The share of the worst debt that the levels of a family have run up, as last looked at.
     #[must_use]
     pub fn level_share(&self) -> f64 {
-        // Relaxed: a hint, stored by `update_debts`.
-        f64::from_bits(self.level_share.load(Ordering::Relaxed))
+        self.level_debts.worst()
     }
 
     /// The share of the worse debt that the levels of a family have run up.
@@ -359,15 +364,21 @@ impl Database {
         level0.share().max(Debt { bytes, soft, hard }.share())
     }
 
-    /// Looks at all debts again; called whenever the tables of a family have changed.
-    ///
-    /// Cost: a look at each family.
+    /// Looks again at the debt of a family's levels, and whether a compaction may be due; called
+    /// whenever its tables or options have changed, after that.
+    pub fn note_changed(&self, family: &Family) {
+        self.level_debts.note(family.id, self.level_share_of(family));
+        lock(&self.jobs).due.insert(family.id);
+    }
+
+    /// A family was dropped: its debts are forgiven.
+    pub fn note_dropped(&self, family: FamilyId) {
+        self.level_debts.note(family, 0.0);
+        lock(&self.jobs).due.remove(&family);
+    }
+
+    /// Looks at the debt of memory again, and at the worst of those of the levels that are noted.
     pub fn update_debts(&self) {
-        let families = self.families.load();
-        let shares = families.iter().map(|family| self.level_share_of(family));
-        let worst = shares.fold(0.0, f64::max);
-        // Relaxed: it carries no other data with it.
-        self.level_share.store(worst.to_bits(), Ordering::Relaxed);
         let active_bytes = lock(&self.tail).active_bytes();
         self.update_pressure(active_bytes);
     }

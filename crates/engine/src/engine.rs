@@ -10,9 +10,9 @@ use crate::{
     install,
     instance::Instance,
     jobs,
-    options::{Durability, EngineOptions},
+    options::{Access, Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
-    recovery,
+    recovery, request,
     snapshots::LiveSnapshot,
     stats::{self, Stats},
     workers::Workers,
@@ -21,6 +21,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::FileLock,
     id::SequenceNumber,
+    process::Process,
     slice::{Pinnable, Slice},
     sync::lock,
 };
@@ -38,6 +39,8 @@ pub struct Engine {
 
 #[derive(Debug)]
 struct Open {
+    /// The one that opened it. A forked child shares its files and must not write to them.
+    process: Process,
     database: Arc<Database>,
     workers: Workers,
     /// Held while it is closed.
@@ -59,16 +62,37 @@ impl Engine {
     /// `Locked`, `NotFound`, `AlreadyExists`, `Corruption`, `Unsupported`, `InvalidArgument`; the
     /// system's.
     pub fn open(dir: &Path, options: EngineOptions) -> Result<Self> {
-        let waiting = match options.workers {
-            0 => Waiting::RunJob(jobs::run_one),
-            _ => Waiting::ForWorkers,
+        let process = Process::current();
+        let options = match options.access {
+            Access::ReadWrite => options,
+            // There is nothing to do in the background.
+            Access::ReadOnly => EngineOptions { workers: 0, ..options },
+        };
+        let waiting = match (options.access, options.workers) {
+            (Access::ReadOnly, _) => Waiting::RunJob(|_| Ok(false)),
+            (Access::ReadWrite, 0) => Waiting::RunJob(jobs::run_one),
+            (Access::ReadWrite, _) => Waiting::ForWorkers,
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
         let database = Arc::new(database);
         let workers = Workers::start(&database)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
         let closing_io = Mutex::new(closing);
-        Ok(Self { open: Arc::new(Open { database, workers, closing_io }) })
+        Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
+    }
+
+    /// The database, for a call that writes.
+    #[inline]
+    fn writable(&self) -> Result<&Database> {
+        self.open.process.check()?;
+        Ok(&self.open.database)
+    }
+
+    /// Does `work`, which may change files, on this thread.
+    fn at_work<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
+        let database = self.writable()?;
+        database.health.check()?;
+        database.at_work(work)
     }
 
     fn database(&self) -> &Database {
@@ -99,7 +123,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
     pub fn check_writable(&self, family: &Family) -> Result<()> {
-        self.database().health.check()?;
+        self.writable()?.health.check()?;
         family.check()
     }
 
@@ -110,8 +134,9 @@ impl Engine {
     /// As [`commit::commit`].
     #[inline]
     pub fn commit(&self, payload: &Payload<'_>, durability: Option<Durability>) -> Result<()> {
-        let durability = durability.unwrap_or(self.database().options.durability);
-        commit::commit(self.database(), payload, durability)
+        let database = self.writable()?;
+        let durability = durability.unwrap_or(database.options.durability);
+        commit::commit(database, payload, durability)
     }
 
     /// A family now, or at `sequence`, which a live snapshot must hold, pinned.
@@ -194,7 +219,7 @@ impl Engine {
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
-        self.database().at_work(|database| install::create_family(database, name, options))
+        self.at_work(|database| install::create_family(database, name, options))
     }
 
     /// Drops a family.
@@ -202,7 +227,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`install::install`].
     pub fn drop_family(&self, name: &str) -> Result<()> {
-        self.database().at_work(|database| install::drop_family(database, name))
+        self.at_work(|database| install::drop_family(database, name))
     }
 
     /// Gives a family another name.
@@ -210,7 +235,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`, `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn rename_family(&self, name: &str, to: &str) -> Result<()> {
-        self.database().at_work(|database| install::rename_family(database, name, to))
+        self.at_work(|database| install::rename_family(database, name, to))
     }
 
     /// Makes everything acknowledged so far durable.
@@ -218,7 +243,7 @@ impl Engine {
     /// # Errors
     /// `Poisoned`.
     pub fn sync_wal(&self) -> Result<()> {
-        self.database().sync_wal()
+        self.writable()?.sync_wal()
     }
 
     /// Writes everything in memory to tables.
@@ -226,7 +251,7 @@ impl Engine {
     /// # Errors
     /// What keeps it from being written.
     pub fn flush(&self) -> Result<()> {
-        self.database().at_work(jobs::flush_all)
+        self.at_work(jobs::flush_all)
     }
 
     /// Merges all of a family into one level.
@@ -240,7 +265,7 @@ impl Engine {
     }
 
     fn compact_flushed(&self, family: &Family, pause: Pause<'_>) -> Result<()> {
-        self.database().at_work(|database| jobs::compact_family(database, family, pause))
+        self.at_work(|database| request::compact_family(database, family, pause))
     }
 
     /// Merges all of every family.
@@ -252,6 +277,7 @@ impl Engine {
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
         self.flush()?;
+        self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.clear_the_way(), Ok)?;
             match self.compact_flushed(family, pause) {
@@ -266,7 +292,7 @@ impl Engine {
     /// # Errors
     /// What a job failed with.
     pub fn settle(&self) -> Result<()> {
-        self.database().at_work(jobs::settle)
+        self.at_work(jobs::settle)
     }
 
     /// Runs one job on this thread, if one is due, and says so.
@@ -274,7 +300,7 @@ impl Engine {
     /// # Errors
     /// What the job failed with.
     pub fn run_job(&self) -> Result<bool> {
-        self.database().at_work(jobs::run_one)
+        self.at_work(jobs::run_one)
     }
 
     /// What the last background job that failed did so with, until that job succeeds.
@@ -303,6 +329,7 @@ impl Engine {
     /// What syncing the log fails with, or the first failure before; what keeps commits that are
     /// not in the log from being flushed.
     pub fn close(&self) -> Result<()> {
+        self.open.process.check()?;
         self.open.close()
     }
 }
@@ -320,6 +347,12 @@ impl Open {
             return closing.failure.as_ref().map_or(Ok(()), |failure| Err(failure.duplicate()));
         }
         self.database.health.close();
+        if self.database.options.access == Access::ReadOnly {
+            self.database.calls.end();
+            self.database.files.close();
+            closing.directory = None;
+            return Ok(());
+        }
         let flushed = self.database.at_work(jobs::flush_for_close);
         self.workers.end(&self.database);
         self.database.calls.end();
@@ -344,6 +377,10 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Dropping what is left closes descriptors and writes nothing.
+            return self.workers.abandon();
+        }
         if lock(&self.closing_io).directory.is_none() {
             return;
         }

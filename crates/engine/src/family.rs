@@ -2,6 +2,7 @@
 //!
 //! It finds them; creating, renaming and dropping are edits (see `install`).
 
+use crate::chunked::ChunkedMap;
 use arc_swap::ArcSwap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -9,13 +10,10 @@ use siltdb_base::{
     limits::FAMILY_NAME_BYTES_MAX,
     sync::lock,
 };
-use siltdb_tree::tree::Tree;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+use siltdb_tree::{memory::Holders, tree::Tree};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
 };
 
 /// The family that every database has.
@@ -80,13 +78,14 @@ impl Family {
 #[derive(Debug, Default)]
 pub struct Families {
     map: ArcSwap<FamilyMap>,
+    holders: Arc<Holders>,
 }
 
 /// An immutable picture of all families.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyMap {
-    by_id: HashMap<FamilyId, Arc<Family>>,
-    by_name: BTreeMap<Arc<str>, Arc<Family>>,
+    by_id: ChunkedMap<FamilyId, Arc<Family>>,
+    by_name: ChunkedMap<Arc<str>, Arc<Family>>,
 }
 
 impl FamilyMap {
@@ -119,6 +118,12 @@ impl Families {
     #[must_use]
     pub fn load(&self) -> Arc<FamilyMap> {
         self.map.load_full()
+    }
+
+    /// Which of them have a memtable.
+    #[must_use]
+    pub fn holders(&self) -> &Arc<Holders> {
+        &self.holders
     }
 
     /// The family with this id.

@@ -1,7 +1,8 @@
-//! Whether the database may still be written: fine, closed or poisoned.
+//! Whether the database may be written: fine, read-only, closed or poisoned.
 //!
 //! It keeps the first failure and hands out copies; it does not decide what is fatal.
 
+use crate::options::Access;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     sync::lock,
@@ -14,6 +15,7 @@ use std::sync::{
 const FINE: u8 = 0;
 const CLOSED: u8 = 1 << 0;
 const POISONED: u8 = 1 << 1;
+const READ_ONLY: u8 = 1 << 2;
 
 /// The sticky state of a database.
 ///
@@ -28,10 +30,20 @@ pub struct Health {
 }
 
 impl Health {
+    /// That of a database that was opened for this.
+    #[must_use]
+    pub fn new(access: Access) -> Self {
+        let state = match access {
+            Access::ReadWrite => FINE,
+            Access::ReadOnly => READ_ONLY,
+        };
+        Self { state: AtomicU8::new(state), cause: Mutex::default() }
+    }
+
     /// Passes while the database may be written.
     ///
     /// # Errors
-    /// `Poisoned` with the first failure as its cause, or `Closed`.
+    /// `Poisoned` with the first failure as its cause; `Closed`; `ReadOnly`.
     #[inline]
     pub fn check(&self) -> Result<()> {
         // Acquire pairs with the release in `raise`, so that the cause is there.
@@ -67,6 +79,8 @@ impl Health {
     pub fn refusal(&self) -> Error {
         match &*lock(&self.cause) {
             Some(cause) => cause.duplicate(),
+            // Relaxed: as in `check_open`.
+            None if self.state.load(Ordering::Relaxed) == READ_ONLY => read_only(),
             None => closed(),
         }
     }
@@ -101,6 +115,12 @@ impl Health {
         // Release pairs with the acquire in `check`.
         self.state.fetch_or(state, Ordering::Release);
     }
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the database was opened for reading")
+        .with_hint("open it for writing")
 }
 
 #[cold]

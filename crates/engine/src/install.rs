@@ -1,6 +1,7 @@
 //! The one function that makes a change of the set of files and families durable and applies it.
 //!
-//! It does not decide what to change. Recovery applies old edits through the same `apply`.
+//! It does not decide what to change. Recovery makes the changes of old edits through the same
+//! functions, the tables of all edits at once.
 //!
 //! 1. The versions that the edit leads to are worked out: what cannot be applied must not become
 //!    durable.
@@ -26,7 +27,7 @@ use siltdb_tree::{
     options::TreeOptions,
     tree::{Prepared, Tree},
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What an edit is applied to.
 #[derive(Debug)]
@@ -49,8 +50,18 @@ pub struct Target<'a> {
 /// `Corruption` if the changes do not fit, the system's.
 pub fn install(
     database: &Database,
+    changes: Vec<Change>,
+    flushed: Option<Generation>,
+) -> Result<()> {
+    install_with(database, changes, flushed, None)
+}
+
+/// As [`install`]; `operator` is that of a family that the changes create.
+fn install_with(
+    database: &Database,
     mut changes: Vec<Change>,
     flushed: Option<Generation>,
+    operator: Option<&Arc<dyn MergeOperator>>,
 ) -> Result<()> {
     let mut manifest = lock(&database.manifest_io);
     database.health.check_log()?;
@@ -60,7 +71,8 @@ pub fn install(
     changes.push(Change::NextFamily(database.numbers.next_family()));
     changes.push(Change::LatestTime(database.options.clock.wall_ms()));
     let edit = Edit { changes };
-    let operators = lock(&database.operators).clone();
+    let mut operators = database.operators.clone();
+    operators.extend(operator.cloned());
     let target = Target {
         families: &database.families,
         files: &database.files,
@@ -71,16 +83,39 @@ pub fn install(
     if cfg!(seeded_fault = "install_before_manifest") {
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
         manifest.state.note(&edit);
+        note_changed(database, &edit);
         database.forget(gone);
         return append(database, &mut manifest, &edit);
     }
     append(database, &mut manifest, &edit)?;
     manifest.state.note(&edit);
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
+    note_changed(database, &edit);
     database.forget(gone);
     drop(manifest);
     database.update_debts();
     Ok(())
+}
+
+/// Notes which families an edit has changed. Called under `manifest_io`, as no other edit comes
+/// between.
+fn note_changed(database: &Database, edit: &Edit) {
+    let mut changed: Vec<FamilyId> = edit.changes.iter().filter_map(changed_family).collect();
+    changed.sort_unstable();
+    changed.dedup();
+    for id in changed {
+        match database.families.get(id) {
+            Some(family) => database.note_changed(&family),
+            None => database.note_dropped(id),
+        }
+    }
+}
+
+fn changed_family(change: &Change) -> Option<FamilyId> {
+    match change {
+        Change::DropFamily { id } | Change::FamilyOptions { id, .. } => Some(*id),
+        _ => table_family(change),
+    }
 }
 
 /// Takes out of `changes` what a job has done for families that were dropped meanwhile; its new
@@ -140,42 +175,85 @@ fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }
 }
 
-/// Applies an edit that is durable already: one that recovery reads.
-///
-/// # Errors
-/// `Corruption`, if it does not fit; `InvalidArgument`, if a family needs a merge operator that was
-/// not given.
-pub fn apply(target: &Target<'_>, edit: &Edit) -> Result<()> {
-    let is_creation = |change: &&Change| matches!(change, Change::CreateFamily { .. });
-    // A snapshot creates families and adds their tables in one edit.
-    for change in edit.changes.iter().filter(is_creation) {
-        change_families(target, change)?;
+/// A replay of a manifest: families as its edits come, and what all edits come to in tables at the
+/// end, so that each level is put together and checked once.
+#[derive(Debug)]
+pub struct ManifestReplay<'a> {
+    target: Target<'a>,
+    /// The changes of the tables of each family, in the order of the edits.
+    tables: BTreeMap<FamilyId, Vec<Change>>,
+}
+
+impl<'a> ManifestReplay<'a> {
+    /// A replay of which nothing was done yet.
+    #[must_use]
+    pub fn new(target: Target<'a>) -> Self {
+        Self { target, tables: BTreeMap::new() }
     }
-    for (family, prepared) in prepare(target, edit)? {
-        family.tree.install(prepared, None);
+
+    /// Notes an edit that is durable already.
+    ///
+    /// # Errors
+    /// `Corruption`, if it does not fit; `InvalidArgument`, if a family needs a merge operator that
+    /// was not given.
+    pub fn note(&mut self, edit: Edit) -> Result<()> {
+        let is_creation = |change: &Change| matches!(change, Change::CreateFamily { .. });
+        // A snapshot creates families and adds their tables in one edit.
+        for change in edit.changes.iter().filter(|change| is_creation(change)) {
+            change_families(&self.target, change)?;
+        }
+        let (tables, others): (Vec<_>, Vec<_>) =
+            edit.changes.into_iter().partition(|change| table_family(change).is_some());
+        for change in tables {
+            let id = table_family(&change).expect("those of others were parted from it");
+            if self.target.families.get(id).is_none() {
+                return Err(no_such_family(id));
+            }
+            self.tables.entry(id).or_default().push(change);
+        }
+        for change in others.iter().filter(|change| !is_creation(change)) {
+            change_families(&self.target, change)?;
+            if let Change::DropFamily { id } = change {
+                self.tables.remove(id);
+            }
+        }
+        Ok(())
     }
-    for change in edit.changes.iter().filter(|change| !is_creation(change)) {
-        change_families(target, change)?;
+
+    /// Puts the tables in force.
+    ///
+    /// # Errors
+    /// `Corruption`, if what the edits come to does not fit.
+    pub fn finish(self) -> Result<()> {
+        for (id, changes) in &self.tables {
+            let family = self.target.families.get(*id).ok_or_else(|| no_such_family(*id))?;
+            family.tree.apply(changes, None)?;
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+fn no_such_family(id: FamilyId) -> Error {
+    Error::corruption("an edit changes tables of a family that does not exist")
+        .with_mismatch("a family", id)
 }
 
 /// The versions that an edit leads to, for every family whose tables change.
 type PreparedTrees = Vec<(Arc<Family>, Prepared)>;
 
 fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedTrees> {
-    let mut ids: Vec<FamilyId> = edit.changes.iter().filter_map(table_family).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let prepare = |id: FamilyId| {
-        let family = target.families.get(id).ok_or_else(|| {
-            Error::corruption("an edit changes tables of a family that does not exist")
-                .with_mismatch("a family", id)
-        })?;
-        let prepared = family.tree.prepare(&edit.changes)?;
+    let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
+    for change in &edit.changes {
+        if let Some(id) = table_family(change) {
+            by_family.entry(id).or_default().push(change);
+        }
+    }
+    let prepare = |(id, changes): (FamilyId, Vec<&Change>)| {
+        let family = target.families.get(id).ok_or_else(|| no_such_family(id))?;
+        let prepared = family.tree.prepare(changes)?;
         Ok((family, prepared))
     };
-    ids.into_iter().map(prepare).collect()
+    by_family.into_iter().map(prepare).collect()
 }
 
 fn table_family(change: &Change) -> Option<FamilyId> {
@@ -198,18 +276,22 @@ fn put_in_force(
             gone.push(*file);
         }
     }
+    // In the order of their ids.
     let changed: Vec<FamilyId> = prepared.iter().map(|(family, _)| family.id).collect();
     for (family, prepared) in prepared {
         family.tree.install(prepared, flushed);
     }
     if let Some(generation) = flushed {
         // Families of which nothing was retained give up their memtables all the same.
-        for family in target.families.load().iter() {
-            let holds = family.tree.view().memory.find(generation).is_some();
-            if holds && !changed.contains(&family.id) {
+        let holders = target.families.holders();
+        for id in holders.of(generation) {
+            if let Some(family) = target.families.get(id)
+                && changed.binary_search(&id).is_err()
+            {
                 family.tree.apply(&[], flushed)?;
             }
         }
+        holders.forget(generation);
     }
     for change in &edit.changes {
         gone.extend(change_families(target, change)?);
@@ -229,7 +311,8 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
     match change {
         Change::CreateFamily { id, name, options } => {
             let options = decode_options(target, options)?;
-            let tree = Tree::new(*id, options, Arc::clone(target.files));
+            let tree = Tree::new(*id, options, Arc::clone(target.files))
+                .with_holders(Arc::clone(target.families.holders()));
             target.families.add(Arc::new(Family::new(*id, name, tree)))?;
         }
         Change::DropFamily { id } => {
@@ -277,15 +360,8 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
     if database.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    let operators = lock(&database.operators).len();
-    lock(&database.operators).extend(options.merge_operator.clone());
     let creation = create_change(database.numbers.family(), name, &options);
-    let installed = install(database, vec![creation], None);
-    if installed.is_err() {
-        // Under `changing_io`, so nobody else has added one.
-        lock(&database.operators).truncate(operators);
-    }
-    installed?;
+    install_with(database, vec![creation], None, options.merge_operator.as_ref())?;
     database.families.named(name)
 }
 

@@ -5,15 +5,16 @@
 
 use crate::{
     database::{Counters, Database, JobOf, JobState, Waiting},
-    family::Family,
+    family::{Family, FamilyMap},
     generation::{Flushed, Frozen},
     install::install,
+    options::FROZEN_MAX,
     share::Shared,
     space::{freeze_what_covers, moment, stripes},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::{FileNumber, SegmentId, TableUid},
+    id::{FileNumber, SegmentId, SequenceNumber, TableUid},
     sync::lock,
 };
 use siltdb_disk::{
@@ -25,14 +26,12 @@ use siltdb_disk::{
     },
 };
 use siltdb_tree::{
-    compact::{Compaction, would_change_nothing},
+    compact::Compaction,
     flush::{Flush, FlushInput},
     job::{JobContext, JobOutput, NewTables, Part},
     memory::Generation,
     pick_leveled::Writers,
-    pick_range::{Request, Step},
     plan::{Plan, Reason, Way},
-    tree::Pause,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -40,8 +39,11 @@ use std::{sync::Arc, time::Duration};
 /// long to replay, at each opening, as to write out once.
 const REPLAY_BYTES_MAX: u64 = 1 << 20;
 
+/// How often all families are looked at for a compaction that time has made due.
+const DUE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How long somebody who waits for other jobs does so before looking again.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Runs one job if one is due, and says so: flushes first, for they make room.
 ///
@@ -61,10 +63,12 @@ fn with_context<T>(
 ) -> Result<T> {
     let file_numbers = || -> FileNumber { database.numbers.file() };
     let uids = || -> TableUid { database.numbers.table_uid() };
+    let family_names = |id| database.families.get(id).map(|family| family.name());
     job(&JobContext {
         files: &database.files,
         file_numbers: &file_numbers,
         uids: &uids,
+        family_names: &family_names,
         clock: &*database.options.clock,
         cancelled: &database.ending,
         given_up: None,
@@ -147,7 +151,10 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
     database.publisher.wait(frozen.last);
     let stripes = stripes(database);
     let mut inputs = Vec::new();
-    for family in database.families.load().iter() {
+    let families = database.families.load();
+    let holders = database.families.holders().of(frozen.number);
+    // A dropped one is gone.
+    for family in holders.into_iter().filter_map(|id| families.get(id)) {
         let view = Arc::clone(&family.tree.view());
         if let Some(memtable) = view.memory.find(frozen.number) {
             inputs.push(FlushInput {
@@ -234,6 +241,16 @@ pub fn flush_for_close(database: &Database) -> Result<()> {
 }
 
 fn flush_memory(database: &Database) -> Result<()> {
+    // While flushes fail or lag behind, what is frozen goes first: each call would leave one more
+    // generation in memory and in the log.
+    let (is_full, last) = {
+        let frozen = lock(&database.frozen);
+        (frozen.len() >= FROZEN_MAX, frozen.back().map(|last| last.last))
+    };
+    let is_failing = lock(&database.jobs).failures.contains_key(&JobOf::Memory);
+    if let Some(last) = last.filter(|_| is_full || is_failing) {
+        flush_up_to(database, last)?;
+    }
     let last = {
         let mut tail = lock(&database.tail);
         if let Some(frozen) = tail.freeze() {
@@ -241,6 +258,11 @@ fn flush_memory(database: &Database) -> Result<()> {
         }
         tail.last().0
     };
+    flush_up_to(database, last)
+}
+
+/// Flushes the generations that were frozen up to `last`, or waits until others have.
+fn flush_up_to(database: &Database, last: SequenceNumber) -> Result<()> {
     loop {
         let seen = database.room.seen();
         let oldest = lock(&database.frozen).front().map(|frozen| frozen.last);
@@ -272,24 +294,29 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     let moment = moment(database);
     let oldest = moment.stripes.oldest_end();
     let families = database.families.load();
-    let failing: Vec<JobOf> = lock(&database.jobs).failures.keys().copied().collect();
+    note_all_due(database, &families, DUE_INTERVAL);
+    let (mut due, failing) = {
+        let jobs = lock(&database.jobs);
+        let failing: Vec<JobOf> = jobs.failures.keys().copied().collect();
+        (jobs.due.iter().copied().collect::<Vec<_>>(), failing)
+    };
     let writers = writers(database, &failing);
-    let mut families: Vec<_> = families.iter().collect();
     if !failing.is_empty() {
-        families.sort_by_key(|family| failing.contains(&JobOf::Family(family.id)));
+        due.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
     }
     // What is removed unread need not be merged first. What is rewritten for space alone comes
     // after all that readers and writers wait for.
-    let due = |family: &Family| {
+    let drops_and_merges = |family: &Family| {
         family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
     };
     let rewrites = |family: &Family| match writers {
         Writers::Ahead => None,
         _ => family.tree.begin_rewrite(&moment),
     };
+    let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
     let mut failure = None;
-    for begin in [&due as &dyn Fn(&Family) -> Option<Plan>, &rewrites] {
-        for family in &families {
+    for begin in [&drops_and_merges as &dyn Fn(&Family) -> Option<Plan>, &rewrites] {
+        for family in &due {
             let Some(plan) = begin(family) else { continue };
             match run_plan(database, family, plan) {
                 Ok(()) => return Ok(true),
@@ -302,14 +329,39 @@ pub fn compact_next(database: &Database) -> Result<bool> {
         }
     }
     let is_surveyed =
-        writers != Writers::Ahead && families.iter().any(|family| family.tree.survey_garbage());
+        writers != Writers::Ahead && due.iter().any(|family| family.tree.survey_garbage());
     let is_frozen = writers == Writers::AtRest && freeze_what_covers(database, &moment);
     if failure.is_none() && (is_surveyed || is_frozen) {
         return Ok(true);
     }
+    due.iter().for_each(|family| pass_quiet(database, family));
     // What a reader held, or what went with a family, has waited for no job.
     purge(database);
     failure.map_or(Ok(false), Err)
+}
+
+/// Passes over a family until its tables change or all families are looked at again, if nothing can
+/// be due before.
+fn pass_quiet(database: &Database, family: &Family) {
+    // It may wait for IO, so it is asked before the lock.
+    let Some(version) = family.tree.version_without_garbage() else { return };
+    let mut jobs = lock(&database.jobs);
+    // Under the lock: a version that comes into force after this look is noted after it, too.
+    if family.tree.is_quiet(&version) {
+        jobs.due.remove(&family.id);
+    }
+}
+
+/// Has all families looked at, if that was last so at least `interval` ago: time makes a compaction
+/// due that nothing has been noted for.
+fn note_all_due(database: &Database, families: &FamilyMap, interval: Duration) {
+    let now_ns = database.options.clock.monotonic_ns();
+    let mut jobs = lock(&database.jobs);
+    let since_ns = now_ns.saturating_sub(jobs.all_due_ns);
+    if u128::from(since_ns) >= interval.as_nanos() {
+        jobs.all_due_ns = now_ns;
+        jobs.due.extend(families.iter().map(|family| family.id));
+    }
 }
 
 /// What writers leave to compactions, while these jobs fail.
@@ -335,7 +387,10 @@ fn is_everywhere(error: &Error) -> bool {
 }
 
 /// Carries out a plan that was noted as running.
-fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
+///
+/// # Errors
+/// As [`compact_next`].
+pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
     lock(&database.jobs).compactions += 1;
     let result = match plan.way {
         Way::Move | Way::Drop => install(database, plan.edit_changes(family.id), None),
@@ -403,65 +458,18 @@ fn run_shared(
     })
 }
 
-/// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
-/// tables of which the same would be written again stay as they are. `pause` is that of the family:
-/// it ends once the first step has begun.
-///
-/// # Errors
-/// `NotFound`, if it was dropped; what keeps it from being merged.
-pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
-    wait_for_plans(database, family)?;
-    let (newest, next_file) = (database.publisher.published(), database.numbers.next_file());
-    let mut request = Request::new(None, newest, next_file);
-    let parallelism = database.options.workers.max(1);
-    let mut pause = Some(pause);
-    loop {
-        database.health.check()?;
-        family.check()?;
-        let seen = database.room.seen();
-        let step = family.tree.begin_request(&request);
-        if pause.take().is_some() {
-            database.work.raise();
-        }
-        match step {
-            Step::Plan(plan)
-                if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
-            {
-                family.tree.end_plan(&plan);
-                request.keep(&plan);
-                // Others may have been refused for it.
-                database.room.raise();
-                database.work.raise();
-            }
-            Step::Plan(plan) => run_plan(database, family, plan)?,
-            Step::Wait => database.room.wait(seen, PATIENCE),
-            Step::Done => return Ok(()),
-        }
-    }
-}
-
-/// Waits for the compactions of a family that run already: they keep what could be seen when they
-/// began, in files whose numbers do not tell.
-fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
-    let begun = family.tree.plans_begun();
-    loop {
-        database.health.check()?;
-        let seen = database.room.seen();
-        if !family.tree.runs_any_of(begun) {
-            return Ok(());
-        }
-        database.room.wait(seen, PATIENCE);
-    }
-}
-
 /// Runs jobs, and waits for those of others, until none is due.
 ///
 /// # Errors
 /// What a job failed with.
 pub fn settle(database: &Database) -> Result<()> {
+    note_all_due(database, &database.families.load(), Duration::ZERO);
     loop {
         let seen = database.room.seen();
         database.health.check()?;
+        if run_one(database)? {
+            continue;
+        }
         let idle = idle_after(database);
         if run_one(database)? {
             continue;
@@ -498,7 +506,7 @@ fn purge(database: &Database) {
     let mut left = used;
     for number in unused {
         // What cannot be removed now is tried again with the next job, or at the next open.
-        let removed = database.options.fs.remove(&database.files.path(number));
+        let removed = database.files.remove(number);
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             left.push(number);
         }

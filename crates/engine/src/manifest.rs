@@ -32,14 +32,14 @@ use siltdb_disk::{
         segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
     },
 };
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ops::Range, path::Path, sync::Arc};
 
 /// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
+
+/// What to do about a database whose tables and log cannot be found.
+pub const RECOVER_HINT: &str =
+    "restore a copy, or save what verifies into a new database with `silt recover OLD NEW`";
 
 /// Why an edit is not in the manifest, or may not be.
 #[derive(Debug)]
@@ -57,8 +57,7 @@ pub enum Failure {
 /// 2. `open` is `None` until the first edit, and after a file that could not be begun.
 #[derive(Debug)]
 pub struct Manifest {
-    fs: Arc<dyn Fs>,
-    dir: PathBuf,
+    directory: Arc<dyn Fs>,
     /// The file that `CURRENT` names, if there is one.
     number: Option<FileNumber>,
     open: Option<OpenManifest>,
@@ -126,10 +125,10 @@ struct OpenManifest {
 }
 
 impl Manifest {
-    /// The manifest of the database in `dir`, of which `CURRENT` names the file `number`.
+    /// The manifest of the database in `directory`, of which `CURRENT` names the file `number`.
     #[must_use]
-    pub fn new(fs: Arc<dyn Fs>, dir: &Path, number: Option<FileNumber>, state: LogState) -> Self {
-        Self { fs, dir: dir.to_owned(), number, open: None, state }
+    pub fn new(directory: Arc<dyn Fs>, number: Option<FileNumber>, state: LogState) -> Self {
+        Self { directory, number, open: None, state }
     }
 
     /// The file that `CURRENT` names.
@@ -167,24 +166,24 @@ impl Manifest {
         snapshot: &[u8],
         random: u32,
     ) -> std::result::Result<(), Failure> {
-        let path = self.path(number);
-        let temporary = self.temporary(number);
+        let path = FileName::Manifest(number).to_path();
+        let temporary = FileName::Temporary(number).to_path();
         let begun = self.write_snapshot(&path, snapshot, random);
         let begun = begun.and_then(|open| self.write_current(&temporary, number).map(|()| open));
         let open = begun.map_err(|error| {
             // What is left over is removed now, or else at the next open.
-            let _ = self.fs.remove(&path);
-            let _ = self.fs.remove(&temporary);
+            let _ = self.directory.remove(&path);
+            let _ = self.directory.remove(&temporary);
             Failure::Unchanged(error)
         })?;
-        let current = self.dir.join(FileName::Current.to_string());
-        self.fs.rename(&temporary, &current).map_err(Failure::Unknown)?;
+        let current = FileName::Current.to_path();
+        self.directory.rename(&temporary, &current).map_err(Failure::Unknown)?;
         self.open = Some(open);
         let old = self.number.replace(number);
-        self.fs.sync_dir(&self.dir).map_err(Failure::Unknown)?;
+        self.directory.sync_dir(Path::new("")).map_err(Failure::Unknown)?;
         if let Some(old) = old {
             // As above.
-            let _ = self.fs.remove(&self.path(old));
+            let _ = self.directory.remove(&FileName::Manifest(old).to_path());
         }
         Ok(())
     }
@@ -200,7 +199,7 @@ impl Manifest {
     fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
         let first = SEGMENT_HEADER_BYTES as u64 + with_mark(snapshot.len());
         let options = LogFileOptions { capacity: MANIFEST_BYTES.max(4 * first), io: LogIo::Write };
-        let file = self.fs.open_log(path, options)?;
+        let file = self.directory.open_log(path, options)?;
         file.prepare(first)?;
         let header = SegmentHeader {
             id: next_segment(SegmentId(0), random)?,
@@ -217,22 +216,27 @@ impl Manifest {
 
     /// Writes what will be `CURRENT` when it is renamed.
     fn write_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
-        let mut file = self.fs.create(temporary)?;
+        let mut file = self.directory.create(temporary)?;
         file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
         file.sync()?;
         drop(file);
+        self.check_current(temporary, number)?;
         if cfg!(seeded_fault = "skip_directory_sync") {
             return Ok(());
         }
-        self.fs.sync_dir(&self.dir)
+        self.directory.sync_dir(Path::new(""))
     }
 
-    fn path(&self, number: FileNumber) -> PathBuf {
-        self.dir.join(FileName::Manifest(number).to_string())
-    }
-
-    fn temporary(&self, number: FileNumber) -> PathBuf {
-        self.dir.join(FileName::Temporary(number).to_string())
+    /// Reads back what will be `CURRENT`: the file that it replaces is the only one that names a
+    /// manifest.
+    fn check_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
+        let found = read_current_file(&*self.directory, temporary)?.manifest;
+        if found == number {
+            return Ok(());
+        }
+        Err(Error::corruption("what was written is not what is read back")
+            .with_file(&self.directory.full_path(temporary))
+            .with_mismatch(number, found))
     }
 }
 
@@ -271,16 +275,21 @@ impl OpenManifest {
     }
 }
 
-/// The file that `CURRENT` of the database in `dir` names; `None` if there is no `CURRENT`.
+/// The file that `CURRENT` of the database in `directory` names; `None` if there is no `CURRENT`.
 ///
 /// # Errors
 /// Corruption, if it names none; the system's.
-pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
-    let path = dir.join(FileName::Current.to_string());
-    if fs.metadata(&path)?.is_none() {
+pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
+    let name = FileName::Current.to_path();
+    if directory.metadata(&name)?.is_none() {
         return Ok(None);
     }
-    let file = fs.open(&path)?;
+    read_current_file(directory, &name).map(|current| Some(current.manifest))
+}
+
+/// What a `CURRENT` called `name` says.
+fn read_current_file(directory: &dyn Fs, name: &Path) -> Result<CurrentFile> {
+    let (file, path) = (directory.open(name)?, directory.full_path(name));
     if file.len() > CURRENT_BYTES_MAX as u64 {
         return Err(Error::corruption("CURRENT is too long")
             .with_file(&path)
@@ -288,8 +297,8 @@ pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    let current = CurrentFile::decode(&bytes).map_err(|error| error.or_file(&path).or_offset(0))?;
-    Ok(Some(current.manifest))
+    let hint = |error: Error| error.or_file(&path).or_offset(0).with_hint(RECOVER_HINT);
+    CurrentFile::decode(&bytes).map_err(hint)
 }
 
 /// Shows `deliver` the edits of the manifest `number`, in order.
@@ -300,13 +309,13 @@ pub fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<FileNumber>> {
 /// # Errors
 /// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
 pub fn read_manifest(
-    fs: &dyn Fs,
-    dir: &Path,
+    directory: &dyn Fs,
     number: FileNumber,
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
 ) -> Result<Range<u64>> {
-    let path = dir.join(FileName::Manifest(number).to_string());
-    let file = fs.open(&path).map_err(|error| match error.kind() {
+    let name = FileName::Manifest(number).to_path();
+    let path = directory.full_path(&name);
+    let file = directory.open(&name).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             Error::corruption("the manifest that CURRENT names is missing").with_file(&path)
         }
@@ -348,9 +357,7 @@ pub fn read_manifest(
 /// What to do about a manifest that cannot be read.
 fn damaged(error: Error, path: &Path) -> Error {
     match error.kind() {
-        ErrorKind::Corruption => error
-            .or_file(path)
-            .with_hint("restore the directory from a copy; the manifest says what every file is"),
+        ErrorKind::Corruption => error.or_file(path).with_hint(RECOVER_HINT),
         _ => error,
     }
 }

@@ -34,6 +34,7 @@ pub enum Durability {
 }
 
 /// What to do when the database does not exist, or does.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Create {
     /// Open it, or create it.
@@ -45,11 +46,27 @@ pub enum Create {
     New,
 }
 
+/// What a database is opened for.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and writing; no other process, nor this one again, may have it open.
+    #[default]
+    ReadWrite,
+    /// Reading alone: no byte of the directory is written and no file created. Others may read it
+    /// too, but none may write.
+    ReadOnly,
+}
+
 /// Everything that is decided when a database is opened.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Whether to create it.
     pub create: Create,
+    /// What it is opened for.
+    pub access: Access,
+    /// How long to wait for another opener to close it.
+    pub lock_wait: Duration,
     /// The durability of commits that do not say otherwise.
     pub durability: Durability,
     /// Memory for memtables, cache and open tables together, in bytes.
@@ -84,6 +101,8 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             create: Create::default(),
+            access: Access::default(),
+            lock_wait: Duration::ZERO,
             durability: Durability::default(),
             memory_budget: 512 << 20,
             cache_bytes: None,

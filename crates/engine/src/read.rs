@@ -91,7 +91,8 @@ impl PinnedReader {
             blobs: None,
             fetch: Fetch::Values,
             gaps: Some(Arc::clone(family.tree.gaps())),
-            sequencer: Some(database.sequencer.clone()),
+            sequencer: Some(database.tail.sequencer()),
+            folds: Some(Arc::clone(family.tree.folds())),
         };
         Ok(Self { view: Guard::into_inner(view), reader })
     }
@@ -133,6 +134,7 @@ pub fn get<R>(
         now_ms: database.options.clock.wall_ms(),
         operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
         blobs: None,
+        folds: Some(family.tree.folds()),
     };
     view.get(key, snapshot, resolver, look)
 }

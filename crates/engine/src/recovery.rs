@@ -15,10 +15,10 @@
 use crate::{
     database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
-    install::{self, Target},
-    manifest::{LogState, Manifest, read_current, read_manifest},
+    install::{self, ManifestReplay, Target},
+    manifest::{LogState, Manifest, RECOVER_HINT, read_current, read_manifest},
     numbers::Numbers,
-    options::{Create, EngineOptions},
+    options::{Access, Create, EngineOptions},
     publish::Publisher,
     random::Random,
     replay::{Replay, Replayed},
@@ -29,7 +29,7 @@ use siltdb_base::{
     budget::Budget,
     clock::ForwardClock,
     error::{Error, ErrorKind, Result},
-    fs::{FileLock, Fs, LogFileOptions, LogIo, Metadata},
+    fs::{DirEntry, FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
@@ -49,16 +49,17 @@ use siltdb_tree::{
     merge_operator::{AbsentOperator, not_given},
     open_files::OpenFiles,
 };
-use std::{
-    cmp::Ordering,
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc, time::Duration};
 
 /// Replayed segments that may wait for the next flush; more are flushed at once, so that programs
 /// that open, write little and end do not leave ever more of them.
 const REPLAYED_SEGMENTS_MAX: usize = 4;
+
+/// How long an opener waits before it tries again to take a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The directory that a new file system of Linux has at its root.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Bytes written again at once.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -77,13 +78,32 @@ pub fn open(
     waiting: Waiting,
 ) -> Result<(Database, Box<dyn FileLock>)> {
     options.check()?;
-    prepare_directory(dir, &options)?;
-    let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
-    if options.create == Create::New {
-        // Somebody else may have created one between the look and the lock.
-        prepare_directory(dir, &options)?;
+    if options.access == Access::ReadOnly {
+        return inspect(dir, options, waiting);
     }
-    let database = load(dir, options, waiting)?;
+    let (directory, found) = open_directory(dir, &options)?;
+    let directory_lock = lock_directory(&*directory, &options, LockKind::Exclusive)?;
+    match open_locked(dir, &directory, options, waiting) {
+        Ok(database) => Ok((database, directory_lock)),
+        Err(error) => {
+            if found.lock_file == LockFile::Missing {
+                remove_lone_lock(&*directory);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Opens the database in `directory`, which is locked.
+fn open_locked(
+    dir: &Path,
+    directory: &Arc<dyn Fs>,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<Database> {
+    // Another process may have created a database between the look and the lock.
+    check_contents(&**directory, &options)?;
+    let database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
@@ -93,11 +113,51 @@ pub fn open(
         database.update_debts();
         database.work.raise();
     }
-    Ok((database, directory_lock))
+    Ok(database)
 }
 
-/// Loads the database in `dir`, which must exist, to look at it: nothing is written but the lock
-/// file, and nothing merged, so no merge operator is needed.
+/// Whether a directory had a lock file before it was locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockFile {
+    Found,
+    Missing,
+}
+
+/// Removes the lock file that a failed open has created, if the directory holds nothing else.
+///
+/// The lock must be held: an opener that has the same file open finds it replaced once it has
+/// locked it, and locks the new one.
+fn remove_lone_lock(directory: &dyn Fs) {
+    let lock = FileName::Lock.to_string();
+    let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
+    if directory.list(Path::new("")).is_ok_and(|entries| is_alone(&entries)) {
+        // The error of the open is what the caller is told.
+        let _ = directory.remove(Path::new(&lock));
+    }
+}
+
+/// Takes the lock of a directory, waiting for it as the options say.
+fn lock_directory(
+    directory: &dyn Fs,
+    options: &EngineOptions,
+    kind: LockKind,
+) -> Result<Box<dyn FileLock>> {
+    let clock = &*options.clock;
+    let start_ns = clock.monotonic_ns();
+    loop {
+        let locked = directory.lock(&FileName::Lock.to_path(), kind);
+        let waited = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
+        match locked {
+            Err(error) if error.kind() == ErrorKind::Locked && waited < options.lock_wait => {
+                clock.sleep(LOCK_PAUSE.min(options.lock_wait - waited));
+            }
+            locked => return locked,
+        }
+    }
+}
+
+/// Loads the database in `dir`, which must exist, to read it: no byte is written and no file
+/// created. Families whose merge operator was not given can be read but for what was merged.
 ///
 /// # Errors
 /// As [`open`].
@@ -106,15 +166,16 @@ pub fn inspect(
     options: EngineOptions,
     waiting: Waiting,
 ) -> Result<(Database, Box<dyn FileLock>)> {
-    prepare_directory(dir, &options)?;
-    let directory_lock = options.fs.lock(&dir.join(FileName::Lock.to_string()))?;
-    let database = load(dir, options, waiting)?;
+    let options = EngineOptions { create: Create::Never, access: Access::ReadOnly, ..options };
+    let (directory, _) = open_directory(dir, &options)?;
+    let directory_lock = lock_directory(&*directory, &options, LockKind::Shared)?;
+    let database = load(dir, directory, options, waiting)?;
     Ok((database.database, directory_lock))
 }
 
 /// Checks that the merge operators are given that the families name.
 fn check_operators(database: &Database) -> Result<()> {
-    let given = lock(&database.operators);
+    let given = &database.operators;
     for family in database.families.load().iter() {
         let Some(named) = &family.tree.options().merge_operator else { continue };
         if !given.iter().any(|given| given.name() == named.name()) {
@@ -128,8 +189,9 @@ fn no_database(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
 }
 
-/// Looks whether `dir` holds a database, or may get one.
-fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
+/// Opens the directory that holds a database, or may get one; from here on it is that directory,
+/// whatever becomes of its name.
+fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, Found)> {
     let fs = &*options.fs;
     match fs.metadata(dir)? {
         None if options.create == Create::Never => {
@@ -137,7 +199,6 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
         }
         None => {
             fs.create_dir_all(dir)?;
-            return sync_ancestors(fs, dir);
         }
         Some(Metadata::Directory) => {}
         Some(_) => {
@@ -146,15 +207,45 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
             );
         }
     }
-    let entries = fs.list(dir)?;
-    let names: Vec<_> = entries.iter().map(|entry| FileName::parse(&entry.name)).collect();
+    let directory = fs.open_dir(dir)?;
+    let found = check_contents(&*directory, options)?;
+    if found.contents == Contents::Nothing {
+        // The process that made the directory may have been killed before its entry was synced.
+        sync_ancestors(fs, dir)?;
+    }
+    Ok((directory, found))
+}
+
+/// What lies in a directory that may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    contents: Contents,
+    lock_file: LockFile,
+}
+
+/// Whether there is a database already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    Database,
+    Nothing,
+}
+
+/// Looks whether a directory holds a database, or may get one.
+fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> {
+    let dir = &directory.full_path(Path::new(""));
+    let entries = directory.list(Path::new(""))?;
+    let names: Vec<_> = entries.iter().map(own_file).collect();
+    let lock_file = match names.contains(&Some(FileName::Lock)) {
+        true => LockFile::Found,
+        false => LockFile::Missing,
+    };
     if names.contains(&Some(FileName::Current)) {
         return match options.create {
             Create::New => {
                 Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
                     .with_file(dir))
             }
-            _ => Ok(()),
+            _ => Ok(Found { contents: Contents::Database, lock_file }),
         };
     }
     if let Some(index) = names.iter().position(|name| {
@@ -162,18 +253,30 @@ fn prepare_directory(dir: &Path, options: &EngineOptions) -> Result<()> {
     }) {
         return Err(Error::corruption("CURRENT is missing, but files of a database are there")
             .with_file(&dir.join(&entries[index].name))
-            .with_hint("restore CURRENT; it names the newest manifest"));
+            .with_hint(RECOVER_HINT));
     }
     if options.create == Create::Never {
         return Err(no_database(dir));
     }
-    match names.iter().position(Option::is_none) {
-        // Whoever made the directory may have been killed before its entry was synced.
-        None => sync_ancestors(fs, dir),
+    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
+    match entries.iter().position(is_foreign) {
+        None => Ok(Found { contents: Contents::Nothing, lock_file }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint("give a directory of its own to a new database")),
     }
+}
+
+/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
+fn own_file(entry: &DirEntry) -> Option<FileName> {
+    let is_file = matches!(entry.metadata, Metadata::File { .. });
+    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
+    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
+}
+
+/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
+fn is_of_file_system(entry: &DirEntry) -> bool {
+    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
 }
 
 /// Makes the directory's own entry durable, and those of the directories above it: without them the
@@ -193,7 +296,7 @@ fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
 struct LoadedDatabase {
     database: Database,
     /// The log's files that were found.
-    slots: Vec<(u64, PathBuf)>,
+    slots: Vec<u64>,
     recovered: Recovered,
     /// The part of the manifest that is not known to be durable.
     manifest_tail: Range<u64>,
@@ -204,14 +307,20 @@ struct LoadedDatabase {
 
 /// Reads the database in `dir`. Something stands for merge operators that are not given: a family
 /// that needed one may have been dropped since.
-fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<LoadedDatabase> {
+fn load(
+    dir: &Path,
+    directory: Arc<dyn Fs>,
+    mut options: EngineOptions,
+    waiting: Waiting,
+) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let budget = Arc::new(Budget::new(options.memory_budget));
     let table_memory = options.table_memory();
     let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
-    let arenas = ArenaPool::new(Arc::clone(&budget), ArenaOptions::default());
-    let (fs, read_io) = (Arc::clone(&options.fs), options.read_io);
-    let files = OpenFiles::new(fs, dir.to_owned(), read_io, Arc::clone(&cache));
+    let mut arenas = ArenaOptions::default();
+    arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
+    let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
+    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();
     let target = Target {
@@ -220,29 +329,23 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
         operators: &operators,
         absent: |name| Some(Arc::new(AbsentOperator::new(name))),
     };
-    let fs = &*options.fs;
-    let current = read_current(fs, dir)?;
+    let current = read_current(&*directory)?;
     let mut known = Known::default();
     let manifest_tail = match current {
         None => 0..0,
-        Some(number) => read_manifest(fs, dir, number, &mut |edit| {
-            known.note(&edit);
-            install::apply(&target, &edit)
-        })?,
+        Some(number) => replay_manifest(&*directory, number, target, &mut known)?,
     };
-    let slots = known.note_files(fs, dir)?;
+    let slots = known.note_files(&*directory)?;
     let latest_ms = if cfg!(seeded_fault = "undo_time") { 0 } else { known.log.latest_ms };
     options.clock = Arc::new(ForwardClock::new(options.clock.clone(), latest_ms));
-    let fs = &*options.fs;
     let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
-    let recovered = recover_log(fs, &slots, &known.log, &options, &mut replay)?;
-    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots);
+    let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
+    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots.files);
     let last = last.max(known.log.last_sequence);
     let start = log_start(&recovered, &slots);
     let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
     let wal = Wal::new(
-        Arc::clone(&options.fs),
-        dir,
+        Arc::clone(&directory),
         options.log_io,
         usual.next_multiple_of(8),
         &start,
@@ -255,7 +358,7 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
         wal,
         tail: Tail::new(last, start.end),
         publisher: Publisher::new(last),
-        manifest: Manifest::new(Arc::clone(&options.fs), dir, current, known.log),
+        manifest: Manifest::new(directory, current, known.log),
         numbers: Numbers::new(known.next_file, known.next_family, random),
         options,
         families,
@@ -268,7 +371,24 @@ fn load(dir: &Path, mut options: EngineOptions, waiting: Waiting) -> Result<Load
     });
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
+    let slots = slots.files;
     Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new, flush_now })
+}
+
+/// Makes the changes that the manifest `number` says; returns as [`read_manifest`].
+fn replay_manifest(
+    directory: &dyn Fs,
+    number: FileNumber,
+    target: Target<'_>,
+    known: &mut Known,
+) -> Result<Range<u64>> {
+    let mut replay = ManifestReplay::new(target);
+    let tail = read_manifest(directory, number, &mut |edit| {
+        known.note(&edit);
+        replay.note(edit)
+    })?;
+    replay.finish()?;
+    Ok(tail)
 }
 
 /// What the manifest and the directory tell besides families and tables.
@@ -294,17 +414,26 @@ impl Known {
     /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
     /// A file whose number is so far ahead that no process can have got there is a stray one, and
     /// must not take the numbers up to its own.
-    fn note_files(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
-        let mut slots = Vec::new();
+    ///
+    /// What has the name of a file but is none is left alone, and so is its number.
+    fn note_files(&mut self, directory: &dyn Fs) -> Result<Slots> {
+        let mut slots = Slots::default();
         let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
         let mut above = |number: FileNumber| {
             if number.0 < end {
                 self.next_file = self.next_file.max(FileNumber(number.0 + 1));
             }
         };
-        for entry in fs.list(dir)? {
-            match FileName::parse(&entry.name) {
-                Some(FileName::Segment(slot)) => slots.push((slot, dir.join(&entry.name))),
+        for entry in directory.list(Path::new(""))? {
+            let name = FileName::parse(&entry.name);
+            let is_file = matches!(entry.metadata, Metadata::File { .. });
+            if name.is_some() && !is_file {
+                let path = directory.full_path(Path::new(&entry.name));
+                log::warn!("{} is no file; it is left alone", path.display());
+            }
+            match name {
+                Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
+                Some(FileName::Segment(slot)) => slots.taken.push(slot),
                 Some(
                     FileName::Table(number)
                     | FileName::Manifest(number)
@@ -314,20 +443,31 @@ impl Known {
                 Some(FileName::Current | FileName::Lock) | None => {}
             }
         }
-        slots.sort();
+        slots.files.sort_unstable();
         Ok(slots)
     }
 }
 
+/// The names of log files that are there.
+#[derive(Debug, Default)]
+struct Slots {
+    /// The log's files.
+    files: Vec<u64>,
+    /// Slots whose names something else has.
+    taken: Vec<u64>,
+}
+
 fn recover_log(
-    fs: &dyn Fs,
-    slots: &[(u64, PathBuf)],
+    directory: &dyn Fs,
+    slots: &[u64],
     known: &LogState,
     options: &EngineOptions,
     replay: &mut Replay<'_>,
 ) -> Result<Recovered> {
-    let open =
-        |(_, path): &(u64, PathBuf)| Ok(SegmentFile { path: path.clone(), file: fs.open(path)? });
+    let open = |&slot: &u64| {
+        let name = FileName::Segment(slot).to_path();
+        Ok(SegmentFile { path: directory.full_path(&name), file: directory.open(&name)? })
+    };
     let files = slots.iter().map(open).collect::<Result<Vec<_>>>()?;
     let options = RecoveryOptions {
         first: known.first,
@@ -339,20 +479,17 @@ fn recover_log(
 }
 
 /// Where the log goes on.
-fn log_start(recovered: &Recovered, slots: &[(u64, PathBuf)]) -> LogStart {
+fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
     // Nothing was replayed: the next segment follows nothing, and what was found is retired.
     let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
-    LogStart {
-        highest_segment: recovered.highest_segment,
-        slots: slots.iter().map(|(slot, _)| *slot).collect(),
-        end,
-    }
+    let slots = [&slots.files[..], &slots.taken[..]].concat();
+    LogStart { highest_segment: recovered.highest_segment, slots, end }
 }
 
 /// Sees to it that the next recovery shows what this one does.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let LoadedDatabase { database, slots, recovered, manifest_tail, is_new, .. } = loaded;
-    let fs = &*database.options.fs;
+    let directory = &**database.files.directory();
     if *is_new {
         let id = database.numbers.family();
         let mut options = Vec::new();
@@ -362,9 +499,8 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
     }
     if let Some(number) = lock(&database.manifest_io).number() {
-        let path = database.dir.join(FileName::Manifest(number).to_string());
-        write_again(fs, &path, manifest_tail.clone())?;
-        fs.sync_dir(&database.dir)?;
+        write_again(directory, FileName::Manifest(number), manifest_tail.clone())?;
+        directory.sync_dir(Path::new(""))?;
     }
     for segment in &recovered.segments {
         let id = segment.header.id;
@@ -373,7 +509,8 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
             Ordering::Equal => recovered.synced.offset,
             Ordering::Greater => 0,
         };
-        write_again(fs, &slots[segment.file_index].1, start..segment.end)?;
+        let name = FileName::Segment(slots[segment.file_index]);
+        write_again(directory, name, start..segment.end)?;
     }
     let next = segments_end(recovered.highest_segment);
     match recovered.cut {
@@ -393,13 +530,13 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
 ///
 /// A sync alone does not: if that process synced and failed, the system may hold the pages for
 /// clean although they never reached the medium. Only bytes that are written again do.
-fn write_again(fs: &dyn Fs, path: &Path, part: Range<u64>) -> Result<()> {
+fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<()> {
     if part.is_empty() {
         return Ok(());
     }
-    let file = fs.open(path)?;
+    let file = directory.open(&name.to_path())?;
     let options = LogFileOptions { capacity: part.end, io: LogIo::Write };
-    let log_file = fs.open_log(path, options)?;
+    let log_file = directory.open_log(&name.to_path(), options)?;
     let mut bytes = vec![0; REWRITE_BYTES.min((part.end - part.start) as usize)];
     let mut offset = part.start;
     while offset < part.end {
@@ -419,8 +556,9 @@ fn remove_orphans(database: &Database) -> Result<()> {
         let frozen = lock(&database.frozen);
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
     };
-    for entry in database.options.fs.list(&database.dir)? {
-        let is_orphan = match FileName::parse(&entry.name) {
+    let directory = database.files.directory();
+    for entry in directory.list(Path::new(""))? {
+        let is_orphan = match own_file(&entry) {
             Some(FileName::Table(number)) => !database.files.is_in_use(number),
             Some(FileName::Manifest(number)) => Some(number) != manifest,
             Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),
@@ -428,7 +566,7 @@ fn remove_orphans(database: &Database) -> Result<()> {
             Some(FileName::Current | FileName::Lock | FileName::Blob(_)) | None => false,
         };
         if is_orphan {
-            database.options.fs.remove(&database.dir.join(&entry.name))?;
+            directory.remove(Path::new(&entry.name))?;
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ use siltdb_disk::{
 };
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use siltdb_tree::memory::Generation;
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 /// Entries handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -174,10 +174,10 @@ impl<'a> Replay<'a> {
 
     /// The generations that were replayed. Segments without records go with the last one.
     #[must_use]
-    pub fn finish(self, recovered: &Recovered, slots: &[(u64, PathBuf)]) -> Replayed {
+    pub fn finish(self, recovered: &Recovered, slots: &[u64]) -> Replayed {
         let slot_of = |id: SegmentId| {
             let segment = recovered.segments.iter().find(|segment| segment.header.id == id);
-            segment.map(|segment| SegmentSlot { id, slot: slots[segment.file_index].0 })
+            segment.map(|segment| SegmentSlot { id, slot: slots[segment.file_index] })
         };
         let mut frozen: Vec<Frozen> = self
             .generations

@@ -21,8 +21,14 @@ pub struct Stats {
     pub snapshots: u64,
     /// Entries in memtables, tombstones and old versions included.
     pub memtable_entries: u64,
-    /// Bytes held by memtables.
+    /// Bytes that the contents of memtables take.
     pub memtable_bytes: u64,
+    /// Bytes of memory held for them, with what is still free in their newest chunks.
+    pub memtable_held_bytes: u64,
+    /// Bytes of memory that flushed memtables left for the next.
+    pub memtable_idle_bytes: u64,
+    /// Bytes held by values that readers folded of merge operands.
+    pub fold_bytes: u64,
     /// Frozen generations that wait for their flush.
     pub frozen_generations: u64,
     /// Tables by level.
@@ -74,7 +80,9 @@ pub fn stats(database: &Database) -> Stats {
     let mut stats = Stats {
         sequence: database.publisher.published().0,
         snapshots: database.snapshots.count() as u64,
-        memtable_bytes: database.budget.used(Part::Memtables) as u64,
+        memtable_held_bytes: database.budget.used(Part::Memtables) as u64,
+        memtable_idle_bytes: database.arenas.idle_bytes() as u64,
+        fold_bytes: database.budget.used(Part::Folds) as u64,
         frozen_generations: lock(&database.frozen).len() as u64,
         cache_bytes: database.budget.used(Part::Blocks) as u64,
         cache_bytes_max: cache.capacity as u64,
@@ -106,7 +114,7 @@ pub fn family_stats(family: &Family) -> Stats {
     stats.add_family(family);
     let view = family.tree.view();
     let memtables = view.memory.tables().iter();
-    stats.memtable_bytes = memtables.map(|memory| memory.memtable.bytes() as u64).sum();
+    stats.memtable_held_bytes = memtables.map(|memory| memory.memtable.bytes() as u64).sum();
     stats
 }
 
@@ -116,6 +124,7 @@ impl Stats {
         let view = family.tree.view();
         for memory in view.memory.tables() {
             self.memtable_entries += memory.memtable.entries();
+            self.memtable_bytes += memory.memtable.used_bytes() as u64;
         }
         for (level, table) in view.version.tables() {
             self.tables[level] += 1;
@@ -133,6 +142,9 @@ impl Stats {
             ("snapshots", self.snapshots),
             ("memtable_entries", self.memtable_entries),
             ("memtable_bytes", self.memtable_bytes),
+            ("memtable_held_bytes", self.memtable_held_bytes),
+            ("memtable_idle_bytes", self.memtable_idle_bytes),
+            ("fold_bytes", self.fold_bytes),
             ("frozen_generations", self.frozen_generations),
             ("table_entries", self.table_entries),
             ("cache_bytes", self.cache_bytes),

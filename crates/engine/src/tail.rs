@@ -20,7 +20,10 @@ use siltdb_disk::log::{
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
 use siltdb_tree::{gaps::Sequencer, memory::Generation as GenerationNumber};
-use std::sync::{Arc, Mutex, Weak};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, Weak},
+};
 
 /// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
@@ -449,22 +452,43 @@ fn is_huge(demand: &Demand, limits: &TailLimits) -> bool {
     demand.memtable_bytes() > limits.memtable_bytes / 2
 }
 
-/// The tail as readers know it. It keeps no segment from being closed with the database.
+/// The tail under its lock, the one under which sequence numbers are handed out.
 #[derive(Debug)]
-pub struct TailSequencer(Weak<Mutex<Tail>>);
+pub struct SharedTail {
+    tail: Arc<Mutex<Tail>>,
+    sequencer: Arc<TailSequencer>,
+}
 
-impl TailSequencer {
-    /// The sequencer of this tail.
+impl SharedTail {
+    /// Shares a tail.
     #[must_use]
-    pub fn new(tail: &Arc<Mutex<Tail>>) -> Self {
-        Self(Arc::downgrade(tail))
+    pub fn new(tail: Tail) -> Self {
+        let tail = Arc::new(Mutex::new(tail));
+        let sequencer = Arc::new(TailSequencer(Arc::downgrade(&tail)));
+        Self { tail, sequencer }
+    }
+
+    /// The tail as readers know it. It keeps no segment from being closed with the database.
+    #[must_use]
+    pub fn sequencer(&self) -> Arc<dyn Sequencer> {
+        Arc::clone(&self.sequencer) as _
     }
 }
+
+impl Deref for SharedTail {
+    type Target = Mutex<Tail>;
+
+    fn deref(&self) -> &Mutex<Tail> {
+        &self.tail
+    }
+}
+
+#[derive(Debug)]
+struct TailSequencer(Weak<Mutex<Tail>>);
 
 impl Sequencer for TailSequencer {
     fn hold(&self, work: &mut dyn FnMut(SequenceNumber)) {
         if let Some(tail) = self.0.upgrade() {
-            // The lock under which sequence numbers are handed out.
             let tail = lock(&tail);
             work(tail.last().0);
         }

@@ -93,8 +93,7 @@ pub struct LogStart {
 /// 3. One thread at most syncs at a time (`running`).
 #[derive(Debug)]
 pub struct Wal {
-    fs: Arc<dyn Fs>,
-    dir: PathBuf,
+    directory: Arc<dyn Fs>,
     io: LogIo,
     capacity: u64,
     files_io: Mutex<Files>,
@@ -135,19 +134,17 @@ struct Groups {
 }
 
 impl Wal {
-    /// A log of segments of `capacity` bytes in `dir` that goes on where `start` says.
+    /// A log of segments of `capacity` bytes in `directory` that goes on where `start` says.
     #[must_use]
     pub fn new(
-        fs: Arc<dyn Fs>,
-        dir: &Path,
+        directory: Arc<dyn Fs>,
         io: LogIo,
         capacity: u64,
         start: &LogStart,
         random: Random,
     ) -> Self {
         Self {
-            fs,
-            dir: dir.to_owned(),
+            directory,
             io,
             capacity,
             files_io: Mutex::new(Files {
@@ -234,7 +231,7 @@ impl Wal {
         if cfg!(seeded_fault = "skip_directory_sync") {
             return Ok(());
         }
-        self.fs.sync_dir(&self.dir)
+        self.directory.sync_dir(Path::new(""))
     }
 
     fn is_ready(&self, needed: u64) -> bool {
@@ -243,14 +240,11 @@ impl Wal {
 
     fn open(&self, slot: u64, needed: u64, name: Name) -> Result<Ready> {
         let capacity = needed.max(self.capacity);
-        let file = self.fs.open_log(&self.path(slot), LogFileOptions { capacity, io: self.io })?;
+        let options = LogFileOptions { capacity, io: self.io };
+        let file = self.directory.open_log(&file_name(slot), options)?;
         let prepared = needed.max(FIRST_WINDOW_BYTES).min(capacity);
         file.prepare(prepared)?;
         Ok(Ready { slot, file, prepared, name })
-    }
-
-    fn path(&self, slot: u64) -> PathBuf {
-        self.dir.join(FileName::Segment(slot).to_string())
     }
 
     /// The next segment, if a file with `needed` prepared bytes is ready, and how many are.
@@ -343,15 +337,15 @@ impl Wal {
         };
         let mut files = lock(&self.files_io);
         for segment in segments {
-            let path = self.path(segment.slot);
-            let is_usual = || match self.fs.metadata(&path) {
+            let name = file_name(segment.slot);
+            let is_usual = || match self.directory.metadata(&name) {
                 Ok(Some(Metadata::File { len })) => len <= self.capacity,
                 _ => false,
             };
             if files.idle.len() < IDLE_FILES_MAX && is_usual() {
                 files.idle.push(segment.slot);
             } else {
-                self.fs.remove(&path)?;
+                self.directory.remove(&name)?;
             }
         }
         Ok(retired)
@@ -365,9 +359,14 @@ impl Wal {
         let ready = std::mem::take(&mut *lock(&self.ready));
         let ready = ready.into_iter().map(|ready| ready.slot);
         for slot in ready.chain(files.idle.drain(..)) {
-            let _ = self.fs.remove(&self.path(slot));
+            let _ = self.directory.remove(&file_name(slot));
         }
     }
+}
+
+/// The name of the file of a slot.
+fn file_name(slot: u64) -> PathBuf {
+    FileName::Segment(slot).to_path()
 }
 
 /// The turn of the one thread that syncs, given back however that ends.

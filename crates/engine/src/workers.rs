@@ -101,6 +101,14 @@ impl Workers {
         Ok(())
     }
 
+    /// Gives up the threads, in a forked child, which has none of them: they cannot be joined, and
+    /// the system must not be asked to let them go.
+    pub fn abandon(&self) {
+        if let Ok(mut threads) = self.threads.try_lock() {
+            std::mem::forget(std::mem::take(&mut *threads));
+        }
+    }
+
     /// Ends the threads after the jobs they are at, and waits for them.
     pub fn end(&self, database: &Database) {
         // Release pairs with the acquire in `is_ending`.

@@ -102,6 +102,12 @@ impl Lanes {
         self.0.iter().map(|lane| lane.entries.load(Ordering::Relaxed)).sum()
     }
 
+    /// Bytes that were taken from the arena and are still to be handed out.
+    pub fn free_bytes(&self) -> usize {
+        // Relaxed as in `entries`.
+        self.0.iter().map(|lane| lane.block_bytes.load(Ordering::Relaxed)).sum()
+    }
+
     /// The smallest and the largest sequence number counted.
     pub fn sequence_range(&self) -> Option<(SequenceNumber, SequenceNumber)> {
         // Relaxed as in `entries`.

@@ -137,6 +137,12 @@ impl Memtable {
         self.tree.held() + self.tombstones.bytes()
     }
 
+    /// Bytes that its contents take: those held without what is still free in the newest chunk.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.tree.used() + self.tombstones.bytes()
+    }
+
     /// Point entries inserted. Inserts that run beside this may be counted or not.
     #[must_use]
     pub fn entries(&self) -> u64 {

@@ -3,9 +3,9 @@
 //! Builders only: ranges are checked when they are used.
 
 use siltdb_base::{clock::Clock, fs::Fs};
-use siltdb_engine::options::EngineOptions;
+use siltdb_engine::options::{Access, EngineOptions};
 use siltdb_tree::options::TreeOptions;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub use siltdb_base::fs::{LogIo, ReadIo};
 pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
@@ -148,6 +148,39 @@ impl Options {
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.engine.merge_operators.push(operator);
+        self
+    }
+
+    /// Opens for reading alone: nothing in the directory is written or created, so that it may lie
+    /// on a read-only medium, on a full disk, or belong to another user. Default: false.
+    ///
+    /// Any number of processes may read so at a time, and none may write meanwhile. Writing fails
+    /// with [`ReadOnly`](crate::ErrorKind::ReadOnly). What a process left in the log is replayed
+    /// into memory, again at each opening, and may exceed [`Options::memory_budget`] by as much.
+    /// Families whose merge operator is not given can be read, but for keys with operands.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("data");
+    /// use siltdb::{Db, ErrorKind, Options, Read};
+    ///
+    /// Db::open(&path)?.put(b"k", b"v")?;
+    /// let db = Options::new().read_only(true).open(&path)?;
+    /// assert_eq!(db.get(b"k")?.as_deref(), Some(&b"v"[..]));
+    /// assert_eq!(db.put(b"k", b"w").unwrap_err().kind(), ErrorKind::ReadOnly);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.engine.access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
+        self
+    }
+
+    /// How long [`Options::open`] waits for another process to close the database before it fails
+    /// with [`Locked`](crate::ErrorKind::Locked). It tries every 20 ms. Default: not at all.
+    #[must_use]
+    pub fn lock_wait(mut self, wait: Duration) -> Self {
+        self.engine.lock_wait = wait;
         self
     }
 

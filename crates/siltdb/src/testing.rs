@@ -20,6 +20,6 @@ pub use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::{
         Fs,
-        mem::{Crash, MemFs},
+        mem::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, MemFs, Observer},
     },
 };

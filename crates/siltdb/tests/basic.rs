@@ -3,7 +3,8 @@
 use siltdb::{
     Compression, Db, Durability, ErrorKind, FamilyOptions, Options, Read, ReadIo, WriteBatch,
 };
-use std::path::Path;
+use siltdb_base::fs::mem::MemFs;
+use std::{path::Path, sync::Arc};
 
 fn small() -> Options {
     Options::new().memtable_bytes(64 << 10).memory_budget(8 << 20)
@@ -208,4 +209,20 @@ fn who_looks_at_a_value_may_write_meanwhile_what_makes_others_wait() {
         }
         assert_eq!(db.get_with(b"absent", |_| ()).unwrap(), None);
     }
+}
+
+#[test]
+fn statistics_of_memtables_move_with_each_small_write() {
+    let db = small().fs(Arc::new(MemFs::new())).workers(0).open("db").unwrap();
+    let family = db.default_family();
+    let mut before = (db.stats().memtable_bytes, family.stats().memtable_bytes);
+    for number in 0..200_u32 {
+        db.put(number.to_be_bytes(), "value").unwrap();
+        let now = (db.stats().memtable_bytes, family.stats().memtable_bytes);
+        assert!(now.0 >= before.0 + 9 && now.1 >= before.1 + 9, "from {before:?} to {now:?}");
+        before = now;
+    }
+    assert!(db.stats().memtable_held_bytes >= before.0);
+    db.flush().unwrap();
+    assert_eq!((db.stats().memtable_bytes, family.stats().memtable_bytes), (0, 0));
 }

@@ -5,7 +5,10 @@ use siltdb_base::{
     error::{Error, Result},
     fs::mem::{Crash, MemFs},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// Appends operands to the value; fails for operands that begin with `!`.
 #[derive(Debug)]
@@ -229,4 +232,158 @@ fn an_operator_that_panics_fails_the_read_and_keeps_the_operands() {
     assert_eq!(db.get("good").unwrap().as_deref(), Some(&b"333"[..]));
     db.put("bad", "4").unwrap();
     db.close().unwrap();
+}
+
+/// What an operator was handed.
+#[derive(Debug, Default)]
+struct Handed {
+    calls: AtomicU64,
+    operands: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Handed {
+    fn note(&self, lists: &[&[u8]]) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.operands.fetch_add(lists.len() as u64, Ordering::Relaxed);
+        let bytes: usize = lists.iter().map(|operand| operand.len()).sum();
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Calls, operands and bytes since the last call.
+    fn take(&self) -> (u64, u64, u64) {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        (take(&self.calls), take(&self.operands), take(&self.bytes))
+    }
+}
+
+/// Appends; combines pairs.
+#[derive(Debug)]
+struct Pairs(Arc<Handed>);
+
+impl MergeOperator for Pairs {
+    fn name(&self) -> &str {
+        "pairs"
+    }
+
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        self.0.note(operands);
+        Ok([base.unwrap_or_default(), &operands.concat()].concat())
+    }
+
+    fn partial(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        self.0.note(&[older, newer]);
+        Some([older, newer].concat())
+    }
+}
+
+/// Appends; combines lists.
+#[derive(Debug)]
+struct Lists(Arc<Handed>);
+
+impl MergeOperator for Lists {
+    fn name(&self) -> &str {
+        "lists"
+    }
+
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        self.0.note(operands);
+        Ok([base.unwrap_or_default(), &operands.concat()].concat())
+    }
+
+    fn partial_many(&self, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.0.note(operands);
+        Some(operands.concat())
+    }
+}
+
+const MANY: u64 = 20_000;
+
+/// A database with `MANY` operands of 4 bytes on "key", unflushed.
+fn with_many(operator: Arc<dyn MergeOperator>) -> (Db, Vec<u8>) {
+    let options = options(&MemFs::new());
+    let db = options.default_family(FamilyOptions::new().merge_operator(operator));
+    let db = db.open("db").expect("memory can be written");
+    let mut value = Vec::new();
+    for number in 0..MANY as u32 {
+        merge_bytes(&db, number.to_be_bytes());
+        value.extend(number.to_be_bytes());
+    }
+    (db, value)
+}
+
+fn merge_bytes(db: &Db, operand: impl AsRef<[u8]>) {
+    db.default_family().merge("key", operand).expect("memory can be written");
+}
+
+fn is_value(found: Option<siltdb::Slice>, expected: &[u8]) -> bool {
+    found.is_some_and(|found| *found == *expected)
+}
+
+#[test]
+fn operands_that_a_reader_folded_are_not_folded_again_by_the_next() {
+    let handed = Arc::new(Handed::default());
+    let (db, mut value) = with_many(Arc::new(Lists(Arc::clone(&handed))));
+    let before = db.snapshot();
+    assert!(is_value(db.get("key").unwrap(), &value));
+    assert_eq!(handed.take(), (1, MANY, 4 * MANY));
+    for _ in 0..10 {
+        assert!(is_value(db.get("key").unwrap(), &value));
+        let mut cursor = db.cursor().unwrap();
+        cursor.seek_to_first().unwrap();
+        assert!(cursor.value() == Some(&value));
+        cursor.seek_to_last().unwrap();
+        assert!(cursor.value() == Some(&value));
+    }
+    assert_eq!(handed.take(), (0, 0, 0), "folded again");
+    let folded = value.clone();
+    for number in 1..=10 {
+        merge(&db, "key", "more").unwrap();
+        value.extend(b"more");
+        assert!(is_value(db.get("key").unwrap(), &value));
+        assert!(handed.take().1 <= number, "more than is new");
+    }
+    assert!(is_value(before.get("key").unwrap(), &folded));
+    db.flush().unwrap();
+    assert!(is_value(db.get("key").unwrap(), &value));
+    assert!(is_value(before.get("key").unwrap(), &folded));
+}
+
+#[test]
+fn deletion_hides_what_was_folded() {
+    let (db, value) = with_many(Arc::new(Lists(Arc::default())));
+    assert!(is_value(db.get("key").unwrap(), &value));
+    let before = db.snapshot();
+    db.default_family().delete_range("a", "z").unwrap();
+    assert_eq!(db.get("key").unwrap(), None);
+    merge(&db, "key", "new").unwrap();
+    assert!(is_value(db.get("key").unwrap(), b"new"));
+    db.delete("key").unwrap();
+    assert_eq!(db.get("key").unwrap(), None);
+    merge(&db, "key", "newer").unwrap();
+    assert!(is_value(db.get("key").unwrap(), b"newer"));
+    assert!(is_value(before.get("key").unwrap(), &value));
+}
+
+#[test]
+fn flush_hands_each_of_many_operands_to_the_operator_a_few_times() {
+    let handed = Arc::new(Handed::default());
+    let operators: [(Arc<dyn MergeOperator>, u64); 2] = [
+        (Arc::new(Lists(Arc::clone(&handed))), 1),
+        // At most log2(MANY) levels of pairs.
+        (Arc::new(Pairs(Arc::clone(&handed))), 15),
+    ];
+    for (operator, times) in operators {
+        let (db, value) = with_many(operator);
+        // Something older in a table, so that there is no value to fold the operands into.
+        db.flush().unwrap();
+        for operand in value.chunks(4) {
+            merge_bytes(&db, operand);
+        }
+        handed.take();
+        db.flush().unwrap();
+        let (_, _, bytes) = handed.take();
+        assert!(bytes > 0 && bytes <= times * 4 * MANY, "{bytes} bytes");
+        assert!(is_value(db.get("key").unwrap(), &value.repeat(2)));
+    }
 }

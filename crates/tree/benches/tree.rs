@@ -57,10 +57,12 @@ fn setting(name: &str, default: u64) -> u64 {
 impl Bench {
     fn new() -> Self {
         let fs = Arc::new(MemFs::new());
-        fs.create_dir_all(Path::new("/db")).expect("a new file system takes a directory");
+        let dir = Path::new("/db");
+        fs.create_dir_all(dir).expect("a new file system takes a directory");
+        let directory = fs.open_dir(dir).expect("it was just created");
         let budget = Arc::new(Budget::new(8 << 30));
         let cache = Cache::new(budget.clone(), 2 << 30, TableMemory::Beside);
-        let files = OpenFiles::new(fs, "/db".into(), ReadIo::Read, cache);
+        let files = OpenFiles::new(directory, ReadIo::Read, cache);
         Self {
             tree: Tree::new(FamilyId(0), TreeOptions::default(), files),
             arenas: ArenaPool::new(budget, ArenaOptions::default()),
@@ -97,7 +99,7 @@ impl Bench {
     }
 
     fn reads(&self, state: &str) {
-        let resolver = Resolver { now_ms: 0, operator: None, blobs: None };
+        let resolver = Resolver::default();
         let count = self.keys / 2;
         self.median(&format!("{state}: get"), count, |round| {
             for index in 0..count {
@@ -115,6 +117,7 @@ impl Bench {
             fetch: Fetch::Values,
             gaps: None,
             sequencer: None,
+            folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());
         let mut iter = iter.expect("memory can be read");
@@ -133,6 +136,7 @@ impl Bench {
             files: self.tree.files(),
             file_numbers: &|| FileNumber(next()),
             uids: &|| TableUid(next()),
+            family_names: &|_| None,
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,

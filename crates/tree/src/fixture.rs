@@ -10,7 +10,7 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     checksum::xxh3,
-    fs::{ReadIo, mem::MemFs},
+    fs::{Fs, ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     slice::Slice,
 };
@@ -21,7 +21,7 @@ use siltdb_disk::{
     sample::{KeySample, SampleBuilder},
     summary::{KeyRange, RangeEnd, TableSummary},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 /// The family that all tests work on.
 pub const FAMILY: FamilyId = FamilyId(1);
@@ -33,7 +33,10 @@ pub fn open_files(fs: &Arc<MemFs>) -> Arc<OpenFiles> {
 
 /// The same, of which blocks are kept in `cache`.
 pub fn open_files_with(fs: &Arc<MemFs>, cache: &Arc<Cache>) -> Arc<OpenFiles> {
-    OpenFiles::new(fs.clone(), PathBuf::from("/db"), ReadIo::Read, cache.clone())
+    let dir = Path::new("/db");
+    fs.create_dir_all(dir).unwrap();
+    let directory = fs.open_dir(dir).unwrap();
+    OpenFiles::new(directory, ReadIo::Read, cache.clone())
 }
 
 /// A cache of a MiB.

@@ -15,11 +15,13 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
+    file_name::FileName,
     table::Table,
 };
 use std::{
     cell::Cell,
     fmt,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -36,6 +38,8 @@ pub struct JobContext<'a> {
     pub file_numbers: &'a (dyn Fn() -> FileNumber + Sync),
     /// Gives the random name of a new table.
     pub uids: &'a (dyn Fn() -> TableUid + Sync),
+    /// What a family is called now; `None` if it was dropped.
+    pub family_names: &'a (dyn Fn(FamilyId) -> Option<Arc<str>> + Sync),
     /// Tells what has expired.
     pub clock: &'a dyn Clock,
     /// Set by whoever wants all jobs to end soon, without a result.
@@ -143,7 +147,7 @@ impl NewFile {
         let files = context.files.clone();
         // Claimed before it exists, so that no purge takes it for an orphan.
         let claim = files.claim(number);
-        let writer = files.fs().create(&files.path(number))?;
+        let writer = files.directory().create(&FileName::Table(number).to_path())?;
         Ok((Self { files, claim, number, fate: Fate::Remove }, writer))
     }
 
@@ -158,7 +162,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if self.fate == Fate::Remove {
             // There is nobody left to tell: what cannot be removed now is an orphan for the purge.
-            let _ = self.files.fs().remove(&self.files.path(self.number));
+            let _ = self.files.remove(self.number);
         }
     }
 }
@@ -286,7 +290,7 @@ impl NewTables {
         assert!(self.unsynced.is_none(), "a file was not synced");
         assert_eq!(self.verified, self.tables.len(), "a table was not verified");
         if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
-            context.files.fs().sync_dir(context.files.dir())?;
+            context.files.directory().sync_dir(Path::new(""))?;
         }
         let mut changes: Vec<_> = removals.into_iter().collect();
         let mut bytes_written = 0;

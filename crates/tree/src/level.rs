@@ -3,7 +3,10 @@
 //! It does not know its own number: a level is a *stack* of tables that may overlap (level 0) or a
 //! *run* of disjoint ones (all others).
 
-use crate::open_files::OpenReference;
+use crate::{
+    open_files::OpenReference,
+    stack::{self, Cluster},
+};
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
@@ -36,14 +39,20 @@ pub struct Level {
     order: Order,
     tables: Vec<Arc<OpenReference>>,
     bytes: u64,
+    /// Of a run.
     finder: Finder,
+    /// Of a stack, in key order.
+    clusters: Vec<Cluster>,
+    /// See [`Level::runs`].
+    runs: usize,
 }
 
 impl Level {
     /// A level without tables.
     #[must_use]
     pub fn empty(order: Order) -> Self {
-        Self { order, tables: Vec::new(), bytes: 0, finder: Finder::default() }
+        let (finder, clusters) = (Finder::default(), Vec::new());
+        Self { order, tables: Vec::new(), bytes: 0, finder, clusters, runs: 0 }
     }
 
     /// A level of `tables`, given in any order.
@@ -62,10 +71,17 @@ impl Level {
             sum.checked_add(table.bytes()).filter(|&sum| sum <= LEVEL_BYTES_MAX)
         });
         let bytes = bytes.ok_or_else(|| Error::corruption("the tables of a level are too long"))?;
-        let mut level = Self { order, tables, bytes, finder: Finder::default() };
+        let mut level = Self { tables, bytes, ..Self::empty(order) };
         level.check()?;
-        if order == Order::Run {
-            level.finder = Finder::new(&level.tables);
+        match order {
+            Order::Run => {
+                level.finder = Finder::new(&level.tables);
+                level.runs = usize::from(!level.tables.is_empty());
+            }
+            Order::Stack => {
+                level.clusters = stack::clusters(&level.tables);
+                level.runs = stack::runs(&level.tables);
+            }
         }
         Ok(level)
     }
@@ -81,16 +97,8 @@ impl Level {
                 .windows(2)
                 .find(|pair| !pair[0].range().is_before(&pair[1].range().first))
                 .map(|pair| (&pair[0], &pair[1])),
-            Order::Stack => {
-                let older = |index: usize| self.tables[index + 1..].iter();
-                let pairs = self.tables.iter().enumerate();
-                pairs.flat_map(|(index, newer)| older(index).map(move |older| (newer, older))).find(
-                    |(newer, older)| {
-                        newer.range().overlaps(older.range())
-                            && newer.sequence_min() <= older.sequence_max()
-                    },
-                )
-            }
+            Order::Stack => stack::mixed_ages(&self.tables)
+                .map(|(newer, older)| (&self.tables[newer], &self.tables[older])),
         };
         match fault {
             None => Ok(()),
@@ -160,7 +168,13 @@ impl Level {
     pub fn overlapping(&self, range: &KeyRange) -> Vec<usize> {
         match self.order {
             Order::Run => self.overlapping_run(range).collect(),
-            Order::Stack => self.overlapping_stack(range),
+            Order::Stack => {
+                let clusters = stack::overlapping(&self.clusters, range).iter();
+                let mut indexes: Vec<_> =
+                    clusters.flat_map(|cluster| &cluster.tables).copied().collect();
+                indexes.sort_unstable();
+                indexes
+            }
         }
     }
 
@@ -172,42 +186,17 @@ impl Level {
         start..start + count
     }
 
-    fn overlapping_stack(&self, range: &KeyRange) -> Vec<usize> {
-        let mut taken = vec![false; self.tables.len()];
-        let mut reached = range.clone();
-        // Each round but the last takes a table, so this ends.
-        loop {
-            let before = taken.iter().filter(|&&taken| taken).count();
-            for (table, taken) in self.tables.iter().zip(&mut taken) {
-                if !*taken && table.range().overlaps(&reached) {
-                    *taken = true;
-                    reached = reached.union(table.range());
-                }
-            }
-            if taken.iter().filter(|&&taken| taken).count() == before {
-                break;
-            }
-        }
-        (0..taken.len()).filter(|&index| taken[index]).collect()
+    /// Of a stack, the groups of tables that overlap each other and nothing else, in key order.
+    #[must_use]
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
     }
 
     /// How many tables a lookup may have to open at one key: 1 for a run that is not empty, for a
     /// stack the number of runs it would make if neighbours in age that do not overlap were joined.
     #[must_use]
     pub fn runs(&self) -> usize {
-        if self.order == Order::Run {
-            return usize::from(!self.tables.is_empty());
-        }
-        let mut runs = 0;
-        let mut run: Vec<&OpenReference> = Vec::new();
-        for table in &self.tables {
-            if runs == 0 || run.iter().any(|other| other.range().overlaps(table.range())) {
-                run.clear();
-                runs += 1;
-            }
-            run.push(table);
-        }
-        runs
+        self.runs
     }
 
     /// Of a stack, the lengths of its *ages*, newest first: every table of one age is newer than

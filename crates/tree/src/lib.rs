@@ -4,9 +4,12 @@
 #![forbid(unsafe_code)]
 
 pub mod merge_operator;
+pub mod operands;
+pub mod folds;
 pub mod options;
 pub mod memory;
 pub mod open_files;
+pub mod stack;
 pub mod level;
 pub mod version;
 pub mod covered;
@@ -24,6 +27,7 @@ pub mod plan;
 pub mod copies;
 pub mod output;
 pub mod flush;
+pub mod pick_small;
 pub mod pick_leveled;
 pub mod pick_garbage;
 pub mod garbage_watch;

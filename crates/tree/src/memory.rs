@@ -3,10 +3,14 @@
 //! It neither creates memtables nor decides when a generation is frozen; a list is immutable and
 //! replaced as a whole.
 
-use siltdb_base::{cursor::Cursor, error::Result, slice::Slice};
+use siltdb_base::{cursor::Cursor, error::Result, id::FamilyId, slice::Slice, sync::lock};
 use siltdb_disk::summary::{KeyRange, RangeEnd};
 use siltdb_memtable::{cursor::MemtableCursor, memtable::Memtable};
-use std::{fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 /// The place of a log segment, and of the memtables written under it, in the order of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +99,35 @@ impl Memory {
     pub fn without(&self, generation: Generation) -> Self {
         let rest = self.tables.iter().filter(|table| table.generation != generation);
         Self { tables: rest.cloned().collect() }
+    }
+}
+
+/// Which families have a memtable of a generation, so that a flush need not look at all families.
+///
+/// # Thread safety
+/// Any thread may note and ask. A family is noted before the first entry gets into its memtable.
+#[derive(Debug, Default)]
+pub struct Holders {
+    families: Mutex<BTreeMap<Generation, Vec<FamilyId>>>,
+}
+
+impl Holders {
+    /// Notes that a family gets a memtable of `generation`.
+    pub fn note(&self, generation: Generation, family: FamilyId) {
+        lock(&self.families).entry(generation).or_default().push(family);
+    }
+
+    /// The families that have a memtable of `generation`, or had one and are gone, ascending.
+    #[must_use]
+    pub fn of(&self, generation: Generation) -> Vec<FamilyId> {
+        let mut families = lock(&self.families).get(&generation).cloned().unwrap_or_default();
+        families.sort_unstable();
+        families
+    }
+
+    /// Notes that `generation` has left the memory.
+    pub fn forget(&self, generation: Generation) {
+        lock(&self.families).remove(&generation);
     }
 }
 

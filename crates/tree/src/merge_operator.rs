@@ -9,6 +9,7 @@ use siltdb_base::{
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    result,
 };
 
 /// Longest result of an operator that is made use of, in bytes: nothing longer can be stored. The
@@ -19,9 +20,10 @@ pub const RESULT_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { VALUE_BYTE
 ///
 /// # Laws
 /// Compaction applies operands in portions, at moments nobody can foresee, so for every key, base
-/// and lists of operands these must hold, and both functions must depend on their arguments alone:
+/// and lists of operands these must hold, and all functions must depend on their arguments alone:
 /// 1. `full(full(base, older), newer) == full(base, older ++ newer)`;
-/// 2. if `partial(x, y)` is `Some(z)`, then `z` may stand for `x, y` in any list of operands.
+/// 2. if `partial(x, y)` is `Some(z)`, then `z` may stand for `x, y` in any list of operands; and
+///    so for `partial_many`.
 ///
 /// They must not call the database: whoever closes it waits for the job that calls them. And they
 /// should not panic, which counts as an error: operands come from disk as they were written.
@@ -44,6 +46,26 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let _ = (key, older, newer);
         None
+    }
+
+    /// One operand that does what `operands`, oldest first and at least two, do one after the
+    /// other, if there is one.
+    ///
+    /// By default neighbours are combined with [`MergeOperator::partial`], then neighbours among
+    /// the results, and so on: of n operands each byte is handed over about log2(n) times. An
+    /// operator whose results grow with their operands is cheaper with one pass of its own. Flushes
+    /// and compactions call this; where it returns `None`, they try each half of the list.
+    fn partial_many(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        match operands {
+            [] => None,
+            [operand] => Some(operand.to_vec()),
+            [older, newer] => self.partial(key, older, newer),
+            _ => {
+                let (older, newer) = operands.split_at(operands.len() / 2);
+                let older = self.partial_many(key, older)?;
+                self.partial(key, &older, &self.partial_many(key, newer)?)
+            }
+        }
     }
 }
 
@@ -101,16 +123,61 @@ pub fn full(
     Ok(value)
 }
 
-/// What [`MergeOperator::partial`] makes of these, if it can be stored.
+/// What becomes of neighbouring operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Combined {
+    /// The next operand stays as it is.
+    Kept,
+    /// One operand stands for the next `count`.
+    Joined {
+        /// How many it stands for.
+        count: usize,
+        /// It.
+        operand: Vec<u8>,
+    },
+}
+
+/// What [`MergeOperator::partial_many`] makes of `operands`, oldest first: where the operator
+/// declines the whole list, of its halves, down to pairs. After a panic of the operator the rest is
+/// kept; the reader of the key gets the error.
 #[must_use]
-pub fn partial(
+pub fn combine(operator: &dyn MergeOperator, key: &[u8], operands: &[&[u8]]) -> Vec<Combined> {
+    let mut combined = Vec::new();
+    let mut lists = vec![operands];
+    while let Some(list) = lists.pop() {
+        match list.len() {
+            0 => {}
+            1 => combined.push(Combined::Kept),
+            count => match try_partial(operator, key, list) {
+                Ok(Some(operand)) => combined.push(Combined::Joined { count, operand }),
+                Ok(None) if count == 2 => combined.extend([Combined::Kept, Combined::Kept]),
+                Ok(None) => {
+                    let (older, newer) = list.split_at(count / 2);
+                    lists.extend([newer, older]);
+                }
+                Err(Panicked) => {
+                    let rest = count + lists.drain(..).map(<[_]>::len).sum::<usize>();
+                    combined.resize(combined.len() + rest, Combined::Kept);
+                }
+            },
+        }
+    }
+    combined
+}
+
+/// The operator panicked.
+struct Panicked;
+
+/// What the operator makes of a list, if it can be stored.
+fn try_partial(
     operator: &dyn MergeOperator,
     key: &[u8],
-    older: &[u8],
-    newer: &[u8],
-) -> Option<Vec<u8>> {
-    let combine = AssertUnwindSafe(|| operator.partial(key, older, newer));
-    // Whoever reads the key is told of the panic.
-    let operand = catch_unwind(combine).unwrap_or(None);
-    operand.filter(|operand| operand.len() <= RESULT_BYTES_MAX)
+    operands: &[&[u8]],
+) -> result::Result<Option<Vec<u8>>, Panicked> {
+    let join = AssertUnwindSafe(|| operator.partial_many(key, operands));
+    let operand = catch_unwind(join).map_err(|_| Panicked)?;
+    Ok(operand.filter(|operand| operand.len() <= RESULT_BYTES_MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use siltdb_base::{
+    budget::Budget,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
@@ -38,6 +39,14 @@ pub struct TableId {
     pub offset: u64,
 }
 
+impl TableId {
+    /// The first in order.
+    pub const MIN: Self = Self { file: FileNumber(0), offset: 0 };
+
+    /// The last in order.
+    pub const MAX: Self = Self { file: FileNumber(u64::MAX), offset: u64::MAX };
+}
+
 /// The table files of one database that are in use, and what it takes to open one.
 ///
 /// # Thread safety
@@ -45,8 +54,7 @@ pub struct TableId {
 /// held during IO. Of those who read through one reference whose table is not open one opens it,
 /// and the others wait for it; two references to one table may each open it.
 pub struct OpenFiles {
-    fs: Arc<dyn Fs>,
-    dir: PathBuf,
+    directory: Arc<dyn Fs>,
     read_io: ReadIo,
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
@@ -56,17 +64,23 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// No file in use, of the database in `dir`; data blocks will be read as `read_io` says.
+    /// No file in use, of the database in `directory`; data blocks will be read as `read_io` says.
     #[must_use]
-    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
+    pub fn new(directory: Arc<dyn Fs>, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
         let [is_closed, is_read] = std::array::from_fn(|_| AtomicBool::new(false));
-        Arc::new(Self { fs, dir, read_io, cache, files: Mutex::default(), is_closed, is_read })
+        Arc::new(Self { directory, read_io, cache, files: Mutex::default(), is_closed, is_read })
     }
 
-    /// The file system.
+    /// The directory of the database.
     #[must_use]
-    pub fn fs(&self) -> &Arc<dyn Fs> {
-        &self.fs
+    pub fn directory(&self) -> &Arc<dyn Fs> {
+        &self.directory
+    }
+
+    /// The account that their open tables charge.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.cache.budget()
     }
 
     /// From now on others may remove files: one that is missing is no damage.
@@ -100,16 +114,18 @@ impl OpenFiles {
         Error::corruption("a table that the manifest names is missing").with_file(path)
     }
 
-    /// The directory of the database.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// The path of a table file.
+    /// The path of a table file, for messages.
     #[must_use]
     pub fn path(&self, number: FileNumber) -> PathBuf {
-        self.dir.join(FileName::Table(number).to_string())
+        self.directory.full_path(&FileName::Table(number).to_path())
+    }
+
+    /// Removes a table file.
+    ///
+    /// # Errors
+    /// `NotFound` and the system's.
+    pub fn remove(&self, number: FileNumber) -> Result<()> {
+        self.directory.remove(&FileName::Table(number).to_path())
     }
 
     /// Claims a table file: it counts as in use for as long as the result lives.
@@ -165,7 +181,7 @@ impl OpenFiles {
 
 impl fmt::Debug for OpenFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenFiles").field("dir", &self.dir).finish_non_exhaustive()
+        f.debug_struct("OpenFiles").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
@@ -227,7 +243,8 @@ impl SharedFile {
             return Ok(file);
         }
         let path = files.path(self.number);
-        let file = files.fs.open(&path).map_err(|error| files.explain(error, &path))?;
+        let file = files.directory.open(&FileName::Table(self.number).to_path());
+        let file = file.map_err(|error| files.explain(error, &path))?;
         let file =
             Arc::new(TableFile { file, path, files: files.clone(), mapping: OnceLock::new() });
         Ok(self.file.get_or_init(|| file))

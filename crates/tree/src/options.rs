@@ -103,12 +103,8 @@ impl TreeOptions {
 
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let compression = match self.table.compression {
-            Compression::None => 0,
-            Compression::Lz4 => 1,
-        };
         put_field(out, Tag::BlockBytes, &varint(self.table.block_bytes as u64));
-        put_field(out, Tag::Compression, &[compression]);
+        put_field(out, Tag::Compression, &[self.table.compression.to_byte()]);
         put_field(out, Tag::FilterBits, &varint(u64::from(self.table.filter_bits_per_key)));
         if let Some(operator) = &self.merge_operator {
             put_field(out, Tag::MergeOperator, operator.name().as_bytes());
@@ -158,11 +154,10 @@ impl TreeOptions {
                 self.table.block_bytes = bytes.map_err(|_| Error::corruption("bad block size"))?;
             }
             Tag::Compression => {
-                self.table.compression = match value {
-                    [0] => Compression::None,
-                    [1] => Compression::Lz4,
-                    _ => return Err(Error::new(ErrorKind::Unsupported, "unknown compression")),
-                }
+                let byte = <[u8; 1]>::try_from(value).ok();
+                let known = byte.and_then(|[byte]| Compression::from_byte(byte));
+                self.table.compression = known
+                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown compression"))?;
             }
             Tag::FilterBits => self.table.filter_bits_per_key = whole_u32(value)?,
             Tag::MergeOperator => {

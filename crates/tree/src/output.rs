@@ -27,7 +27,11 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::{edit::TableReference, summary::TableSummary, table::TableWriter};
+use siltdb_disk::{
+    edit::TableReference,
+    summary::TableSummary,
+    table::{TableOrigin, TableWriter},
+};
 use std::sync::Arc;
 
 /// How many times its own target size a table may overlap under it.
@@ -45,6 +49,17 @@ pub struct Destination<'a> {
     /// The tables of the level under it, in key order: no table shall overlap too many of them, or
     /// bringing it down would rewrite all of these at once.
     pub under: &'a [Arc<OpenReference>],
+}
+
+impl Destination<'_> {
+    /// What tables say of the family, for those who read them without a manifest.
+    fn origin(&self, context: &JobContext<'_>) -> TableOrigin {
+        let name = (context.family_names)(self.family);
+        let name = name.map_or_else(String::new, |name| name.as_ref().to_owned());
+        let mut options = Vec::new();
+        self.options.encode(&mut options);
+        TableOrigin { family: self.family, name, options }
+    }
 }
 
 /// Which file a table is written to.
@@ -259,7 +274,8 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
 ) -> Result<NewTable> {
     let offset = writer.len();
     let uid = (context.uids)();
-    let mut table = TableWriter::new(writer, &destination.options.table, uid);
+    let table = TableWriter::new(writer, &destination.options.table, uid);
+    let mut table = table.with_origin(destination.origin(context));
     fill_table(stream, &mut table, destination, context)?;
     // What is ahead begins the next table: this one ends before it.
     let border = stream.next_key();

@@ -7,8 +7,10 @@
 //! levels above the base stay empty. So little of the space is ever taken by dead versions.
 
 use crate::{
+    level::Level,
     open_files::OpenReference,
     options::TreeOptions,
+    pick_small::{has_many_small, join_in_level0, join_in_run},
     plan::{Busy, Input, Plan, PlanLimits, Reason, Way, bring_down},
     version::Version,
 };
@@ -140,8 +142,29 @@ pub fn pick(
         _ => pick_run(version, level, &targets, options, busy),
     });
     by_size
+        .or_else(|| pick_small(version, &targets, options, busy, writers))
         .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
         .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
+}
+
+/// Whether [`pick`] finds nothing in a version whatever runs, writers do and readers hold: then it
+/// need not be asked before tables or options change. `false` promises nothing.
+///
+/// Each picker has its part here: what it never takes.
+#[must_use]
+pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
+    let (level0, busy) = (&version.levels()[0], Busy::default());
+    let targets = Targets::new(&version.bytes(), options);
+    let is_due = (0..BOTTOM).any(|level| score(version, level, &targets, options, &busy) >= DUE);
+    let has_small = has_many_small(version, options, 1)
+        || join_in_run(version, options, limits(options), &busy).is_some();
+    let has_dense = version.tables().any(|(level, table)| level > 0 && is_dense(table, options));
+    let may_be_stale = has_tombstones(level0) || is_worth_syncs(level0.bytes(), options);
+    !(is_due || has_small || has_dense || may_be_stale)
+}
+
+fn has_tombstones(level0: &Level) -> bool {
+    level0.tables().iter().any(|table| table.summary().point_tombstones > 0)
 }
 
 /// How much a level calls for a compaction, in thousandths of what makes one due.
@@ -218,7 +241,7 @@ fn pick_level0(
     writers: Writers,
 ) -> Option<Plan> {
     let to = below_level0(version, targets);
-    move_isolated(version, to, options, busy)
+    move_isolated(version, to, Reason::Level0, options, busy, |_| true)
         .or_else(|| {
             // The oldest first: what overlaps it comes along.
             version.levels()[0].tables().iter().rev().find_map(|seed| {
@@ -229,25 +252,60 @@ fn pick_level0(
         .or_else(|| pick_within_level0(version, options, busy, writers))
 }
 
-/// Moves every table of level 0 that overlaps neither another one nor the level below.
-fn move_isolated(version: &Version, to: usize, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`,
+/// which must be the first below level 0 that has tables, or lie above it.
+pub(crate) fn move_isolated(
+    version: &Version,
+    to: usize,
+    reason: Reason,
+    options: &TreeOptions,
+    busy: &Busy,
+    is_wanted: impl Fn(&OpenReference) -> bool,
+) -> Option<Plan> {
     let (level0, target) = (&version.levels()[0], &version.levels()[to]);
     let under_bytes = |range: &KeyRange| -> u64 {
         let Some(under) = version.levels().get(to + 1) else { return 0 };
         under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
     };
-    let isolated = level0.tables().iter().filter(|table| {
-        level0.overlapping(table.range()).len() == 1
-            && target.overlapping_run(table.range()).is_empty()
+    let mut alone: Vec<usize> = level0
+        .clusters()
+        .iter()
+        .filter_map(|cluster| match cluster.tables[..] {
+            [index] => Some(index),
+            _ => None,
+        })
+        .collect();
+    alone.sort_unstable();
+    let isolated = alone.into_iter().map(|index| &level0.tables()[index]).filter(|table| {
+        target.overlapping_run(table.range()).is_empty()
             && under_bytes(table.range()) <= limits(options).under_bytes_max
             && !busy.holds(table.id())
+            && is_wanted(table)
     });
     let tables: Vec<_> = isolated.cloned().collect();
     if tables.is_empty() {
         return None;
     }
-    let plan = Plan::new(Way::Move, Reason::Level0, vec![Input { level: 0, tables }], to);
+    let plan = Plan::new(Way::Move, reason, vec![Input { level: 0, tables }], to);
     (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Moves small tables out of level 0 that overlap nothing, or joins them, if there are many: they
+/// make few runs, but each costs an opening of the database and an edit its time. Joins small
+/// neighbours in the runs below, where such moves leave them.
+fn pick_small(
+    version: &Version,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+    writers: Writers,
+) -> Option<Plan> {
+    let in_level0 = has_many_small(version, options, writers.factor()).then(|| {
+        let to = below_level0(version, targets);
+        move_isolated(version, to, Reason::Small, options, busy, |_| true)
+            .or_else(|| join_in_level0(version, options, busy))
+    });
+    in_level0.flatten().or_else(|| join_in_run(version, options, limits(options), busy))
 }
 
 /// Merges the newest ages of level 0 with each other, down to the first that is taken already.
@@ -356,9 +414,8 @@ fn pick_stale(
     writers: Writers,
 ) -> Option<Plan> {
     let level0 = &version.levels()[0];
-    let tombstones = level0.tables().iter().any(|table| table.summary().point_tombstones > 0);
     if !matches!(writers, Writers::AtRest | Writers::Slow)
-        || !(tombstones || is_worth_syncs(level0.bytes(), options))
+        || !(has_tombstones(level0) || is_worth_syncs(level0.bytes(), options))
     {
         return None;
     }

@@ -3,9 +3,9 @@
 //! One step at a time, like the picker that works by itself; the caller asks until there is none.
 
 use crate::{
-    open_files::TableId,
+    open_files::{OpenReference, TableId},
     options::TreeOptions,
-    pick_leveled::{Targets, below_level0, limits},
+    pick_leveled::{Targets, below_level0, limits, move_isolated},
     plan::{Busy, Input, Plan, Reason, Way, bring_down},
     version::Version,
 };
@@ -15,6 +15,9 @@ use siltdb_base::{
 };
 use siltdb_disk::summary::KeyRange;
 use std::collections::HashSet;
+
+/// Tables that one step rewrites at most: their files are open meanwhile.
+const REWRITTEN_TABLES_MAX: usize = 256;
 
 /// What one request has to do still.
 #[derive(Clone, Debug)]
@@ -81,6 +84,17 @@ pub fn plan_request(
     if levels.next().is_none() && top > 0 {
         return plan_rewrite(version, top, &range, request, options, busy);
     }
+    if top == 0 {
+        let to = below_level0(version, &Targets::new(&version.bytes(), options));
+        let is_wanted = |table: &OpenReference| {
+            table.sequence_min() <= request.newest && table.range().overlaps(&range)
+        };
+        // All at once: a level of many small tables would take an edit for each.
+        let plan = move_isolated(version, to, Reason::Request, options, busy, is_wanted);
+        if let Some(plan) = plan {
+            return Step::Plan(plan);
+        }
+    }
     let level = &version.levels()[top];
     // A running plan may hold some: others can go meanwhile. One table at a time from a run, so
     // that the steps stay small; a stack takes along what overlaps by itself.
@@ -120,6 +134,7 @@ fn plan_rewrite(
     // Neighbours together, so that what has shrunk is joined into tables of full size.
     let mut bytes = 0;
     let tables = (first..run.len())
+        .take(REWRITTEN_TABLES_MAX)
         .take_while(is_old)
         .map(|index| &run[index])
         .take_while(|table| {

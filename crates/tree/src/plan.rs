@@ -64,6 +64,8 @@ pub enum Reason {
     Tombstones,
     /// Level 0 is not due, but much of it or below it is deleted or replaced.
     Stale,
+    /// Many small tables lie beside each other.
+    Small,
     /// Nothing, or much less than all, of a table can be seen any more.
     Garbage,
     /// The user asked for it.

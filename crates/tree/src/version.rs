@@ -15,7 +15,11 @@ use siltdb_disk::{
     edit::{Change, TableReference},
     summary::KeyRange,
 };
-use std::{array, collections::HashSet, sync::Arc};
+use std::{
+    array,
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
 
 /// The tables of a tree by level: level 0 is a stack, all others are runs.
 ///
@@ -43,7 +47,10 @@ impl Version {
     }
 
     /// This version with the table changes of `family` among `changes` made, in their order; other
-    /// changes are passed over.
+    /// changes are passed over. Those of many edits may be made at once.
+    ///
+    /// Cost: a look at each change and at each table, and sorting the tables of the levels that
+    /// change. A table that is added and removed again is not looked at.
     ///
     /// # Errors
     /// Corruption, if a table is removed that is not there, is added twice, or does not fit among
@@ -54,52 +61,50 @@ impl Version {
         family: FamilyId,
         changes: impl IntoIterator<Item = &'c Change>,
     ) -> Result<Self> {
-        let mut levels: [Option<Vec<Arc<OpenReference>>>; LEVELS] = array::from_fn(|_| None);
-        for change in changes {
-            match change {
-                Change::AddTable { family: of, level, table } if *of == family => {
-                    let tables = self.changed(&mut levels, *level)?;
-                    tables.push(files.reference(table.clone())?);
-                }
-                Change::RemoveTable { family: of, level, file, offset } if *of == family => {
-                    let id = TableId { file: *file, offset: *offset };
-                    let tables = self.changed(&mut levels, *level)?;
-                    let index = tables.iter().position(|table| table.id() == id);
-                    tables.swap_remove(index.ok_or_else(|| not_there(id))?);
-                }
-                _ => {}
-            }
+        let Difference { added, mut removed } = Difference::of(family, changes)?;
+        let mut ids = HashSet::new();
+        if let Some(((level, _), table)) = added.iter().find(|((_, id), _)| !ids.insert(*id)) {
+            return Err(twice(usize::from(*level), table));
         }
+        let is_changed = |number: u8| {
+            added.keys().any(|(level, _)| *level == number)
+                || removed.iter().any(|(level, _)| *level == number)
+        };
+        let changed: [bool; LEVELS] = array::from_fn(|number| is_changed(number as u8));
         let mut all = self.levels.clone();
-        for (number, tables) in levels.into_iter().enumerate() {
-            if let Some(tables) = tables {
+        for (number, level) in self.levels.iter().enumerate() {
+            let mut tables = Vec::new();
+            for table in level.tables() {
+                // A level's number is below `LEVELS`.
+                if removed.remove(&(number as u8, table.id())) {
+                    continue;
+                }
+                if ids.contains(&table.id()) {
+                    return Err(twice(number, table.reference()));
+                }
+                if changed[number] {
+                    tables.push(Arc::clone(table));
+                }
+            }
+            if changed[number] {
+                let new = added.range((number as u8, TableId::MIN)..=(number as u8, TableId::MAX));
+                for (_, table) in new {
+                    tables.push(files.reference(TableReference::clone(table))?);
+                }
                 all[number] = Arc::new(Level::new(order_of(number), tables)?);
             }
         }
-        let version = Self::of(all);
-        version.check_unique()?;
-        Ok(version)
-    }
-
-    fn changed<'l>(
-        &self,
-        levels: &'l mut [Option<Vec<Arc<OpenReference>>>; LEVELS],
-        number: u8,
-    ) -> Result<&'l mut Vec<Arc<OpenReference>>> {
-        let number = usize::from(number);
-        let Some(level) = levels.get_mut(number) else {
-            return Err(Error::corruption("no such level").with_mismatch("0..=6", number));
-        };
-        Ok(level.get_or_insert_with(|| self.levels[number].tables().to_vec()))
+        match removed.first() {
+            None => Ok(Self::of(all)),
+            Some((_, id)) => Err(not_there(*id)),
+        }
     }
 
     fn check_unique(&self) -> Result<()> {
         let mut seen = HashSet::new();
         match self.tables().find(|(_, table)| !seen.insert(table.id())) {
             None => Ok(()),
-            Some((level, table)) => Err(Error::corruption(format!(
-                "a table is added twice. level={level}, table={table:?}"
-            ))),
+            Some((level, table)) => Err(twice(level, table.reference())),
         }
     }
 
@@ -183,8 +188,58 @@ impl Version {
     }
 }
 
+/// What changes come to, when those that undo each other are left out.
+#[derive(Default)]
+struct Difference<'c> {
+    /// By level and place.
+    added: BTreeMap<(u8, TableId), &'c TableReference>,
+    /// Tables that were there before.
+    removed: BTreeSet<(u8, TableId)>,
+}
+
+impl<'c> Difference<'c> {
+    fn of(family: FamilyId, changes: impl IntoIterator<Item = &'c Change>) -> Result<Self> {
+        let mut difference = Self::default();
+        for change in changes {
+            match change {
+                Change::AddTable { family: of, level, table } if *of == family => {
+                    let id = TableId { file: table.file, offset: table.offset };
+                    if difference.added.insert((checked(*level)?, id), table).is_some() {
+                        return Err(twice(usize::from(*level), table));
+                    }
+                }
+                Change::RemoveTable { family: of, level, file, offset } if *of == family => {
+                    let id = TableId { file: *file, offset: *offset };
+                    let key = (checked(*level)?, id);
+                    let is_new = difference.added.remove(&key).is_some();
+                    if !is_new && !difference.removed.insert(key) {
+                        return Err(not_there(id));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(difference)
+    }
+}
+
+fn checked(level: u8) -> Result<u8> {
+    if usize::from(level) < LEVELS {
+        return Ok(level);
+    }
+    Err(Error::corruption("no such level").with_mismatch("0..=6", level))
+}
+
 fn order_of(number: usize) -> Order {
     if number == 0 { Order::Stack } else { Order::Run }
+}
+
+#[cold]
+fn twice(level: usize, table: &TableReference) -> Error {
+    let (file, offset) = (table.file, table.offset);
+    Error::corruption(format!(
+        "a table is added twice. level={level}, file={file}, offset={offset}"
+    ))
 }
 
 #[cold]

@@ -11,7 +11,13 @@ use crate::{
 };
 use siltdb::{Db, Family, WriteBatch};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+/// A symbolic link to the directory.
+const LINK: &str = "/current";
+
+/// Where the link and the working directory lead while it is open.
+const ELSEWHERE: &str = "/data";
 
 /// An open database.
 #[derive(Debug)]
@@ -27,7 +33,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens it, or creates it.
+    /// Opens it, or creates it, by one of its names; then the working directory and the link that
+    /// these names went by lead elsewhere.
     ///
     /// # Errors
     /// Those of the engine; nothing is judged.
@@ -37,7 +44,29 @@ impl Database {
         clock: &Arc<ManualClock>,
         seed: u64,
     ) -> siltdb::Result<Db> {
-        settings.options(fs, clock, seed).open(DIRECTORY)
+        let lead = |working: &str, link: &str| -> siltdb::Result<()> {
+            fs.set_working_directory(Path::new(working))?;
+            fs.symlink(Path::new(link), Path::new(LINK))
+        };
+        lead("/", DIRECTORY)?;
+        let names = [DIRECTORY, DIRECTORY.trim_start_matches('/'), LINK];
+        // A link to nothing is no place for a new database.
+        let count = if fs.read_all(&Path::new(DIRECTORY).join("CURRENT")).is_ok() { 3 } else { 2 };
+        let db = settings.options(fs, clock, seed).open(names[(seed % count) as usize]);
+        // Of a database that could not be opened there may be no directory.
+        let _ = lead(ELSEWHERE, ELSEWHERE);
+        db
+    }
+
+    /// Whether the engine touched files in the locked directory only (law F9).
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_ground(&self) -> Checked<()> {
+        match self.fs.strays().first() {
+            None => Ok(()),
+            Some(path) => Err(Violation::new(format!("{path:?} lies elsewhere, and was touched"))),
+        }
     }
 
     /// Finds the families, whose names must be one of `possible`.

@@ -1,6 +1,6 @@
 //! The merge operators of the simulation, as the engine calls them and as the model does.
 //!
-//! Both are associative; neither is meant for use.
+//! Both are associative, and one declines to combine some operands; neither is meant for use.
 
 use siltdb::MergeOperator;
 
@@ -54,6 +54,7 @@ impl MergeOperator for Operator {
     }
 
     fn partial(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        Some(self.apply(Some(older), newer))
+        let is_declined = self == &Self::Append && !(older.len() + newer.len()).is_multiple_of(2);
+        (!is_declined).then(|| self.apply(Some(older), newer))
     }
 }

@@ -65,9 +65,10 @@ pub fn plan(
     }
     let durability = draw.pick(&settings.durabilities);
     planner.durability = durability;
-    let mut operations = match draw.chance(1, 50) {
-        true => planner.sweep(draw.pick(families), draw),
-        false => Vec::new(),
+    let mut operations = match draw.below(50) {
+        0 => planner.sweep(draw.pick(families), draw),
+        1..6 => planner.tally(draw.pick(families), draw),
+        _ => Vec::new(),
     };
     let len = batch_len(draw);
     let few = (len > 300).then_some(100);
@@ -118,6 +119,13 @@ impl Planner<'_> {
         let is_swept = |key: &&Shared| **key >= start && key.first() != Some(&0xff);
         let keys = self.model.keys(family).filter(is_swept);
         keys.take(count).map(|key| (family, Operation::Delete { key: key.clone() })).collect()
+    }
+
+    /// Many operands on one key: what readers keep folded.
+    fn tally(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
+        let key = self.key(draw);
+        let merge = |draw: &mut Draw| Operation::Merge { key: key.clone(), operand: operand(draw) };
+        (0..draw.within(2..=40)).map(|_| (family, merge(draw))).collect()
     }
 
     fn delete_range(&self, draw: &mut Draw) -> Operation {

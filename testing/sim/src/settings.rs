@@ -8,7 +8,7 @@ use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
 /// Where the database lies on its file system.
-pub const DIRECTORY: &str = "data/db";
+pub const DIRECTORY: &str = "/data/db";
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

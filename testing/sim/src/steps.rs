@@ -434,6 +434,7 @@ impl Run {
 
     /// Has the engine verify all its files; and nobody else gets in.
     fn check_files(&mut self) -> Checked<()> {
+        self.database.check_ground()?;
         let faults = self.database.fs.faults();
         let second = Database::open(&self.settings, &self.database.fs, &self.clock, 0);
         let is_locked = second.as_ref().is_err_and(|error| error.kind() == ErrorKind::Locked);

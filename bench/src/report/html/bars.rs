@@ -3,9 +3,9 @@
 //! The list reads as text without the bars: name, figure, range.
 
 use crate::report::html::markup::{SWATCH, class, escape, name};
-use crate::report::numbers::{factor, rate};
+use crate::report::numbers::{factor, rate, whole};
 use crate::report::ranking::{Contest, Group, is_ours};
-use crate::result::{Arm, Definition, Durability, Row, Spread, Status};
+use crate::result::{Arm, Definition, Durability, Published, Row, Spread, Status};
 
 /// The bars of all contests of a row, and below them the engines that have none.
 pub fn render(group: &Group<'_>) -> String {
@@ -126,17 +126,29 @@ fn elsewhere(group: &Group<'_>) -> String {
     let Some(definition) = group.definition.filter(|known| !known.published.is_empty()) else {
         return String::new();
     };
-    let one = |published: &crate::result::Published| {
+    let one = |published: &Published| {
         let of = [&published.engine, &published.version, &published.part].map(|part| escape(part));
         let words: Vec<String> = of.into_iter().filter(|part| !part.is_empty()).collect();
         format!("{} <b>{}</b>", words.join(" "), rate(published.ops_per_s))
     };
     let all: Vec<String> = definition.published.iter().map(one).collect();
+    let size = definition.published.first().map_or_else(String::new, size);
     format!(
         "<p class=elsewhere><svg width=12 height=14 aria-hidden=true><path class=p \
-         d=\"M6 0L11 7L6 14L1 7Z\" /></svg> Published, on other machines: {}</p>",
+         d=\"M6 0L11 7L6 14L1 7Z\" /></svg> Published, on other machines{size}: {}</p>",
         all.join(" · ")
     )
+}
+
+/// The threads and keys that a figure was published for, where they are known.
+fn size(published: &Published) -> String {
+    let threads = published.threads.map(|threads| match threads {
+        1 => "1 thread".to_owned(),
+        more => format!("{more} threads"),
+    });
+    let keys = published.keys.map(|keys| format!("{} keys", whole(keys)));
+    let parts: Vec<String> = threads.into_iter().chain(keys).collect();
+    if parts.is_empty() { String::new() } else { format!(", with {}", parts.join(" and ")) }
 }
 
 /// Engines without a figure, or with a part of one, and why.

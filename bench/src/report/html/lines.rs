@@ -8,6 +8,8 @@ use crate::report::ranking::{Group, is_ours};
 use crate::result::{CurvePoint, Row};
 
 const SIDE: f64 = 1000.0;
+/// The axis of percentiles reaches at least to the median.
+const NINES_MIN: f64 = 0.302;
 
 /// Where a value of an axis lies, from 0 to 1, and what is written there.
 type Tick = (f64, String);
@@ -35,7 +37,7 @@ pub fn latency(group: &Group<'_>) -> String {
     let (floor, ceiling) =
         (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
     // The largest call stands a little to the right of the last percentile.
-    let last = all().filter(|point| point.percentile < 100.0).map(nines).fold(2.0, f64::max);
+    let last = all().filter(|point| point.percentile < 100.0).map(nines).fold(NINES_MIN, f64::max);
     let end = last + 0.9;
     let across =
         |point: &CurvePoint| if point.percentile < 100.0 { nines(point) / end } else { 1.0 };

@@ -43,6 +43,7 @@ pub const SWATCH: &str = "<svg class=swatch width=22 height=10 aria-hidden=true>
     <line class=s x1=1 y1=5 x2=21 y2=5 /></svg>";
 
 /// A table that scrolls sideways by itself where it is wider than the screen; the cells are markup.
+/// Each says what it is, so that a line can be laid out as a block where the screen is narrow.
 pub fn table(caption: &str, header: &[&str], lines: &[(String, Vec<String>)]) -> String {
     let mut text = format!(
         "<div class=scroll tabindex=0 role=region aria-label=\"{0}\"><table>\
@@ -58,7 +59,10 @@ pub fn table(caption: &str, header: &[&str], lines: &[(String, Vec<String>)]) ->
         for (index, cell) in cells.iter().enumerate() {
             match index {
                 0 => text += &format!("<th scope=row>{cell}</th>"),
-                _ => text += &format!("<td>{cell}</td>"),
+                _ => {
+                    let label = header.get(index).copied().unwrap_or("");
+                    text += &format!("<td data-l=\"{}\">{cell}</td>", escape(label));
+                }
             }
         }
         text += "</tr>";

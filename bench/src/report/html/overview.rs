@@ -3,9 +3,9 @@
 
 use crate::report::html::card::badge;
 use crate::report::html::markup::{SWATCH, class, escape, slug, table};
-use crate::report::numbers::{NONE, bytes, date, factor, or_none, rate, time, whole};
+use crate::report::numbers::{NONE, bytes, date, factor, or_none, percent, rate, time, whole};
 use crate::report::ranking::{Contest, Group, Standing, Verdict, is_ours};
-use crate::result::{Engine, Limit, LimitUnit, Machine, Options, Results, Status};
+use crate::result::{Engine, Limit, LimitUnit, Machine, Options, Results, Row, Status};
 
 /// The title of the page.
 pub fn title(groups: &[Group<'_>]) -> String {
@@ -59,12 +59,16 @@ fn tiles(results: &Results, groups: &[Group<'_>]) -> String {
     let figures = results.rows.iter().filter(|row| row.figure().is_some()).count();
     let ended = |status| results.rows.iter().filter(|row| row.status == status).count();
     let tile = |figure: String, text: String| format!("<li><b>{figure}</b> {text}</li>");
-    [
-        "<ul class=tiles>".to_owned(),
-        tile(
-            format!("{ahead}<small> of {}</small>", standings.len()),
+    let first = match standings.len() {
+        0 => tile(groups.len().to_string(), "rows, in none of which engines compare".to_owned()),
+        compared => tile(
+            format!("{ahead}<small> of {compared}</small>"),
             format!("comparisons won by siltdb; {level} level within noise, {behind} lost"),
         ),
+    };
+    [
+        "<ul class=tiles>".to_owned(),
+        first,
         tile(figures.to_string(), "figures, each of a run whose answers were all right".to_owned()),
         tile(rate(checked as f64), format!("answers checked <small>({})</small>", whole(checked))),
         tile(
@@ -108,8 +112,70 @@ pub fn filters(groups: &[Group<'_>]) -> String {
     text
 }
 
-/// All rows on one screen: SiltDB against the best other of its class.
+/// All rows on one screen.
 pub fn glance(groups: &[Group<'_>]) -> String {
+    let has_standing =
+        |group: &Group<'_>| group.contests().iter().any(|contest| contest.standing().is_some());
+    if groups.iter().any(has_standing) { balances(groups) } else { figures(groups) }
+}
+
+/// What was measured, where nothing compares: a line for each figure.
+fn figures(groups: &[Group<'_>]) -> String {
+    let mut lines = Vec::new();
+    for group in groups {
+        for row in &group.entries {
+            let (Some(figure), latency) = (row.figure(), row.latency_ns) else {
+                lines.push((class(&row.engine), vec![link(group), why(row)]));
+                continue;
+            };
+            let part = |part: Option<f64>| or_none(part, time);
+            let size = |value: Option<u64>| or_none(value, |value| bytes(value as f64));
+            let cells = vec![
+                link(group),
+                format!("<b>{}</b> <small>{}</small>", rate(figure.median), escape(&row.engine)),
+                part(latency.map(|latency| latency.p50)),
+                part(latency.and_then(|latency| latency.p99)),
+                part(latency.map(|latency| latency.max)),
+                size(row.peak_rss_bytes),
+                size(row.db_bytes),
+                or_none(row.share_of_limit(), |of| percent(of.share)),
+            ];
+            lines.push((class(&row.engine), cells));
+        }
+    }
+    let header =
+        ["row", "ops/s", "p50", "p99", "longest", "peak memory", "on disk", "of the limit"];
+    format!(
+        "<section><h2 id=glance>At a glance</h2><p class=about>Operations a second, how long a \
+         call took, and what it needed. For other engines beside it: <code>silt-bench demo\
+         </code>.</p><div class=\"glance alone\">{}</div></section>",
+        table("All rows", &header, &lines)
+    )
+}
+
+/// A row's name as a link to its card, and its size.
+fn link(group: &Group<'_>) -> String {
+    format!(
+        "<a href=\"#{}\">{}</a> <small>{}{}</small>",
+        slug(&[group.suite, group.row]),
+        escape(group.row),
+        escape(group.suite),
+        group.size().map_or_else(String::new, |size| format!(" · {size}"))
+    )
+}
+
+/// Why a row has no figure.
+fn why(row: &Row) -> String {
+    let word = row.status.word();
+    format!(
+        "<span class=why><em class=\"pill {word}\">{}</em> <small>{}</small></span>",
+        word.replace('_', " "),
+        escape(row.reason.as_deref().unwrap_or(NONE))
+    )
+}
+
+/// SiltDB against the best other of its class, in each row.
+fn balances(groups: &[Group<'_>]) -> String {
     let contests: Vec<Contest<'_>> = groups.iter().flat_map(Group::contests).collect();
     let distances = contests.iter().filter_map(|of| Some(of.standing()?.ratio.log2().abs()));
     let doublings = distances.fold(1.0, f64::max).ceil().min(10.0);
@@ -117,20 +183,11 @@ pub fn glance(groups: &[Group<'_>]) -> String {
     for group in groups {
         let contests = group.contests();
         let standing = contests.iter().find_map(|of| Some((of, of.standing()?)));
-        let link = format!(
-            "<a href=\"#{}\">{}</a> <small>{}{}</small>",
-            slug(&[group.suite, group.row]),
-            escape(group.row),
-            escape(group.suite),
-            group.size().map_or_else(String::new, |size| format!(" · {size}"))
-        );
-        lines.push((
-            String::new(),
-            match standing {
-                Some((contest, standing)) => compared(link, contest, standing, doublings),
-                None => alone(link, group, &contests),
-            },
-        ));
+        let cells = match standing {
+            Some((contest, standing)) => compared(link(group), contest, standing, doublings),
+            None => alone(link(group), group, &contests),
+        };
+        lines.push((String::new(), cells));
     }
     let header = ["row", "siltdb to the best other", "siltdb", "best other", "leader", "class"];
     format!(
@@ -148,7 +205,7 @@ fn compared(
     standing: Standing<'_>,
     doublings: f64,
 ) -> Vec<String> {
-    let figure = |row: &crate::result::Row| or_none(row.figure(), |of| rate(of.median));
+    let figure = |row: &Row| or_none(row.figure(), |of| rate(of.median));
     let leader = contest.lead().map_or_else(String::new, |(_, lead)| factor(lead));
     vec![
         link,
@@ -163,24 +220,17 @@ fn compared(
 /// A row in which SiltDB has no figure, or nobody of its class to stand against.
 fn alone(link: String, group: &Group<'_>, contests: &[Contest<'_>]) -> Vec<String> {
     let ours = group.entries.iter().find(|row| is_ours(&row.engine));
+    let words = |words: &str| format!("<span class=why>{words}</span>");
     let status = match ours {
-        Some(row) if row.figure().is_some() => "nobody else in its class".to_owned(),
-        Some(row) => {
-            let reason = row.reason.as_deref().unwrap_or(NONE);
-            let word = row.status.word();
-            format!(
-                "<em class=\"pill {word}\">{}</em> <small>{}</small>",
-                word.replace('_', " "),
-                escape(reason)
-            )
-        }
-        None => "took no part".to_owned(),
+        Some(row) if row.figure().is_some() => words("no other engine in its class"),
+        Some(row) => why(row),
+        None => words("siltdb took no part"),
     };
     let figure = ours.and_then(|row| row.figure());
     let winner = contests.first();
     vec![
         link,
-        format!("<span class=why>{status}</span>"),
+        status,
         or_none(figure, |of| rate(of.median)),
         NONE.to_owned(),
         or_none(winner, |contest| escape(&contest.winner().engine)),

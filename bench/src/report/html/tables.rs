@@ -26,8 +26,8 @@ const fn least(
 
 const COST: [Column; 12] = [
     least("p50", |row| ns(row, p50), |row| row.latency_ns.as_ref().map(p50)),
-    least("p99", |row| ns(row, p99), |row| row.latency_ns.as_ref().map(p99)),
-    least("p99.9", |row| ns(row, p999), |row| row.latency_ns.as_ref().map(p999)),
+    least("p99", |row| or_none(p99(row), time), p99),
+    least("p99.9", |row| or_none(p999(row), time), p999),
     least("p99.99", |row| or_none(p9999(row), time), p9999),
     least("max", |row| ns(row, longest), |row| row.latency_ns.as_ref().map(longest)),
     least("peak RSS", |row| size(row.peak_rss_bytes), |row| number(row.peak_rss_bytes)),
@@ -39,14 +39,15 @@ const COST: [Column; 12] = [
     plain("verified", verified),
 ];
 
-const REST: [Column; 17] = [
+const REST: [Column; 18] = [
     plain("ops/s on the clock", |row| spread(row.ops_per_s)),
     plain("ops/s settled", |row| spread(row.ops_per_s_settled)),
     plain("MB/s", |row| or_none(megabytes(row), |value| bytes(value) + "/s")),
     plain("seeding ops/s", |row| spread(row.extra.seed_ops_per_s)),
     plain("min", |row| ns(row, |latency| latency.min)),
     plain("avg", |row| ns(row, |latency| latency.avg)),
-    plain("p95", |row| ns(row, |latency| latency.p95)),
+    plain("p95", |row| or_none(row.latency_ns.and_then(|latency| latency.p95), time)),
+    plain("calls timed", |row| or_none(row.latency_ns.and_then(|latency| latency.calls), whole)),
     plain("CV", |row| or_none(row.latency_ns, |latency| percent(latency.cv_percent / 100.0))),
     plain("CPU", |row| or_none(row.cpu_percent, |value| percent(value / 100.0))),
     plain("switches", |row| or_none(row.extra.context_switches, whole)),
@@ -65,10 +66,8 @@ pub fn cost(group: &Group<'_>) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut names: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| row.extra.share_of_limit.as_ref().map(|of| &of.limit[..]))
-        .collect();
+    let mut names: Vec<&str> =
+        rows.iter().filter_map(|row| row.share_of_limit().map(|of| &of.limit[..])).collect();
     names.sort_unstable();
     names.dedup();
     let limit = if names.is_empty() {
@@ -128,12 +127,12 @@ fn p50(latency: &Latency) -> f64 {
     latency.p50
 }
 
-fn p99(latency: &Latency) -> f64 {
-    latency.p99
+fn p99(row: &Row) -> Option<f64> {
+    row.latency_ns?.p99
 }
 
-fn p999(latency: &Latency) -> f64 {
-    latency.p999
+fn p999(row: &Row) -> Option<f64> {
+    row.latency_ns?.p999
 }
 
 fn p9999(row: &Row) -> Option<f64> {
@@ -172,7 +171,7 @@ fn spread(figure: Option<Spread>) -> String {
 }
 
 fn of_limit(row: &Row) -> String {
-    let Some(of) = &row.extra.share_of_limit else { return NONE.to_owned() };
+    let Some(of) = row.share_of_limit() else { return NONE.to_owned() };
     let width = (of.share * 100.0).clamp(0.0, 100.0);
     let limit = escape(&of.limit);
     format!(

@@ -1,7 +1,7 @@
 //! Tests of the page: well-formed, self-contained, safe against what it quotes, and true.
 
 use super::*;
-use crate::result::{CurvePoint, Spread};
+use crate::result::{CurvePoint, ShareOfLimit, Spread};
 
 const RUN: &str = include_str!("../../../tests/data/run.json");
 const VOID: [&str; 10] =
@@ -138,4 +138,59 @@ fn runs_at_the_edges_draw_without_nonsense() {
     for page in [page, empty] {
         assert!(!page.contains("NaN") && !page.contains("inf%") && !page.contains("inf×"));
     }
+}
+
+/// Results of one engine in rows of its own.
+fn alone() -> Results {
+    let mut results = run();
+    results.rows.retain(|row| row.engine == "siltdb");
+    results.engines.retain(|engine| engine.engine == "siltdb");
+    results
+}
+
+#[test]
+fn a_run_of_one_engine_has_a_page_without_comparisons() {
+    let page = render(&alone());
+    check_nesting(&page);
+    assert!(!page.contains("won by siltdb") && !page.contains("of 0"), "nothing is won alone");
+    assert!(!page.contains("class=\"balance") && page.contains("glance alone"));
+    let glance = &page[page.find("id=glance").unwrap()..page.find("<article").unwrap()];
+    for cell in ["data-l=\"ops/s\"", "data-l=\"p99\"", "data-l=\"peak memory\""] {
+        assert!(glance.contains(cell), "{cell}");
+    }
+    // A row that failed says why.
+    assert!(glance.contains("not supported by siltdb yet: range deletes"), "{glance}");
+    let both = render(&run());
+    assert!(both.contains("won by siltdb") && !both.contains("glance alone"));
+}
+
+#[test]
+fn published_figures_stand_apart_with_threads_and_keys() {
+    let mut results = run();
+    for published in results
+        .suites
+        .iter_mut()
+        .flat_map(|suite| &mut suite.rows)
+        .flat_map(|row| row.published.iter_mut())
+    {
+        (published.threads, published.keys) = (Some(8), Some(10_000_000));
+    }
+    let page = render(&results);
+    let read = card(&page, "tidesdb-v7--random-get");
+    let wanted = "Published, on other machines, with 8 threads and 10,000,000 keys: tidesdb 7.4";
+    assert!(read.contains("<p class=elsewhere>") && read.contains(wanted), "{read}");
+    let older = render(&run());
+    assert!(older.contains("Published, on other machines: "), "older files know neither");
+}
+
+#[test]
+fn a_share_above_the_limit_is_not_shown() {
+    let mut results = run();
+    let of = |share| Some(ShareOfLimit { limit: "a-limit".to_owned(), share });
+    results.rows.iter_mut().for_each(|row| row.extra.share_of_limit = of(1.02));
+    for text in [render(&results), crate::report::markdown::render(&results)] {
+        assert!(!text.contains("102 %") && !text.contains("a-limit"));
+    }
+    results.rows.iter_mut().for_each(|row| row.extra.share_of_limit = of(1.0));
+    assert!(render(&results).contains("100 %"), "the limit itself can be reached");
 }

@@ -1,13 +1,30 @@
 //! Readers and writers of csv and tsv, good and bad input.
 
 use super::*;
+use crate::formats::input::without_mark;
+use crate::formats::key::KeyFields;
+use ::csv::WriterBuilder;
 use proptest::prelude::*;
 
 type Entry = (Vec<u8>, Vec<u8>);
 
+fn rule(key: Option<&str>) -> KeyRule {
+    let fields = |key| KeyFields::parse(key, b"/".to_vec()).unwrap();
+    key.map_or(KeyRule::First, |key| KeyRule::Named(fields(key)))
+}
+
 fn read(delimiter: Delimiter, key: Option<&str>, text: &[u8]) -> Result<Vec<Entry>, ReadError> {
-    let input = Box::new(io::Cursor::new(text.to_vec()));
-    let mut reader = Reader::new(input, delimiter, key.map(str::to_owned), 1 << 20);
+    read_as(delimiter, rule(key), ShortRecord::Refuse, text)
+}
+
+fn read_as(
+    delimiter: Delimiter,
+    rule: KeyRule,
+    short_record: ShortRecord,
+    text: &[u8],
+) -> Result<Vec<Entry>, ReadError> {
+    let input = without_mark(Box::new(io::Cursor::new(text.to_vec()))).unwrap();
+    let mut reader = Reader::new(input, delimiter, rule, short_record, 1 << 20);
     let mut records = Vec::new();
     let mut record = Record::default();
     while reader.read(&mut record)? {
@@ -17,8 +34,8 @@ fn read(delimiter: Delimiter, key: Option<&str>, text: &[u8]) -> Result<Vec<Entr
 }
 
 fn bad(key: Option<&str>, text: &[u8]) -> BadRecord {
-    match read(Delimiter::Comma, key, text) {
-        Err(ReadError::Bad(bad)) => bad,
+    match read(Delimiter::COMMA, key, text) {
+        Err(ReadError::Bad(bad) | ReadError::Broken(bad)) => bad,
         other => panic!("expected a bad record, got {other:?}"),
     }
 }
@@ -37,7 +54,6 @@ fn written(
     for (key, value) in entries {
         writer.write(key, value)?;
     }
-    writer.finish()?;
     Ok(String::from_utf8(out).unwrap())
 }
 
@@ -48,7 +64,7 @@ fn entry(key: &str, value: &str) -> Entry {
 #[test]
 fn a_record_becomes_an_object_in_column_order() {
     let text = b"\xef\xbb\xbfid,b,a\n1,\"x,\"\"y\"\"\nz\",\r\n2,,3";
-    let records = read(Delimiter::Comma, None, text).unwrap();
+    let records = read(Delimiter::COMMA, None, text).unwrap();
     let expected = [
         entry("1", r#"{"id":"1","b":"x,\"y\"\nz","a":""}"#),
         entry("2", r#"{"id":"2","b":"","a":"3"}"#),
@@ -58,8 +74,60 @@ fn a_record_becomes_an_object_in_column_order() {
 
 #[test]
 fn the_key_can_be_another_column() {
-    let records = read(Delimiter::Tab, Some("name"), b"id\tname\n1\tSea, north\n").unwrap();
+    let records = read(Delimiter::TAB, Some("name"), b"id\tname\n1\tSea, north\n").unwrap();
     assert_eq!(records, [entry("Sea, north", r#"{"id":"1","name":"Sea, north"}"#)]);
+}
+
+#[test]
+fn several_columns_make_a_key_that_no_other_record_has() {
+    let text = b"year,month,dest\n2013,1,SEA\n2013,11,SEA\n";
+    let records = read(Delimiter::COMMA, Some("dest,year,month"), text).unwrap();
+    let keys: Vec<_> = records.iter().map(|(key, _)| key.as_slice()).collect();
+    assert_eq!(keys, [&b"SEA/2013/1"[..], b"SEA/2013/11"]);
+    let bad = bad(Some("a,b"), b"b,a\n1,x/y\n");
+    assert_eq!((bad.line, bad.column), (2, 2));
+    assert!(bad.reason.contains("`a` holds `/`"), "{}", bad.reason);
+}
+
+#[test]
+fn the_line_can_be_the_key() {
+    let text = b"a,b\n1,2\n\n\"3\n\",4\n1,2\n";
+    let records = read_as(Delimiter::COMMA, KeyRule::Line, ShortRecord::Refuse, text).unwrap();
+    let keys: Vec<_> = records.iter().map(|(key, _)| key.as_slice()).collect();
+    assert_eq!(keys, [&b"0000000002"[..], b"0000000004", b"0000000006"]);
+}
+
+#[test]
+fn fields_may_be_left_out_at_the_end_where_that_is_allowed() {
+    let text = b"a,id,c\n1,2\n1,3,4\n";
+    let take = |rule, text| read_as(Delimiter::COMMA, rule, ShortRecord::Take, text);
+    let records = take(rule(Some("id")), text).unwrap();
+    assert_eq!(records[0], entry("2", r#"{"a":"1","id":"2"}"#));
+    assert_eq!(records[1], entry("3", r#"{"a":"1","id":"3","c":"4"}"#));
+    // Not the key, and none too many.
+    assert!(take(rule(Some("c")), text).is_err());
+    assert!(take(rule(None), b"a,b\n1,2,3\n").is_err());
+    assert!(read(Delimiter::COMMA, Some("id"), text).is_err());
+}
+
+#[test]
+fn names_that_look_like_delimiters_are_quoted() {
+    let entries = [entry("1", r#"{"a;b":"1","c|d;e":"x;y"}"#)];
+    let text = written(Delimiter::COMMA, None, &entries).unwrap();
+    assert_eq!(text, "\"a;b\",\"c|d;e\"\n1,x;y\n");
+    assert_eq!(Delimiter::find(text.as_bytes()), Delimiter::COMMA);
+    let entries = [entry("1", "{\"\u{feff}id\":\"1\"}")];
+    let text = written(Delimiter::COMMA, None, &entries).unwrap();
+    assert_eq!(read(Delimiter::COMMA, None, text.as_bytes()).unwrap(), entries);
+}
+
+#[test]
+fn what_is_no_unicode_is_not_changed_into_a_cell() {
+    let entries = [entry("1", r#"{"id":"1","a":"\ud800"}"#)];
+    match written(Delimiter::COMMA, None, &entries) {
+        Err(WriteError::Unfit(reason)) => assert!(reason.contains("field `a`"), "{reason}"),
+        other => panic!("expected a refusal, got {other:?}"),
+    }
 }
 
 #[test]
@@ -77,6 +145,8 @@ fn bad_records_say_where_and_why() {
         (None, b"id,a\n1,2\n3,\"x,y\n\n", 3, 2, "ends inside quotes"),
         (None, b"id,a\n1,2\n3,\"", 3, 2, "ends inside quotes"),
         (None, b"id,\"a", 1, 2, "ends inside quotes"),
+        (None, b"id,a\n1,\"x\"y\n", 2, 2, "text after the closing quotation mark"),
+        (None, b"id,\"a\" b\n1,2\n", 1, 2, "text after the closing quotation mark"),
     ] {
         let found = bad(key, text);
         assert_eq!((found.line, found.column), (line, column), "{}", found.reason);
@@ -89,11 +159,10 @@ fn quotes_that_are_closed_are_no_truncation() {
     for text in [
         &b"\xef\xbb\xbf\"id\",\"a\"\n1,\"x\n\"\"\"\n"[..],
         b"id,a\n1,x\"y",
-        b"id,a\n1,\"x\"y",
         b"id,a\n1,\"\"",
         b"id,a\r\n\"1\",\"\"\"\"\r\n",
     ] {
-        assert_eq!(read(Delimiter::Comma, None, text).unwrap().len(), 1);
+        assert_eq!(read(Delimiter::COMMA, None, text).unwrap().len(), 1);
     }
 }
 
@@ -101,7 +170,7 @@ fn quotes_that_are_closed_are_no_truncation() {
 fn a_quote_that_is_never_closed_does_not_take_all_memory() {
     let mut text = b"id\n\"".to_vec();
     text.resize(4 << 20, b'x');
-    assert!(matches!(read(Delimiter::Comma, None, &text), Err(ReadError::Io(_))));
+    assert!(matches!(read(Delimiter::COMMA, None, &text), Err(ReadError::Io(_))));
 }
 
 #[test]
@@ -110,14 +179,14 @@ fn objects_become_columns() {
         entry("1", r#"{"id":1,"a":"x","b":[1, 2]}"#),
         entry("2", r#"{"id":"2","c":null,"b":true}"#),
     ];
-    let text = written(Delimiter::Comma, None, &entries).unwrap();
+    let text = written(Delimiter::COMMA, None, &entries).unwrap();
     assert_eq!(text, "id,a,b,c\n1,x,\"[1, 2]\",\n2,,true,\n");
 }
 
 #[test]
 fn a_key_outside_the_values_gets_a_column() {
     let entries = [entry("k", r#"{"key":1}"#)];
-    let text = written(Delimiter::Tab, None, &entries).unwrap();
+    let text = written(Delimiter::TAB, None, &entries).unwrap();
     assert_eq!(text, "_key\tkey\nk\t1\n");
 }
 
@@ -132,31 +201,31 @@ fn keys_in_different_fields_get_a_column() {
         (entry("4", "{}"), "4,,"),
     ] {
         let entries = [first.clone(), second.clone()];
-        let text = written(Delimiter::Comma, None, &entries).unwrap();
-        let keys: Vec<_> = read(Delimiter::Comma, None, text.as_bytes()).unwrap();
+        let text = written(Delimiter::COMMA, None, &entries).unwrap();
+        let keys: Vec<_> = read(Delimiter::COMMA, None, text.as_bytes()).unwrap();
         assert_eq!(keys[0].0, b"1");
         assert_eq!(keys[1].0, second.0);
         assert!(text.starts_with("key,id,n") && text.ends_with(&format!("\n{row}\n")), "{text}");
         let turned = [second, first.clone()];
-        let text = written(Delimiter::Comma, None, &turned).unwrap();
+        let text = written(Delimiter::COMMA, None, &turned).unwrap();
         assert!(text.starts_with("key"), "{text}");
     }
     // The column that is named is another for none of them.
     let entries = [first, entry("2", r#"{"n":"b","id":"2"}"#)];
-    let text = written(Delimiter::Comma, Some("id"), &entries).unwrap();
+    let text = written(Delimiter::COMMA, Some("id"), &entries).unwrap();
     assert_eq!(text, "id,n\n1,a\n2,b\n");
 }
 
 #[test]
 fn two_fields_of_one_name_are_refused_where_one_would_be_lost() {
     let entries = [entry("1", r#"{"id":"1","n":"a","n":"b"}"#)];
-    match written(Delimiter::Comma, None, &entries) {
+    match written(Delimiter::COMMA, None, &entries) {
         Err(WriteError::Unfit(reason)) => assert!(reason.contains("two fields `n`"), "{reason}"),
         other => panic!("expected a refusal, got {other:?}"),
     }
     // As text nothing is lost.
     let [object] = entries;
-    let text = written(Delimiter::Comma, None, &[object, entry("k", "text")]).unwrap();
+    let text = written(Delimiter::COMMA, None, &[object, entry("k", "text")]).unwrap();
     assert!(text.starts_with("key,value\n1,"), "{text}");
 }
 
@@ -178,14 +247,14 @@ fn a_message_lists_no_more_names_than_one_can_read() {
 #[test]
 fn other_values_become_pairs() {
     let entries = [entry("1", r#"{"id":1}"#), entry("k", "a,b")];
-    let text = written(Delimiter::Comma, None, &entries).unwrap();
+    let text = written(Delimiter::COMMA, None, &entries).unwrap();
     assert_eq!(text, "key,value\n1,\"{\"\"id\"\":1}\"\nk,\"a,b\"\n");
-    assert_eq!(written(Delimiter::Comma, None, &[]).unwrap(), "key,value\n");
+    assert_eq!(written(Delimiter::COMMA, None, &[]).unwrap(), "key,value\n");
 }
 
 #[test]
 fn bytes_that_are_no_text_are_refused() {
-    let outcome = written(Delimiter::Comma, None, &[(b"k".to_vec(), b"\xff".to_vec())]);
+    let outcome = written(Delimiter::COMMA, None, &[(b"k".to_vec(), b"\xff".to_vec())]);
     assert!(matches!(outcome, Err(WriteError::Unfit(_))));
 }
 
@@ -195,8 +264,8 @@ fn the_number_of_columns_is_bounded() {
         let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":0")).collect();
         format!("{{{}}}", fields.join(","))
     };
-    assert!(written(Delimiter::Comma, None, &[entry("0", &object(COLUMNS_MAX))]).is_ok());
-    let outcome = written(Delimiter::Comma, None, &[entry("0", &object(COLUMNS_MAX + 1))]);
+    assert!(written(Delimiter::COMMA, None, &[entry("0", &object(COLUMNS_MAX))]).is_ok());
+    let outcome = written(Delimiter::COMMA, None, &[entry("0", &object(COLUMNS_MAX + 1))]);
     assert!(matches!(outcome, Err(WriteError::Unfit(_))));
 }
 
@@ -206,7 +275,7 @@ proptest! {
         rows in prop::collection::vec(prop::collection::vec(any::<String>(), 3), 1..6),
         tab in any::<bool>(),
     ) {
-        let delimiter = if tab { Delimiter::Tab } else { Delimiter::Comma };
+        let delimiter = if tab { Delimiter::TAB } else { Delimiter::COMMA };
         let mut original = WriterBuilder::new().delimiter(delimiter.byte()).from_writer(Vec::new());
         original.write_record(["id", "name", "x y"]).unwrap();
         for row in &rows {
@@ -221,6 +290,6 @@ proptest! {
 
     #[test]
     fn reading_never_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read(Delimiter::Comma, None, &text);
+        let _ = read(Delimiter::COMMA, None, &text);
     }
 }

@@ -1,10 +1,14 @@
 //! Readers and writers of JSON lines, good and bad input.
 
 use super::*;
+use crate::formats::input::without_mark;
+use crate::formats::key::KeyFields;
 
 fn read(key: Option<&str>, text: &[u8]) -> Result<Vec<(String, String)>, ReadError> {
-    let input = Box::new(io::Cursor::new(text.to_vec()));
-    let mut reader = Reader::new(input, key.map(str::to_owned), 1 << 20);
+    let input = without_mark(Box::new(io::Cursor::new(text.to_vec()))).unwrap();
+    let fields = |key| KeyFields::parse(key, b"/".to_vec()).unwrap();
+    let rule = key.map_or(KeyRule::First, |key| KeyRule::Named(fields(key)));
+    let mut reader = Reader::new(input, rule, 1 << 20);
     let mut records = Vec::new();
     let mut record = Record::default();
     while reader.read(&mut record)? {
@@ -40,6 +44,29 @@ fn the_value_is_the_line_and_the_key_its_first_field() {
 fn a_number_as_a_key_keeps_its_text() {
     let records = read(Some("n"), b"{\"a\":[1,{}],\"n\":-1.50e3}").unwrap();
     assert_eq!(records[0].0, "-1.50e3");
+}
+
+#[test]
+fn white_space_around_an_object_is_no_part_of_it() {
+    let records = read(None, "\u{feff} \t{\"id\":1} \r\n  {\"id\":2}".as_bytes()).unwrap();
+    let values: Vec<_> = records.iter().map(|(_, value)| &value[..]).collect();
+    assert_eq!(values, ["{\"id\":1}", "{\"id\":2}"]);
+    assert_eq!(bad(None, "   {\"id\":}").column, 10);
+}
+
+#[test]
+fn several_fields_make_a_key() {
+    let records = read(Some("b,a"), b"{\"a\":1,\"b\":\"x\"}").unwrap();
+    assert_eq!(records[0].0, "x/1");
+    assert!(bad(Some("b,a"), "{\"a\":1}").reason.contains("no field `b`"));
+}
+
+/// A value is kept as it is written, whatever its strings hold; a key must be text.
+#[test]
+fn half_of_a_surrogate_pair_is_kept_in_a_value_and_refused_in_a_key() {
+    let line = r#"{"id":1,"a":"\ud800"}"#;
+    assert_eq!(read(None, line.as_bytes()).unwrap()[0].1, line);
+    assert!(bad(Some("a"), line).reason.contains("not valid Unicode"));
 }
 
 #[test]
@@ -82,22 +109,22 @@ fn deep_nesting_ends_in_an_error_or_a_record() {
 #[test]
 fn an_object_that_holds_its_key_is_written_as_it_is() {
     let value = r#"{ "id": 7, "x": 1.50 }"#;
-    assert_eq!(written(None, b"7", value.as_bytes()), format!("{value}\n"));
-    assert_eq!(written(Some("x"), b"1.50", value.as_bytes()), format!("{value}\n"));
+    assert_eq!(written(None, b"7", value.as_bytes()), value);
+    assert_eq!(written(Some("x"), b"1.50", value.as_bytes()), value);
 }
 
 #[test]
 fn anything_else_is_written_with_its_key() {
-    assert_eq!(written(None, b"8", b"{\"id\":7}"), "{\"key\":\"8\",\"value\":{\"id\":7}}\n");
-    assert_eq!(written(None, b"k", b"text \"\n"), "{\"key\":\"k\",\"value\":\"text \\\"\\n\"}\n");
+    assert_eq!(written(None, b"8", b"{\"id\":7}"), "{\"key\":\"8\",\"value\":{\"id\":7}}");
+    assert_eq!(written(None, b"k", b"text \"\n"), "{\"key\":\"k\",\"value\":\"text \\\"\\n\"}");
     assert_eq!(
         written(None, b"\xff", b"\xfe"),
-        "{\"key\":{\"hex\":\"ff\"},\"value\":{\"hex\":\"fe\"}}\n"
+        "{\"key\":{\"hex\":\"ff\"},\"value\":{\"hex\":\"fe\"}}"
     );
 }
 
 #[test]
 fn an_object_of_several_lines_becomes_one() {
     let value = b"{\n  \"id\": \"a\\nb\"\r\n}\n";
-    assert_eq!(written(None, b"a\nb", value), "{   \"id\": \"a\\nb\"  }\n");
+    assert_eq!(written(None, b"a\nb", value), "{   \"id\": \"a\\nb\"  }");
 }

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use std::io;
 
 fn read(form: Form, text: &[u8]) -> Result<Vec<Record>, ReadError> {
-    let mut reader = Reader::new(Box::new(io::Cursor::new(text.to_vec())), form, 1 << 10);
+    let mut reader =
+        Reader::new(Box::new(io::Cursor::new(text.to_vec())), form, KeyRule::First, 1 << 10);
     let mut records = Vec::new();
     let mut record = Record::default();
     while reader.read(&mut record)? {

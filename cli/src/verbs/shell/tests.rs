@@ -1,35 +1,22 @@
-//! The words of a shell line.
+//! The command line of a command.
 
 use super::*;
-
-fn split(line: &str) -> Vec<String> {
-    words(line).unwrap()
-}
-
-#[test]
-fn quotes_hold_words_together() {
-    assert_eq!(split("  put a  b "), ["put", "a", "b"]);
-    assert_eq!(split(r#"put "a b" 'c "d"'"#), ["put", "a b", r#"c "d""#]);
-    assert_eq!(split(r#"put "" a'b'c"#), ["put", "", "abc"]);
-    assert_eq!(split(r"put C:\data \x41"), ["put", r"C:\data", r"\x41"]);
-    assert!(split("").is_empty());
-    assert!(words("put 'a").is_err());
-}
-
-#[test]
-fn verbs_options_and_families_are_completed() {
-    let mut completion = Completion::new();
-    completion.families = vec!["default".to_owned(), "users".to_owned()];
-    assert_eq!(completion.candidates("", "c"), ["check", "compact", "count"]);
-    assert_eq!(completion.candidates("scan ", "--re"), ["--reverse"]);
-    assert_eq!(completion.candidates("get a --family ", ""), ["default", "users"]);
-    assert_eq!(completion.candidates("use ", "u"), ["users"]);
-    assert_eq!(completion.candidates("families ", "d"), ["drop"]);
-    assert_eq!(completion.candidates("families drop ", "d"), ["default"]);
-    assert!(completion.candidates("get ", "x").is_empty());
-}
 
 #[test]
 fn the_command_is_well_formed() {
     Line::command().debug_assert();
+}
+
+#[test]
+fn verbs_may_be_written_in_capitals_and_keys_stay_as_they_are() {
+    let lowered = |words: &[&str]| {
+        let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        lower_verbs(&mut words);
+        words.join(" ")
+    };
+    assert_eq!(lowered(&["GET", "GET"]), "get GET");
+    assert_eq!(lowered(&["--json", "Scan", "--prefix", "A"]), "--json scan --prefix A");
+    assert_eq!(lowered(&["Families", "DROP", "Users"]), "families drop Users");
+    assert_eq!(lowered(&["HELP", "Scan"]), "help scan");
+    assert_eq!(lowered(&["Nonsense", "A"]), "Nonsense A");
 }

@@ -37,6 +37,18 @@ fn a_length_beyond_the_input_is_refused() {
     assert!(Reader::new(&bytes).bytes().is_err());
 }
 
+#[test]
+fn a_buffer_too_long_for_memory_is_an_error() {
+    let mut buffer = vec![7; 3];
+    let error = resize(&mut buffer, isize::MAX as usize).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(buffer, [7; 3]);
+    resize(&mut buffer, 5).unwrap();
+    assert_eq!(buffer, [7, 7, 7, 0, 0]);
+    resize(&mut buffer, 2).unwrap();
+    assert_eq!(buffer, [7, 7]);
+}
+
 proptest! {
     #[test]
     fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {

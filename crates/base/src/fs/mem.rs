@@ -2,11 +2,16 @@
 //!
 //! It keeps the contract of [`Fs`] at its weakest: what need not survive a crash sometimes does
 //! not. It takes no time and gives no concurrency: one lock guards it all.
+//!
+//! It has a working directory, symbolic links and directories that are renamed, so that the ground
+//! can be moved under a database: [`MemFs::strays`] tells what was touched beside it.
 
 mod seed;
 mod pages;
 mod content;
 mod call;
+mod place;
+mod locks;
 mod state;
 mod shared;
 mod handle;
@@ -16,17 +21,25 @@ pub use call::{Call, CallKind, Fault, FaultError, FaultSpan, Observer};
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::{
-        DirEntry, File, FileLock, Fs, LogFile, LogFileOptions, LogIo, LogWay, Metadata, WriteFile,
+        DirEntry, File, FileLock, Fs, LockKind, LogFile, LogFileOptions, LogIo, LogWay, Metadata,
+        WriteFile,
     },
 };
 use handle::{Handle, MemFile, MemLock, MemLogFile, MemWriteFile};
+use place::{NodeId, Place, Start};
 use shared::Shared;
-use state::{Node, NodeId, State};
-use std::{io, path::Path, sync::Arc};
+use state::{Node, State};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A file system in memory; clones are handles to the same one.
 ///
-/// `..` in a path goes back one name, and relative paths start at the root.
+/// `..` in a path goes back one name, before links are followed. Relative paths start at the
+/// working directory, which is the root until [`MemFs::set_working_directory`], or at the directory
+/// that [`Fs::open_dir`] opened.
 ///
 /// # Examples
 /// ```
@@ -46,9 +59,20 @@ use std::{io, path::Path, sync::Arc};
 #[derive(Clone, Debug, Default)]
 pub struct MemFs {
     shared: Arc<Shared>,
+    /// The directory that relative paths start at; `None`: the working directory.
+    opened: Option<Opened>,
+}
+
+/// A directory that was opened.
+#[derive(Clone, Debug)]
+struct Opened {
+    node: NodeId,
+    /// For messages.
+    path: PathBuf,
 }
 
 /// How a [`MemFs`] crashes.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// The process is killed: every completed call stays, of one in progress perhaps a part.
@@ -101,7 +125,7 @@ impl MemFs {
         if let Crash::PowerLoss { seed } = crash {
             state.lose_power(seed);
         }
-        Self { shared: Arc::new(Shared::new(state)) }
+        Self { shared: Arc::new(Shared::new(state)), opened: None }
     }
 
     /// Sets the failure to come, in place of an earlier one.
@@ -134,13 +158,39 @@ impl MemFs {
         self.shared.gate().observer = observer;
     }
 
+    /// Changes the working directory, as `chdir` does: not counted, and it fails no call.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Io` if `dir` names no directory.
+    pub fn set_working_directory(&self, dir: &Path) -> Result<()> {
+        let result = self.shared.state().work_in(self.place(dir));
+        result.map_err(|error| Error::io("change directory", dir, error))
+    }
+
+    /// Creates a symbolic link at `path` that leads to `target`, or switches one. Not counted.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, if no link is there; `NotFound` if the directory does not exist.
+    pub fn symlink(&self, target: &Path, path: &Path) -> Result<()> {
+        let result = self.shared.state().symlink(target, self.place(path));
+        result.map_err(|error| Error::io("link", path, error))
+    }
+
+    /// The paths of files that were created, opened, renamed, linked or removed outside the locked
+    /// directories while there were any. A database touches none: it holds the directory it locked.
+    #[must_use]
+    pub fn strays(&self) -> Vec<PathBuf> {
+        self.shared.state().strays.clone()
+    }
+
     /// The bytes of a file as a reader would see them.
     ///
     /// # Errors
     /// `NotFound`, or `Io` if `path` names no file.
     pub fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
         let state = self.shared.state();
-        let node = state.find_file(path).map_err(|error| Error::io("read", path, error))?;
+        let node =
+            state.find_file(self.place(path)).map_err(|error| Error::io("read", path, error))?;
         let content = &state.file(node).content;
         let mut bytes = vec![0; usize::try_from(content.len()).expect("it lies in memory")];
         content.read(0, &mut bytes);
@@ -152,7 +202,7 @@ impl MemFs {
     /// # Errors
     /// `NotFound` if the directory does not exist, `Io` if `path` names no file.
     pub fn write_all(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let result = self.shared.state().replace(path, bytes);
+        let result = self.shared.state().replace(self.place(path), bytes);
         result.map_err(|error| Error::io("write", path, error))
     }
 
@@ -190,12 +240,48 @@ impl MemFs {
         work: impl FnOnce(&mut State, NodeId) -> Result<()>,
     ) -> Result<()> {
         let mut state = self.shared.state();
-        let node = state.find_file(path).map_err(|error| Error::io("damage", path, error))?;
+        let place = self.place(path);
+        let node = state.find_file(place).map_err(|error| Error::io("damage", path, error))?;
         work(&mut state, node)
+    }
+
+    fn place<'p>(&'p self, path: &'p Path) -> Place<'p> {
+        let from = match &self.opened {
+            None => Start::Working,
+            Some(opened) if cfg!(seeded_fault = "resolve_path_by_name") => {
+                Start::Named(&opened.path)
+            }
+            Some(opened) => Start::Held(opened.node),
+        };
+        Place { from, path }
     }
 
     fn handle(&self, node: NodeId, path: &Path) -> Handle {
         Handle::new(&self.shared, node, path)
+    }
+
+    /// Carries out a call on what `path` names.
+    fn call<T>(
+        &self,
+        kind: CallKind,
+        path: &Path,
+        work: impl FnOnce(&mut State, Place<'_>) -> io::Result<T>,
+    ) -> Result<T> {
+        let place = self.place(path);
+        self.shared.call(kind, &self.full_path(path), |state| work(state, place))
+    }
+
+    /// As `call`, for one that must not leave the locked directories.
+    fn touch<T>(
+        &self,
+        kind: CallKind,
+        path: &Path,
+        work: impl FnOnce(&mut State, Place<'_>) -> io::Result<T>,
+    ) -> Result<T> {
+        self.call(kind, path, |state, place| {
+            state.note_touched(place);
+            work(state, place)
+        })
     }
 }
 
@@ -203,23 +289,40 @@ fn metadata(state: &State, node: NodeId) -> Metadata {
     match state.node(node) {
         Node::File(file) => Metadata::File { len: file.content.len() },
         Node::Directory(_) => Metadata::Directory,
+        Node::Link(_) => Metadata::Other,
     }
 }
 
 impl Fs for MemFs {
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Fs>> {
+        let node = self.call(CallKind::Open, dir, |state, place| {
+            let node = state.find(place)?;
+            state.directory(node)?;
+            Ok(node)
+        })?;
+        let opened = Some(Opened { node, path: self.full_path(dir) });
+        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), opened }))
+    }
+
+    fn full_path(&self, path: &Path) -> PathBuf {
+        match &self.opened {
+            Some(opened) => opened.path.join(path),
+            None => path.to_owned(),
+        }
+    }
+
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         let mut ancestors: Vec<_> = dir.ancestors().collect();
         ancestors.reverse();
         for ancestor in ancestors {
             let found = {
                 let state = self.shared.state();
-                state.find(ancestor).and_then(|node| state.directory(node).map(|_| ()))
+                state.find(self.place(ancestor)).and_then(|node| state.directory(node).map(|_| ()))
             };
             match found {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.shared
-                        .call(CallKind::CreateDir, ancestor, |state| state.create_dir(ancestor))?;
+                    self.call(CallKind::CreateDir, ancestor, State::create_dir)?;
                 }
                 Err(error) => return Err(Error::io(CallKind::CreateDir.action(), dir, error)),
             }
@@ -228,96 +331,111 @@ impl Fs for MemFs {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
-        self.shared.call(CallKind::List, dir, |state| {
-            let names = &state.directory(state.find(dir)?)?.current;
-            let entry = |(name, &node): (&std::ffi::OsString, _)| DirEntry {
-                name: name.to_string_lossy().into_owned(),
-                metadata: metadata(state, node),
+        self.call(CallKind::List, dir, |state, place| {
+            let dir = state.find(place)?;
+            let entry = |name: &std::ffi::OsString| {
+                let place = Place { from: Start::Held(dir), path: Path::new(name) };
+                // A link that leads nowhere is something else.
+                let found = state.find(place);
+                DirEntry {
+                    name: name.to_string_lossy().into_owned(),
+                    metadata: found.map_or(Metadata::Other, |node| metadata(state, node)),
+                }
             };
-            Ok(names.iter().map(entry).collect())
+            Ok(state.directory(dir)?.current.keys().map(entry).collect())
         })
     }
 
     fn metadata(&self, path: &Path) -> Result<Option<Metadata>> {
-        self.shared.call(CallKind::Metadata, path, |state| match state.find(path) {
+        self.call(CallKind::Metadata, path, |state, place| match state.find(place) {
             Ok(node) => Ok(Some(metadata(state, node))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(state.is_named(place).then_some(Metadata::Other))
+            }
             Err(error) => Err(error),
         })
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let (node, len) = self.shared.call(CallKind::Open, path, |state| {
-            let node = state.find_file(path)?;
+        let (node, len) = self.touch(CallKind::Open, path, |state, place| {
+            let node = state.find_file(place)?;
             state.hold(node);
             Ok((node, state.file(node).content.len()))
         })?;
-        Ok(Arc::new(MemFile { handle: self.handle(node, path), len }))
+        Ok(Arc::new(MemFile { handle: self.handle(node, &self.full_path(path)), len }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
-        let node = self.shared.call(CallKind::Create, path, |state| {
-            let node = state.create(path)?;
+        let node = self.touch(CallKind::Create, path, |state, place| {
+            let node = state.create(place)?;
             state.hold(node);
             Ok(node)
         })?;
-        Ok(Box::new(MemWriteFile::new(self.handle(node, path))))
+        Ok(Box::new(MemWriteFile::new(self.handle(node, &self.full_path(path)))))
     }
 
     fn open_log(&self, path: &Path, options: LogFileOptions) -> Result<Arc<dyn LogFile>> {
-        let node =
-            self.shared.call(CallKind::OpenLog, path, |state| open_or_create(state, path))?;
+        let node = self.touch(CallKind::OpenLog, path, open_or_create)?;
         let way = match options.io {
             LogIo::Auto | LogIo::Map => LogWay::Map,
             LogIo::Write => LogWay::Write,
         };
-        let handle = self.handle(node, path);
+        let handle = self.handle(node, &self.full_path(path));
         Ok(Arc::new(MemLogFile { handle, capacity: options.capacity, way }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.shared
-            .call(CallKind::Rename, to, |state| state.rename(from, to))
-            .map_err(|error| error.with_file(from))
+        let source = self.place(from);
+        self.touch(CallKind::Rename, to, |state, to| state.rename(source, to))
+            .map_err(|error| error.with_file(&self.full_path(from)))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.shared.call(CallKind::Link, to, |state| state.link(from, to))
+        let source = self.place(from);
+        self.touch(CallKind::Link, to, |state, to| state.link(source, to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.shared.call(CallKind::Remove, path, |state| state.remove(path))
+        self.touch(CallKind::Remove, path, State::remove)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.shared.call(CallKind::SyncDir, dir, |state| {
-            let node = state.find(dir)?;
+        self.call(CallKind::SyncDir, dir, |state, place| {
+            let node = state.find(place)?;
             state.directory(node)?;
             state.sync_dir(node);
             Ok(())
         })
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        let locked = self.shared.call(CallKind::Lock, path, |state| {
-            let node = open_or_create(state, path)?;
-            let free = state.locked.insert(node);
-            if !free {
-                state.let_go(node);
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
+        let locked = self.call(CallKind::Lock, path, |state, place| {
+            let dir = state.directory_of(place)?;
+            let file = match kind {
+                LockKind::Exclusive => Some(open_or_create(state, place)?),
+                // It creates nothing.
+                LockKind::Shared => state.find_file(place).ok().inspect(|&node| state.hold(node)),
+            };
+            let nodes: Vec<_> = [dir].into_iter().chain(file).collect();
+            let is_free = state.locks.take(&nodes, kind);
+            if !is_free {
+                file.into_iter().for_each(|node| state.let_go(node));
             }
-            Ok(free.then_some(node))
+            Ok(is_free.then_some((nodes, file)))
         })?;
-        match locked {
-            Some(node) => Ok(Box::new(MemLock { handle: self.handle(node, path) })),
-            None => Err(Error::new(ErrorKind::Locked, "the lock is held").with_file(path)),
-        }
+        let path = self.full_path(path);
+        let Some((nodes, file)) = locked else {
+            return Err(Error::new(ErrorKind::Locked, "the lock is held").with_file(&path));
+        };
+        let file = file.map(|node| self.handle(node, &path));
+        Ok(Box::new(MemLock { shared: Arc::clone(&self.shared), nodes, _file: file }))
     }
 }
 
 /// The file at `path`, created if it does not exist, with a handle opened.
-fn open_or_create(state: &mut State, path: &Path) -> io::Result<NodeId> {
-    let node = match state.find_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => state.create(path)?,
+fn open_or_create(state: &mut State, place: Place<'_>) -> io::Result<NodeId> {
+    let node = match state.find_file(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => state.create(place)?,
         found => found?,
     };
     state.hold(node);

@@ -7,18 +7,37 @@
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[allow(unsafe_code)]
 mod map;
 pub mod os;
 pub mod mem;
 
-/// A file system as the engine needs it.
+/// A file system as the engine needs it, seen from one directory: relative paths start there.
+///
+/// A database opens its directory once, by [`Fs::open_dir`], and from then on names its files by
+/// that handle alone: whatever becomes of the working directory, of links and of the directory's
+/// name, it touches no other.
 ///
 /// Errors carry the action and the path; out of space is
 /// [`NoSpace`](crate::error::ErrorKind::NoSpace).
 pub trait Fs: Send + Sync + fmt::Debug {
+    /// The same file system, seen from `dir`: a handle that stays with the directory when it is
+    /// renamed, or when another takes its name.
+    ///
+    /// # Errors
+    /// `NotFound` and the system's; `Io` if `dir` is no directory.
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Fs>>;
+
+    /// The path that messages give for `path`: that of an opened directory joined to it. It need
+    /// not lead there any more.
+    fn full_path(&self, path: &Path) -> PathBuf;
+
     /// Creates a directory and its parents; fine if it exists.
     ///
     /// # Errors
@@ -80,11 +99,16 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// The system's.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the exclusive lock of the file at `path`, creating it; dropping the guard releases it.
+    /// Takes the lock of the file at `path` and of the directory that it lies in, so that who
+    /// removes the file lets no second one in; dropping the guard releases both.
+    ///
+    /// An exclusive lock creates the file. A shared one creates and writes nothing, and does
+    /// without the file if there is none.
     ///
     /// # Errors
-    /// [`Locked`](crate::error::ErrorKind::Locked) if any process, this one included, holds it.
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+    /// [`Locked`](crate::error::ErrorKind::Locked) if any process, this one included, holds a lock
+    /// that excludes it; it names the holder where that is known.
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>>;
 }
 
 /// An entry of a directory.
@@ -97,6 +121,7 @@ pub struct DirEntry {
 }
 
 /// What a path names.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metadata {
     /// A file.
@@ -238,6 +263,7 @@ pub struct LogFileOptions {
 /// A mapping makes most commits free of system calls. Its price: if the device fails to read back a
 /// page of the log that memory was short of, or somebody else shortens the file, the process is
 /// killed by a signal (SIGBUS), where writing returns an error.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogIo {
     /// By mapping where that is safe (ext4, xfs, tmpfs), else by writing.
@@ -258,6 +284,7 @@ pub enum LogIo {
 /// once: if the device fails later and gives other bytes, a read may answer wrongly, or panic.
 /// Flushes and compactions do not read through the mapping. The pages count as memory of the
 /// process, outside any budget, for as long as the system has no better use for them.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadIo {
     /// By `pread`: whatever goes wrong is an error.
@@ -275,6 +302,15 @@ pub enum LogWay {
     Map,
     /// By `pwrite`.
     Write,
+}
+
+/// What a lock excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Every other lock: of one who writes.
+    Exclusive,
+    /// Exclusive locks: of one who reads.
+    Shared,
 }
 
 /// The lock of a directory, held until dropped.

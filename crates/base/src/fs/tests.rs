@@ -1,6 +1,6 @@
 //! The file systems of the system and of memory do the same for the same calls.
 
-use super::{File, Fs, LogFile, LogFileOptions, LogIo, WriteFile, mem::MemFs, os::OsFs};
+use super::{File, Fs, LockKind, LogFile, LogFileOptions, LogIo, WriteFile, mem::MemFs, os::OsFs};
 use crate::error::{Error, ErrorKind, Result};
 use proptest::{prelude::*, test_runner::Config};
 use std::{
@@ -31,7 +31,8 @@ enum Step {
     SyncDir(PathBuf),
     List(PathBuf),
     Metadata(PathBuf),
-    Lock(PathBuf),
+    /// Of the file `LOCK` in a directory.
+    Lock(PathBuf, LockKind),
     Unlock,
 }
 
@@ -64,7 +65,8 @@ fn a_step() -> impl Strategy<Value = Step> {
         1 => a_path().prop_map(Step::SyncDir),
         2 => a_path().prop_map(Step::List),
         1 => a_path().prop_map(Step::Metadata),
-        1 => a_path().prop_map(Step::Lock),
+        1 => (a_path(), prop_oneof![Just(LockKind::Exclusive), Just(LockKind::Shared)])
+            .prop_map(|(path, kind)| Step::Lock(path, kind)),
         1 => Just(Step::Unlock),
     ]
 }
@@ -101,6 +103,8 @@ impl<'a> World<'a> {
     fn list(&self, path: &Path) -> Result<String> {
         let mut entries = self.fs.list(&self.at(path))?;
         entries.sort();
+        // What the lock file holds is for messages, and each has its own.
+        entries.retain(|entry| entry.name != "LOCK");
         Ok(entries.iter().map(|entry| format!("{} {:?}\n", entry.name, entry.metadata)).collect())
     }
 
@@ -166,7 +170,9 @@ impl<'a> World<'a> {
             Step::Metadata(path) => {
                 return Ok(format!("{:?}", self.fs.metadata(&self.at(path))?));
             }
-            Step::Lock(path) => self.locks.push(self.fs.lock(&self.at(path))?),
+            Step::Lock(path, kind) => {
+                self.locks.push(self.fs.lock(&self.at(path).join("LOCK"), *kind)?);
+            }
             Step::Unlock => self.locks.clear(),
         }
         Ok(String::new())
@@ -221,8 +227,13 @@ fn a_typical_run_agrees_step_by_step() {
         (Step::Open(path("b/c")), None),
         (Step::Read(1, 0, 100_000), None),
         (Step::Read(1, 1, 100_000), Some(ErrorKind::Corruption)),
-        (Step::Lock(path("b/a")), None),
-        (Step::Lock(path("b/a")), Some(ErrorKind::Locked)),
+        (Step::Lock(path("b"), LockKind::Shared), None),
+        (Step::Lock(path("b"), LockKind::Shared), None),
+        (Step::Lock(path("b"), LockKind::Exclusive), Some(ErrorKind::Locked)),
+        (Step::Unlock, None),
+        (Step::Lock(path("b"), LockKind::Exclusive), None),
+        (Step::Lock(path("b"), LockKind::Exclusive), Some(ErrorKind::Locked)),
+        (Step::Lock(path("b"), LockKind::Shared), Some(ErrorKind::Locked)),
         (Step::List(path("b")), None),
     ];
     let dir = tempfile::tempdir().unwrap();
@@ -234,5 +245,51 @@ fn a_typical_run_agrees_step_by_step() {
             let result = world.step(step).map_err(|error| error.kind());
             assert_eq!(result.err(), *expected, "{step:?} on {fs:?}");
         }
+    }
+}
+
+/// The handle of an opened directory is the directory, not its name.
+#[test]
+fn an_opened_directory_stays_the_same_whatever_takes_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = MemFs::new();
+    memory.create_dir_all(dir.path()).unwrap();
+    std::os::unix::fs::symlink("first", dir.path().join("current")).unwrap();
+    memory.symlink(Path::new("first"), &dir.path().join("current")).unwrap();
+    for fs in [&OsFs as &dyn Fs, &memory] {
+        let at = |name: &str| dir.path().join(name);
+        fs.create_dir_all(&at("first")).unwrap();
+        let [held, linked] = ["first", "current"].map(|name| fs.open_dir(&at(name)).unwrap());
+        let name = |name: &'static str| Path::new(name);
+        held.create(name("a")).unwrap().append(b"1").unwrap();
+        fs.rename(&at("first"), &at("old")).unwrap();
+        fs.create_dir_all(&at("first")).unwrap();
+        fs.remove(&at("current")).unwrap();
+        for dir in [&held, &linked] {
+            let names = |fs: &dyn Fs, dir: &Path| -> Vec<String> {
+                let mut entries = fs.list(dir).unwrap();
+                entries.sort();
+                entries.into_iter().map(|entry| entry.name).collect()
+            };
+            let io = LogIo::Auto;
+            dir.open_log(name("log"), LogFileOptions { capacity: 10, io }).unwrap();
+            dir.rename(name("log"), name("b")).unwrap();
+            dir.hard_link(name("b"), name("c")).unwrap();
+            dir.sync_dir(name("")).unwrap();
+            assert_eq!(names(&**dir, name("")), ["a", "b", "c"]);
+            assert_eq!(names(fs, &at("old")), ["a", "b", "c"]);
+            assert_eq!(names(fs, &at("first")), Vec::<String>::new());
+            assert!(dir.metadata(name("a")).unwrap().is_some() && dir.open(name("a")).is_ok());
+            dir.remove(name("b")).unwrap();
+            dir.remove(name("c")).unwrap();
+        }
+        let error = held.open(name("none")).unwrap_err();
+        assert!(error.file().unwrap().ends_with("/first/none"), "{error}");
+        // The lock is that of the directory, too.
+        let lock = held.lock(name("LOCK"), LockKind::Exclusive).unwrap();
+        let again = fs.lock(&at("old/LOCK"), LockKind::Exclusive);
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Locked);
+        assert!(fs.lock(&at("first/LOCK"), LockKind::Exclusive).is_ok());
+        drop(lock);
     }
 }

@@ -135,6 +135,20 @@ impl BlockBuilder {
         }
     }
 
+    /// Writes over the contents of `out` what comes before the value in the block of `entry` alone.
+    pub fn encode_before_value(entry: &Entry<'_>, out: &mut Vec<u8>) {
+        out.clear();
+        put_varint(out, 1);
+        put_varint(out, entry.key.len() as u64);
+        put_varint(out, entry.sequence.0);
+        // The trailer is the kind, as its sequence number is the base.
+        out.push(1);
+        out.extend_from_slice(entry.key);
+        put_varint(out, 0);
+        put_varint(out, entry.value.len() as u64);
+        out.push((Trailer::new(entry.sequence, entry.kind).0 & u64::from(KIND_MASK)) as u8);
+    }
+
     /// Forgets the entries.
     pub fn clear(&mut self) {
         self.staged.clear();

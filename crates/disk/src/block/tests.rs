@@ -325,3 +325,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn block_of_one_entry_is_what_comes_before_its_value_and_the_value() {
+    for kind in KINDS {
+        for (key, sequence, length) in
+            [(&b""[..], 0, 0), (b"key", 1 << 40, 127), (b"k", SequenceNumber::MAX.0, 70_000)]
+        {
+            let value = vec![7; length];
+            let mut out = vec![1];
+            let sequence = SequenceNumber(sequence);
+            let entry = Entry { key, sequence, kind, value: &value };
+            BlockBuilder::encode_before_value(&entry, &mut out);
+            out.extend_from_slice(&value);
+            assert!(out == raw(&[(key.to_vec(), sequence.0, kind, value)]), "{kind:?} {length}");
+        }
+    }
+}

@@ -29,7 +29,8 @@ fn a_frame_opens_where_it_was_written_and_nowhere_else() {
             for elsewhere in [offset, table] {
                 assert!(opened(&frame, FrameKind::Data, elsewhere).is_err());
                 let mut moved = frame.clone();
-                reseal(&mut moved, HERE, elsewhere);
+                let checksum = moved_checksum(&moved, HERE, elsewhere);
+                *moved.last_chunk_mut().unwrap() = checksum;
                 assert_eq!(opened(&moved, FrameKind::Data, elsewhere).unwrap(), raw);
                 assert!(opened(&moved, FrameKind::Data, HERE).is_err());
             }
@@ -98,6 +99,58 @@ fn the_bytes_are_the_documented_ones() {
     assert_eq!(mix(place), 0x5692_161d);
 }
 
+/// A frame of `kind` that claims so many raw bytes, with a payload that is long enough for LZ4.
+fn claiming(kind: FrameKind, codec: Codec, raw_bytes: u64) -> Vec<u8> {
+    let payload_bytes = match codec {
+        Codec::Raw => raw_bytes,
+        Codec::Lz4 => raw_bytes.div_ceil(255),
+    };
+    let mut bytes = vec![kind as u8, codec as u8];
+    put_varint(&mut bytes, raw_bytes);
+    put_varint(&mut bytes, payload_bytes);
+    bytes.resize(bytes.len() + payload_bytes as usize, 0);
+    let checksum = crc32c(&bytes).wrapping_add(mix(HERE));
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn each_kind_of_frame_has_its_longest_raw_form() {
+    let bounded = [
+        (FrameKind::Index, Codec::Lz4),
+        (FrameKind::Index, Codec::Raw),
+        (FrameKind::RangeTombstones, Codec::Lz4),
+        (FrameKind::Properties, Codec::Raw),
+    ];
+    for (kind, codec) in bounded {
+        let most = kind.raw_bytes_max(codec) as u64;
+        let longest = claiming(kind, codec, most);
+        assert!(longest.len() as u64 <= kind.frame_bytes_max());
+        assert_eq!(Frame::open(&longest, kind, HERE).unwrap().raw_bytes as u64, most);
+        for claim in [most + 1, 900 << 20] {
+            if codec == Codec::Raw && claim > most + 1 {
+                continue;
+            }
+            let error = Frame::open(&claiming(kind, codec, claim), kind, HERE).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{kind:?} of {claim}");
+            assert!(error.to_string().contains("raw length"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_frame_too_long_to_be_compressed_is_stored_as_it_is() {
+    for more in [0, 1] {
+        let raw = vec![0; COMPRESSED_TOMBSTONES_BYTES_MAX + more];
+        let mut frame = Vec::new();
+        let mut compressor = Compressor::new(Compression::Lz4);
+        seal(FrameKind::RangeTombstones, HERE, &raw, &mut compressor, &mut frame);
+        let codec = Frame::open(&frame, FrameKind::RangeTombstones, HERE).unwrap().codec;
+        assert_eq!(codec, if more == 0 { Codec::Lz4 } else { Codec::Raw });
+        assert!(opened(&frame, FrameKind::RangeTombstones, HERE).unwrap() == raw);
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_with_a_good_checksum_open_or_fail(
@@ -115,5 +168,16 @@ proptest! {
                 prop_assert!(raw.len() <= 255 * bytes.len() + 64);
             }
         }
+    }
+}
+
+#[test]
+fn what_is_enclosed_is_what_is_sealed_without_compression() {
+    let raw: Vec<u8> = (0..5_000_u32).flat_map(u32::to_le_bytes).collect();
+    for length in [0, 1, 127, 128, raw.len()] {
+        let (front, back) = raw[..length].split_at(length / 3);
+        let Envelope { head, checksum } = enclose(FrameKind::Data, HERE, &[front, back]);
+        let enclosed = [&head, front, back, &checksum].concat();
+        assert!(enclosed == sealed(Compression::None, &raw[..length]), "{length} bytes");
     }
 }

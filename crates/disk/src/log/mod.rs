@@ -40,6 +40,7 @@ mod window;
 pub mod read;
 mod scan;
 pub mod recover;
+pub mod salvage;
 
 #[cfg(test)]
 mod tests;

@@ -68,11 +68,11 @@ pub struct SegmentReader {
     window: Window,
     header: SegmentHeader,
     /// Where the next record begins.
-    offset: u64,
+    pub(super) offset: u64,
     /// Where the segment ends.
-    end: u64,
-    next_sequence: SequenceNumber,
-    stop: Option<Stop>,
+    pub(super) end: u64,
+    pub(super) next_sequence: SequenceNumber,
+    pub(super) stop: Option<Stop>,
 }
 
 impl SegmentReader {

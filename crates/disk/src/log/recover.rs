@@ -35,6 +35,7 @@ pub struct SegmentFile {
 }
 
 /// What to do about damage.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecoveryMode {
     /// Fail.

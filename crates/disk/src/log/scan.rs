@@ -19,6 +19,8 @@ pub(super) enum Found {
     Ours,
     /// It is stale: its payload may have been overwritten by records that are looked for.
     Stale,
+    /// It is what was looked for: the search ends.
+    Enough,
 }
 
 /// Where to look, and for what.
@@ -54,9 +56,10 @@ pub(super) fn scan_headers(
         let Some(header) = bytes[skipped..].first_chunk() else { continue };
         let placed = PlacedHeader::decode(header, offset, search.segment)
             .map_err(|error| error.or_file(path).or_offset(offset))?;
-        offset = match placed {
-            Some(placed) if visit(&placed) == Found::Ours => placed.end(),
-            _ => offset + RECORD_ALIGNMENT,
+        offset = match placed.map(|placed| (visit(&placed), placed.end())) {
+            Some((Found::Ours, end)) => end,
+            Some((Found::Stale, _)) | None => offset + RECORD_ALIGNMENT,
+            Some((Found::Enough, _)) => return Ok(()),
         };
     }
     Ok(())

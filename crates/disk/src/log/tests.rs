@@ -5,3 +5,4 @@ mod crash;
 mod damage;
 mod manifest;
 mod model;
+mod salvage;

@@ -60,6 +60,10 @@ impl Contents {
     }
 }
 
+/// Latest expiry that is told apart, in ms since 1970: on disk an expiry is the number plus one. An
+/// entry that expires later is said to do so then.
+const EXPIRY_MS_MAX: u64 = u64::MAX - 1;
+
 /// What is known of a run of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -155,6 +159,7 @@ impl Facts {
     }
 
     fn add_expiry(&mut self, expiry_ms: u64) {
+        let expiry_ms = expiry_ms.min(EXPIRY_MS_MAX);
         let earliest = self.expiry_min_ms.map_or(expiry_ms, |earliest| earliest.min(expiry_ms));
         self.expiry_min_ms = Some(earliest);
         self.contents.add(Contents::EXPIRING);

@@ -35,12 +35,9 @@ use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
     key::{compare, head},
-    limits::KEY_BYTES_MAX,
+    limits::{INDEX_FRAME_BYTES, KEY_BYTES_MAX},
 };
 use std::{cmp::Ordering, ops::Range};
-
-/// Raw length from which on an index frame is full, in bytes.
-const INDEX_FRAME_BYTES: usize = 16 << 10;
 
 /// What the index knows of one data block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ mod passing;
 mod block_walk;
 mod passing_cursor;
 mod verify;
+mod salvage;
 
 pub use block_walk::BlockWalk;
 pub use cursor::TableCursor;
@@ -41,8 +42,9 @@ pub use index::BlockInfo;
 pub use lookup::Found;
 pub use passing::PassingTable;
 pub use passing_cursor::PassingCursor;
-pub use properties::Properties;
+pub use properties::{Properties, TableOrigin};
 pub use reader::Table;
+pub use salvage::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables};
 pub use sealed::SealedBlock;
 pub use table_filter::TableFilter;
 pub use writer::TableWriter;

@@ -3,17 +3,58 @@
 //! ```text
 //! | features varint | summary | data length varint | data frames varint |
 //! | filter frame length varint (0: none) | range tombstone frame length varint (0: none) |
-//! | index frames varint | index frame length varint, ... |
+//! | index frames varint | index frame length varint, ... | origin, if feature 0 |
+//!
+//! origin: | family varint | name: length varint, bytes | options: length varint, bytes |
 //! ```
 //!
-//! A feature is a bit; a reader refuses a table with a bit that it does not know. None exists yet.
+//! A feature is a bit; a reader refuses a table with a bit that it does not know. Feature 0 says
+//! that the origin is there. It serves those who have no manifest any more, and nobody else.
 
 use super::footer::FOOTER_BYTES;
 use crate::summary::TableSummary;
 use siltdb_base::{
-    codec::{Reader, put_varint},
+    codec::{Reader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
+    id::FamilyId,
+    limits::FAMILY_NAME_BYTES_MAX,
 };
+
+/// The feature of a table that says where it comes from.
+const FEATURE_ORIGIN: u64 = 1;
+
+/// The family that a table was written for, as it was then.
+///
+/// The manifest alone says which family a table belongs to. This is what is left without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableOrigin {
+    /// The family.
+    pub family: FamilyId,
+    /// What it was called.
+    pub name: String,
+    /// Its options, encoded by the floors that know them.
+    pub options: Vec<u8>,
+}
+
+impl TableOrigin {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.family.0));
+        put_bytes(out, self.name.as_bytes());
+        put_bytes(out, &self.options);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let family = FamilyId(reader.varint_u32()?);
+        let name = reader.bytes()?;
+        if name.len() > FAMILY_NAME_BYTES_MAX {
+            return Err(Error::corruption("family name is too long")
+                .with_mismatch(format_args!("at most {FAMILY_NAME_BYTES_MAX}"), name.len()));
+        }
+        let name = std::str::from_utf8(name)
+            .map_err(|error| Error::corruption("family name is not UTF-8").with_source(error))?;
+        Ok(Self { family, name: name.to_owned(), options: reader.bytes()?.to_vec() })
+    }
+}
 
 /// What the properties say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +71,8 @@ pub struct Properties {
     pub tombstone_bytes: u64,
     /// Length of each index frame, in bytes.
     pub index_bytes: Vec<u64>,
+    /// The family it was written for, if its writer said so.
+    pub origin: Option<TableOrigin>,
 }
 
 impl Properties {
@@ -53,7 +96,7 @@ impl Properties {
 
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, 0);
+        put_varint(out, if self.origin.is_some() { FEATURE_ORIGIN } else { 0 });
         self.summary.encode(out);
         put_varint(out, self.data_bytes);
         put_varint(out, self.data_frames);
@@ -62,6 +105,9 @@ impl Properties {
         put_varint(out, self.index_bytes.len() as u64);
         for &bytes in &self.index_bytes {
             put_varint(out, bytes);
+        }
+        if let Some(origin) = &self.origin {
+            origin.encode(out);
         }
     }
 
@@ -73,9 +119,12 @@ impl Properties {
     pub fn decode(bytes: &[u8], table_bytes: u64, properties_bytes: u64) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let features = reader.varint()?;
-        if features != 0 {
+        if features & !FEATURE_ORIGIN != 0 {
             return Err(Error::new(ErrorKind::Unsupported, "unknown table features")
-                .with_mismatch(0, format_args!("{features:#x}")));
+                .with_mismatch(
+                    format_args!("bits within {FEATURE_ORIGIN:#x}"),
+                    format_args!("{features:#x}"),
+                ));
         }
         let mut properties = Self {
             summary: TableSummary::decode(&mut reader)?,
@@ -84,6 +133,7 @@ impl Properties {
             filter_bytes: reader.varint()?,
             tombstone_bytes: reader.varint()?,
             index_bytes: Vec::new(),
+            origin: None,
         };
         let index_frames = reader.varint()?;
         if index_frames > reader.rest().len() as u64 {
@@ -91,6 +141,9 @@ impl Properties {
         }
         for _ in 0..index_frames {
             properties.index_bytes.push(reader.varint()?);
+        }
+        if features & FEATURE_ORIGIN != 0 {
+            properties.origin = Some(TableOrigin::decode(&mut reader)?);
         }
         if !reader.is_empty() {
             return Err(Error::corruption("bytes after the properties of a table"));

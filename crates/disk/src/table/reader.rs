@@ -88,7 +88,7 @@ impl Table {
         let blocks = contents.index.count();
         let mapped = match read_io {
             ReadIo::Map if blocks > 0 => source.map(),
-            ReadIo::Map | ReadIo::Read => None,
+            _ => None,
         };
         let mapped = mapped.map(|bytes| Mapped::new(bytes, source.uid, blocks));
         let charged = size_of::<Self>()

@@ -7,14 +7,17 @@
 use super::facts::Facts;
 use crate::{
     block::Block,
-    frame::{Frame, FrameKind, Place, reseal},
+    compress::Codec,
+    frame::{CHECKSUM_BYTES, Frame, FrameKind, Place, moved_checksum},
 };
-use siltdb_base::error::Result;
+use bytes::Bytes;
+use siltdb_base::{error::Result, memory::region::Buffer};
+use std::ops::Range;
 
 /// A verified data block: the frame as it lies in its table, and what it decodes to.
 #[derive(Debug)]
 pub struct SealedBlock {
-    frame: Vec<u8>,
+    frame: Bytes,
     place: Place,
     block: Block,
     facts: Facts,
@@ -22,13 +25,28 @@ pub struct SealedBlock {
 
 impl SealedBlock {
     /// Verifies the frame that lies at `place`: checksum, decoding and order; `buffer` is working
-    /// memory.
+    /// memory. A block that is not compressed stays where it is.
     ///
     /// # Errors
     /// Corruption, if anything is wrong; `Unsupported`, if its codec is unknown.
-    pub fn open(frame: Vec<u8>, place: Place, buffer: &mut Vec<u8>) -> Result<Self> {
+    pub fn open(mut frame: Vec<u8>, place: Place, buffer: &mut Vec<u8>) -> Result<Self> {
+        let frame_bytes = frame.len();
         let opened = Frame::open(&frame, FrameKind::Data, place)?;
-        let block = Block::parse(opened.decode(buffer)?)?;
+        let (frame, block) = match opened.codec {
+            Codec::Raw => {
+                let Range { start, end } = opened.payload_place(frame_bytes);
+                // What has to be behind a block that stays where it is.
+                frame.reserve_exact(Block::BYTES_BEHIND);
+                frame.resize(end + Block::BYTES_BEHIND.max(CHECKSUM_BYTES), 0);
+                let bytes = Bytes::from(frame);
+                let raw = bytes.slice(start..end + Block::BYTES_BEHIND);
+                (bytes.slice(..frame_bytes), Block::map(raw, Buffer::copy_on_heap)?)
+            }
+            Codec::Lz4 => {
+                let block = Block::parse(opened.decode(buffer)?)?;
+                (frame.into(), block)
+            }
+        };
         let facts = Facts::of(&block)?;
         Ok(Self { frame, place, block, facts })
     }
@@ -51,10 +69,10 @@ impl SealedBlock {
         self.frame.len()
     }
 
-    /// Writes the frame, sealed for `place`, over the contents of `out`.
-    pub fn seal_for(&self, place: Place, out: &mut Vec<u8>) {
-        out.clear();
-        out.extend_from_slice(&self.frame);
-        reseal(out, self.place, place);
+    /// The frame as it lies at `place`: all but its checksum, and the checksum.
+    #[must_use]
+    pub fn sealed_for(&self, place: Place) -> (&[u8], [u8; CHECKSUM_BYTES]) {
+        let covered = &self.frame[..self.frame.len() - CHECKSUM_BYTES];
+        (covered, moved_checksum(&self.frame, self.place, place))
     }
 }

@@ -3,6 +3,7 @@
 //! It keeps nothing but working memory: what it reads is its caller's.
 
 use super::{
+    facts::Facts,
     footer::{FOOTER_BYTES, Footer},
     index::{BlockInfo, Index},
     properties::Properties,
@@ -17,6 +18,7 @@ use crate::{
 };
 use bytes::Bytes;
 use siltdb_base::{
+    codec::resize,
     error::{Error, Result},
     fs::File,
     id::TableUid,
@@ -121,7 +123,8 @@ impl Source {
     /// Reads bytes over the contents of `buffer`. The caller has checked that they are in the
     /// table.
     pub fn read(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.resize(self.memory_bytes(&(offset..offset + bytes))?, 0);
+        let bytes = self.memory_bytes(&(offset..offset + bytes))?;
+        resize(buffer, bytes).map_err(|error| self.locate(error, offset))?;
         self.read_into(offset, buffer)
     }
 
@@ -153,6 +156,12 @@ impl Source {
         bytes: u64,
         work: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
+        let most = kind.frame_bytes_max();
+        if bytes > most {
+            let error = Error::corruption("frame too long for its kind");
+            let error = error.with_mismatch(format_args!("at most {most} bytes"), bytes);
+            return Err(self.locate(error, offset));
+        }
         with_scratch(|scratch| {
             self.read(offset, bytes, &mut scratch.frame)?;
             let place = Place { table: self.uid, offset };
@@ -183,24 +192,19 @@ impl Source {
 
     /// Reads a data block past the cache, verifies it, and returns it ready to be copied.
     pub fn read_sealed(&self, info: &BlockInfo<'_>) -> Result<SealedBlock> {
-        let mut frame = Vec::new();
+        let frame_bytes = self.memory_bytes(&(info.offset..info.offset + info.bytes))?;
+        // Room for what has to be behind a block that stays where it is.
+        let mut frame = Vec::with_capacity(frame_bytes + Block::BYTES_BEHIND);
         self.read(info.offset, info.bytes, &mut frame)?;
         self.open_sealed(info, frame)
     }
 
     /// Verifies the frame of a data block.
-    pub fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
+    fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
         let place = Place { table: self.uid, offset: info.offset };
         let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
         let checked = sealed.and_then(|sealed| {
-            let facts = sealed.facts();
-            let agrees = facts.entries == info.entries
-                && facts.sequence_max == info.sequence_max
-                && facts.expiry_min_ms == info.expiry_min_ms
-                && facts.contents == info.contents;
-            if !agrees {
-                return Err(Error::corruption("a block is not what its index says"));
-            }
+            check_facts(sealed.facts(), info)?;
             check_block(sealed.block(), info).map(|()| sealed)
         });
         checked.map_err(|error| self.locate(error, info.offset))
@@ -268,6 +272,15 @@ impl Source {
             })
             .map_err(|error| self.locate(error, offset))
     }
+}
+
+/// Checks that a block holds what the index says.
+pub fn check_facts(facts: &Facts, info: &BlockInfo<'_>) -> Result<()> {
+    let agrees = facts.entries == info.entries
+        && facts.sequence_max == info.sequence_max
+        && facts.expiry_min_ms == info.expiry_min_ms
+        && facts.contents == info.contents;
+    if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
 }
 
 /// Checks that a block begins and ends where the index says.

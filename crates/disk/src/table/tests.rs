@@ -4,9 +4,11 @@ mod ahead;
 mod copies;
 mod damage;
 mod faults;
+mod long;
 mod lookup;
 mod mapped;
 mod model;
+mod salvage;
 
 use super::*;
 use crate::{
@@ -246,4 +248,17 @@ fn many(count: u64) -> Vec<Owned> {
     }
     sort(&mut entries);
     entries
+}
+
+#[test]
+fn a_table_with_the_latest_of_expiries_is_read_back() {
+    for expiry_ms in [u64::MAX - 1, u64::MAX] {
+        let value = [&expiry_ms.to_le_bytes()[..], b"value"].concat();
+        let entries = [(b"key".to_vec(), 1, EntryKind::PutExpiring, value)];
+        let mut file = Bytes::default();
+        let summary = write(&mut file, &options(Compression::None), 1, &entries, &[]);
+        let table = open(&file.0, Some(&summary), &new_cache(0)).unwrap();
+        verify(&table).unwrap();
+        assert_eq!(scan(&table).unwrap(), entries);
+    }
 }

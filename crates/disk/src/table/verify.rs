@@ -8,7 +8,7 @@ use super::{
     facts::{Contents, Facts},
     index::BlockInfo,
     passing::PassingTable,
-    source::FilterFrame,
+    source::{FilterFrame, check_facts},
     tombstones,
 };
 use crate::{
@@ -47,11 +47,12 @@ impl PassingTable {
         let mut blocks = self.blocks()?;
         while let Some(info) = blocks.block() {
             let number = blocks.number();
-            let frame = ahead.frame(&self.source, self.properties.data_bytes, number, &info)?;
-            let sealed = self.source.open_sealed(&info, frame.to_vec())?;
-            let wrong =
-                |message: &'static str| self.source.locate(Error::corruption(message), info.offset);
-            let first = (info.first_key, sealed.block().entry(0).sequence);
+            let block = ahead.block(&self.source, self.properties.data_bytes, number, &info)?;
+            let locate = |error: Error| self.source.locate(error, info.offset);
+            let wrong = |message: &'static str| locate(Error::corruption(message));
+            let facts = Facts::of(&block).map_err(locate)?;
+            check_facts(&facts, &info).map_err(locate)?;
+            let first = (info.first_key, block.entry(0).sequence);
             if let Some((key, sequence)) = &before
                 && compare((key, *sequence), first) != Ordering::Less
             {
@@ -59,7 +60,7 @@ impl PassingTable {
             }
             first_key.get_or_insert_with(|| Slice::copy_from(info.first_key));
             before = Some((info.last_key.to_vec(), info.last_sequence));
-            hash_keys(sealed.block(), &mut hashes);
+            hash_keys(&block, &mut hashes);
             hashes.iter().for_each(|&hash| sample.add(hash));
             if let Some(filter) = &filter {
                 // Their lines of the filter are asked for before the first is looked at.
@@ -69,9 +70,9 @@ impl PassingTable {
                 }
             }
             let repeats = if blocks.continues() { Repeats::Yes } else { Repeats::No };
-            add_garbage(sealed.block(), sealed.facts(), repeats, &mut garbage)?;
-            total.merge(sealed.facts());
-            on_block(number, &info, sealed.block());
+            add_garbage(&block, &facts, repeats, &mut garbage)?;
+            total.merge(&facts);
+            on_block(number, &info, &block);
             blocks.advance()?;
         }
         let points = first_key.zip(before).map(|(first, (last, _))| KeyRange {

@@ -345,7 +345,10 @@ fn a_sync_waits_for_a_commit_that_is_stopped_in_its_fill() {
     until(|| is_in_log(&fs, "behind"));
     assert_eq!(engine.stats().log_syncs, 1, "a sync covers a hole");
     for seed in 0..SEEDS {
-        assert_eq!(after_power_loss(&fs, seed), with_keys(&["early"]), "seed {seed}");
+        // The fill that is stopped may have reached the medium, whole or in part.
+        let found = after_power_loss(&fs, seed);
+        let prefixes = [&["early"][..], &["early", "stopped"], &["behind", "early", "stopped"]];
+        assert!(prefixes.iter().any(|keys| found == with_keys(keys)), "seed {seed}: {found:?}");
     }
     fill.go_on();
     stopped.join().unwrap().unwrap();

@@ -76,7 +76,8 @@ fn nobody_waits_for_a_compaction_that_is_not_due() {
                 }
                 engine.flush().unwrap();
             }
-            assert!(!engine.run_job().unwrap(), "a compaction is due");
+            // Tables in order are joined when they are many, which frees no room.
+            assert!(!overlap || !engine.run_job().unwrap(), "a compaction is due");
             for _ in 0..4 {
                 put(&engine, "default", b"large", &vec![7; 64 << 10]);
             }
@@ -123,7 +124,7 @@ fn nothing_is_put_off_that_writers_wait_for() {
     let (database, _lock) = lagging(&MemFs::new());
     assert!(database.unwritten_share() > 0.0 && database.level_share() == 0.0);
     // As if level 0 had come to slow down writes.
-    database.level_share.store(0.5_f64.to_bits(), Ordering::Relaxed);
+    database.level_debts.note(FamilyId(1), 0.5);
     assert!(compact_next(&database).unwrap());
 }
 

@@ -36,7 +36,7 @@ pub fn inspect_manifest(
     if !matches!(fs.metadata(path)?, Some(Metadata::Directory)) {
         return report_file(fs, path, detail, on_line);
     }
-    let Some(number) = read_current(fs, path)? else {
+    let Some(number) = read_current(&*fs.open_dir(path)?)? else {
         return Err(Error::new(ErrorKind::NotFound, "no database: there is no CURRENT")
             .with_file(&path.join(FileName::Current.to_string())));
     };

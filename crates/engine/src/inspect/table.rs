@@ -132,6 +132,10 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
             .with_number("index_bytes", properties.index_bytes.iter().sum())
             .with_number("properties_bytes", footer.properties_bytes),
     )?;
+    if let Some(origin) = &properties.origin {
+        let line = Line::new("origin").with_number("family", origin.family.0.into());
+        on_line(line.with_bytes("name", origin.name.as_bytes()))?;
+    }
     if detail < Detail::Records {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use super::line::{Detail, Line, OnLine, locate};
 use crate::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
     error::Result,
-    fs::{File, Fs, Metadata},
+    fs::{DirEntry, File, Fs, Metadata},
     id::{SegmentId, SequenceNumber},
     key::{BlobPointer, EntryKind, split_expiring},
 };
@@ -41,7 +41,7 @@ struct Slot {
 pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     let paths = match fs.metadata(path)? {
         Some(Metadata::Directory) => {
-            report_state(fs, path, on_line)?;
+            report_state(&*fs.open_dir(path)?, on_line)?;
             log_paths(fs, path)?
         }
         _ => vec![path.to_owned()],
@@ -59,24 +59,27 @@ pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>
 }
 
 fn log_paths(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
-    let names = fs.list(dir)?.into_iter().map(|entry| entry.name);
-    let is_log = |name: &String| matches!(FileName::parse(name), Some(FileName::Segment(_)));
-    let mut paths: Vec<_> = names.filter(is_log).map(|name| dir.join(name)).collect();
+    let is_log = |entry: &DirEntry| {
+        let is_file = matches!(entry.metadata, Metadata::File { .. });
+        is_file && matches!(FileName::parse(&entry.name), Some(FileName::Segment(_)))
+    };
+    let logs = fs.list(dir)?.into_iter().filter(is_log);
+    let mut paths: Vec<_> = logs.map(|entry| dir.join(entry.name)).collect();
     paths.sort();
     Ok(paths)
 }
 
 /// What the manifest says of the log. The log can be read without it, so its errors are shown.
-fn report_state(fs: &dyn Fs, dir: &Path, on_line: OnLine<'_>) -> Result<()> {
+fn report_state(directory: &dyn Fs, on_line: OnLine<'_>) -> Result<()> {
     let mut state = LogState::default();
-    let read = read_current(fs, dir).and_then(|current| match current {
+    let read = read_current(directory).and_then(|current| match current {
         None => Ok(None),
         Some(number) => {
             let mut note = |edit| {
                 state.note(&edit);
                 Ok(())
             };
-            read_manifest(fs, dir, number, &mut note)?;
+            read_manifest(directory, number, &mut note)?;
             Ok(Some(number))
         }
     });

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::{
+    commit::Payload,
     engine::Engine,
     fixture::{
         FamilyPicture, contents, fault, files, killed, open, picture, put, put_range, tree_options,
@@ -10,6 +11,7 @@ use crate::{
 };
 use siltdb_base::{
     fs::mem::{Crash, FaultError, MemFs},
+    key::EntryKind,
     limits::FAMILY_NAME_BYTES_MAX,
 };
 use std::sync::Mutex;
@@ -196,4 +198,41 @@ fn fail_at_call(index: usize, nth: u64, error: FaultError) -> bool {
     assert_eq!(contents(&engine, "default", None), shown, "{place}");
     assert_eq!(contents(&open(&killed(&fs)), "default", None), shown, "{place}");
     true
+}
+
+/// The last operand.
+#[derive(Debug)]
+struct Last;
+
+impl MergeOperator for Last {
+    fn name(&self) -> &str {
+        "last"
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        Ok(operands.last().map_or_else(Vec::new, |last| last.to_vec()))
+    }
+}
+
+#[test]
+fn the_merge_operator_of_a_dropped_family_is_let_go() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    for flushed in [false, true] {
+        let operator: Arc<dyn MergeOperator> = Arc::new(Last);
+        let options = TreeOptions { merge_operator: Some(operator.clone()), ..tree_options() };
+        let family = engine.create_family("short", options).unwrap();
+        let merge = Payload::one(&family, EntryKind::Merge, b"key", b"operand");
+        engine.commit(&merge, None).unwrap();
+        if flushed {
+            engine.flush().unwrap();
+        }
+        assert_eq!(crate::fixture::get(&engine, "short", b"key").unwrap(), b"operand");
+        engine.drop_family("short").unwrap();
+        drop(family);
+        // The rest of the generation is flushed without it.
+        engine.flush().unwrap();
+        engine.settle().unwrap();
+        assert_eq!(Arc::strong_count(&operator), 1);
+    }
 }

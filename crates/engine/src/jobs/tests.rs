@@ -7,17 +7,19 @@ use crate::{
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, not_stuck, open, options, pairs, put,
-        put_range, stop_call, tree_options, until,
+        put_range, stop_call, tree_options, try_put, until,
     },
+    inspect::{line::Detail, table::inspect_table},
     options::{Durability, EngineOptions},
     read::ReadRange,
     recovery,
 };
 use siltdb_base::{
     clock::ManualClock,
-    fs::mem::{Call, CallKind, FaultError, MemFs},
+    fs::mem::{Call, CallKind, Fault, FaultError, FaultSpan, MemFs},
     key::EntryKind,
 };
+use siltdb_tree::options::TreeOptions;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -534,4 +536,140 @@ fn jobs_give_way_while_writers_wait_a_little() {
     // Not before they wait; then for a while; then they wait for too long.
     ways.dedup();
     assert_eq!(ways, [false, true, false]);
+}
+
+/// A settled database of `count` families more than the default one, each with a table.
+fn with_families(fs: &MemFs, count: usize) -> Engine {
+    let engine = open(fs);
+    for number in 0..count {
+        let name = format!("f{number}");
+        // So large that a small table is not worth its syncs.
+        let options = TreeOptions { base_level_bytes: 1 << 20, ..tree_options() };
+        engine.create_family(&name, options).unwrap();
+        put(&engine, &name, b"key", b"value");
+    }
+    put(&engine, "default", b"key", b"value");
+    engine.settle().unwrap();
+    engine.flush().unwrap();
+    engine.settle().unwrap();
+    engine
+}
+
+#[test]
+fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
+    let fs = MemFs::new();
+    drop(with_families(&fs, 30));
+    let (database, _lock) =
+        recovery::open(Path::new(DIR), options(&fs), Waiting::RunJob(run_one)).unwrap();
+    let due = || lock(&database.jobs).due.clone();
+    assert_eq!(due().len(), 31, "whether one is due is not known at first");
+    assert!(!compact_next(&database).unwrap());
+    assert!(due().is_empty(), "nothing is due: {:?}", due());
+    let family = database.families.named("f7").unwrap();
+    let operation = Payload::one(&family, EntryKind::Put, b"key", b"new");
+    commit(&database, &operation, Durability::Buffered).unwrap();
+    let generation = family.tree.view().memory.oldest().unwrap();
+    assert_eq!(database.families.holders().of(generation), [family.id]);
+    flush_all(&database).unwrap();
+    assert_eq!(due(), BTreeSet::from([family.id]));
+    assert!(database.families.holders().of(generation).is_empty());
+    assert!(family.tree.view().memory.tables().is_empty());
+    assert!(!compact_next(&database).unwrap());
+    assert!(due().is_empty(), "{:?}", due());
+}
+
+#[test]
+fn what_time_makes_due_is_looked_for_in_all_families_now_and_then() {
+    let fs = MemFs::new();
+    drop(with_families(&fs, 3));
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
+    assert!(!compact_next(&database).unwrap());
+    let all_due_ns = lock(&database.jobs).all_due_ns;
+    clock.advance(DUE_INTERVAL);
+    assert!(!compact_next(&database).unwrap());
+    assert!(lock(&database.jobs).all_due_ns > all_due_ns);
+}
+
+#[test]
+fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put(&engine, "default", b"before", b"value");
+    engine.flush().unwrap();
+    let no_tables = Fault {
+        kind: Some(CallKind::Create),
+        nth: 1,
+        span: FaultSpan::FromThenOn,
+        error: FaultError::NoSpace,
+    };
+    fs.set_fault(Some(no_tables));
+    let mut acknowledged = 0_u32;
+    for number in 0..200_u32 {
+        put(&engine, "default", &number.to_be_bytes(), &[7; 100]);
+        acknowledged += 1;
+        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::NoSpace);
+    }
+    let generations = || engine.stats().frozen_generations as usize;
+    assert_eq!(generations(), 1, "each call tries the one that failed");
+    assert!(files(&fs, ".log").len() <= 3, "{:?}", files(&fs, ".log"));
+    // A writer goes on until memory is full, and is told then.
+    let refused = loop {
+        let key = acknowledged.to_be_bytes();
+        let put = try_put(&engine, "default", (&key, &[7; 1000]), Durability::Buffered);
+        match put {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 10_000, "no put is refused");
+    };
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    // The first, a small one, takes less memory than another.
+    assert!(generations() <= FROZEN_MAX + 1, "{} generations", generations());
+    fs.set_fault(None);
+    engine.flush().unwrap();
+    assert_eq!(generations(), 0);
+    assert!(engine.background_error().is_none());
+    assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);
+}
+
+/// Who has no manifest any more learns from its tables what the families are.
+#[test]
+fn tables_say_which_family_they_are_of() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    engine.create_family("first", tree_options()).unwrap();
+    let origins = |fs: &MemFs| {
+        let mut origins = Vec::new();
+        for path in files(fs, ".table") {
+            inspect_table(fs, &path, Detail::Summary, &mut |line| {
+                if line.field("item") == Some("origin") {
+                    origins.push((
+                        line.field("family").unwrap().to_owned(),
+                        line.field("name").unwrap().to_owned(),
+                    ));
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        origins.sort();
+        origins.dedup();
+        origins
+    };
+    let named = |id: &str, name: &str| (id.to_owned(), format!("{name:?}"));
+    for family in ["default", "first"] {
+        put(&engine, family, b"key", b"value");
+        engine.flush().unwrap();
+    }
+    assert_eq!(origins(&fs), [named("0", "default"), named("1", "first")]);
+    engine.rename_family("first", "second").unwrap();
+    put(&engine, "second", b"key", b"other");
+    engine.compact_all().unwrap();
+    drop(engine);
+    drop(open(&fs));
+    assert_eq!(origins(&fs), [named("0", "default"), named("1", "second")]);
 }

@@ -38,7 +38,7 @@ fn put_keys(engine: &Engine, keys: &[&str]) {
 }
 
 /// Flips a byte of the record that holds `key`, and returns where.
-fn damage(fs: &MemFs, key: &str) -> PathBuf {
+fn damage(fs: &MemFs, key: &str) -> std::path::PathBuf {
     for path in files(fs, ".log") {
         let bytes = fs.read_all(&path).unwrap();
         if let Some(at) = bytes.windows(key.len()).position(|bytes| bytes == key.as_bytes()) {
@@ -90,7 +90,7 @@ fn a_log_that_is_wholly_retired_goes_on_behind_where_it_ended() {
         // What is retired is removed by the next process, which finds no segment then.
         fs = killed(&fs);
         drop(open(&fs));
-        assert_eq!(files(&fs, ".log"), [] as [PathBuf; 0]);
+        assert_eq!(files(&fs, ".log"), [] as [std::path::PathBuf; 0]);
     }
 }
 
@@ -218,7 +218,7 @@ fn a_crash_during_recovery_loses_nothing_and_the_next_recovery_shows_it_for_good
             assert!(found.len() >= durable && expected.starts_with(&found), "{crash:?}");
             assert!(found == expected || *crash != Crash::Kill, "a kill loses nothing");
             assert_eq!(engine.family_names(), ["default", "second"]);
-            assert_eq!(files(fs, ".tmp"), [] as [PathBuf; 0]);
+            assert_eq!(files(fs, ".tmp"), [] as [std::path::PathBuf; 0]);
             assert_eq!(shown(&power_lost(fs, 1)), found, "{crash:?}");
         }
     }
@@ -340,4 +340,103 @@ fn numbers_that_are_used_up_are_errors() {
             fs = killed(&fs);
         }
     }
+}
+
+#[test]
+fn what_has_the_name_of_a_file_but_is_none_is_left_alone() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..100, b"value");
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..100, b"value");
+    let mut fs = killed(&fs);
+    let odd: Vec<std::path::PathBuf> =
+        ["000009.table", "000002.log", "000003.log", "000011.manifest", "000012.tmp"]
+            .into_iter()
+            .map(|name| Path::new(DIR).join(name))
+            .filter(|path| fs.metadata(path).unwrap().is_none())
+            .collect();
+    assert!(odd.len() >= 4, "{odd:?}");
+    odd.iter().for_each(|path| fs.create_dir_all(path).unwrap());
+    for process in 1..6 {
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None).len(), 100 * (process + 1));
+        // Enough to need the numbers and slots that the odd ones stand for.
+        put_range(&engine, &format!("c{process}"), 0..100, &[7; 1000]);
+        engine.flush().unwrap();
+        fs = killed(&fs);
+    }
+    for path in odd {
+        assert_eq!(fs.metadata(&path).unwrap(), Some(Metadata::Directory), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_new_mount_point_is_fit_for_a_new_database() {
+    let fs = MemFs::new();
+    let found = Path::new(DIR).join("lost+found");
+    fs.create_dir_all(&found).unwrap();
+    put_keys(&open(&fs), &["key"]);
+    assert_eq!(shown(&killed(&fs)), with_keys(&["key"]));
+    assert_eq!(fs.metadata(&found).unwrap(), Some(Metadata::Directory));
+    // A file of this name is somebody's.
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new(DIR)).unwrap();
+    fs.write_all(&found, b"mine").unwrap();
+    let error = Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
+    assert!(error.to_string().contains("other files"), "{error}");
+}
+
+#[test]
+fn a_failed_open_leaves_no_lock_file_of_its_own() {
+    let lock = Path::new(DIR).join("LOCK");
+    // Nothing can be created, so that nothing but the lock file is.
+    let full = |fs: &MemFs| {
+        fs.set_fault(fault(Some(CallKind::OpenLog), 1, FaultError::NoSpace));
+        assert_eq!(
+            Engine::open(Path::new(DIR), options(fs)).unwrap_err().kind(),
+            ErrorKind::NoSpace
+        );
+        fs.set_fault(None);
+    };
+    let fs = MemFs::new();
+    full(&fs);
+    assert_eq!(fs.list(Path::new(DIR)).unwrap(), []);
+    // That of another stays, and so does that of a database.
+    fs.write_all(&lock, b"").unwrap();
+    full(&fs);
+    assert!(fs.metadata(&lock).unwrap().is_some());
+    fs.remove(&lock).unwrap();
+    put_keys(&open(&fs), &["key"]);
+    let fs = killed(&fs);
+    fs.remove(&lock).unwrap();
+    damage(&fs, "key");
+    let path = Path::new(DIR).join("CURRENT");
+    fs.bytes_flip(&path, 3, 1).unwrap();
+    Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
+    assert!(fs.metadata(&lock).unwrap().is_some());
+}
+
+#[test]
+fn a_current_that_is_not_read_back_replaces_nothing() {
+    let fs = MemFs::new();
+    put_keys(&open(&fs), &["key"]);
+    let fs = killed(&fs);
+    let (device, flips) = (fs.clone(), Arc::new(Mutex::new(0)));
+    let seen = Arc::clone(&flips);
+    fs.on_call(Some(Arc::new(move |call| {
+        let is_current = call.path.extension().is_some_and(|extension| extension == "tmp");
+        if is_current && call.kind == CallKind::Sync {
+            device.bytes_flip(call.path, 20, 1).unwrap();
+            *lock(&seen) += 1;
+        }
+    })));
+    let engine = open(&fs);
+    let error = engine.create_family("other", tree_options()).unwrap_err();
+    assert!(error.to_string().contains(".tmp"), "{error}");
+    assert_eq!(*lock(&flips), 1);
+    fs.on_call(None);
+    assert_eq!(shown(&killed(&fs)), with_keys(&["key"]));
+    drop(engine);
+    assert_eq!(shown(&fs), with_keys(&["key"]));
 }

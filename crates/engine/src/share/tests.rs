@@ -66,6 +66,7 @@ impl Work {
             files: family.tree.files(),
             file_numbers: &|| FileNumber(next()),
             uids: &|| TableUid(next()),
+            family_names: &|_| None,
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,

@@ -8,7 +8,6 @@ use siltdb_base::{
     fs::{LogIo, mem::MemFs},
 };
 use siltdb_disk::log::record::{RecordKind, record_bytes};
-use std::path::Path;
 
 const MEMTABLE_BYTES: u64 = 64 << 10;
 const FREE: TailLimits = TailLimits { memtable_bytes: MEMTABLE_BYTES, room: Room::Free };
@@ -32,7 +31,7 @@ fn log(capacity: u64) -> Log {
     let start = LogStart { highest_segment: OLD_END.segment, slots: vec![1], end: OLD_END };
     Log {
         tail: Tail::new(OLD_LAST, OLD_END),
-        wal: Wal::new(fs, Path::new(""), LogIo::Auto, capacity, &start, Random::new(Some(1))),
+        wal: Wal::new(fs, LogIo::Auto, capacity, &start, Random::new(Some(1))),
         publisher: Publisher::new(OLD_LAST),
     }
 }

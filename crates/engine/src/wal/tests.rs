@@ -24,7 +24,7 @@ fn new_wal(fs: &MemFs) -> Wal {
     fs.sync_dir(Path::new("")).unwrap();
     let start = LogStart { highest_segment: OLD_END.segment, slots: Vec::new(), end: OLD_END };
     let random = Random::new(Some(1));
-    Wal::new(Arc::new(fs.clone()), Path::new(DIR), LogIo::Auto, CAPACITY, &start, random)
+    Wal::new(fs.open_dir(Path::new(DIR)).unwrap(), LogIo::Auto, CAPACITY, &start, random)
 }
 
 fn begin(wal: &Wal) -> Arc<Segment> {
@@ -171,7 +171,8 @@ fn a_sync_covers_all_segments_before_its_target_and_reports_no_more() {
     let fs = MemFs::new();
     let (wal, health) = (new_wal(&fs), Health::default());
     let segments: Vec<_> = (0..4).map(|_| begin(&wal)).collect();
-    let paths: Vec<_> = segments.iter().map(|segment| wal.path(segment.slot)).collect();
+    let paths: Vec<_> =
+        segments.iter().map(|segment| Path::new(DIR).join(file_name(segment.slot))).collect();
     let ends: Vec<_> = segments.iter().map(|segment| fill(segment, 0)).collect();
     fill(&segments[2], 1);
     wal.retire(&[slot(&segments[0])]).unwrap();

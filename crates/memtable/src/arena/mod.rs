@@ -77,6 +77,12 @@ impl Arena {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// Bytes of all chunks but for the rest that is still to be handed out.
+    pub fn used(&self) -> usize {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.held() - state.free_bytes
+    }
+
     /// How much to carve at a time when sharing out smaller pieces: grows with the arena.
     pub fn block_bytes(&self) -> usize {
         self.block_bytes.load(Ordering::Relaxed)

@@ -1,7 +1,8 @@
 //! Where arenas get their chunks and give them back: a fresh page costs more than a used one.
 //!
 //! It keeps no more memory idle than is in use, and does not clear it: who writes goes on with what
-//! was given back, and of who has stopped nothing is left.
+//! was given back, and of who has stopped nothing is left. What is in use and what is idle stay
+//! together within the memory that memtables may have; idle chunks give way.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -25,6 +26,8 @@ pub struct ArenaOptions {
     pub chunk_bytes_max: usize,
     /// Most bytes of chunks that wait for their next use, however many are in use.
     pub idle_bytes_max: usize,
+    /// No chunk waits for its next use if that makes more bytes, together with those in use.
+    pub pooled_bytes_max: usize,
     /// What pages large chunks ask for.
     pub pages: Pages,
 }
@@ -35,6 +38,7 @@ impl Default for ArenaOptions {
             chunk_bytes_first: 4 << 10,
             chunk_bytes_max: 4 << 20,
             idle_bytes_max: 64 << 20,
+            pooled_bytes_max: usize::MAX,
             pages: Pages::Huge,
         }
     }
@@ -44,7 +48,9 @@ impl Default for ArenaOptions {
 ///
 /// Chunks in use are charged to [`Part::Memtables`]. Idle ones are not, as a memtable that was
 /// dropped must not look as if it still had to be flushed. Whenever chunks are given back, there
-/// are no more idle ones than are in use, and at most [`ArenaOptions::idle_bytes_max`].
+/// are no more idle ones than are in use, and at most [`ArenaOptions::idle_bytes_max`]. Whenever
+/// one is taken or given back, idle ones are within [`ArenaOptions::pooled_bytes_max`] less what is
+/// in use.
 ///
 /// # Thread safety
 /// Any thread may take and give.
@@ -58,6 +64,18 @@ pub struct ArenaPool {
 struct Idle {
     chunks: Vec<Chunk>,
     bytes: usize,
+}
+
+impl Idle {
+    /// Moves chunks to `surplus` until no more than `bytes_max` are left.
+    fn shrink(&mut self, bytes_max: usize, surplus: &mut Vec<Chunk>) {
+        while self.bytes > bytes_max
+            && let Some(chunk) = self.chunks.pop()
+        {
+            self.bytes -= chunk.bytes();
+            surplus.push(chunk);
+        }
+    }
 }
 
 impl ArenaPool {
@@ -102,14 +120,20 @@ impl ArenaPool {
     /// A chunk of `bytes`, used before or new.
     pub(super) fn take(&self, bytes: usize) -> Chunk {
         self.budget.charge(Part::Memtables, bytes);
+        let mut surplus = Vec::new();
         let recycled = {
             let mut idle = self.idle();
             let found = idle.chunks.iter().rposition(|chunk| chunk.bytes() == bytes);
-            found.map(|index| {
+            let recycled = found.map(|index| {
                 idle.bytes -= bytes;
                 idle.chunks.swap_remove(index)
-            })
+            });
+            let used = self.budget.used(Part::Memtables);
+            idle.shrink(self.options.pooled_bytes_max.saturating_sub(used), &mut surplus);
+            recycled
         };
+        // Unmapping takes long, so it happens after the lock was left; and before more is mapped.
+        drop(surplus);
         recycled.unwrap_or_else(|| Chunk::new(bytes, self.options.pages))
     }
 
@@ -123,17 +147,14 @@ impl ArenaPool {
         };
         let mut idle = self.idle();
         // Within the lock: of two who give at the same time, the second sees what both released.
-        let idle_max = self.budget.used(Part::Memtables).min(self.options.idle_bytes_max);
+        let used = self.budget.used(Part::Memtables);
+        let room = self.options.pooled_bytes_max.saturating_sub(used);
+        let idle_max = used.min(self.options.idle_bytes_max).min(room);
         for chunk in chunks.extract_if(.., is_regular) {
             idle.bytes += chunk.bytes();
             idle.chunks.push(chunk);
         }
-        while idle.bytes > idle_max
-            && let Some(chunk) = idle.chunks.pop()
-        {
-            idle.bytes -= chunk.bytes();
-            chunks.push(chunk);
-        }
+        idle.shrink(idle_max, chunks);
         // Unmapping takes long, so it happens after the lock was left.
         drop(idle);
         chunks.clear();

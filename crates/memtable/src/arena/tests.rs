@@ -88,6 +88,40 @@ fn no_more_chunks_wait_for_their_next_use_than_are_in_use_and_no_more_than_the_b
 }
 
 #[test]
+fn idle_chunks_give_way_to_those_in_use() {
+    const CHUNK: usize = 64 << 10;
+    let options = ArenaOptions {
+        chunk_bytes_first: CHUNK,
+        chunk_bytes_max: CHUNK,
+        pooled_bytes_max: 8 * CHUNK,
+        ..ArenaOptions::default()
+    };
+    let (budget, pool) = pool(options);
+    let arena_of = |piece_bytes: usize, pieces: usize| {
+        let arena = Arena::new(&pool);
+        for _ in 0..pieces {
+            arena.carve(piece_bytes, 8);
+        }
+        arena
+    };
+    // Two small pieces fit into a chunk. A large one has its own, which is of no use to others.
+    let (regular, large) = (30 << 10, 2 * CHUNK);
+    let state = || (budget.used(Part::Memtables) / CHUNK, pool.idle_bytes() / CHUNK);
+    let (a, b) = (arena_of(regular, 2 * 5), arena_of(regular, 2 * 4));
+    assert_eq!(state(), (9, 0));
+    drop(b);
+    assert_eq!(state(), (5, 3), "four are idle, and eight are permitted");
+    let c = arena_of(large, 1);
+    assert_eq!(state(), (7, 1), "a chunk of two came, and none of the idle ones was of use");
+    let d = arena_of(regular, 2 * 4);
+    assert_eq!(state(), (11, 0));
+    drop((a, c));
+    assert_eq!(state(), (4, 2));
+    drop(d);
+    assert_eq!(state(), (0, 0));
+}
+
+#[test]
 fn chunks_that_hardly_anybody_could_use_again_are_not_kept() {
     let (_, pool) = pool(ArenaOptions { chunk_bytes_max: 128 << 10, ..ArenaOptions::default() });
     let in_use = Arena::new(&pool);

@@ -471,3 +471,23 @@ fn threads_append_to_the_same_end() {
     let sequences: Vec<u64> = forward(&memtable).into_iter().map(|entry| entry.1).collect();
     assert!(sequences.into_iter().eq(1..=3 * per_writer));
 }
+
+#[test]
+fn each_entry_is_among_the_bytes_used() {
+    let pool = ArenaPool::new(Arc::new(Budget::new(1 << 30)), ArenaOptions::default());
+    let memtable = Memtable::new(&pool);
+    let mut used = memtable.used_bytes();
+    assert_eq!(used, 0);
+    for number in 1..=if cfg!(miri) { 50_u64 } else { 5_000 } {
+        let (key, value) = (number.to_be_bytes(), [7; 20]);
+        let sequence = SequenceNumber(number);
+        memtable.insert(Entry { key: &key, sequence, kind: EntryKind::Put, value: &value });
+        let now = memtable.used_bytes();
+        assert!(now >= used + key.len() + value.len(), "entry {number}: from {used} to {now}");
+        assert!(now <= memtable.bytes());
+        used = now;
+    }
+    let sequence = SequenceNumber(10_000);
+    memtable.insert(Entry { key: b"a", sequence, kind: EntryKind::RangeDelete, value: b"b" });
+    assert!(memtable.used_bytes() > used);
+}

@@ -102,6 +102,11 @@ impl Tree {
         self.arena.held()
     }
 
+    /// Bytes of its arena that entries and nodes take. Beside running inserts it is a little off.
+    pub fn used(&self) -> usize {
+        self.arena.used().saturating_sub(self.lanes.free_bytes())
+    }
+
     /// Copies `entry` into the arena and inserts it.
     ///
     /// # Panics

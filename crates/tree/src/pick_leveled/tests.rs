@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    fixture::{numbers, open_files, reference, sample, version},
+    fixture::{Random, numbers, open_files, reference, sample, version},
     open_files::OpenFiles,
 };
 use siltdb_base::fs::mem::MemFs;
@@ -319,4 +319,55 @@ fn debt_is_what_would_have_to_be_written() {
     // A level that is twice as large as it may be brings down half of itself, and half of the next.
     let levels = [(5, table(1, "a", "m", 10 * KIB)), (6, table(2, "a", "z", 50 * KIB))];
     assert_eq!(debt(&levels), 5 * KIB + 25 * KIB);
+}
+
+/// A version of few or many, small or large tables, as far as they go together.
+fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
+    let files = files();
+    let mut version = Version::empty();
+    let sizes = [random.below(4) * 30 + 1, 1 + random.below(10 * KIB)];
+    let levels = 1 + random.below(7);
+    let tombstones = random.below(3);
+    for file in 1..=random.below(40) {
+        let level = random.below(levels) as u8;
+        let [a, b] = [(); 2].map(|()| [random.below(60) as u8]);
+        let bytes = if random.below(10) == 0 { sizes[1] } else { sizes[0] };
+        let (first, last) = (a.min(b), a.max(b));
+        let mut table = reference(file, (&first, &last), (file, file), bytes);
+        table.summary.entries = 1 + random.below(200);
+        if tombstones == 0 && random.below(6) == 0 {
+            table.summary.point_tombstones = random.below(table.summary.entries + 1);
+            table.summary.range_tombstones = random.below(3);
+        }
+        table.summary.expiry_min_ms = (random.below(5) == 0).then(|| random.below(100));
+        table.summary.key_sample = sample([a, b]);
+        let add = crate::fixture::add(level, table);
+        version = version.apply(&files, crate::fixture::FAMILY, &[add]).unwrap_or(version);
+    }
+    assert!(options.check().is_err() || version.check().is_ok());
+    version
+}
+
+#[test]
+fn nothing_is_picked_in_a_version_that_is_quiet() {
+    let mut random = Random::new(77);
+    let options = TreeOptions { table_bytes_target: 3 * KIB, ..options() };
+    let (mut quiet, mut due) = (0, 0);
+    for _ in 0..4000 {
+        let version = random_version(&mut random, &options);
+        let is_quiet = is_quiet(&version, &options);
+        let mut is_due = false;
+        for writers in [Writers::AtRest, Writers::Slow, Writers::Fast, Writers::Ahead] {
+            for oldest in [0, 7, 100] {
+                let oldest = SequenceNumber(oldest);
+                let plan = pick(&version, &options, &Busy::default(), oldest, writers);
+                assert!(!is_quiet || plan.is_none(), "{plan:?} in {version:?}");
+                is_due |= plan.is_some();
+            }
+        }
+        quiet += u32::from(is_quiet);
+        due += u32::from(is_due);
+    }
+    println!("{quiet} quiet, {due} due");
+    assert!(quiet > 100 && due > 100, "{quiet} quiet, {due} due");
 }

@@ -7,11 +7,12 @@
 //!    is examined.
 //! 2. `held` is a deletion of `key` newer than what the cursor stands on and older than everything
 //!    written of `key`.
-//! 3. `operands` are of the stripe `stripe`, newest first, and newer than what the cursor stands
-//!    on; they are there only in `Progress::Operands`.
+//! 3. `operands` are of the stripe `stripe`, added newest first, and newer than what the cursor
+//!    stands on; they are there only in `Progress::Operands`.
 
 use crate::{
-    merge_operator::{MergeOperator, full, partial},
+    merge_operator::{Combined, MergeOperator, combine, full},
+    operands::{Added, Operands},
     retain::stripes::{Deeper, Stripe, Stripes},
     visible::judge::{Verdict, judge},
 };
@@ -24,7 +25,8 @@ use siltdb_base::{
 };
 use std::{collections::VecDeque, sync::Arc};
 
-/// Bytes of operands of one key and stripe that wait to be folded; more are kept as they are.
+/// Memory for the operands of one key and stripe that wait to be folded, in bytes. More are
+/// combined; what then takes more than half of it is kept as it is.
 pub const OPERAND_BYTES_MAX: usize = 4 << 20;
 
 /// An entry of the key at hand that is not written from where it lies.
@@ -158,8 +160,7 @@ pub struct Retain<C, D> {
     progress: Progress,
     cancelled: Option<Cancelled>,
     held: Option<Piece>,
-    operands: Vec<Piece>,
-    operand_bytes: usize,
+    operands: Operands,
     queue: VecDeque<Piece>,
     /// The entry yielded last, if it came from the queue.
     written: Option<Piece>,
@@ -187,8 +188,7 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
             progress: Progress::Open,
             cancelled: None,
             held: None,
-            operands: Vec::new(),
-            operand_bytes: 0,
+            operands: Operands::default(),
             queue: VecDeque::new(),
             written: None,
             plain: 0,
@@ -417,13 +417,15 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
     /// Adds the cursor's operand to those that wait.
     fn collect_operand(&mut self) {
         let Some(entry) = self.cursor.entry() else { return };
-        let Entry { sequence, kind, value, .. } = entry;
-        self.operands.push(Piece { sequence, kind, value: value.to_vec() });
-        self.operand_bytes += value.len();
+        self.operands.push(entry.sequence, entry.value);
         self.progress = Progress::Operands;
-        if self.operand_bytes > OPERAND_BYTES_MAX {
-            // By the first law of the operator the rest of the stripe may do without these.
-            self.release_operands();
+        if self.operands.memory_bytes() > OPERAND_BYTES_MAX {
+            self.combine_operands();
+            // Half, so that each operand is combined twice on average, and no more.
+            if self.operands.memory_bytes() > OPERAND_BYTES_MAX / 2 {
+                // By the first law of the operator the rest of the stripe may do without these.
+                self.write_operands();
+            }
         }
     }
 
@@ -434,31 +436,50 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
             Base::Absent => None,
             Base::Cursor => self.cursor.entry().map(|entry| entry.value),
         };
-        let oldest_first: Vec<&[u8]> =
-            self.operands.iter().rev().map(|piece| piece.value.as_slice()).collect();
+        let Some(sequence) = self.operands.newest(Added::NewestFirst) else { return false };
+        let oldest_first = self.operands.oldest_first(Added::NewestFirst);
         let folded = full(&**operator, &self.key, base, &oldest_first);
         let Ok(value) = folded else { return false };
-        let sequence = self.operands[0].sequence;
         self.operands.clear();
-        self.operand_bytes = 0;
         self.write(Piece { sequence, kind: EntryKind::Put, value });
         true
     }
 
     /// Writes the operands as they are, combined where the operator can.
     fn release_operands(&mut self) {
-        self.operand_bytes = 0;
-        self.progress = Progress::Open;
-        let mut operands = std::mem::take(&mut self.operands).into_iter();
-        let Some(mut newer) = operands.next() else { return };
-        for older in operands {
-            let operator = self.rules.operator.as_deref();
-            match operator.and_then(|it| partial(it, &self.key, &older.value, &newer.value)) {
-                Some(value) => newer.value = value,
-                None => self.write(std::mem::replace(&mut newer, older)),
+        self.combine_operands();
+        self.write_operands();
+    }
+
+    /// Combines neighbouring operands where the operator can; each result has the sequence number
+    /// of the newest that it stands for.
+    fn combine_operands(&mut self) {
+        let Some(operator) = self.rules.operator.as_deref() else { return };
+        let oldest_first = self.operands.oldest_first(Added::NewestFirst);
+        let combined = combine(operator, &self.key, &oldest_first);
+        let mut waiting = self.operands.iter();
+        let mut fewer = Operands::default();
+        for next in combined.into_iter().rev() {
+            let Some((sequence, operand)) = waiting.next() else { break };
+            match next {
+                Combined::Kept => fewer.push(sequence, operand),
+                Combined::Joined { count, operand } => {
+                    fewer.push(sequence, &operand);
+                    waiting.by_ref().take(count - 1).for_each(drop);
+                }
             }
         }
-        self.write(newer);
+        drop(waiting);
+        self.operands = fewer;
+    }
+
+    /// Writes the operands as they are.
+    fn write_operands(&mut self) {
+        self.progress = Progress::Open;
+        let operands = std::mem::take(&mut self.operands);
+        for (sequence, operand) in operands.iter() {
+            self.write(Piece { sequence, kind: EntryKind::Merge, value: operand.to_vec() });
+        }
     }
 
     /// Lets a deletion wait for what it hides. Of two that meet the older says it for both.

@@ -36,7 +36,7 @@
 //!    an expiring value are not (they outlive it), nor those on a separated one (it is not read
 //!    here). If nothing follows, older stripes are empty and nothing deeper has the key, they are
 //!    folded without a base.
-//! 8. Operands that are not folded are combined pairwise where the operator can, and kept. Without
+//! 8. Operands that are not folded are combined where the operator can, and kept. Without
 //!    an operator, or if it fails or makes something too long to be stored, they are kept as they
 //!    are.
 //! 9. Rules 2 to 8 work on each stripe by itself, so every snapshot sees what it saw.

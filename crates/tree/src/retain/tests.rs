@@ -465,6 +465,48 @@ fn operands_beyond_the_bound_are_kept_and_still_mean_the_same() {
     }
 }
 
+/// Adds the first eight bytes of each as numbers.
+#[derive(Debug)]
+struct Sum;
+
+fn sum(lists: &[&[u8]]) -> Vec<u8> {
+    let numbers = lists.iter().map(|bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()));
+    numbers.sum::<u64>().to_le_bytes().to_vec()
+}
+
+impl MergeOperator for Sum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        Ok(sum(&[base.as_slice(), operands].concat()))
+    }
+
+    fn partial(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some(sum(&[older, newer]))
+    }
+}
+
+#[test]
+fn operands_that_combine_to_little_are_folded_however_many_there_are() {
+    let count = 3 * OPERAND_BYTES_MAX as u64 / 24;
+    let one = 1_u64.to_le_bytes();
+    let kind = |sequence| if sequence == 1 { EntryKind::Put } else { EntryKind::Merge };
+    let entries =
+        (1..=count).rev().map(|sequence| Owned::new(b"a", sequence, kind(sequence), &one));
+    let job = Job {
+        inputs: &[History { entries: entries.collect(), tombstones: Vec::new() }],
+        deeper: &[],
+        knowledge: Unknown,
+        stripes: Stripes::new(&[], SequenceNumber(count)),
+        operator: Some(Arc::new(Sum)),
+        block: 0,
+    };
+    let after = job.run().entries;
+    assert_eq!(after, [Owned::new(b"a", count, EntryKind::Put, &count.to_le_bytes())]);
+}
+
 /// Makes values and operands of the length that an operand says.
 #[derive(Debug)]
 struct Inflate;
@@ -522,7 +564,7 @@ fn what_an_operator_makes_too_long_to_be_stored_is_not_made() {
                 assert!(after == entries, "not kept as they were");
             }
         }
-        let resolver = Resolver { now_ms: NOW_MS, operator: Some(&Inflate), blobs: None };
+        let resolver = Resolver { operator: Some(&Inflate), ..Resolver::default() };
         let read = resolver.combine(b"a", None, &[operand.as_bytes()]);
         match is_made {
             true => assert_eq!(read.unwrap().len(), length),

@@ -41,6 +41,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         files,
         file_numbers: &|| FileNumber(number),
         uids: &|| TableUid(number),
+        family_names: &|_| None,
         clock: &ManualClock::new(0),
         cancelled: &AtomicBool::new(false),
         given_up: None,

@@ -6,13 +6,14 @@
 use crate::{
     compact::Compaction,
     flush::FlushInput,
+    folds::Folds,
     gaps::Gaps,
     garbage_watch::GarbageWatch,
-    memory::{Generation, Memory},
+    memory::{Generation, Holders, Memory},
     open_files::OpenFiles,
     options::TreeOptions,
     pick_garbage::{Moment, is_worth_flush},
-    pick_leveled::{Writers, pick},
+    pick_leveled::{Writers, is_quiet, pick},
     pick_range::{Request, Step, plan_request},
     plan::{Busy, Plan},
     retain::stripes::Stripes,
@@ -57,6 +58,8 @@ pub struct Tree {
     busy: Mutex<Busy>,
     garbage: GarbageWatch,
     gaps: Arc<Gaps>,
+    holders: Arc<Holders>,
+    folds: Arc<Folds>,
 }
 
 /// The newest generation that has left the memory.
@@ -83,6 +86,7 @@ impl Tree {
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        let folds = Arc::new(Folds::new(Arc::clone(files.budget())));
         Self {
             id,
             files,
@@ -93,7 +97,15 @@ impl Tree {
             busy: Mutex::default(),
             garbage: GarbageWatch::default(),
             gaps: Arc::default(),
+            holders: Arc::default(),
+            folds,
         }
+    }
+
+    /// The tree, noting in `holders` of which generations it has memtables.
+    #[must_use]
+    pub fn with_holders(self, holders: Arc<Holders>) -> Self {
+        Self { holders, ..self }
     }
 
     /// The family.
@@ -132,6 +144,13 @@ impl Tree {
     #[must_use]
     pub fn gaps(&self) -> &Arc<Gaps> {
         &self.gaps
+    }
+
+    /// What readers have folded.
+    #[inline]
+    #[must_use]
+    pub fn folds(&self) -> &Arc<Folds> {
+        &self.folds
     }
 
     /// What the tree is now.
@@ -212,6 +231,8 @@ impl Tree {
         assert!(flushed.0.is_none_or(|flushed| flushed < generation), "the generation is gone");
         let memtable = Memtable::new(arenas);
         let memory = view.memory.with(generation, memtable.clone());
+        // Before any entry can be in it: whoever flushes the generation has waited for its writers.
+        self.holders.note(generation, self.id);
         self.replace(View { memory, version: view.version.clone() });
         memtable
     }
@@ -228,7 +249,7 @@ impl Tree {
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`].
-    pub fn prepare(&self, changes: &[Change]) -> Result<Prepared> {
+    pub fn prepare<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Result<Prepared> {
         let base = self.view.load().version.clone();
         let version = Arc::new(base.apply(&self.files, self.id, changes)?);
         Ok(Prepared { base, version })
@@ -257,6 +278,10 @@ impl Tree {
             }
         };
         self.replace(View { memory, version: prepared.version });
+        drop(last);
+        if flushed.is_some() {
+            self.folds.clear();
+        }
     }
 
     /// [`Tree::prepare`] and [`Tree::install`] at once, for changes that are durable already, such
@@ -314,6 +339,18 @@ impl Tree {
         Some(plan)
     }
 
+    /// Whether no compaction is due or running, whatever writers do, until tables or options change
+    /// or [`Tree::version_without_garbage`] gives another than `version`.
+    #[must_use]
+    pub fn is_quiet(&self, version: &Arc<Version>) -> bool {
+        let busy = lock(&self.busy);
+        let view = self.view.load();
+        busy.is_empty()
+            && !busy.is_paused()
+            && Arc::ptr_eq(&view.version, version)
+            && is_quiet(version, &self.options.load())
+    }
+
     /// The removal of the tables of which nothing can be seen any more, noted as running if there
     /// are any: [`Tree::end_plan`] must follow. Costs as [`GarbageWatch::begin_drop`].
     pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
@@ -331,10 +368,12 @@ impl Tree {
         self.garbage.survey(|| self.version())
     }
 
-    /// Until when nothing becomes garbage by time alone, as [`GarbageWatch::quiet_until_ms`].
+    /// The tables now, if none of them was found to be garbage: none is until something expires or
+    /// a snapshot goes.
     #[must_use]
-    pub fn garbage_quiet_until_ms(&self) -> Option<u64> {
-        self.garbage.quiet_until_ms(&self.version())
+    pub fn version_without_garbage(&self) -> Option<Arc<Version>> {
+        let version = self.version();
+        self.garbage.quiet_until_ms(&version).map(|_| version)
     }
 
     /// Whether a flush of what is in memory is worth it for the tables that go then.

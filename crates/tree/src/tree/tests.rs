@@ -7,6 +7,7 @@ use crate::{
         world::{World, small_options},
     },
     plan::Way,
+    visible::judge::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
@@ -235,8 +236,7 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
     let missing = std::thread::scope(|scope| {
         let (published, tree) = (&published, &world.tree);
         let reader = scope.spawn(move || {
-            let resolver =
-                crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
+            let resolver = Resolver::default();
             let mut reads = 0_u64;
             loop {
                 let (view, present) =
@@ -355,7 +355,7 @@ fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
         }
         old.next()
     });
-    let resolver = crate::visible::judge::Resolver { now_ms: 0, operator: None, blobs: None };
+    let resolver = Resolver::default();
     assert_eq!((present, calls.get()), (old.next(), 2));
     let found = view.get(b"key", present, || resolver, |value| value.pin()).unwrap();
     assert_eq!(found.unwrap(), b"new");

@@ -1,7 +1,7 @@
 //! What changes make of a version, and which are refused.
 
 use super::*;
-use crate::fixture::{FAMILY, add, numbers, open_files, reference, version};
+use crate::fixture::{FAMILY, Random, add, numbers, open_files, reference, version};
 use siltdb_base::{
     error::ErrorKind,
     fs::mem::MemFs,
@@ -84,4 +84,54 @@ fn a_reference_narrows_keys_and_sequence_numbers() {
     assert_eq!(*open.range(), crate::fixture::range(b"b", b"f"));
     assert_eq!((open.sequence_min().0, open.sequence_max().0), (5, 7));
     assert!(!open.is_whole());
+}
+
+#[test]
+fn many_edits_at_once_lead_to_the_same_version_as_one_by_one() {
+    let files = open_files(&Arc::new(MemFs::new()));
+    let mut random = Random::new(5);
+    let outline = |version: &Version| -> Vec<(usize, TableId)> {
+        version.tables().map(|(level, table)| (level, table.id())).collect()
+    };
+    for _ in 0..50 {
+        let start = version(&files, &[(0, reference(1, (b"a", b"c"), (1, 1), 10))]);
+        let mut lying = vec![(0, reference(1, (b"a", b"c"), (1, 1), 10))];
+        let (mut edits, mut step) = (Vec::new(), Version::empty());
+        step = step.apply(&files, FAMILY, &[add(0, lying[0].1.clone())]).unwrap();
+        for file in 2..30_u64 {
+            let mut edit = Vec::new();
+            while !lying.is_empty() && random.below(3) > 0 {
+                let index = random.below(lying.len() as u64) as usize;
+                let (level, table) = lying.swap_remove(index);
+                edit.push(remove(level, table.file.0));
+                // Some of them move.
+                if random.below(2) == 0 {
+                    let level = random.below(7) as u8;
+                    edit.push(add(level, table.clone()));
+                    lying.push((level, table));
+                    break;
+                }
+            }
+            let key = [file as u8];
+            let table = reference(file, (&key, &key), (file, file), 10);
+            let level = random.below(7) as u8;
+            edit.push(add(level, table.clone()));
+            lying.push((level, table));
+            step = step.apply(&files, FAMILY, &edit).unwrap();
+            edits.extend(edit);
+        }
+        let at_once = start.apply(&files, FAMILY, &edits).unwrap();
+        assert_eq!(outline(&at_once), outline(&step));
+        at_once.check().unwrap();
+    }
+}
+
+#[test]
+fn a_table_that_comes_and_goes_is_not_referred_to() {
+    let files = open_files(&Arc::new(MemFs::new()));
+    let mut outside = reference(1, (b"a", b"c"), (1, 1), 10);
+    // Referring to it would fail.
+    outside.key_slice = Some(crate::fixture::range(b"x", b"z"));
+    let version = Version::empty().apply(&files, FAMILY, &[add(0, outside), remove(0, 1)]);
+    assert!(version.unwrap().is_empty());
 }

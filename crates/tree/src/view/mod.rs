@@ -51,10 +51,10 @@ impl View {
         resolver: impl Fn() -> Resolver<'a>,
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
-        let mut point = Point::new(resolver, look);
+        let mut point = Point::new(key, resolver, look);
         let mut search = Search::new(key, snapshot);
         search.each(&self.memory, &self.version, |version| point.add(version))?;
-        point.finish(key)
+        point.finish()
     }
 
     /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`

@@ -3,12 +3,23 @@
 //! It judges none of them; it stops where no older version can matter.
 
 use crate::{
-    memory::Memory, open_files::OpenReference, version::Version as Tables, visible::point::Version,
+    memory::Memory, open_files::OpenReference, source::reference_cursor::ReferenceCursor,
+    version::Version as Tables, visible::point::Version,
 };
-use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey, limits::LEVELS};
-use siltdb_disk::table::Found;
+use siltdb_base::{
+    cursor::Cursor,
+    error::Result,
+    id::SequenceNumber,
+    key::{LookupKey, is_same},
+    limits::LEVELS,
+};
+use siltdb_disk::table::{Found, TableCursor};
 use siltdb_memtable::memtable::Memtable;
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
+
+/// Versions of one source that are looked up; more are walked over by a cursor, which costs more to
+/// begin with and much less for each.
+const LOOKED_UP_MAX: u32 = 4;
 
 /// A search for the versions of one key that a reader sees.
 #[derive(Debug)]
@@ -86,10 +97,11 @@ impl<'k> Search<'k> {
     #[inline]
     fn look_into_memory(
         &mut self,
-        memtable: &Memtable,
+        memtable: &Arc<Memtable>,
         seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         self.covering = self.covering.max(memtable.covering(self.key, self.snapshot));
+        let mut shown = 0;
         while let Some(entry) = memtable.get(self.key, self.upto) {
             let (sequence, kind) = (entry.sequence, entry.kind);
             let value = entry.value.into();
@@ -97,13 +109,17 @@ impl<'k> Search<'k> {
             if goes_on.is_break() || self.pass(sequence).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
+            shown += 1;
+            if shown == LOOKED_UP_MAX {
+                return self.walk(&mut memtable.cursor(), seen);
+            }
         }
         Ok(self.leave())
     }
 
     fn look_into(
         &mut self,
-        table: &OpenReference,
+        table: &Arc<OpenReference>,
         key: LookupKey<'_>,
         seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
@@ -111,7 +127,7 @@ impl<'k> Search<'k> {
             let tombstone = table.tombstones()?.covering(self.key, self.snapshot);
             self.covering = self.covering.max(tombstone);
         }
-        loop {
+        for _ in 0..LOOKED_UP_MAX {
             let covering = self.covering;
             let look = |found: Found<'_>| {
                 let Found { sequence, kind, value } = found;
@@ -123,6 +139,26 @@ impl<'k> Search<'k> {
                 return Ok(ControlFlow::Break(()));
             }
         }
+        self.walk(&mut ReferenceCursor::<TableCursor>::new(table.clone())?, seen)
+    }
+
+    /// Shows the rest of the versions of a source whose cursor this is.
+    #[cold]
+    fn walk(
+        &mut self,
+        cursor: &mut impl Cursor,
+        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        cursor.seek(self.key, self.upto)?;
+        while let Some(entry) = cursor.entry().filter(|entry| is_same(entry.key, self.key)) {
+            let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value.into());
+            let goes_on = seen(Version { sequence, kind, value, covering: self.covering })?;
+            if goes_on.is_break() || self.pass(sequence).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            cursor.next()?;
+        }
+        Ok(self.leave())
     }
 
     /// Goes on below a version that was shown: another may be in the same source.

@@ -61,6 +61,26 @@ fn operands_find_their_base_through_all_layers() {
 }
 
 #[test]
+fn many_operands_of_a_table_are_walked_not_looked_up_one_by_one() {
+    let mut world = World::new(small_options());
+    world.put(b"k", b"");
+    for _ in 0..1_000 {
+        // A stripe for each, so that the flush keeps them apart.
+        world.snapshots.push(world.sequence);
+        world.write(b"k", EntryKind::Merge, b"x");
+    }
+    let unflushed = world.get(b"k", world.sequence).unwrap();
+    world.flush();
+    let asked = |world: &World| world.cache.stats().hits + world.cache.stats().misses;
+    let before = asked(&world);
+    let flushed = world.get(b"k", world.sequence).unwrap();
+    assert_eq!((unflushed.len(), &flushed), (1_000, &unflushed));
+    let asked = asked(&world) - before;
+    assert!(asked < 100, "{asked} blocks asked for");
+    assert_eq!(world.get(b"k", SequenceNumber(501)).unwrap().len(), 500);
+}
+
+#[test]
 fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
     let mut world = layered();
     world.flush();
@@ -89,7 +109,7 @@ fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
     drop(view);
     world.tree.apply(&changes, None).unwrap();
     assert_eq!(world.get(b"key45", world.sequence), None);
-    let resolver = super::Resolver { now_ms: 0, operator: Some(&Append), blobs: None };
+    let resolver = super::Resolver { operator: Some(&Append), ..Default::default() };
     assert!(world.tree.view().get(b"key55", world.sequence, || resolver, |_| ()).is_err());
     assert_eq!(
         world.tree.view().newest_sequence(b"key45", world.sequence).unwrap().unwrap().0,

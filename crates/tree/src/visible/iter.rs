@@ -16,10 +16,12 @@
 
 use crate::{
     merge::Merge,
+    operands::Added,
     visible::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
         crossing::{Crossing, HiddenRun},
+        folding::Folding,
         judge::{Verdict, depends_on_time, judge},
         plain::{Plain, Sight},
         reader::{Fetch, Reader},
@@ -97,8 +99,8 @@ pub struct Visible<C> {
     pub(super) key: Vec<u8>,
     value: Vec<u8>,
     pinned: Slice,
-    /// Operands of the key at hand, in the order of the course.
-    operands: Vec<Vec<u8>>,
+    /// Operands of the key at hand.
+    folding: Folding,
     pub(super) plain: usize,
     /// `plain` is 0 because nobody has looked ahead yet: who only seeks need not.
     is_unexplored: bool,
@@ -131,7 +133,7 @@ impl<C: Cursor> Visible<C> {
             key: Vec::new(),
             value: Vec::new(),
             pinned: Slice::default(),
-            operands: Vec::new(),
+            folding: Folding::new(Added::NewestFirst),
             plain: 0,
             is_unexplored: false,
             span_wait: 0,
@@ -390,28 +392,41 @@ impl<C: Cursor> Visible<C> {
     /// Combines the operand under the cursor with the older versions of its key.
     fn combine_forward(&mut self, cover: Option<Cover>) -> Result<()> {
         self.key.clear();
-        self.operands.clear();
+        self.folding.restart(Added::NewestFirst);
         let resolver = self.reader.resolver();
         let fetched;
         let base = loop {
             let Some(entry) = self.merge.entry() else { break None };
-            if self.operands.is_empty() {
+            if self.folding.is_empty() {
                 copy(&mut self.key, entry.key);
             } else if entry.key != self.key {
                 break None;
             }
-            match verdict(&entry, cover, &self.reader)? {
-                Verdict::Value(value) => break Some(value),
-                Verdict::Blob(pointer) => {
-                    fetched = resolver.fetch(&pointer)?;
+            let verdict = verdict(&entry, cover, &self.reader)?;
+            if let Verdict::Operand(operand) = verdict {
+                let folds = || resolver.folds;
+                let known = self.folding.add(&self.key, entry.sequence, operand, folds);
+                if let Some(value) = known {
+                    fetched = value;
                     break Some(fetched.as_bytes());
                 }
-                Verdict::Absent => break None,
-                Verdict::Operand(operand) => self.operands.push(operand.to_vec()),
+                self.merge.next()?;
+                continue;
             }
-            self.merge.next()?;
+            self.folding.pass(entry.kind);
+            break match verdict {
+                Verdict::Value(value) => Some(value),
+                Verdict::Blob(pointer) => {
+                    fetched = resolver.fetch(&pointer)?;
+                    Some(fetched.as_bytes())
+                }
+                Verdict::Absent | Verdict::Operand(_) => None,
+            };
         };
-        self.value = resolver.combine(&self.key, base, &self.operands)?;
+        match base {
+            Some(base) if self.folding.is_empty() => copy(&mut self.value, base),
+            _ => self.value = self.folding.finish(&self.key, base, &resolver)?,
+        }
         self.key_place = KeyPlace::Buffer;
         self.value_place = ValuePlace::Buffer;
         Ok(())
@@ -450,33 +465,35 @@ impl<C: Cursor> Visible<C> {
     fn gather_backward(&mut self) -> Result<Found> {
         let cover = self.coverage.find(&self.key);
         let mut found = Found::Nothing;
-        self.operands.clear();
+        self.folding.restart(Added::OldestFirst);
         while let Some(entry) = self.merge.entry() {
             if entry.key != self.key {
                 break;
             }
             if entry.sequence <= self.reader.snapshot {
-                let operand = match verdict(&entry, cover, &self.reader)? {
-                    Verdict::Operand(operand) => Some(operand.to_vec()),
+                let sequence = entry.sequence;
+                match verdict(&entry, cover, &self.reader)? {
+                    Verdict::Operand(operand) => {
+                        let folds = || self.reader.folds.as_deref();
+                        if let Some(known) = self.folding.add(&self.key, sequence, operand, folds) {
+                            copy(&mut self.value, &known);
+                            found = Found::Value;
+                        }
+                    }
                     Verdict::Value(value) => {
+                        self.folding.pass(entry.kind);
                         copy(&mut self.value, value);
                         found = Found::Value;
-                        None
                     }
                     Verdict::Blob(pointer) => {
+                        self.folding.pass(entry.kind);
                         found = Found::Blob(pointer);
-                        None
                     }
                     Verdict::Absent => {
+                        self.folding.pass(entry.kind);
                         found = Found::Nothing;
-                        None
                     }
-                };
-                match operand {
-                    Some(operand) => self.operands.push(operand),
-                    None => self.operands.clear(),
                 }
-                let sequence = entry.sequence;
                 if self.skip_hidden(cover, sequence)? {
                     continue;
                 }
@@ -488,7 +505,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Shows the key in the buffer, if it has a value.
     fn show(&mut self, found: Found) -> Result<bool> {
-        let is_operand = !self.operands.is_empty();
+        let is_operand = !self.folding.is_empty();
         self.value_place = ValuePlace::Buffer;
         match found {
             Found::Nothing if !is_operand => return Ok(false),
@@ -501,9 +518,7 @@ impl<C: Cursor> Visible<C> {
                 Found::Value => Some(self.value.as_slice()),
                 Found::Blob(_) => Some(self.pinned.as_bytes()),
             };
-            // The resolver takes them newest first.
-            self.operands.reverse();
-            self.value = self.reader.resolver().combine(&self.key, base, &self.operands)?;
+            self.value = self.folding.finish(&self.key, base, &self.reader.resolver())?;
             self.value_place = ValuePlace::Buffer;
         }
         self.key_place = KeyPlace::Buffer;

@@ -11,7 +11,10 @@
 //! 4. A merge operand leaves the decision to the next version and is applied to what that says.
 //!    An expiry belongs to the value it was put with: operands applied to it do not expire.
 
-use crate::merge_operator::{MergeOperator, full};
+use crate::{
+    folds::Folds,
+    merge_operator::{MergeOperator, full},
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
@@ -104,7 +107,7 @@ impl<F: Fn(&BlobPointer) -> Result<Slice> + Send + Sync> BlobSource for F {
 }
 
 /// What it takes to turn versions into a value.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Resolver<'a> {
     /// The wall time that decides expiry, in ms since 1970.
     pub now_ms: u64,
@@ -112,6 +115,8 @@ pub struct Resolver<'a> {
     pub operator: Option<&'a dyn MergeOperator>,
     /// Where separated values are read.
     pub blobs: Option<&'a dyn BlobSource>,
+    /// What earlier readers of the family folded, and where to keep more.
+    pub folds: Option<&'a Folds>,
 }
 
 impl Resolver<'_> {
@@ -126,23 +131,17 @@ impl Resolver<'_> {
         }
     }
 
-    /// The value after `operands`, newest first, are applied to `base`.
+    /// The value after `operands`, oldest first, are applied to `base`.
     ///
     /// # Errors
     /// `Unsupported` without a merge operator; what the operator fails with; `InvalidArgument`, if
     /// its result is longer than a value may be.
-    pub fn combine<T: AsRef<[u8]>>(
-        &self,
-        key: &[u8],
-        base: Option<&[u8]>,
-        operands: &[T],
-    ) -> Result<Vec<u8>> {
+    pub fn combine(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
         let Some(operator) = self.operator else {
             return Err(Error::new(ErrorKind::Unsupported, "merge operand without an operator")
                 .with_hint("open the family with the merge operator it was written with"));
         };
-        let oldest_first: Vec<&[u8]> = operands.iter().rev().map(AsRef::as_ref).collect();
-        full(operator, key, base, &oldest_first)
+        full(operator, key, base, operands)
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod bounds;
 pub mod coverage;
 pub mod judge;
+pub mod folding;
 pub mod point;
 pub mod reader;
 mod plain;

@@ -256,6 +256,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         fetch: Fetch::Values,
         gaps: None,
         sequencer: None,
+        folds: None,
     }
 }
 

@@ -2,7 +2,13 @@
 //!
 //! Where the versions come from, and which are too new, is the caller's business.
 
-use crate::visible::judge::{Resolver, Verdict, depends_on_time, judge};
+use crate::{
+    operands::Added,
+    visible::{
+        folding::Folding,
+        judge::{Resolver, Verdict, depends_on_time, judge},
+    },
+};
 use siltdb_base::{
     error::Result,
     id::SequenceNumber,
@@ -33,27 +39,34 @@ pub struct Version<'v> {
 /// `resolver` is not asked for before it is needed: most values speak for themselves, and looking
 /// at the clock costs a tenth of a lookup.
 #[derive(Debug)]
-pub struct Point<R, L, T> {
+pub struct Point<'k, R, L, T> {
+    key: &'k [u8],
     resolver: R,
     /// Called once at most.
     look: Option<L>,
     /// What it returned.
     shown: Option<T>,
-    /// The operands so far, newest first; without an allocation while there is none.
-    operands: Vec<Slice>,
-    /// What the operands are applied to.
+    /// The operands so far. Boxed, because most keys have none and all pay for moving this.
+    merged: Option<Box<Merged>>,
+}
+
+/// What operands amount to.
+#[derive(Debug)]
+struct Merged {
+    folding: Folding,
+    /// What they are applied to.
     base: Option<Slice>,
 }
 
-impl<'r, R, L, T> Point<R, L, T>
+impl<'k, 'r, R, L, T> Point<'k, R, L, T>
 where
     R: Fn() -> Resolver<'r>,
     L: FnOnce(Pinnable<'_>) -> T,
 {
-    /// Without a version.
+    /// Without a version of `key`.
     #[inline]
-    pub fn new(resolver: R, look: L) -> Self {
-        Self { resolver, look: Some(look), shown: None, operands: Vec::new(), base: None }
+    pub fn new(key: &'k [u8], resolver: R, look: L) -> Self {
+        Self { key, resolver, look: Some(look), shown: None, merged: None }
     }
 
     /// Adds the next older version; breaks off when no older one is needed.
@@ -65,26 +78,45 @@ where
         let Version { sequence, kind, value, covering } = version;
         let now_ms = if depends_on_time(kind) { (self.resolver)().now_ms } else { 0 };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
-            Verdict::Value(tail) => self.found(value.with(tail)),
+            Verdict::Value(tail) => self.found(kind, value.with(tail)),
             Verdict::Blob(pointer) => {
                 let fetched = (self.resolver)().fetch(&pointer)?;
-                self.found(Pinnable::from(&fetched));
+                self.found(kind, Pinnable::from(&fetched));
             }
-            Verdict::Absent => {}
-            Verdict::Operand(_) => {
-                self.operands.push(value.pin());
-                return Ok(ControlFlow::Continue(()));
+            Verdict::Absent => {
+                if let Some(merged) = &mut self.merged {
+                    merged.folding.pass(kind);
+                }
             }
+            Verdict::Operand(operand) => return Ok(self.add_operand(sequence, operand)),
         }
         Ok(ControlFlow::Break(()))
     }
 
-    #[inline]
-    fn found(&mut self, value: Pinnable<'_>) {
-        if self.operands.is_empty() {
-            self.show(value);
+    fn add_operand(&mut self, sequence: SequenceNumber, operand: &[u8]) -> ControlFlow<()> {
+        let merged = self.merged.get_or_insert_with(|| {
+            Box::new(Merged { folding: Folding::new(Added::NewestFirst), base: None })
+        });
+        let folds = || (self.resolver)().folds;
+        let Some(value) = merged.folding.add(self.key, sequence, operand, folds) else {
+            return ControlFlow::Continue(());
+        };
+        if merged.folding.is_empty() {
+            self.show(Pinnable::from(&value));
         } else {
-            self.base = Some(value.pin());
+            merged.base = Some(value);
+        }
+        ControlFlow::Break(())
+    }
+
+    #[inline]
+    fn found(&mut self, kind: EntryKind, value: Pinnable<'_>) {
+        match &mut self.merged {
+            None => self.show(value),
+            Some(merged) => {
+                merged.folding.pass(kind);
+                merged.base = Some(value.pin());
+            }
         }
     }
 
@@ -99,9 +131,12 @@ where
     /// # Errors
     /// What the merge operator fails with; `Unsupported` without one.
     #[inline]
-    pub fn finish(mut self, key: &[u8]) -> Result<Option<T>> {
-        if !self.operands.is_empty() {
-            let value = (self.resolver)().combine(key, self.base.as_deref(), &self.operands)?;
+    pub fn finish(mut self) -> Result<Option<T>> {
+        if let Some(merged) = self.merged.take()
+            && !merged.folding.is_empty()
+        {
+            let base = merged.base.as_deref();
+            let value = merged.folding.finish(self.key, base, &(self.resolver)())?;
             self.show(Pinnable::from(&Slice::from(value)));
         }
         Ok(self.shown)

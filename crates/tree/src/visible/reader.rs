@@ -3,6 +3,7 @@
 //! It does not read anything itself.
 
 use crate::{
+    folds::Folds,
     gaps::{Gaps, Sequencer},
     merge_operator::MergeOperator,
     visible::judge::{BlobSource, Resolver},
@@ -38,6 +39,8 @@ pub struct Reader {
     pub gaps: Option<Arc<Gaps>>,
     /// By what it has the family watched, if it comes across many deleted keys.
     pub sequencer: Option<Arc<dyn Sequencer>>,
+    /// What earlier readers folded, and where to keep more.
+    pub folds: Option<Arc<Folds>>,
 }
 
 /// Deleted keys that a walk passes over in one go where gaps may be known.
@@ -63,6 +66,7 @@ impl Reader {
             now_ms: self.clock.wall_ms(),
             operator: self.operator.as_deref(),
             blobs: self.blobs.as_deref(),
+            folds: self.folds.as_deref(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Iterators and point reads against the definition of the operations.
 
 use crate::{
+    folds::Folds,
     gaps::Gaps,
     merge::{
         Merge, Source,
@@ -16,6 +17,8 @@ use crate::{
 };
 use proptest::prelude::*;
 use siltdb_base::{
+    budget::Budget,
+    clock::ManualClock,
     cursor::Course,
     error::{ErrorKind, Result},
     id::SequenceNumber,
@@ -23,6 +26,7 @@ use siltdb_base::{
     slice::Pinnable,
 };
 use std::{
+    cmp::Reverse,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -223,6 +227,36 @@ proptest! {
     }
 
     #[test]
+    fn folds_of_other_readers_change_nothing_about_what_is_seen(
+        operations in operations(),
+        sources in 1_usize..5,
+        block in 0_usize..5,
+        snapshots in proptest::collection::vec(0_u64..90, 1..20),
+    ) {
+        let histories = History::distribute(&operations, sources);
+        let all = History::union(&histories);
+        let folds = Arc::new(Folds::new(Arc::new(Budget::new(1 << 20))));
+        for (turn, snapshot) in snapshots.into_iter().enumerate() {
+            let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
+            let reader = Reader { folds: Some(Arc::clone(&folds)), ..reader(snapshot) };
+            let mut iter = open_with(&histories, block, reader.clone(), Bounds::default());
+            let pairs = if turn % 2 == 0 { forward(&mut iter) } else { backward(&mut iter) };
+            prop_assert_eq!(&pairs, &expected, "at {}", snapshot);
+            for number in 0..KEYS {
+                let key = key(number);
+                let covering = all.fragments().covering(&key, SequenceNumber(snapshot));
+                let mut seen: Vec<_> = all.entries.iter().collect();
+                seen.retain(|entry| entry.key == key && entry.sequence.0 <= snapshot);
+                seen.sort_by_key(|entry| Reverse(entry.sequence));
+                let versions = seen.into_iter().map(|entry| version(entry, covering));
+                let found = resolve(&key, &reader, versions);
+                let expected = expected.iter().find(|pair| pair.0 == key);
+                prop_assert_eq!(found.unwrap(), expected.map(|pair| pair.1.clone()));
+            }
+        }
+    }
+
+    #[test]
     fn moves_in_bounds_lead_where_the_definition_says(
         operations in operations(),
         sources in 1_usize..5,
@@ -361,6 +395,44 @@ fn expired_value_is_gone_and_hides_the_older_one() {
 }
 
 #[test]
+fn operands_on_a_value_that_expires_are_not_kept_folded() {
+    let mut history = History::default();
+    let mut sequence = 1;
+    for operation in [
+        Operation::PutExpiring(1, NOW_MS + 1),
+        Operation::Merge(1),
+        Operation::Blob(2, Some(NOW_MS + 1)),
+        Operation::Merge(2),
+        Operation::PutExpiring(3, NOW_MS + 1),
+        Operation::Put(3),
+        Operation::Merge(3),
+    ] {
+        history.apply(&operation, &mut sequence);
+    }
+    let histories = [history];
+    let folds = Arc::new(Folds::new(Arc::new(Budget::new(1 << 20))));
+    for (now_ms, expected) in
+        [(NOW_MS, [&b"v1,v2"[..], b"blob3,v4", b"v6,v7"]), (NOW_MS + 1, [b"v2", b"v4", b"v6,v7"])]
+    {
+        let reader = Reader {
+            clock: Arc::new(ManualClock::new(now_ms)),
+            folds: Some(Arc::clone(&folds)),
+            ..reader(sequence)
+        };
+        for course in [Course::Forward, Course::Backward, Course::Forward] {
+            let mut iter = open_with(&histories, 0, reader.clone(), Bounds::default());
+            let pairs = match course {
+                Course::Forward => forward(&mut iter),
+                Course::Backward => backward(&mut iter),
+            };
+            let values: Vec<_> = pairs.iter().map(|pair| pair.1.as_slice()).collect();
+            assert_eq!(values, expected, "{course:?} at {now_ms}");
+        }
+    }
+    assert!(folds.find(&key(3)).is_some_and(|fold| fold.value == b"v6,v7"));
+}
+
+#[test]
 fn range_tombstone_is_skipped_not_walked() {
     let number = |number: u32| [b"key".as_slice(), &number.to_be_bytes()].concat();
     let entry = |index: u32| Owned::new(&number(index), 1 + u64::from(index), EntryKind::Put, b"");
@@ -477,13 +549,13 @@ fn resolve<'v>(
     reader: &Reader,
     versions: impl IntoIterator<Item = Version<'v>>,
 ) -> Result<Option<Vec<u8>>> {
-    let mut point = Point::new(|| reader.resolver(), |value| value.bytes().to_vec());
+    let mut point = Point::new(key, || reader.resolver(), |value| value.bytes().to_vec());
     for version in versions {
         if point.add(version)?.is_break() {
             break;
         }
     }
-    point.finish(key)
+    point.finish()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{FLOORS, check};
 use crate::checkout::Checkout;
 
 const UPPER: [(&str, &str); 7] = [
-    ("cli", "silt"),
+    ("cli", "siltdb-cli"),
     ("bench", "silt-bench"),
     ("bindings/c", "siltdb-c"),
     ("peers/lmdb", "peer-lmdb"),
@@ -36,7 +36,7 @@ fn a_floor_uses_lower_floors_only() {
                 assert_eq!(allowed(user, section, &line), other < own, "{user} {section} {used}");
             }
         }
-        assert!(!allowed(user, "dependencies", "silt.workspace = true"), "{user}");
+        assert!(!allowed(user, "dependencies", "siltdb-cli.workspace = true"), "{user}");
         assert!(allowed(user, "dependencies", "log = \"1\""), "{user}");
     }
 }
@@ -52,13 +52,13 @@ fn what_stands_above_enters_through_siltdb() {
         }
     }
     assert!(allowed("peer-lmdb", "dependencies", "silt-bench.workspace = true"));
-    assert!(!allowed("silt-bench", "dependencies", "silt.workspace = true"));
+    assert!(!allowed("silt-bench", "dependencies", "siltdb-cli.workspace = true"));
 }
 
 #[test]
 fn another_key_hides_no_package() {
     let line = "x = { workspace = true, package = \"siltdb-engine\" }";
-    assert!(!allowed("silt", "dependencies", line));
+    assert!(!allowed("siltdb-cli", "dependencies", line));
 }
 
 #[test]

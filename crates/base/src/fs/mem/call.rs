@@ -8,6 +8,7 @@ use std::{fmt, io, path::Path, sync::Arc};
 
 /// A kind of call. One call stands for what would be one request to an operating system; appended
 /// bytes that are still held back made none.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallKind {
     /// `create_dir_all`, for each directory it makes.
@@ -105,6 +106,7 @@ pub struct Fault {
 }
 
 /// How long a fault lasts.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSpan {
     /// One call fails.
@@ -114,6 +116,7 @@ pub enum FaultSpan {
 }
 
 /// How a call fails.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultError {
     /// An input/output error.

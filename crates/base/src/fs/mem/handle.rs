@@ -4,8 +4,8 @@
 
 use super::{
     call::CallKind,
+    place::NodeId,
     shared::{Shared, Span},
-    state::NodeId,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -192,16 +192,20 @@ impl LogFile for MemLogFile {
     }
 }
 
-/// The lock of a file.
+/// The lock of a directory and, if it has one, of its lock file.
 #[derive(Debug)]
 pub(super) struct MemLock {
-    pub(super) handle: Handle,
+    pub(super) shared: Arc<Shared>,
+    pub(super) nodes: Vec<NodeId>,
+    /// Keeps the lock file.
+    pub(super) _file: Option<Handle>,
 }
 
 impl FileLock for MemLock {}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        self.handle.shared.state().locked.remove(&self.handle.node);
+        let mut state = self.shared.state();
+        self.nodes.iter().for_each(|&node| state.locks.give_back(node));
     }
 }

@@ -33,3 +33,13 @@ impl Seed {
         self.below(whole) < part
     }
 }
+
+/// How much of a begun write of `len` bytes a kill leaves: nothing, all, or a part.
+pub(super) fn cut(number: u64, len: usize) -> usize {
+    let mut seed = Seed::new(number, u64::MAX);
+    match seed.below(4) {
+        0 => 0,
+        1 => len,
+        _ => seed.below(len as u64 + 1) as usize,
+    }
+}

@@ -5,7 +5,8 @@
 
 use super::{
     call::{Call, CallKind, Gate},
-    state::{InFlight, NodeId, State},
+    place::NodeId,
+    state::{InFlight, State},
 };
 use crate::error::{Error, Result};
 use std::{

@@ -8,27 +8,32 @@
 //!    space; it is kept as long as a durable or pending name could bring it back.
 //! 3. `used` is the sum of the lengths of all files that take space.
 
-use super::{content::Content, seed::Seed};
+use super::{
+    content::Content,
+    locks::Locks,
+    place::{NodeId, Place, ROOT, Start, names},
+    seed::{Seed, cut},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     io,
-    path::{Component, Path},
+    path::{Path, PathBuf},
 };
-
-/// Names a file or directory for its whole life.
-pub(super) type NodeId = u64;
-
-const ROOT: NodeId = 0;
 
 type Names = BTreeMap<OsString, NodeId>;
 
-/// A file or a directory.
+/// A file, a directory or a symbolic link.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     File(FileNode),
     Directory(Directory),
+    /// It leads here, from the directory that it lies in.
+    Link(PathBuf),
 }
+
+/// Links that are followed on the way to one file.
+const LINKS_MAX: usize = 40;
 
 /// A file, whatever its names.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +86,10 @@ pub(super) struct State {
     nodes: BTreeMap<NodeId, Node>,
     next: NodeId,
     pending: Vec<Operation>,
-    pub(super) locked: BTreeSet<NodeId>,
+    pub(super) locks: Locks,
+    working: NodeId,
+    /// Names that were changed or opened outside the locked directories, while there were any.
+    pub(super) strays: Vec<PathBuf>,
     /// By the number of the call.
     pub(super) in_flight: BTreeMap<u64, InFlight>,
     used: u64,
@@ -94,27 +102,14 @@ impl Default for State {
             nodes: BTreeMap::from([(ROOT, Node::Directory(Directory::default()))]),
             next: ROOT + 1,
             pending: Vec::new(),
-            locked: BTreeSet::new(),
+            locks: Locks::default(),
+            working: ROOT,
+            strays: Vec::new(),
             in_flight: BTreeMap::new(),
             used: 0,
             limit: None,
         }
     }
-}
-
-/// The names on the way to `path`; `..` goes back one name.
-fn names(path: &Path) -> Vec<&OsStr> {
-    let mut names = Vec::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => names.push(name),
-            Component::ParentDir => {
-                names.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
-        }
-    }
-    names
 }
 
 impl State {
@@ -123,36 +118,88 @@ impl State {
         self.used
     }
 
-    fn walk(&self, names: &[&OsStr]) -> io::Result<NodeId> {
-        let mut node = ROOT;
-        for &name in names {
-            let next = self.directory(node)?.current.get(name);
-            node = *next.ok_or(io::ErrorKind::NotFound)?;
+    fn start(&self, place: Place<'_>) -> NodeId {
+        match place.from {
+            _ if place.path.is_absolute() => ROOT,
+            Start::Working => self.working,
+            Start::Held(node) => node,
+            Start::Named(path) => {
+                let place = Place { from: Start::Working, path };
+                self.find(place).unwrap_or(ROOT)
+            }
+        }
+    }
+
+    /// Follows names, and links, of which `links` were followed before.
+    fn walk(&self, start: NodeId, way: &[&OsStr], links: usize) -> io::Result<NodeId> {
+        let mut node = start;
+        for &name in way {
+            let next = *self.directory(node)?.current.get(name).ok_or(io::ErrorKind::NotFound)?;
+            node = match self.node(next) {
+                Node::Link(_) if links == LINKS_MAX => return Err(io::Error::other("a circle")),
+                Node::Link(target) => {
+                    let place = Place { from: Start::Held(node), path: target };
+                    self.walk(self.start(place), &names(target), links + 1)?
+                }
+                Node::File(_) | Node::Directory(_) => next,
+            };
         }
         Ok(node)
     }
 
-    /// What `path` names.
-    pub(super) fn find(&self, path: &Path) -> io::Result<NodeId> {
-        self.walk(&names(path))
+    /// What a path names, links followed.
+    pub(super) fn find(&self, place: Place<'_>) -> io::Result<NodeId> {
+        self.walk(self.start(place), &names(place.path), 0)
     }
 
-    /// The file that `path` names.
-    pub(super) fn find_file(&self, path: &Path) -> io::Result<NodeId> {
-        let node = self.find(path)?;
+    /// The file that a path names.
+    pub(super) fn find_file(&self, place: Place<'_>) -> io::Result<NodeId> {
+        let node = self.find(place)?;
         match self.node(node) {
             Node::File(_) => Ok(node),
-            Node::Directory(_) => Err(io::ErrorKind::IsADirectory.into()),
+            Node::Directory(_) | Node::Link(_) => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
-    /// The directory that `path` lies in, and its name there.
-    fn parent(&self, path: &Path) -> io::Result<(NodeId, OsString)> {
-        let names = names(path);
+    /// The directory that a path lies in, and its name there, which may be that of a link.
+    fn parent(&self, place: Place<'_>) -> io::Result<(NodeId, OsString)> {
+        let names = names(place.path);
         let (name, parents) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
-        let parent = self.walk(parents)?;
+        let parent = self.walk(self.start(place), parents, 0)?;
         self.directory(parent)?;
         Ok((parent, (*name).to_owned()))
+    }
+
+    /// What a name itself is, without following it.
+    fn named(&self, (directory, name): &(NodeId, OsString)) -> io::Result<NodeId> {
+        let names = &self.directory(*directory)?.current;
+        names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The directory that a path lies in.
+    pub(super) fn directory_of(&self, place: Place<'_>) -> io::Result<NodeId> {
+        Ok(self.parent(place)?.0)
+    }
+
+    /// Whether there is something of this name, if only a link that leads nowhere.
+    pub(super) fn is_named(&self, place: Place<'_>) -> bool {
+        self.parent(place).and_then(|named| self.named(&named)).is_ok()
+    }
+
+    /// Makes a directory the working one.
+    pub(super) fn work_in(&mut self, place: Place<'_>) -> io::Result<()> {
+        let node = self.find(place)?;
+        self.directory(node)?;
+        self.working = node;
+        Ok(())
+    }
+
+    /// Notes that a name was changed or opened, if that is outside every locked directory.
+    pub(super) fn note_touched(&mut self, place: Place<'_>) {
+        let is_locked = |(directory, _): (NodeId, _)| self.locks.hold(directory);
+        if !self.locks.is_empty() && !self.parent(place).is_ok_and(is_locked) {
+            self.strays.push(place.path.to_owned());
+        }
     }
 
     pub(super) fn node(&self, node: NodeId) -> &Node {
@@ -167,14 +214,16 @@ impl State {
     pub(super) fn directory(&self, node: NodeId) -> io::Result<&Directory> {
         match self.node(node) {
             Node::Directory(directory) => Ok(directory),
-            Node::File(_) => Err(io::ErrorKind::NotADirectory.into()),
+            Node::File(_) | Node::Link(_) => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
 
     fn directory_mut(&mut self, node: NodeId) -> &mut Directory {
         match self.node_mut(node) {
             Node::Directory(directory) => directory,
-            Node::File(_) => unreachable!("names are changed only in what was found a directory"),
+            Node::File(_) | Node::Link(_) => {
+                unreachable!("names are changed only in what was found a directory")
+            }
         }
     }
 
@@ -182,14 +231,18 @@ impl State {
     pub(super) fn file(&self, node: NodeId) -> &FileNode {
         match self.node(node) {
             Node::File(file) => file,
-            Node::Directory(_) => unreachable!("handles and file names refer to files"),
+            Node::Directory(_) | Node::Link(_) => {
+                unreachable!("handles and file names refer to files")
+            }
         }
     }
 
     fn file_mut(&mut self, node: NodeId) -> &mut FileNode {
         match self.node_mut(node) {
             Node::File(file) => file,
-            Node::Directory(_) => unreachable!("handles and file names refer to files"),
+            Node::Directory(_) | Node::Link(_) => {
+                unreachable!("handles and file names refer to files")
+            }
         }
     }
 
@@ -309,52 +362,69 @@ impl State {
     }
 
     /// Creates an empty file.
-    pub(super) fn create(&mut self, path: &Path) -> io::Result<NodeId> {
-        let place = self.parent(path)?;
-        if self.directory(place.0)?.current.contains_key(&place.1) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let node = self.add_node(Node::File(FileNode::default()));
-        self.change_one(place, Some(node));
-        Ok(node)
+    pub(super) fn create(&mut self, place: Place<'_>) -> io::Result<NodeId> {
+        self.add(place, Node::File(FileNode::default()))
     }
 
     /// Creates a directory.
-    pub(super) fn create_dir(&mut self, path: &Path) -> io::Result<()> {
-        let place = self.parent(path)?;
-        let node = self.add_node(Node::Directory(Directory::default()));
-        self.change_one(place, Some(node));
+    pub(super) fn create_dir(&mut self, place: Place<'_>) -> io::Result<()> {
+        self.add(place, Node::Directory(Directory::default()))?;
         Ok(())
     }
 
+    /// Creates a symbolic link, or switches one.
+    pub(super) fn symlink(&mut self, target: &Path, place: Place<'_>) -> io::Result<()> {
+        let named = self.parent(place)?;
+        if self.named(&named).is_ok_and(|node| matches!(self.node(node), Node::Link(_))) {
+            let node = self.add_node(Node::Link(target.to_owned()));
+            self.change_one(named, Some(node));
+            return Ok(());
+        }
+        self.add(place, Node::Link(target.to_owned()))?;
+        Ok(())
+    }
+
+    fn add(&mut self, place: Place<'_>, node: Node) -> io::Result<NodeId> {
+        let named = self.parent(place)?;
+        if self.named(&named).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let node = self.add_node(node);
+        self.change_one(named, Some(node));
+        Ok(node)
+    }
+
     /// Gives a file a second name.
-    pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+    pub(super) fn link(&mut self, from: Place<'_>, to: Place<'_>) -> io::Result<()> {
         let node = self.find(from)?;
-        let place = self.parent(to)?;
-        if self.directory(place.0)?.current.contains_key(&place.1) {
+        let named = self.parent(to)?;
+        if self.named(&named).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if matches!(self.node(node), Node::Directory(_)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.change_one(place, Some(node));
+        self.change_one(named, Some(node));
         Ok(())
     }
 
-    /// Removes the name of a file.
-    pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
-        self.find_file(path)?;
-        let place = self.parent(path)?;
-        self.change_one(place, None);
+    /// Removes the name of a file or link.
+    pub(super) fn remove(&mut self, place: Place<'_>) -> io::Result<()> {
+        let named = self.parent(place)?;
+        let node = self.named(&named)?;
+        if matches!(self.node(node), Node::Directory(_)) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        self.change_one(named, None);
         Ok(())
     }
 
     /// Renames a file or directory, replacing a file or an empty directory.
-    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+    pub(super) fn rename(&mut self, from: Place<'_>, to: Place<'_>) -> io::Result<()> {
         let (source, target) = (self.parent(from)?, self.parent(to)?);
-        let node = self.find(from)?;
+        let node = self.named(&source)?;
         let is_directory = matches!(self.node(node), Node::Directory(_));
-        if is_directory && names(to).starts_with(&names(from)) && names(to) != names(from) {
+        if is_directory && self.lies_within(target.0, node) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         if let Some(&replaced) = self.directory(target.0)?.current.get(&target.1) {
@@ -364,7 +434,9 @@ impl State {
             }
             match (self.node(replaced), is_directory) {
                 (Node::Directory(_), false) => return Err(io::ErrorKind::IsADirectory.into()),
-                (Node::File(_), true) => return Err(io::ErrorKind::NotADirectory.into()),
+                (Node::File(_) | Node::Link(_), true) => {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
                 (Node::Directory(directory), true) if !directory.current.is_empty() => {
                     return Err(io::ErrorKind::DirectoryNotEmpty.into());
                 }
@@ -376,6 +448,14 @@ impl State {
         let take = Change { directory: source.0, name: source.1, node: None };
         self.apply(vec![add, take], whole_with);
         Ok(())
+    }
+
+    /// Whether one directory is another or lies in it, however deep.
+    fn lies_within(&self, directory: NodeId, other: NodeId) -> bool {
+        directory == other
+            || self.directory(other).is_ok_and(|names| {
+                names.current.values().any(|&below| self.lies_within(directory, below))
+            })
     }
 
     /// Makes the names of a directory durable.
@@ -412,7 +492,7 @@ impl State {
     fn sweep(&mut self) {
         let orphaned = |node: &Node| match node {
             Node::File(file) => !file.takes_space(),
-            Node::Directory(_) => false,
+            Node::Directory(_) | Node::Link(_) => false,
         };
         if !self.nodes.values().any(orphaned) {
             return;
@@ -435,7 +515,8 @@ impl State {
             // Out of space cuts the write shorter, which a kill may do as well.
             let _ = self.write(write.node, write.offset, &write.bytes[..cut]);
         }
-        self.locked.clear();
+        self.locks = Locks::default();
+        self.strays.clear();
         let is_file = |node: &Node| matches!(node, Node::File(_));
         let files: Vec<_> =
             self.nodes.iter().filter(|(_, node)| is_file(node)).map(|(&id, _)| id).collect();
@@ -455,6 +536,7 @@ impl State {
                     file.links = 0;
                 }
                 Node::Directory(directory) => directory.current.clone_from(&directory.durable),
+                Node::Link(_) => {}
             }
         }
         let mut reached = BTreeSet::new();
@@ -464,13 +546,16 @@ impl State {
             match self.node_mut(id) {
                 Node::File(file) => file.links += 1,
                 Node::Directory(directory) if first => open.extend(directory.current.values()),
-                Node::Directory(_) => {}
+                Node::Directory(_) | Node::Link(_) => {}
             }
         }
         self.nodes.retain(|id, _| reached.contains(id));
+        if !self.nodes.contains_key(&self.working) {
+            self.working = ROOT;
+        }
         let lens = self.nodes.values().map(|node| match node {
             Node::File(file) => file.content.len(),
-            Node::Directory(_) => 0,
+            Node::Directory(_) | Node::Link(_) => 0,
         });
         self.used = lens.sum();
     }
@@ -496,28 +581,18 @@ impl State {
     }
 
     /// Makes the file at `path`, its bytes and its name durable, with these bytes.
-    pub(super) fn replace(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let node = match self.find_file(path) {
+    pub(super) fn replace(&mut self, place: Place<'_>, bytes: &[u8]) -> io::Result<()> {
+        let node = match self.find_file(place) {
             Ok(node) => node,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(place)?,
             Err(error) => return Err(error),
         };
-        let (directory, _) = self.parent(path)?;
+        let (directory, _) = self.parent(place)?;
         self.damage(node, |pages| {
             pages.set_len(0);
             pages.write(0, bytes);
         });
         self.sync_dir(directory);
         Ok(())
-    }
-}
-
-/// How much of a begun write of `len` bytes a kill leaves: nothing, all, or a part.
-pub(super) fn cut(number: u64, len: usize) -> usize {
-    let mut seed = Seed::new(number, u64::MAX);
-    match seed.below(4) {
-        0 => 0,
-        1 => len,
-        _ => seed.below(len as u64 + 1) as usize,
     }
 }

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     error::ErrorKind,
-    fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
+    fs::{Fs, LockKind, LogFile, LogFileOptions, LogIo, Metadata},
     limits::WRITE_BUFFER_BYTES,
 };
 use std::{
@@ -450,14 +450,39 @@ fn appended_bytes_show_when_flushed_or_when_the_buffer_is_full() {
 #[test]
 fn a_lock_is_exclusive_and_a_crash_frees_it() {
     let fs = MemFs::new();
-    let lock = fs.lock(path("LOCK")).unwrap();
-    fs.hard_link(path("LOCK"), path("other")).unwrap();
-    for name in ["LOCK", "./x/../LOCK", "other"] {
-        assert_eq!(fs.clone().lock(path(name)).unwrap_err().kind(), ErrorKind::Locked, "{name}");
+    fs.create_dir_all(path("y")).unwrap();
+    let try_lock = |fs: &MemFs, name: &str| fs.lock(path(name), LockKind::Exclusive);
+    let lock = try_lock(&fs, "LOCK").unwrap();
+    fs.hard_link(path("LOCK"), path("y/other")).unwrap();
+    for name in ["LOCK", "./x/../LOCK", "y/other", "beside"] {
+        assert_eq!(try_lock(&fs, name).unwrap_err().kind(), ErrorKind::Locked, "{name}");
     }
-    assert!(fs.crash_clone(Crash::Kill).lock(path("LOCK")).is_ok());
+    assert!(try_lock(&fs.crash_clone(Crash::Kill), "LOCK").is_ok());
     drop(lock);
-    assert!(fs.lock(path("LOCK")).is_ok());
+    assert!(try_lock(&fs, "LOCK").is_ok());
+}
+
+#[test]
+fn what_is_touched_beside_the_locked_directory_is_noted() {
+    let fs = MemFs::new();
+    for dir in ["db", "elsewhere"] {
+        fs.create_dir_all(path(dir)).unwrap();
+    }
+    write(&fs, "elsewhere/before", b"");
+    let held = fs.open_dir(path("db")).unwrap();
+    let lock = held.lock(path("LOCK"), LockKind::Exclusive).unwrap();
+    held.create(path("a")).unwrap();
+    held.rename(path("a"), path("b")).unwrap();
+    fs.open(path("db/b")).unwrap();
+    assert_eq!(fs.strays(), Vec::<PathBuf>::new());
+    fs.set_working_directory(path("elsewhere")).unwrap();
+    fs.create(path("c")).unwrap();
+    fs.remove(path("before")).unwrap();
+    held.remove(path("b")).unwrap();
+    assert_eq!(fs.strays(), [path("c"), path("before")]);
+    drop(lock);
+    fs.create(path("d")).unwrap();
+    assert_eq!(fs.strays().len(), 2, "nothing is locked");
 }
 
 #[test]

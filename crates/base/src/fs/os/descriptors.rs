@@ -14,13 +14,13 @@
 //!
 //! Lock order: the ring, then the descriptor of one file.
 
-use super::platform::{OPEN_FLAGS, check_plain};
+use super::place::Place;
 use crate::sync::lock;
+use rustix::fs::OFlags;
 use std::{
     collections::VecDeque,
-    fs::{self, OpenOptions},
-    io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, LazyLock, Mutex, Weak,
@@ -53,7 +53,9 @@ pub(super) struct Descriptors {
 #[derive(Debug)]
 pub(super) struct ReadableFile {
     descriptors: Arc<Descriptors>,
-    /// From the root, so that it leads to the file wherever the process goes.
+    place: Place,
+    /// In a held directory, or from the root, so that it leads to the file wherever the process
+    /// goes.
     path: PathBuf,
     len: u64,
     /// Device and number: what else comes to stand at the path is not this file.
@@ -68,15 +70,20 @@ impl ReadableFile {
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn open(path: &Path) -> io::Result<Arc<Self>> {
-        Self::open_among(&DESCRIPTORS, path)
+    pub(super) fn open(place: &Place, path: &Path) -> io::Result<Arc<Self>> {
+        Self::open_among(&DESCRIPTORS, place, path)
     }
 
-    fn open_among(descriptors: &Arc<Descriptors>, path: &Path) -> io::Result<Arc<Self>> {
-        let (file, metadata) = open(path)?;
+    fn open_among(
+        descriptors: &Arc<Descriptors>,
+        place: &Place,
+        path: &Path,
+    ) -> io::Result<Arc<Self>> {
+        let (file, metadata) = place.open_plain(path, OFlags::RDONLY)?;
         let readable = Arc::new(Self {
             descriptors: Arc::clone(descriptors),
-            path: std::path::absolute(path)?,
+            place: place.clone(),
+            path: place.fixed(path)?,
             len: metadata.len(),
             identity: (metadata.dev(), metadata.ino()),
             descriptor: Mutex::new(Some(Arc::new(file))),
@@ -103,7 +110,7 @@ impl ReadableFile {
         if let Some(file) = &*lock(&self.descriptor) {
             return Ok(Arc::clone(file));
         }
-        let (file, metadata) = open(&self.path)?;
+        let (file, metadata) = self.place.open_plain(&self.path, OFlags::RDONLY)?;
         if (metadata.dev(), metadata.ino()) != self.identity {
             return Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name"));
         }
@@ -119,12 +126,6 @@ impl ReadableFile {
         self.descriptors.add(self);
         Ok(file)
     }
-}
-
-fn open(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
-    let file = OpenOptions::new().read(true).custom_flags(OPEN_FLAGS).open(path)?;
-    let metadata = check_plain(&file)?;
-    Ok((file, metadata))
 }
 
 impl Descriptors {

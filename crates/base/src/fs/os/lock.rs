@@ -2,22 +2,31 @@
 //!
 //! A system's lock belongs to an open file, so a process could take it twice under two names or
 //! lose it by closing another handle, on some platforms. Hence the registry of (device, inode).
+//! The directory is locked as well as the lock file in it: removing the file lets no other process
+//! in. A directory that the system cannot lock (NFS) has the file alone.
+//!
+//! The lock file says which process wrote it last, for messages. It decides nothing.
 //!
 //! # Invariants
 //! 1. A file is in the registry from before its lock is tried until after it is given back.
-//! 2. The path still names the locked file once the lock is held; else somebody replaced the file
-//!    and another process may hold the new one's.
+//! 2. The path still names the locked file once the lock is held; else another process replaced
+//!    the file and may hold the new one's lock.
 
-use super::platform::{OPEN_FLAGS, check_plain};
+use super::{
+    place::Place,
+    platform::{OPEN_FLAGS, identity, is_running},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
-    fs::FileLock,
+    fs::{FileLock, LockKind},
 };
+use rustix::fs::{AtFlags, OFlags};
 use std::{
-    collections::BTreeSet,
-    fs::{self, File, OpenOptions, TryLockError},
+    collections::BTreeMap,
+    env,
+    fs::{File, TryLockError},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     process,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -26,11 +35,17 @@ use std::{
 /// How often a lock file may be replaced while we try to lock it.
 const ATTEMPTS_MAX: usize = 8;
 
+/// The most that is read of what a lock file says of its holder, in bytes.
+const HOLDER_BYTES_MAX: usize = 128;
+
 type Identity = (u64, u64);
 
-static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+/// Locks of this process: exclusive ones count as `usize::MAX` holders.
+static HELD: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
 
-fn held() -> MutexGuard<'static, BTreeSet<Identity>> {
+const EXCLUSIVE: usize = usize::MAX;
+
+fn held() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,71 +53,192 @@ fn held() -> MutexGuard<'static, BTreeSet<Identity>> {
 #[derive(Debug)]
 struct Registered(Identity);
 
-impl Drop for Registered {
-    fn drop(&mut self) {
-        held().remove(&self.0);
+impl Registered {
+    /// `None`, if this process holds a lock that excludes it.
+    fn new(identity: Identity, kind: LockKind) -> Option<Self> {
+        let mut held = held();
+        let count = match (held.get(&identity), kind) {
+            (None, LockKind::Exclusive) => EXCLUSIVE,
+            (None, LockKind::Shared) => 1,
+            (Some(&count), LockKind::Shared) if count != EXCLUSIVE => count + 1,
+            (Some(_), _) => return None,
+        };
+        held.insert(identity, count);
+        Some(Self(identity))
     }
 }
 
-/// A held lock. Fields are dropped in order: the file first, by (1).
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut held = held();
+        match held.get_mut(&self.0) {
+            Some(count) if *count != EXCLUSIVE && *count > 1 => *count -= 1,
+            _ => drop(held.remove(&self.0)),
+        }
+    }
+}
+
+/// One locked file or directory. Fields are dropped in order: the file first, by (1).
 #[derive(Debug)]
-pub(super) struct OsLock {
+struct Locked {
     file: File,
     _registered: Registered,
+    kind: LockKind,
     process: u32,
 }
 
-impl FileLock for OsLock {}
-
-impl Drop for OsLock {
+impl Drop for Locked {
     fn drop(&mut self) {
         // A forked child shares the open file: unlocking there would take the parent's lock away,
         // closing does not. In the parent, closing would leave the lock to the child.
         if process::id() == self.process {
+            if self.kind == LockKind::Exclusive {
+                // Of a directory this fails.
+                let _ = self.file.set_len(0);
+            }
             // Closing the file is what remains to be done, and happens next.
             let _ = self.file.unlock();
         }
     }
 }
 
-/// Takes the lock of the file at `path`, creating it.
-pub(super) fn lock(path: &Path) -> Result<OsLock> {
+/// A held lock: of the lock file, if there is one, and of its directory, if the system can.
+#[derive(Debug)]
+pub(super) struct OsLock {
+    _file: Option<Locked>,
+    _directory: Option<Locked>,
+}
+
+impl FileLock for OsLock {}
+
+/// What locks are taken for.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    place: &'a Place,
+    /// The lock file.
+    path: &'a Path,
+    kind: LockKind,
+}
+
+/// Takes the lock of the file at `path`, and of the directory that it lies in.
+pub(super) fn lock(place: &Place, path: &Path, kind: LockKind) -> Result<OsLock> {
+    let attempt = Attempt { place, path, kind };
+    let directory = attempt.lock_directory()?;
     for _ in 0..ATTEMPTS_MAX {
-        if let Some(lock) = try_lock(path)? {
-            return Ok(lock);
+        match attempt.open_file()? {
+            None => return Ok(OsLock { _file: None, _directory: directory }),
+            Some(file) => {
+                if let Some(file) = attempt.lock_file(file)? {
+                    return Ok(OsLock { _file: Some(file), _directory: directory });
+                }
+            }
         }
     }
-    Err(Error::new(ErrorKind::Busy, "the lock file keeps being replaced").with_file(path))
+    let message = "the lock file keeps being replaced";
+    Err(Error::new(ErrorKind::Busy, message).with_file(&place.full_path(path)))
 }
 
-/// As `lock`; `None` if the file was replaced meanwhile.
-fn try_lock(path: &Path) -> Result<Option<OsLock>> {
-    let failed = |error| Error::io("lock", path, error);
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).custom_flags(OPEN_FLAGS);
-    let file = options.open(path).map_err(failed)?;
-    let metadata = check_plain(&file).map_err(failed)?;
-    let identity = (metadata.dev(), metadata.ino());
-    if !held().insert(identity) {
-        return Err(locked(path, "this process has it open already: share the handle"));
+impl Attempt<'_> {
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io("lock", &self.place.full_path(self.path), error)
     }
-    let registered = Registered(identity);
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(locked(path, "another process has it open: close it there first"));
+
+    /// `None`, where a directory cannot be locked.
+    fn lock_directory(&self) -> Result<Option<Locked>> {
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let file = self.place.open_dir(dir).map_err(|error| self.failed(error))?;
+        match self.take(file) {
+            Ok(locked) => Ok(Some(locked)),
+            Err(TryLockError::WouldBlock) => Err(self.held_elsewhere()),
+            // EBADF, EINVAL, ENOTSUP and their kin, depending on the system.
+            Err(TryLockError::Error(_)) => Ok(None),
         }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    let lock = OsLock { file, _registered: registered, process: process::id() };
-    match fs::metadata(path) {
-        Ok(now) if (now.dev(), now.ino()) == identity => Ok(Some(lock)),
-        Ok(_) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(error)),
+
+    /// The lock file; `None`, if there is none and the lock must not create one, or if it cannot
+    /// be read.
+    fn open_file(&self) -> Result<Option<File>> {
+        let flags = match self.kind {
+            LockKind::Exclusive => OFlags::RDWR | OFlags::CREATE,
+            LockKind::Shared => OFlags::RDONLY,
+        };
+        let is_refused = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        };
+        match self.place.open_plain(self.path, flags | OPEN_FLAGS) {
+            Ok((file, _)) => Ok(Some(file)),
+            Err(error) if self.kind == LockKind::Shared && is_refused(&error) => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// `None`, if the file was replaced meanwhile.
+    fn lock_file(&self, file: File) -> Result<Option<Locked>> {
+        let locked = self.take(file).map_err(|error| match error {
+            TryLockError::WouldBlock => self.held_elsewhere(),
+            TryLockError::Error(error) => self.failed(error),
+        })?;
+        // By (2).
+        match self.place.stat(self.path, AtFlags::empty()) {
+            Ok(now) if identity(&now) == locked._registered.0 => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed(error)),
+        }
+        if self.kind == LockKind::Exclusive {
+            write_holder(&locked.file);
+        }
+        Ok(Some(locked))
+    }
+
+    /// Locks one file or directory: in this process, then in the system.
+    fn take(&self, file: File) -> std::result::Result<Locked, TryLockError> {
+        let metadata = file.metadata().map_err(TryLockError::Error)?;
+        let identity = (metadata.dev(), metadata.ino());
+        let registered = Registered::new(identity, self.kind).ok_or(TryLockError::WouldBlock)?;
+        match self.kind {
+            LockKind::Exclusive => file.try_lock()?,
+            LockKind::Shared => file.try_lock_shared()?,
+        }
+        Ok(Locked { file, _registered: registered, kind: self.kind, process: process::id() })
+    }
+
+    /// What is said when a lock is held, and by which process as far as the lock file tells.
+    #[cold]
+    fn held_elsewhere(&self) -> Error {
+        let holder = self.place.open_plain(self.path, OFlags::RDONLY);
+        let holder = holder.ok().and_then(|(file, _)| read_holder(&file));
+        let hint = match &holder {
+            Some((id, _)) if *id == process::id() => {
+                "this process has it open already: share the handle".to_owned()
+            }
+            Some((id, program)) => {
+                format!("process {id} ({program}) has it open: close it there first")
+            }
+            None => "another process, or this one, has it open: close it there first".to_owned(),
+        };
+        Error::new(ErrorKind::Locked, "the lock is held")
+            .with_file(&self.place.full_path(self.path))
+            .with_hint(hint)
     }
 }
 
-fn locked(path: &Path, hint: &'static str) -> Error {
-    Error::new(ErrorKind::Locked, "the lock is held").with_file(path).with_hint(hint)
+/// Writes which process holds the lock; without it messages are less exact, and nothing else is.
+fn write_holder(file: &File) {
+    let program = env::current_exe().ok();
+    let program = program.as_deref().and_then(Path::file_name).unwrap_or_default();
+    let line = format!("{} {}\n", process::id(), program.to_string_lossy());
+    let _ = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(line.len() as u64));
+}
+
+/// The process and program that wrote the lock file last, if the process is running.
+fn read_holder(file: &File) -> Option<(u32, String)> {
+    let mut bytes = [0; HOLDER_BYTES_MAX];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..read]);
+    let (id, program) = text.lines().next()?.split_once(' ')?;
+    let program = program.chars().filter(|c| !c.is_control()).collect();
+    let id = id.parse().ok()?;
+    // One that was killed has left its line.
+    is_running(id).then_some((id, program))
 }

@@ -47,10 +47,7 @@ pub(super) const WRITEBACK_BYTES: u64 = 1 << 20;
 pub(super) const PARTS_MAX: usize = 1024;
 
 /// Open flags so that opening something that is no file (a pipe) does not wait for a partner.
-pub(super) const OPEN_FLAGS: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-
-/// Open flags so that only a directory opens.
-pub(super) const OPEN_DIRECTORY_FLAGS: i32 = rustix::fs::OFlags::DIRECTORY.bits() as i32;
+pub(super) const OPEN_FLAGS: rustix::fs::OFlags = rustix::fs::OFlags::NONBLOCK;
 
 /// Whether a shared mapping of `file` is known to be safe and fast: ext4 (ext2 and ext3 share its
 /// number and driver), xfs and tmpfs. Their allocated blocks are written in place, so a touched
@@ -139,4 +136,17 @@ pub(super) fn check_plain(file: &File) -> io::Result<Metadata> {
     } else {
         Ok(metadata)
     }
+}
+
+/// Device and number of a file: what tells it from every other.
+#[allow(clippy::unnecessary_cast, reason = "the fields differ in width between systems")]
+pub(super) fn identity(stat: &rustix::fs::Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// Whether there is a process of this id, as far as this one may know.
+pub(super) fn is_running(id: u32) -> bool {
+    use rustix::{io::Errno, process::Pid};
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    id.is_some_and(|id| rustix::process::test_kill_process(id) != Err(Errno::SRCH))
 }

@@ -1,8 +1,8 @@
 //! What the system's file system answers to right and wrong paths, and who gets a lock.
 
-use super::*;
+use super::{file::OsWriteFile, *};
 use crate::{error::ErrorKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES};
-use std::{io::Write, os::unix::fs::symlink};
+use std::{fs::OpenOptions, io::Write, os::unix::fs::symlink};
 use tempfile::tempdir;
 
 #[test]
@@ -138,27 +138,28 @@ fn opening_a_pipe_fails_instead_of_waiting() {
     assert_eq!(OsFs.open(&path).unwrap_err().kind(), ErrorKind::Io);
     let options = LogFileOptions { capacity: 100, io: crate::fs::LogIo::Auto };
     assert_eq!(OsFs.open_log(&path, options).unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(OsFs.lock(&path).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(OsFs.lock(&path, LockKind::Exclusive).unwrap_err().kind(), ErrorKind::Io);
 }
 
 #[test]
 fn a_lock_excludes_the_same_process_under_any_name() {
     let dir = tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    let lock = OsFs.lock(&path("LOCK")).unwrap();
+    let lock = OsFs.lock(&path("LOCK"), LockKind::Exclusive).unwrap();
     std::fs::hard_link(path("LOCK"), path("hard")).unwrap();
     symlink(dir.path(), path("link")).unwrap();
     for name in ["LOCK", "hard", "link/LOCK"] {
         for _ in 0..2 {
-            let error = OsFs.lock(&path(name)).unwrap_err();
+            let error = OsFs.lock(&path(name), LockKind::Exclusive).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Locked, "{name}");
             assert!(error.hint().unwrap().contains("this process"), "{name}");
         }
     }
-    assert!(OsFs.lock(&path("other")).is_ok());
+    let other = OsFs.lock(&path("other"), LockKind::Exclusive).unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::Locked, "the directory is locked");
     drop(lock);
-    drop(OsFs.lock(&path("hard")).unwrap());
-    assert!(OsFs.lock(&path("LOCK")).is_ok());
+    drop(OsFs.lock(&path("hard"), LockKind::Exclusive).unwrap());
+    assert!(OsFs.lock(&path("LOCK"), LockKind::Exclusive).is_ok());
 }
 
 #[test]
@@ -169,12 +170,24 @@ fn a_lock_of_another_holder_excludes_us_and_leaves_no_trace() {
     let other = std::fs::File::create(&path).unwrap();
     other.lock().unwrap();
     for _ in 0..2 {
-        let error = OsFs.lock(&path).unwrap_err();
+        let error = OsFs.lock(&path, LockKind::Exclusive).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);
         assert!(error.hint().unwrap().contains("another process"));
     }
+    // What lies in the file is a name to print and no more.
+    for (line, named) in [
+        (format!("{} a\u{1b}b\n", std::process::id()), "this process"),
+        ("1 init\n".to_owned(), "process 1 (init)"),
+        ("x y".to_owned(), "another process"),
+        ("4294967295 gone\n".to_owned(), "another process"),
+        ("\u{0}".repeat(999), "another"),
+    ] {
+        std::fs::write(&path, line).unwrap();
+        let error = OsFs.lock(&path, LockKind::Exclusive).unwrap_err();
+        assert!(error.hint().unwrap().contains(named), "{error}");
+    }
     drop(other);
-    let lock = OsFs.lock(&path).unwrap();
+    let lock = OsFs.lock(&path, LockKind::Exclusive).unwrap();
     let other = std::fs::File::open(&path).unwrap();
     assert!(other.try_lock().is_err(), "the refused attempts must not have released anything");
     drop(lock);
@@ -182,15 +195,17 @@ fn a_lock_of_another_holder_excludes_us_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_replaced_lock_file_can_be_locked_anew() {
+fn removing_or_replacing_the_lock_file_lets_no_second_one_in() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("LOCK");
-    let first = OsFs.lock(&path).unwrap();
+    let lock = || OsFs.lock(&path, LockKind::Exclusive);
+    let first = lock().unwrap();
     std::fs::remove_file(&path).unwrap();
-    let second = OsFs.lock(&path).unwrap();
+    assert_eq!(lock().unwrap_err().kind(), ErrorKind::Locked, "the directory is locked");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(lock().unwrap_err().kind(), ErrorKind::Locked);
     drop(first);
-    assert_eq!(OsFs.lock(&path).unwrap_err().kind(), ErrorKind::Locked);
-    drop(second);
+    assert!(lock().is_ok());
 }
 
 #[test]
@@ -202,4 +217,15 @@ fn a_full_device_is_no_space() {
     assert_eq!(file.flush().unwrap_err().kind(), ErrorKind::NoSpace);
     assert_eq!(file.append(b"x").unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+}
+
+#[test]
+fn a_lock_file_names_its_holder_while_it_is_held() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let lock = OsFs.lock(&path, LockKind::Exclusive).unwrap();
+    let line = std::fs::read_to_string(&path).unwrap();
+    assert!(line.starts_with(&format!("{} siltdb_base", std::process::id())), "{line}");
+    drop(lock);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
 }

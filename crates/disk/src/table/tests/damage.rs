@@ -16,7 +16,11 @@ use crate::{
         source::Source,
     },
 };
-use siltdb_base::{checksum::xxh3, error::ErrorKind};
+use siltdb_base::{
+    checksum::{crc32c, xxh3},
+    codec::put_varint,
+    error::ErrorKind,
+};
 
 fn victim(compression: Compression) -> (Bytes, TableSummary, Vec<Owned>, Vec<RangeTombstone>) {
     let entries = many(60);
@@ -211,6 +215,63 @@ fn a_read_error_is_passed_on_and_nothing_is_cached() {
     assert_eq!(failures, 1);
 }
 
+#[test]
+fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
+    const CLAIM: u64 = 900 << 20;
+    let (file, _, _, _) = victim(Compression::None);
+    let length = file.0.len() as u64;
+    let source = Source::new(Arc::new(file.clone()), Path::new("t"), 0, length, None).unwrap();
+    let mut properties = source.read_properties(None).unwrap();
+    let at = properties.index_offset();
+    let mut bytes = file.0[..at as usize].to_vec();
+    // A sound frame but for its claim: what it is tied to is known to whoever writes the file.
+    let mut frame = vec![FrameKind::Index as u8, 1];
+    put_varint(&mut frame, CLAIM);
+    put_varint(&mut frame, CLAIM / 255);
+    frame.resize(frame.len() + (CLAIM / 255) as usize, 0);
+    reseal_forged(&mut frame, Place { table: source.uid, offset: at });
+    let forge = |frame_bytes: u64, properties: &mut Properties, bytes: &mut Vec<u8>| {
+        properties.index_bytes = vec![frame_bytes];
+        let (at, place) = (bytes.len(), Place { table: source.uid, offset: bytes.len() as u64 });
+        for _ in 0..3 {
+            bytes.truncate(at);
+            let mut raw = Vec::new();
+            properties.encode(&mut raw);
+            seal(
+                FrameKind::Properties,
+                place,
+                &raw,
+                &mut Compressor::new(Compression::None),
+                bytes,
+            );
+            properties.summary.file_bytes = (bytes.len() + FOOTER_BYTES) as u64;
+        }
+        let footer = Footer {
+            uid: source.uid,
+            table_bytes: properties.summary.file_bytes,
+            properties_bytes: (bytes.len() - at) as u64,
+        };
+        bytes.extend_from_slice(&footer.encode());
+    };
+    bytes.extend_from_slice(&frame);
+    forge(frame.len() as u64, &mut properties, &mut bytes);
+    let error = open(&bytes, None, &new_cache(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("frame too long for its kind"), "{error}");
+}
+
+/// Ties a frame without its checksum to `place`.
+fn reseal_forged(frame: &mut Vec<u8>, place: Place) {
+    // The checksum of nothing at this place is what ties a frame to it.
+    let mut empty = Vec::new();
+    let mut compressor = Compressor::new(Compression::None);
+    seal(FrameKind::Data, place, b"", &mut compressor, &mut empty);
+    let (covered, checksum) = empty.split_last_chunk::<4>().unwrap();
+    let mix = u32::from_le_bytes(*checksum).wrapping_sub(crc32c(covered));
+    let checksum = crc32c(frame).wrapping_add(mix);
+    frame.extend_from_slice(&checksum.to_le_bytes());
+}
+
 /// A table whose parts are all well sealed but need not agree.
 struct Forgery {
     blocks: Vec<Vec<Owned>>,
@@ -324,6 +385,7 @@ impl Forgery {
             filter_bytes,
             tombstone_bytes: 0,
             index_bytes,
+            origin: None,
         };
         (self.change)(&mut properties);
         let at = bytes.len();

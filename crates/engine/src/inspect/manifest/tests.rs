@@ -18,7 +18,7 @@ use siltdb_disk::{
     sample::KeySample,
     summary::{KeyRange, RangeEnd, TableSummary},
 };
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 const DIR: &str = "db";
 
@@ -81,8 +81,8 @@ fn encoded(changes: Vec<Change>) -> Vec<u8> {
 fn filled() -> MemFs {
     let fs = MemFs::new();
     fs.create_dir_all(Path::new(DIR)).unwrap();
-    let shared: Arc<dyn Fs> = Arc::new(fs.clone());
-    let mut manifest = Manifest::new(shared, Path::new(DIR), None, LogState::default());
+    let directory = fs.open_dir(Path::new(DIR)).unwrap();
+    let mut manifest = Manifest::new(directory, None, LogState::default());
     manifest.begin(FileNumber(2), &encoded(changes()), 7).unwrap();
     manifest.append(&encoded(vec![Change::NextFile(FileNumber(20))])).unwrap();
     fs

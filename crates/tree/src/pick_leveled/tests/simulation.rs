@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    fixture::{FAMILY, Random, add, sample},
+    fixture::{FAMILY, add},
     pick_range::{Request, Step, plan_request},
     plan::Busy,
 };
@@ -325,15 +325,16 @@ fn a_request_leaves_one_level_and_rewrites_each_table_once() {
     assert_eq!(tree.written_bytes - before, live);
 }
 
-fn compact_all(tree: &mut Simulation, request: &Request) {
-    for _ in 0..10_000 {
+/// Carries out a request; returns in how many plans.
+fn compact_all(tree: &mut Simulation, request: &Request) -> usize {
+    for plans in 0..10_000 {
         match plan_request(&tree.version, request, &tree.options, &tree.busy) {
             Step::Plan(plan) => {
                 tree.begin(plan);
                 tree.end(0);
             }
             Step::Wait => panic!("nothing is running"),
-            Step::Done => return,
+            Step::Done => return plans,
         }
     }
     panic!("the request does not end");
@@ -386,4 +387,62 @@ fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
         tree.settle();
         tree.check();
     }
+}
+
+/// Options under which a table of a few entries is small.
+fn large_tables() -> TreeOptions {
+    let table_bytes_target = 10_000 * ENTRY_BYTES;
+    TreeOptions { table_bytes_target, base_level_bytes: 8 * table_bytes_target, ..small() }
+}
+
+#[test]
+fn many_tiny_flushes_leave_few_tables() {
+    // Single keys and pairs; ascending, descending and at random.
+    for (seed, width) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+        let mut random = Random::new(seed);
+        let mut tree = Simulation::new(large_tables());
+        let mut most = 0;
+        for round in 0..3000_u32 {
+            let key = match seed {
+                0 => round,
+                1 => 1_000_000 - round,
+                _ => random.below(1 << 24) as u32,
+            };
+            tree.flush((0..width).map(|more| (key + more * 100, true)));
+            tree.settle();
+            most = most.max(tree.version.tables().count());
+        }
+        tree.check();
+        let write = tree.written_bytes as f64 / tree.user_bytes as f64;
+        let tables = tree.version.tables().count();
+        println!("seed {seed}: at most {most} tables, {tables} at last, written {write:.1} times");
+        assert!(most <= 100, "{most} tables");
+        assert!(write <= 40.0, "written {write} times");
+    }
+}
+
+#[test]
+fn tiny_tables_that_have_piled_up_are_joined_when_a_tree_settles() {
+    let mut tree = Simulation::new(large_tables());
+    for round in 0..1200 {
+        tree.flush([(round, true)]);
+    }
+    let plans = tree.settle();
+    tree.check();
+    let tables = tree.version.tables().count();
+    assert!(tables <= 20, "{tables} tables");
+    assert!(plans <= 60, "{plans} plans");
+}
+
+#[test]
+fn a_request_takes_few_plans_for_many_tiny_tables() {
+    let mut tree = Simulation::new(large_tables());
+    for round in 0..1200 {
+        tree.flush([(round, true)]);
+    }
+    let request = Request::new(None, SequenceNumber::MAX, FileNumber(tree.last_file + 1));
+    let plans = compact_all(&mut tree, &request);
+    // A move, and a merge for 256 of them.
+    assert_eq!((tree.version.tables().count(), plans), (5, 6));
+    tree.check();
 }

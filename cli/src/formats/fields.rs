@@ -1,0 +1,238 @@
+//! Records and their fields in a csv or tsv input, by the rules of RFC 4180.
+//!
+//! A quotation mark opens quotes only at the start of a field, and a closing one must end its
+//! field; elsewhere in a field without quotes it is text. `\n`, `\r` and `\r\n` end a line, and
+//! blank lines are no records. It does not know what the fields mean.
+
+use super::input::too_long;
+use std::io::{self, BufRead, BufReader, Read};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes read from the input at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// A record as its fields. Readers refill it, so that its memory is reused.
+#[derive(Debug, Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    /// Per field, the end of its bytes in `bytes`.
+    ends: Vec<usize>,
+    line: u64,
+    fault: Option<Fault>,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The index of the field.
+    pub index: usize,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl Fields {
+    /// The number of fields.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The bytes of the field `index`, without quotes.
+    pub fn get(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[index]]
+    }
+
+    /// The line on which the record begins, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The first thing that is wrong with the record, if anything is.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// Makes it empty.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.fault = None;
+    }
+
+    fn fail(&mut self, reason: &'static str) {
+        self.fault.get_or_insert(Fault { index: self.ends.len(), reason });
+    }
+}
+
+/// Reads records from an input of any length.
+pub struct FieldReader {
+    input: BufReader<Box<dyn Read>>,
+    record_bytes_max: u64,
+    splitter: Splitter,
+}
+
+impl FieldReader {
+    /// Reads the records of `input`, whose fields stand between `delimiter`, each of at most
+    /// `record_bytes_max` bytes.
+    pub fn new(input: Box<dyn Read>, delimiter: u8, record_bytes_max: u64) -> Self {
+        let input = BufReader::with_capacity(BUFFER_BYTES, input);
+        Self { input, record_bytes_max, splitter: Splitter::new(delimiter) }
+    }
+
+    /// Reads the next record into `record`; false at the end of the input. A record with a fault is
+    /// read to its end, so that the next one can be read.
+    ///
+    /// # Errors
+    /// Those of the input, and `InvalidData` for a record that is too long.
+    pub fn read(&mut self, record: &mut Fields) -> io::Result<bool> {
+        record.clear();
+        loop {
+            let buffer = self.input.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(self.splitter.finish(record));
+            }
+            let (used, ended) = self.splitter.split(buffer, record);
+            self.input.consume(used);
+            if ended {
+                return Ok(true);
+            }
+            if record.bytes.len() as u64 > self.record_bytes_max {
+                return Err(too_long(self.record_bytes_max));
+            }
+        }
+    }
+}
+
+/// Where the next byte stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before a record; line ends here are blank lines.
+    RecordStart,
+    /// At the start of a field.
+    FieldStart,
+    /// In a field, outside quotes.
+    Bare,
+    /// Inside quotes.
+    Quoted,
+    /// After a quotation mark inside quotes: their end, or the first half of a doubled one.
+    QuoteInQuotes,
+}
+
+/// Splits the bytes of an input, which come in pieces, into records and fields.
+#[derive(Debug)]
+pub struct Splitter {
+    delimiter: u8,
+    place: Place,
+    /// The line of the next byte, from 1.
+    line: u64,
+    after_return: bool,
+}
+
+impl Splitter {
+    /// Splits fields at `delimiter`.
+    pub fn new(delimiter: u8) -> Self {
+        Self { delimiter, place: Place::RecordStart, line: 1, after_return: false }
+    }
+
+    /// Appends the fields in `buffer` to `record`, up to the end of the record. Returns how many
+    /// bytes that took, and whether the record ended.
+    pub fn split(&mut self, buffer: &[u8], record: &mut Fields) -> (usize, bool) {
+        let mut index = 0;
+        while let Some(&byte) = buffer.get(index) {
+            match self.place {
+                Place::Quoted => {
+                    let rest = &buffer[index..];
+                    let length = rest.iter().position(|byte| *byte == b'"');
+                    let text = &rest[..length.unwrap_or(rest.len())];
+                    record.bytes.extend_from_slice(text);
+                    text.iter().for_each(|byte| self.count_line(*byte));
+                    index += text.len();
+                    if length.is_some() {
+                        self.place = Place::QuoteInQuotes;
+                        self.after_return = false;
+                        index += 1;
+                    }
+                }
+                Place::Bare => {
+                    let rest = &buffer[index..];
+                    let ends = |byte: &u8| *byte == self.delimiter || is_line_end(*byte);
+                    let length = rest.iter().position(ends).unwrap_or(rest.len());
+                    record.bytes.extend_from_slice(&rest[..length]);
+                    index += length;
+                    let Some(&byte) = buffer.get(index) else { break };
+                    index += 1;
+                    if self.step(byte, record) {
+                        return (index, true);
+                    }
+                }
+                _ => {
+                    index += 1;
+                    if self.step(byte, record) {
+                        return (index, true);
+                    }
+                }
+            }
+        }
+        (index, false)
+    }
+
+    /// The input has ended: ends the record, if one has begun, and says whether one had.
+    pub fn finish(&mut self, record: &mut Fields) -> bool {
+        match self.place {
+            Place::RecordStart => return false,
+            Place::Quoted => record.fail("the input ends inside quotes"),
+            Place::FieldStart | Place::Bare | Place::QuoteInQuotes => {}
+        }
+        record.ends.push(record.bytes.len());
+        self.place = Place::RecordStart;
+        true
+    }
+
+    /// Takes one byte anywhere but inside quotes; true if it ends the record.
+    fn step(&mut self, byte: u8, record: &mut Fields) -> bool {
+        let line = self.line;
+        self.count_line(byte);
+        if self.place == Place::RecordStart {
+            if is_line_end(byte) {
+                return false;
+            }
+            record.line = line;
+            self.place = Place::FieldStart;
+        }
+        if is_line_end(byte) || byte == self.delimiter {
+            record.ends.push(record.bytes.len());
+            let ended = byte != self.delimiter;
+            self.place = if ended { Place::RecordStart } else { Place::FieldStart };
+            return ended;
+        }
+        self.place = match (self.place, byte) {
+            (Place::FieldStart, b'"') => Place::Quoted,
+            (Place::QuoteInQuotes, b'"') => {
+                record.bytes.push(byte);
+                Place::Quoted
+            }
+            (place, _) => {
+                if place == Place::QuoteInQuotes {
+                    record.fail("text after the closing quotation mark; one inside is doubled");
+                }
+                record.bytes.push(byte);
+                Place::Bare
+            }
+        };
+        false
+    }
+
+    /// Counts the line that `byte` ends, if it ends one; `\r\n` ends one.
+    fn count_line(&mut self, byte: u8) {
+        if byte == b'\r' || (byte == b'\n' && !self.after_return) {
+            self.line += 1;
+        }
+        self.after_return = byte == b'\r';
+    }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}

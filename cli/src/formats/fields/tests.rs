@@ -1,0 +1,105 @@
+//! Records, fields and lines, also when the input comes in pieces.
+
+use super::*;
+use csv::ReaderBuilder;
+use proptest::prelude::*;
+
+type Found = (u64, Vec<String>, Option<Fault>);
+
+/// Hands out one byte at a time.
+struct Drops(io::Cursor<Vec<u8>>);
+
+impl Read for Drops {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = buffer.len().min(1);
+        self.0.read(&mut buffer[..count])
+    }
+}
+
+fn read_from(input: Box<dyn Read>) -> Vec<Found> {
+    let mut reader = FieldReader::new(input, b',', 1 << 20);
+    let (mut record, mut found) = (Fields::default(), Vec::new());
+    while reader.read(&mut record).unwrap() {
+        let field = |index| String::from_utf8(record.get(index).to_vec()).unwrap();
+        found.push((record.line(), (0..record.len()).map(field).collect(), record.fault()));
+    }
+    found
+}
+
+fn read(text: &str) -> Vec<Found> {
+    let whole = read_from(Box::new(io::Cursor::new(text.as_bytes().to_vec())));
+    let pieces = read_from(Box::new(Drops(io::Cursor::new(text.as_bytes().to_vec()))));
+    assert_eq!(whole, pieces, "{text:?}");
+    whole
+}
+
+fn lines_of(text: &str) -> Vec<u64> {
+    read(text).into_iter().map(|(line, ..)| line).collect()
+}
+
+#[test]
+fn records_begin_where_an_editor_shows_them() {
+    assert_eq!(lines_of("a\nb\nc"), [1, 2, 3]);
+    assert_eq!(lines_of("a\r\nb\r\n\r\nc\r\n"), [1, 2, 4]);
+    assert_eq!(lines_of("a\rb\r"), [1, 2]);
+    assert_eq!(lines_of("\n\na\n\"x\n\r\ny\"\nb\n"), [3, 4, 7]);
+    assert_eq!(lines_of("\"a\r\"\nb"), [1, 3]);
+    assert!(lines_of("\n\r\n").is_empty());
+}
+
+#[test]
+fn text_after_a_closing_quote_is_a_fault_and_the_next_record_is_read() {
+    for text in ["1,\"a\" b,c\n2,d,e\n", "1,\"a\"b,c\n2,d,e\n", "1,\"a\"\"\" \"x\",c\n2,d,e\n"] {
+        let found = read(text);
+        let fault = found[0].2.unwrap_or_else(|| panic!("{text:?} is taken: {found:?}"));
+        assert_eq!(fault.index, 1);
+        assert!(fault.reason.contains("after the closing quotation mark"));
+        assert_eq!(
+            (found[1].0, &found[1].1[..], found[1].2),
+            (2, &["2", "d", "e"].map(str::to_owned)[..], None)
+        );
+    }
+}
+
+#[test]
+fn an_end_inside_quotes_is_a_fault() {
+    for (text, index) in [("a\n\"x", 0), ("a\nb,\"x\"\"\n\n", 1), ("a\nb,\"", 1)] {
+        let fault = read(text)[1].2;
+        assert_eq!(
+            fault,
+            Some(Fault { index, reason: "the input ends inside quotes" }),
+            "{text:?}"
+        );
+    }
+    assert_eq!(read("a\n\"x\"")[1].2, None);
+}
+
+#[test]
+fn a_record_is_bounded() {
+    let read = |bytes: usize| {
+        let input = Box::new(io::Cursor::new(vec![b'x'; bytes]));
+        FieldReader::new(input, b',', 1 << 20).read(&mut Fields::default())
+    };
+    assert!(read(1 << 20).unwrap());
+    assert_eq!(read((1 << 20) + 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// The oracle is the crate `csv`, which takes more: what has no fault is read alike.
+    #[test]
+    fn sound_input_is_read_as_the_csv_crate_reads_it(text in "[a,\"\n\r]{0,12}") {
+        let found = read(&text);
+        if found.iter().all(|(_, _, fault)| fault.is_none()) {
+            let mut oracle =
+                ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+            let expected: Vec<Vec<String>> = oracle
+                .records()
+                .map(|record| record.unwrap().iter().map(str::to_owned).collect())
+                .collect();
+            let fields: Vec<Vec<String>> = found.into_iter().map(|(_, fields, _)| fields).collect();
+            prop_assert_eq!(fields, expected, "{:?}", text);
+        }
+    }
+}

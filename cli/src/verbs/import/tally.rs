@@ -1,0 +1,115 @@
+//! What an import did with its records, and how it tells.
+//!
+//! It decides about no record.
+
+use crate::formats::record::BadRecord;
+use crate::output::{Style, message, warning};
+use crate::text::{counted, grouped};
+use serde_json::{Value, json};
+use std::fmt;
+
+#[cfg(test)]
+mod tests;
+
+/// Bad records that are told one by one; more are only counted.
+const BAD_TOLD_MAX: usize = 20;
+
+/// A warning comes if more than one record in this many overwrote another.
+const OVERWRITTEN_EXPECTED: u64 = 100;
+
+/// What the family held before the import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// No key.
+    Empty,
+    /// Some keys.
+    Keys,
+}
+
+/// What an import did with its records.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Records of the input that need not be read again.
+    pub done: u64,
+    /// Records whose key was not there.
+    pub new: u64,
+    /// Records that replaced a value.
+    pub overwritten: u64,
+    /// Records left out, so that a value stays.
+    pub kept: u64,
+    /// Bad records left out.
+    bad: u64,
+    /// The first of them: where and why.
+    told: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a bad record that is left out.
+    pub fn leave_out(&mut self, bad: &BadRecord) {
+        self.bad += 1;
+        if self.told.len() < BAD_TOLD_MAX {
+            self.told.push(bad.to_string());
+        }
+    }
+
+    /// Tells which bad records were left out.
+    pub fn tell_bad(&self, style: Style) {
+        for bad in &self.told {
+            message(style, &format!("left out: {bad}"));
+        }
+        let more = self.bad - self.told.len() as u64;
+        if more > 0 {
+            message(style, &format!("left out: {} more", counted(more, "bad record")));
+        }
+    }
+
+    /// Warns if more keys repeated than one would expect.
+    pub fn warn(&self, style: Style, before: Before) {
+        let all = self.new + self.overwritten + self.kept;
+        let present = self.overwritten + self.kept;
+        if present <= all / OVERWRITTEN_EXPECTED {
+            return;
+        }
+        let what = match (self.overwritten > 0, before) {
+            (true, Before::Empty) => "replaced the value of an earlier one with the same key",
+            (true, Before::Keys) => "replaced a value that was there already",
+            (false, _) => "were left out, because their keys were there already",
+        };
+        let mut text = format!("{} of {} {what}", grouped(present), counted(all, "record"));
+        if before == Before::Empty {
+            text.push_str(
+                "; --key A,B takes several fields as the key, --key-line the line number",
+            );
+        }
+        warning(style, &text);
+    }
+
+    /// The counts as an object.
+    pub fn json(&self) -> Value {
+        json!({
+            "imported": self.new + self.overwritten,
+            "new": self.new,
+            "overwritten": self.overwritten,
+            "kept": self.kept,
+            "bad": self.bad,
+            "done": self.done,
+        })
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let imported = counted(self.new + self.overwritten, "record");
+        write!(f, "imported {imported}: {} new", counted(self.new, "key"))?;
+        for (count, what) in [
+            (self.overwritten, "overwritten"),
+            (self.kept, "there already and kept"),
+            (self.bad, "bad and left out"),
+        ] {
+            if count > 0 {
+                write!(f, ", {} {what}", grouped(count))?;
+            }
+        }
+        Ok(())
+    }
+}

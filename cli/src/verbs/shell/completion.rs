@@ -1,0 +1,140 @@
+//! What the Tab key completes: verbs, options, the names of families, and keys.
+//!
+//! It runs no verb, and reads a bounded number of keys.
+
+use super::words::{Script, quoted};
+use crate::text::Form;
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+use siltdb::{Family, Read};
+
+#[cfg(test)]
+mod tests;
+
+/// Most keys that are offered.
+pub const KEYS_MAX: usize = 100;
+
+/// The longest key that is offered, in bytes: longer ones fill the terminal.
+const KEY_BYTES_MAX: usize = 256;
+
+/// Completes the line that is typed.
+pub struct Completion {
+    command: clap::Command,
+    /// The names of the families.
+    pub families: Vec<String>,
+    /// The family in use, whose keys are offered.
+    pub family: Option<Family>,
+}
+
+impl Completion {
+    /// Completes the verbs and options of `command`.
+    pub fn new(mut command: clap::Command) -> Self {
+        command.build();
+        Self { command, families: Vec::new(), family: None }
+    }
+
+    /// What the word that begins after the words `before` can become, if it begins with `start`.
+    fn candidates(&self, before: &[&str], start: &str) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let verb_name = before.first().map(|verb| verb.to_ascii_lowercase());
+        let verb = verb_name.as_ref().and_then(|verb| self.command.find_subcommand(verb));
+        let positional = before.iter().skip(1).filter(|word| !word.starts_with('-')).count();
+        match (verb_name.as_deref(), before) {
+            (_, [.., "--family"])
+            | (Some("use"), [_])
+            | (Some("families"), [_, "drop" | "rename"]) => {
+                all.extend(self.families.iter().cloned())
+            }
+            (_, [.., "--prefix" | "--from" | "--to"]) => return self.keys(start),
+            (Some("get" | "put" | "delete"), _) if positional == 0 && !start.starts_with('-') => {
+                return self.keys(start);
+            }
+            _ if start.starts_with('-') => {
+                let options = verb.into_iter().flat_map(clap::Command::get_arguments);
+                all.extend(options.filter_map(|o| o.get_long()).map(|long| format!("--{long}")));
+            }
+            _ => {
+                let parent = match before {
+                    [] => Some(&self.command),
+                    [_] => verb,
+                    _ => None,
+                };
+                let verbs = parent.into_iter().flat_map(clap::Command::get_subcommands);
+                all.extend(verbs.map(|verb| verb.get_name().to_owned()));
+            }
+        }
+        let wanted = start.to_lowercase();
+        all.retain(|candidate| candidate.to_lowercase().starts_with(&wanted));
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The keys that begin with `start`, as words: the first ones, and the last one, so that what
+    /// all of these have in common is what all keys have in common. Those with bytes that cannot be
+    /// typed are left out.
+    fn keys(&self, start: &str) -> Vec<String> {
+        let Some(family) = &self.family else { return Vec::new() };
+        // A key that cannot be read is not offered; a verb will tell why.
+        let Ok(mut entries) = family.prefix(start.as_bytes()) else { return Vec::new() };
+        let last = entries.next_back().and_then(Result::ok);
+        let first = entries.map_while(Result::ok).take(KEYS_MAX);
+        let keys = first.chain(last).filter_map(|(key, _)| word_of(&key));
+        keys.collect()
+    }
+}
+
+/// A key as a word that names it, if there is one.
+fn word_of(key: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(key).ok()?;
+    let mut shown = String::new();
+    Form::Plain.render(key, &mut shown);
+    let is_typed = shown == text && !text.starts_with('-') && text.len() <= KEY_BYTES_MAX;
+    is_typed.then(|| quoted(text))
+}
+
+impl Completer for Completion {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = &line[..position];
+        let last = Script::parse(typed).last;
+        let before = Script::parse(&typed[..last.start]);
+        // A line end may stand before the word: the command is a new one then.
+        let is_new = typed[..last.start].trim_end_matches(' ').ends_with('\n');
+        let words = before.commands.last().filter(|_| !is_new);
+        let words: Vec<&str> =
+            words.map_or(Vec::new(), |command| command.words.iter().map(String::as_str).collect());
+        let mut candidates = self.candidates(&words, &last.text);
+        if let [only] = candidates.as_mut_slice() {
+            // The word is complete: the next one can be typed at once.
+            only.push(' ');
+        }
+        Ok((last.start, candidates))
+    }
+}
+
+impl Validator for Completion {
+    /// A line with an open quote goes on.
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(match Script::parse(context.input()).open {
+            Some(_) => ValidationResult::Incomplete,
+            None => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Hinter for Completion {
+    type Hint = String;
+}
+
+impl Highlighter for Completion {}
+impl Helper for Completion {}

@@ -1,0 +1,204 @@
+//! The shell in a terminal, as a person meets it: pastes, Ctrl-C, completion, pages.
+//!
+//! Each test runs the built `silt` on a pseudo-terminal. What scripts do is in `shell`.
+
+use crate::place::Place;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any answer takes on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a terminal marks what is pasted.
+const PASTE: [&str; 2] = ["\x1b[200~", "\x1b[201~"];
+
+/// `silt shell db` on a terminal.
+struct Terminal {
+    controller: File,
+    child: Child,
+    /// What was printed and not yet expected.
+    printed: String,
+}
+
+impl Terminal {
+    /// Starts the shell and waits for its prompt.
+    fn start(place: &Place) -> Self {
+        Self::start_with(place, Command::new(env!("CARGO_BIN_EXE_silt")))
+    }
+
+    fn start_with(place: &Place, mut command: Command) -> Self {
+        let controller =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("terminals are had");
+        grantpt(&controller).expect("it is ours");
+        unlockpt(&controller).expect("it is ours");
+        let name = ptsname(&controller, Vec::new()).expect("it has a name");
+        let path = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+        let open =
+            || Stdio::from(File::options().read(true).write(true).open(path).expect("it is there"));
+        let child = command
+            .args(["shell", "db", "--create"])
+            .current_dir(place.path(""))
+            .env("XDG_STATE_HOME", place.path("state"))
+            .env("TERM", "xterm")
+            .stdin(open())
+            .stdout(open())
+            .stderr(open())
+            .spawn()
+            .expect("silt starts");
+        let mut terminal = Self { controller: controller.into(), child, printed: String::new() };
+        terminal.expect("db:default> ");
+        terminal
+    }
+
+    fn send(&mut self, text: &str) {
+        self.controller.write_all(text.as_bytes()).expect("the terminal takes it");
+    }
+
+    /// Waits until `text` is printed, and returns what stood before it.
+    fn expect(&mut self, text: &str) -> String {
+        let started = Instant::now();
+        loop {
+            if let Some(index) = self.printed.find(text) {
+                let after = self.printed.split_off(index + text.len());
+                return std::mem::replace(&mut self.printed, after);
+            }
+            assert!(started.elapsed() < PATIENCE, "no `{text}` in {:?}", self.printed);
+            let mut waits = [PollFd::new(&self.controller, PollFlags::IN)];
+            let interval = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            if poll(&mut waits, Some(&interval)).expect("a terminal can be waited for") == 0 {
+                continue;
+            }
+            let mut bytes = [0; 4096];
+            let count = self.controller.read(&mut bytes).unwrap_or_else(|error| {
+                panic!("the shell is gone, {error}; it printed {:?}", self.printed)
+            });
+            self.printed.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+
+    /// Ends the shell as the end of the input does.
+    fn end(mut self) {
+        self.send("\x04");
+        assert!(self.child.wait().expect("it can be waited for").success());
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It is over either way.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Puts enough for several reads of the terminal.
+fn puts(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("put key-{number:04} value-{number}")).collect()
+}
+
+#[test]
+fn lines_pasted_with_brackets_all_run() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place);
+    let lines = [puts(200).join("\n"), "# it's a remark\nput k 'two\nlines'\nGET k".to_owned()];
+    terminal.send(&format!("{}{}{}\r", PASTE[0], lines.join("\n"), PASTE[1]));
+    terminal.expect("two\\x0alines");
+    terminal.expect("db:default> ");
+    terminal.end();
+    assert_eq!(place.ok(&["count", "db"]), "201\n");
+    assert_eq!(place.ok(&["get", "db", "k"]), "two\\x0alines\n");
+}
+
+#[test]
+fn lines_pasted_without_brackets_all_run() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place);
+    for _ in 0..2 {
+        terminal.send(&(puts(200).join("\r") + "\rcount\r"));
+        terminal.expect("\n200\r\n");
+    }
+    terminal.send("put k 'two\rlines'\rget k\r");
+    terminal.expect("two\\x0alines\r\n");
+    terminal.end();
+    assert_eq!(place.ok(&["count", "db"]), "201\n");
+}
+
+#[test]
+fn a_failure_in_a_paste_is_told_and_the_lines_after_it_run() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place);
+    terminal.send(&format!("{}put a 1\nfrobnicate\nput b 2\ncount{}\r", PASTE[0], PASTE[1]));
+    terminal.expect("unrecognized subcommand 'frobnicate'");
+    terminal.expect("\n2\r\n");
+    terminal.end();
+}
+
+/// A shell whose terminal is that of its session, so that Ctrl-C reaches it as a signal; none if
+/// the machine has no `setsid` that can.
+fn controlled(place: &Place) -> Option<Terminal> {
+    let probe = Command::new("setsid").args(["--ctty", "true"]).stdin(Stdio::null()).output();
+    if !probe.is_ok_and(|output| !String::from_utf8_lossy(&output.stderr).contains("option")) {
+        eprintln!("SKIPPED: there is no setsid with --ctty");
+        return None;
+    }
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_silt")]);
+    Some(Terminal::start_with(place, command))
+}
+
+#[test]
+fn ctrl_c_cancels_a_command_and_keeps_the_shell() {
+    let place = Place::new();
+    let Some(mut terminal) = controlled(&place) else { return };
+    // At the prompt it drops the line.
+    terminal.send("put dropped 1\x03");
+    terminal.expect("db:default> ");
+    // A command that would read for ever; what is pasted after it does not run.
+    let paste = "put a 1\nget a\nimport - --format lines\nput b 2";
+    terminal.send(&format!("{}{paste}{}\r", PASTE[0], PASTE[1]));
+    terminal.expect("\n1\r\n");
+    terminal.send("\x03");
+    terminal.expect("interrupted");
+    terminal.expect("db:default> ");
+    terminal.send("put c 3\rscan\r");
+    terminal.expect("a\t1\r\nc\t3\r\n");
+    terminal.end();
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\nc\t3\n");
+}
+
+#[test]
+fn a_scan_stops_after_a_page_and_says_so() {
+    let place = Place::new();
+    let lines: String = (0..150).map(|number| format!("{number:03}\t\n")).collect();
+    place.run_with(&["import", "db", "-", "--format", "lines"], lines.as_bytes(), 0);
+    let mut terminal = Terminal::start(&place);
+    terminal.send("scan --keys-only\r");
+    let shown = terminal.expect("the first 100 entries; `--limit all` shows the others too");
+    assert!(shown.contains("\n099\r\n") && !shown.contains("\n100\r\n"), "{shown}");
+    terminal.send("scan --keys-only --limit all\r");
+    terminal.expect("\n149\r\n");
+    terminal.send("scan --keys-only --from 050\r");
+    let shown = terminal.expect("db:default> ");
+    assert!(!shown.contains("the first"), "{shown}");
+    let shown = terminal.expect("db:default> ");
+    assert!(shown.contains("\n149\r\n") && !shown.contains("the first"), "{shown}");
+    terminal.end();
+}
+
+#[test]
+fn keys_and_verbs_are_completed_and_the_prompt_names_database_and_family() {
+    let place = Place::new();
+    place.ok(&["put", "db", "city:New York", "8"]);
+    let mut terminal = Terminal::start(&place);
+    terminal.send("GET cit\t\r");
+    terminal.expect("\n8\r\n");
+    terminal.send("families create users\ruse us\t\r");
+    terminal.expect("db:users> ");
+    terminal.end();
+}

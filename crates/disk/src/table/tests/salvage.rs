@@ -1,0 +1,142 @@
+//! Tables damaged in every place: what is shown is what was written, and what is not is named.
+
+use super::*;
+use crate::table::{
+    LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, salvage::Blocks,
+};
+use siltdb_base::sync::lock;
+
+const PATH: &str = "t.table";
+
+fn read_salvage(
+    bytes: &[u8],
+    expected: Option<&TableSummary>,
+) -> Result<(Vec<Owned>, Vec<LostEntries>)> {
+    let (file, lost) = (Arc::new(Bytes(bytes.to_vec())), LostList::default());
+    let length = expected.map_or(bytes.len() as u64, |expected| expected.file_bytes);
+    let place = TablePlace { offset: 0, length };
+    let table = Arc::new(TableSalvage::open(file, Path::new(PATH), place, expected, &lost)?);
+    let mut cursor = SalvageCursor::new(table, Arc::clone(&lost));
+    let mut found = Vec::new();
+    cursor.seek_to_first()?;
+    while let Some(entry) = cursor.entry() {
+        found.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
+        cursor.next()?;
+    }
+    drop(cursor);
+    let lost = std::mem::take(&mut *lock(&lost));
+    Ok((found, lost))
+}
+
+/// Whether an entry of `key` is among those said to be lost.
+fn is_lost(key: &[u8], lost: &[LostEntries]) -> bool {
+    lost.iter().any(|lost| {
+        lost.first.as_ref().is_none_or(|first| first.as_bytes() <= key)
+            && lost.last.as_ref().is_none_or(|last| key <= last.as_bytes())
+    })
+}
+
+fn check(found: &[Owned], lost: &[LostEntries], entries: &[Owned], what: &str) {
+    for entry in found {
+        assert!(entries.contains(entry), "{what}: {entry:?} was never written");
+    }
+    for entry in entries.iter().filter(|entry| !found.contains(entry)) {
+        assert!(is_lost(&entry.0, lost), "{what}: {entry:?} is missing and not said to be lost");
+    }
+    let missing = (entries.len() - found.len()) as u64;
+    let bound: Option<u64> = lost.iter().map(|lost| lost.entries_max).sum();
+    assert!(bound.is_none_or(|bound| missing <= bound), "{what}: {missing} of {bound:?} lost");
+    for lost in lost {
+        assert!(lost.error.file() == Some(PATH) && lost.error.offset().is_some(), "{what}");
+    }
+}
+
+#[test]
+fn a_table_damaged_anywhere_gives_what_verifies() {
+    for compression in [Compression::Lz4, Compression::None] {
+        let entries = many(60);
+        let tombstones = [tombstone("key-1", "key-3", 40)];
+        let mut file = Bytes::default();
+        let summary = write(&mut file, &options(compression), 99, &entries, &tombstones);
+        let (found, lost) = read_salvage(&file.0, None).unwrap();
+        assert!(found == entries && lost.is_empty());
+        let mut fewest = usize::MAX;
+        for index in 0..file.0.len() {
+            let mut bytes = file.0.clone();
+            bytes[index] ^= 0x81;
+            for expected in [None, Some(&summary)] {
+                // One byte is never so much that nothing is left.
+                let (found, lost) = read_salvage(&bytes, expected).unwrap();
+                check(&found, &lost, &entries, &format!("byte {index} flipped"));
+                fewest = fewest.min(found.len());
+            }
+        }
+        assert!(0 < fewest && fewest < entries.len(), "{fewest}");
+    }
+}
+
+#[test]
+fn a_table_cut_short_gives_the_blocks_in_front_to_those_who_know_its_name() {
+    let entries = many(60);
+    let mut file = Bytes::default();
+    let summary = write(&mut file, &options(Compression::Lz4), 99, &entries, &[]);
+    let mut counts = Vec::new();
+    for length in 0..file.0.len() {
+        let bytes = &file.0[..length];
+        assert!(read_salvage(bytes, None).is_err(), "cut to {length}");
+        let (found, lost) = read_salvage(bytes, Some(&summary)).unwrap();
+        check(&found, &lost, &entries, &format!("cut to {length}"));
+        counts.push(found.len());
+    }
+    assert!(counts.is_sorted() && counts.ends_with(&[60]), "{counts:?}");
+}
+
+#[test]
+fn tables_are_found_behind_a_damaged_footer() {
+    let mut file = Bytes::default();
+    let mut ends = Vec::new();
+    for uid in 1..4 {
+        write(&mut file, &options(Compression::Lz4), uid, &many(20), &[]);
+        ends.push(file.0.len() as u64);
+    }
+    let all = find_tables(&file);
+    let found: Vec<_> = all.iter().map(|place| place.offset + place.length).collect();
+    assert_eq!(found, ends);
+    let bytes = &mut file.0;
+    bytes[ends[1] as usize - 1] ^= 1;
+    assert_eq!(find_tables(&file), all);
+    // The properties tell what the footer does not.
+    let place = all[1];
+    let lost = LostList::default();
+    let file: Arc<dyn File> = Arc::new(file);
+    let table = TableSalvage::open(file, Path::new(PATH), place, None, &lost).unwrap();
+    assert_eq!(table.properties().unwrap().summary.uid, TableUid(2));
+    assert_eq!(table.properties().unwrap().summary.sequence_max, SequenceNumber(1019));
+}
+
+#[test]
+fn blocks_out_of_order_are_not_shown() {
+    let entries = many(60);
+    let mut file = Bytes::default();
+    write(&mut file, &options(Compression::None), 99, &entries, &[]);
+    let lost = LostList::default();
+    let place = TablePlace { offset: 0, length: file.0.len() as u64 };
+    let table = TableSalvage::open(Arc::new(file), Path::new(PATH), place, None, &lost).unwrap();
+    let mut table = Arc::new(table);
+    let inner = Arc::get_mut(&mut table).unwrap();
+    let Blocks::Index(index) = &inner.blocks else { panic!("the index is whole") };
+    let mut places: Vec<_> = (0..index.count())
+        .map(|block| (index.info(block).offset, index.info(block).bytes))
+        .collect();
+    places.swap(0, 1);
+    inner.blocks = Blocks::Scanned(places);
+    let mut cursor = SalvageCursor::new(table, Arc::clone(&lost));
+    cursor.seek_to_first().unwrap();
+    let mut keys = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        keys.push((entry.key.to_vec(), std::cmp::Reverse(entry.sequence)));
+        cursor.next().unwrap();
+    }
+    assert!(keys.is_sorted() && !keys.is_empty());
+    assert_eq!(lock(&lost).len(), 1);
+}

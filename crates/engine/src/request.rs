@@ -1,0 +1,106 @@
+//! Carries out compactions that the user asked for, step by step, beside those that are due.
+//!
+//! What the steps are is decided in `tree`.
+
+use crate::{
+    database::Database,
+    family::{Family, FamilyMap},
+    install::install,
+    jobs::{PATIENCE, run_plan},
+};
+use siltdb_base::{error::Result, id::FileNumber};
+use siltdb_tree::{
+    compact::would_change_nothing,
+    pick_range::{Request, Step},
+    plan::Way,
+    tree::Pause,
+};
+use std::sync::Arc;
+
+/// Families whose tables one edit moves at most: it stays far below the size of a manifest.
+const MOVED_FAMILIES_MAX: usize = 512;
+
+/// Takes the first step of compacting each of `families`, where that is a move by reference: one
+/// edit for many, as thousands of small families would take a sync each.
+///
+/// # Errors
+/// As [`install`].
+pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
+    let request = Request::new(None, database.publisher.published(), FileNumber(0));
+    let families: Vec<&Arc<Family>> = families.iter().collect();
+    for families in families.chunks(MOVED_FAMILIES_MAX) {
+        let mut moves = Vec::new();
+        for family in families {
+            let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
+            match plan.way {
+                Way::Move => moves.push((family, plan)),
+                Way::Merge | Way::Drop => family.tree.end_plan(&plan),
+            }
+        }
+        let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
+        let changes: Vec<_> = changes.collect();
+        let installed = if changes.is_empty() { Ok(()) } else { install(database, changes, None) };
+        for (family, plan) in moves {
+            family.tree.end_plan(&plan);
+        }
+        // Others may have been refused for them.
+        database.room.raise();
+        database.work.raise();
+        installed?;
+    }
+    Ok(())
+}
+
+/// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
+/// tables of which the same would be written again stay as they are. `pause` is that of the family:
+/// it ends once the first step has begun.
+///
+/// # Errors
+/// `NotFound`, if it was dropped; what keeps it from being merged.
+pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
+    wait_for_plans(database, family)?;
+    let (newest, next_file) = (database.publisher.published(), database.numbers.next_file());
+    let mut request = Request::new(None, newest, next_file);
+    let parallelism = database.options.workers.max(1);
+    let mut pause = Some(pause);
+    loop {
+        database.health.check()?;
+        family.check()?;
+        let seen = database.room.seen();
+        let step = family.tree.begin_request(&request);
+        if pause.take().is_some() {
+            database.work.raise();
+        }
+        match step {
+            Step::Plan(plan)
+                if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
+            {
+                family.tree.end_plan(&plan);
+                request.keep(&plan);
+                // Others may have been refused for it.
+                database.room.raise();
+                database.work.raise();
+            }
+            Step::Plan(plan) => run_plan(database, family, plan)?,
+            Step::Wait => database.room.wait(seen, PATIENCE),
+            Step::Done => return Ok(()),
+        }
+    }
+}
+
+/// Waits for the compactions of a family that run already: they keep what could be seen when they
+/// began, in files whose numbers do not tell.
+fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
+    let begun = family.tree.plans_begun();
+    loop {
+        database.health.check()?;
+        let seen = database.room.seen();
+        if !family.tree.runs_any_of(begun) {
+            return Ok(());
+        }
+        database.room.wait(seen, PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests;
