@@ -20,7 +20,7 @@ use crate::{
     share::Shared,
     signal::Signal,
     snapshots::Snapshots,
-    tail::{Room, Tail, TailLimits},
+    tail::{Room, SharedTail, Tail, TailLimits},
     throttle::{self, Debt},
     wal::Wal,
 };
@@ -101,7 +101,7 @@ pub struct Database {
     /// The log.
     pub wal: Wal,
     /// The end of the log.
-    pub tail: Mutex<Tail>,
+    pub tail: SharedTail,
     /// Generations that wait for their flush, oldest first.
     pub frozen: Mutex<VecDeque<Frozen>>,
     /// The manifest; held while an edit is made durable and applied.
@@ -266,7 +266,7 @@ impl Database {
             publisher: parts.publisher,
             families: parts.families,
             wal: parts.wal,
-            tail: Mutex::new(parts.tail),
+            tail: SharedTail::new(parts.tail),
             frozen: Mutex::default(),
             manifest_io: Mutex::new(parts.manifest),
             files: parts.files,

@@ -10,10 +10,8 @@ use siltdb_base::{
     id::SequenceNumber,
     key::successor,
     slice::{Pinnable, Slice},
-    sync::lock,
 };
 use siltdb_tree::{
-    gaps::Gaps,
     view::{View, ViewIter},
     visible::{
         bounds::Bounds,
@@ -85,10 +83,6 @@ impl PinnedReader {
         family: &Family,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
-        let gaps = family.tree.gaps();
-        if gaps.is_wanted() {
-            watch(database, gaps);
-        }
         let (view, snapshot) = pin(database, family, sequence)?;
         let reader = TreeReader {
             snapshot,
@@ -96,7 +90,8 @@ impl PinnedReader {
             operator: family.tree.options().merge_operator.clone(),
             blobs: None,
             fetch: Fetch::Values,
-            gaps: Some(Arc::clone(gaps)),
+            gaps: Some(Arc::clone(family.tree.gaps())),
+            sequencer: Some(database.tail.sequencer()),
             folds: Some(Arc::clone(family.tree.folds())),
         };
         Ok(Self { view: Guard::into_inner(view), reader })
@@ -144,14 +139,6 @@ pub fn get<R>(
     view.get(key, snapshot, resolver, look)
 }
 
-/// Has writers report from now on what they add to a family.
-#[cold]
-fn watch(database: &Database, gaps: &Gaps) {
-    // The lock under which sequence numbers are handed out.
-    let tail = lock(&database.tail);
-    gaps.watch(tail.last().0);
-}
-
 #[inline]
 fn pin(
     database: &Database,
@@ -167,3 +154,6 @@ fn pin(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,13 +13,17 @@ use siltdb_base::{
     error::Error,
     id::{SegmentId, SequenceNumber},
     limits::LOG_WINDOW_BYTES_MAX,
+    sync::lock,
 };
 use siltdb_disk::log::{
     record::{LogPosition, Synced},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
-use siltdb_tree::memory::Generation as GenerationNumber;
-use std::sync::{Arc, Weak};
+use siltdb_tree::{gaps::Sequencer, memory::Generation as GenerationNumber};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, Weak},
+};
 
 /// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
@@ -446,6 +450,49 @@ pub fn memtable_bytes(payload_bytes: u64, counts: Counts) -> u64 {
 /// Whether a commit is so large that it gets a segment and a generation of its own.
 fn is_huge(demand: &Demand, limits: &TailLimits) -> bool {
     demand.memtable_bytes() > limits.memtable_bytes / 2
+}
+
+/// The tail under its lock, the one under which sequence numbers are handed out.
+#[derive(Debug)]
+pub struct SharedTail {
+    tail: Arc<Mutex<Tail>>,
+    sequencer: Arc<TailSequencer>,
+}
+
+impl SharedTail {
+    /// Shares a tail.
+    #[must_use]
+    pub fn new(tail: Tail) -> Self {
+        let tail = Arc::new(Mutex::new(tail));
+        let sequencer = Arc::new(TailSequencer(Arc::downgrade(&tail)));
+        Self { tail, sequencer }
+    }
+
+    /// The tail as readers know it. It keeps no segment from being closed with the database.
+    #[must_use]
+    pub fn sequencer(&self) -> Arc<dyn Sequencer> {
+        Arc::clone(&self.sequencer) as _
+    }
+}
+
+impl Deref for SharedTail {
+    type Target = Mutex<Tail>;
+
+    fn deref(&self) -> &Mutex<Tail> {
+        &self.tail
+    }
+}
+
+#[derive(Debug)]
+struct TailSequencer(Weak<Mutex<Tail>>);
+
+impl Sequencer for TailSequencer {
+    fn hold(&self, work: &mut dyn FnMut(SequenceNumber)) {
+        if let Some(tail) = self.0.upgrade() {
+            let tail = lock(&tail);
+            work(tail.last().0);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,12 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// A database without threads, with tables of 64 KiB, on files in memory and a clock that stands.
 struct Bench {
@@ -244,4 +249,24 @@ fn a_database_that_is_opened_again_gives_space_back_too() {
     bench.pass_a_minute();
     let (bytes, live) = (bench.bytes(), live(1_000));
     assert!(bytes * 10 <= live * 13, "{bytes} bytes, {live} live");
+}
+
+#[test]
+fn the_workers_notice_that_time_has_passed() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+    let options = Options::new().workers(1).fs(Arc::new(fs)).clock(clock.clone()).seed(1);
+    let db = options.open("db").unwrap();
+    for number in 0..1_000 {
+        db.default_family().put_for(key(number), [7; 100], Duration::from_secs(60)).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(db.stats().table_entries, 1_000);
+    clock.advance(Duration::from_secs(61));
+    // They look once a second.
+    let start = Instant::now();
+    while db.stats().table_entries > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody looks again");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(db.stats().dropped_tables, 1);
 }

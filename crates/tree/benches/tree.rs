@@ -116,6 +116,7 @@ impl Bench {
             blobs: None,
             fetch: Fetch::Values,
             gaps: None,
+            sequencer: None,
             folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());

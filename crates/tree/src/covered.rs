@@ -23,6 +23,9 @@ use std::{
 /// Parts of a table that are told apart by the sequence numbers that cover them.
 const PARTS_MAX: usize = 16;
 
+/// Bytes of range tombstones that stay in memory; more are read again when the version changes.
+const TOMBSTONE_BYTES_MAX: usize = 4 << 20;
+
 /// The index of a table is read again once its new range tombstones are one for this many that were
 /// known when it was read before: so it is read a few times, however many come one by one.
 const REREAD_PART: usize = 4;
@@ -143,7 +146,7 @@ fn covered_to(
 pub struct Covered {
     /// The version that was looked at last.
     version: Weak<Version>,
-    /// The range tombstones of the tables that have some.
+    /// The range tombstones of the tables that have some, or nothing, if they are many.
     tombstones: HashMap<TableId, Arc<Fragments>>,
     tables: HashMap<TableId, CoveredTable>,
 }
@@ -188,6 +191,15 @@ impl Covered {
             let covered = self.tables.entry(table.id()).or_default();
             covered.by = by;
             covered.cover(table, &over);
+        }
+        self.keep_bound(TOMBSTONE_BYTES_MAX);
+    }
+
+    /// Forgets the range tombstones if they take more than this. What was found out stays.
+    fn keep_bound(&mut self, bytes_max: usize) {
+        let bytes = self.tombstones.values().map(|tombstones| tombstones.memory_bytes());
+        if bytes.sum::<usize>() > bytes_max {
+            self.tombstones.clear();
         }
     }
 

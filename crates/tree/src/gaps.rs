@@ -5,11 +5,11 @@
 //!
 //! A deletion leaves an entry behind until it is compacted away. Who takes the first key out of a
 //! queue walks over those of all that were taken before, more each time. So a reader who has walked
-//! over many asks for the family to be *watched*: from then on writers report what they write, and
-//! readers keep as a *gap* the stretch of keys in which they found nothing. Later readers leap over
-//! it. A write into a gap divides it.
+//! over many has the family *watched*: from then on writers report what they write, and readers,
+//! this one the first, keep as a *gap* the stretch of keys in which they found nothing. Later
+//! readers leap over it. A write into a gap divides it.
 //!
-//! A family is not watched until somebody asks for it, and no longer once gaps are of no use, so
+//! A family is not watched until a reader needs it, and no longer once gaps are of no use, so
 //! that a write elsewhere costs no more than a look at a flag.
 
 use siltdb_base::{
@@ -22,7 +22,7 @@ use siltdb_base::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// Fewest deleted keys in a row that make a gap of their own; fewer make a gap longer at whose end
 /// they lie.
@@ -31,6 +31,13 @@ const KEYS_MIN: u32 = 8;
 /// Writes (not deletions) that are reported while no reader leaps; one more, and the family is no
 /// longer watched.
 const REPORTS_IN_VAIN_MAX: u32 = 1 << 16;
+
+/// Hands out sequence numbers.
+pub trait Sequencer: fmt::Debug + Send + Sync {
+    /// Calls `work` with the last number that was handed out, and hands out none meanwhile. Does
+    /// nothing once the database is closed.
+    fn hold(&self, work: &mut dyn FnMut(SequenceNumber));
+}
 
 /// The gaps of a family.
 ///
@@ -55,7 +62,6 @@ const REPORTS_IN_VAIN_MAX: u32 = 1 << 16;
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Gaps {
-    is_wanted: AtomicBool,
     /// Changed under the lock of `known`.
     is_watched: AtomicBool,
     known: Mutex<Known>,
@@ -103,30 +109,11 @@ impl Stretch {
 
 impl Default for Gaps {
     fn default() -> Self {
-        Self {
-            is_wanted: AtomicBool::new(false),
-            is_watched: AtomicBool::new(false),
-            known: Mutex::new(Known::default()),
-        }
+        Self { is_watched: AtomicBool::new(false), known: Mutex::new(Known::default()) }
     }
 }
 
 impl Gaps {
-    /// Asks for the family to be watched.
-    pub fn want(&self) {
-        // Relaxed, here and below: a wish that is seen late costs a walk.
-        if !self.is_wanted() {
-            self.is_wanted.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether somebody asked for the family to be watched, and it is not.
-    #[inline]
-    #[must_use]
-    pub fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed)
-    }
-
     /// Whether writers report. They look once they have their sequence numbers, and before these
     /// are published.
     #[inline]
@@ -144,7 +131,6 @@ impl Gaps {
             known.told_from = last;
             self.is_watched.store(true, Ordering::Relaxed);
         }
-        self.is_wanted.store(false, Ordering::Relaxed);
     }
 
     /// Takes note of what a writer adds, before it is published.

@@ -1,6 +1,8 @@
 //! Stretches that tombstones cover without a hole, and how new they are.
 
 use super::*;
+use crate::fixture::world::{World, small_options};
+use siltdb_base::key::EntryKind;
 use siltdb_base::slice::Slice;
 
 fn fragments(tombstones: &[(&[u8], &[u8], u64)]) -> Fragments {
@@ -42,4 +44,28 @@ fn a_tombstone_that_is_not_newer_covers_nothing_and_the_oldest_newer_one_counts(
         to(&[(b"a", b"z", 10), (b"a", b"z", 20), (b"a", b"z", 11)], b"g", Inclusive),
         Some(11)
     );
+}
+
+#[test]
+fn tombstones_beyond_the_bound_are_forgotten_and_what_they_cover_is_not() {
+    let mut world = World::new(small_options());
+    world.put(b"a", b"value");
+    world.flush();
+    world.write(b"a", EntryKind::RangeDelete, b"b");
+    let to = world.sequence;
+    world.flush();
+    let version = |world: &World| world.tree.view().version.clone();
+    let mut covered = Covered::default();
+    let oldest = |world: &World| version(world).levels()[0].tables().last().unwrap().id();
+    covered.follow(&version(&world));
+    let bytes = covered.tombstones.values().map(|it| it.memory_bytes()).sum();
+    covered.keep_bound(bytes);
+    assert_eq!(covered.tombstones.len(), 1);
+    covered.keep_bound(bytes - 1);
+    assert_eq!(covered.tombstones.len(), 0);
+    assert_eq!(covered.of(oldest(&world)).unwrap().whole(), Some(to));
+    world.put(b"x", b"value");
+    world.flush();
+    covered.follow(&version(&world));
+    assert_eq!(covered.of(oldest(&world)).unwrap().whole(), Some(to));
 }

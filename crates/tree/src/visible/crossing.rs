@@ -7,8 +7,8 @@ use crate::{gaps::Survey, visible::coverage::Cover};
 /// Deleted keys that are passed over before a gap is looked for; then twice as many each time.
 const ASKED_AFTER: u32 = 8;
 
-/// Deleted keys that are passed over before the family is to be watched.
-pub(super) const WANTED_AFTER: u32 = 64;
+/// Deleted keys that are passed over before the family is watched.
+pub(super) const WATCHED_AFTER: u32 = 64;
 
 /// The run of entries that one range tombstone hides.
 #[derive(Clone, Copy, Debug, Default)]

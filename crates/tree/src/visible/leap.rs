@@ -5,7 +5,7 @@
 
 use crate::visible::{
     coverage::Cover,
-    crossing::{HiddenRun, WANTED_AFTER},
+    crossing::{HiddenRun, WATCHED_AFTER},
     iter::{KeyPlace, Visible, copy, successor_into},
 };
 use siltdb_base::{
@@ -32,12 +32,12 @@ impl<C: Cursor> Visible<C> {
         let Some(gaps) = &self.reader.gaps else { return Ok(false) };
         let crossing = &mut self.crossing;
         if !gaps.is_watched() {
-            if crossing.keys >= WANTED_AFTER {
-                gaps.want();
-            } else {
-                crossing.ask_at = WANTED_AFTER;
+            if crossing.keys < WATCHED_AFTER {
+                crossing.ask_at = WATCHED_AFTER;
+                return Ok(false);
             }
-            return Ok(false);
+            let Some(sequencer) = &self.reader.sequencer else { return Ok(false) };
+            sequencer.hold(&mut |last| gaps.watch(last));
         }
         let (course, snapshot) = (self.course, self.reader.snapshot);
         let is_in_gap = gaps.leap(&self.key, snapshot, course, &mut self.target);

@@ -4,7 +4,7 @@
 
 use crate::{
     folds::Folds,
-    gaps::Gaps,
+    gaps::{Gaps, Sequencer},
     merge_operator::MergeOperator,
     visible::judge::{BlobSource, Resolver},
 };
@@ -37,6 +37,8 @@ pub struct Reader {
     pub fetch: Fetch,
     /// Where nothing is, as others found.
     pub gaps: Option<Arc<Gaps>>,
+    /// By what it has the family watched, if it comes across many deleted keys.
+    pub sequencer: Option<Arc<dyn Sequencer>>,
     /// What earlier readers folded, and where to keep more.
     pub folds: Option<Arc<Folds>>,
 }
@@ -44,7 +46,7 @@ pub struct Reader {
 /// Deleted keys that a walk passes over in one go where gaps may be known.
 const DELETED_MAX: u32 = 32;
 
-/// The same where it may be worth to have them known.
+/// The same where it may be worth it to have the family watched.
 const DELETED_MAX_UNWATCHED: u32 = 256;
 
 impl Reader {
@@ -52,7 +54,7 @@ impl Reader {
     pub(super) fn patience(&self) -> u32 {
         match &self.gaps {
             Some(gaps) if gaps.is_watched() => DELETED_MAX,
-            Some(gaps) if !gaps.is_wanted() => DELETED_MAX_UNWATCHED,
+            Some(_) if self.sequencer.is_some() => DELETED_MAX_UNWATCHED,
             _ => u32::MAX,
         }
     }

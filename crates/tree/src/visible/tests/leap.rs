@@ -1,6 +1,7 @@
 //! What is deleted is crossed by leaps, which change nothing about what is seen.
 
 use super::*;
+use crate::gaps::Sequencer;
 
 /// Deleted keys between `a` and `z`, and how to read them with so few operations on the source.
 fn across_deleted(block: usize, gaps: &Arc<Gaps>, operations: usize) -> Visible<VecCursor> {
@@ -21,9 +22,6 @@ fn across_deleted(block: usize, gaps: &Arc<Gaps>, operations: usize) -> Visible<
 fn what_one_reader_walked_over_others_leap_over() {
     const MANY: usize = 5_000;
     const FEW: usize = 50;
-    let unwatched = Arc::new(Gaps::default());
-    forward(&mut across_deleted(0, &unwatched, MANY));
-    assert!(unwatched.is_wanted());
     let both = [(b"a".to_vec(), Vec::new()), (b"z".to_vec(), Vec::new())];
     for block in [0, 4, 300] {
         for first in [forward, backward] {
@@ -43,6 +41,44 @@ fn what_one_reader_walked_over_others_leap_over() {
             }
         }
     }
+}
+
+/// Has handed out this number, and no other.
+#[derive(Debug)]
+struct Still(u64);
+
+impl Sequencer for Still {
+    fn hold(&self, work: &mut dyn FnMut(SequenceNumber)) {
+        work(SequenceNumber(self.0));
+    }
+}
+
+#[test]
+fn who_has_a_family_watched_leaves_a_gap_behind_at_once() {
+    for block in [0, 4, 300] {
+        for first in [forward, backward] {
+            let gaps = Arc::new(Gaps::default());
+            let mut iter = across_deleted(block, &gaps, 5_000);
+            iter.reader.sequencer = Some(Arc::new(Still(9)));
+            assert_eq!(first(&mut iter).len(), 2);
+            assert!(gaps.is_watched());
+            // The second reader meets what was walked over before the watch began, and no more.
+            assert_eq!(forward(&mut across_deleted(block, &gaps, 400)).len(), 2);
+            assert_eq!(forward(&mut across_deleted(block, &gaps, 50)).len(), 2);
+        }
+    }
+}
+
+#[test]
+fn who_has_a_family_watched_beside_a_write_makes_no_gap_before_it_is_seen() {
+    let gaps = Arc::new(Gaps::default());
+    let mut iter = across_deleted(0, &gaps, 5_000);
+    // A write at 10 may be on its way, and its writer has looked already.
+    iter.reader.sequencer = Some(Arc::new(Still(10)));
+    assert_eq!(forward(&mut iter).len(), 2);
+    assert!(gaps.is_watched());
+    let leaps = |key: &[u8]| gaps.leap(key, SequenceNumber(10), Course::Forward, &mut Vec::new());
+    assert!((0..500).all(|number| !leaps(format!("deleted {number:03}").as_bytes())));
 }
 
 /// Backward, the operand at `n` fails after a survey of the deleted keys behind it was begun.
