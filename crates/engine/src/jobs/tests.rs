@@ -540,12 +540,13 @@ fn jobs_give_way_while_writers_wait_a_little() {
 
 /// A settled database of `count` families more than the default one, each with a table.
 fn with_families(fs: &MemFs, count: usize) -> Engine {
-    let engine = open(fs);
+    // So large that a small table is not worth its syncs.
+    let tree = TreeOptions { base_level_bytes: 1 << 20, ..tree_options() };
+    let options = EngineOptions { tree: tree.clone(), ..options(fs) };
+    let engine = Engine::open(Path::new(DIR), options).unwrap();
     for number in 0..count {
         let name = format!("f{number}");
-        // So large that a small table is not worth its syncs.
-        let options = TreeOptions { base_level_bytes: 1 << 20, ..tree_options() };
-        engine.create_family(&name, options).unwrap();
+        engine.create_family(&name, tree.clone()).unwrap();
         put(&engine, &name, b"key", b"value");
     }
     put(&engine, "default", b"key", b"value");
