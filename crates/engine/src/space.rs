@@ -24,11 +24,13 @@ pub fn moment(database: &Database) -> Moment {
 /// these. Without that, what they delete would stay until a memtable is full, which may
 /// never be.
 ///
-/// To be called when nobody writes. Cost: a load for each family without range deletes in memory,
-/// else a look at each of its tables.
+/// To be called when nobody writes. Cost: a load for each family in memory, and if it has range
+/// deletes there a look at each of its tables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     let families = database.families.load();
-    if !families.iter().any(|family| family.tree.is_worth_flush(moment)) {
+    let holders = database.families.holders().all();
+    let mut holders = holders.iter().filter_map(|id| families.get(*id));
+    if !holders.any(|family| family.tree.is_worth_flush(moment)) {
         return false;
     }
     let mut tail = lock(&database.tail);
