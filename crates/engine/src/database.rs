@@ -34,6 +34,7 @@ use siltdb_base::{
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::ArenaPool;
 use siltdb_tree::{
+    memory::Generation,
     merge_operator::MergeOperator,
     open_files::OpenFiles,
     pick_leveled::{LAGGING_FACTOR, debt_bytes},
@@ -157,6 +158,8 @@ pub struct Database {
 pub struct JobState {
     /// A flush runs.
     pub is_flushing: bool,
+    /// A replayed generation that stays in the log while it is the only one that is frozen.
+    pub left: Option<Generation>,
     /// Compactions that run.
     pub compactions: usize,
     /// Those of them whose parts others may take.
@@ -249,7 +252,7 @@ pub struct Parts {
 }
 
 impl Database {
-    /// Puts the rooms together. Of each family a compaction may be due.
+    /// Puts the rooms together.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let now = parts.options.clock.monotonic_ns();
@@ -292,9 +295,7 @@ impl Database {
             unlogged_last: AtomicU64::new(0),
             ending: AtomicBool::new(false),
         };
-        for family in database.families.load().iter() {
-            database.note_changed(family);
-        }
+        database.families.load().iter().for_each(|family| database.note_changed(family));
         database
     }
 
@@ -371,14 +372,13 @@ impl Database {
         level0.share().max(Debt { bytes, soft, hard }.share())
     }
 
-    /// Looks again at the debt of a family's levels, and whether a compaction may be due; called
-    /// whenever its tables or options have changed, after that.
+    /// Looks again at the debt of a family's levels; to be called after its tables have changed.
     pub fn note_changed(&self, family: &Family) {
         self.level_debts.note(family.id, self.level_share_of(family));
         lock(&self.jobs).due.insert(family.id);
     }
 
-    /// A family was dropped: its debts are forgiven.
+    /// Notes that a family was dropped.
     pub fn note_dropped(&self, family: FamilyId) {
         self.level_debts.note(family, 0.0);
         lock(&self.jobs).due.remove(&family);

@@ -12,7 +12,7 @@ use crate::{
     jobs,
     options::{Access, Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
-    recovery, request,
+    recovery, replayed, request,
     snapshots::LiveSnapshot,
     stats::{self, Stats},
     workers::Workers,
@@ -74,6 +74,9 @@ impl Engine {
             (Access::ReadWrite, _) => Waiting::ForWorkers,
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
+        if database.options.access != Access::ReadOnly {
+            replayed::settle_replayed(&database)?;
+        }
         let database = Arc::new(database);
         let workers = Workers::start(&database)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
@@ -292,7 +295,7 @@ impl Engine {
     /// # Errors
     /// What a job failed with.
     pub fn settle(&self) -> Result<()> {
-        self.at_work(jobs::settle)
+        self.at_work(request::settle)
     }
 
     /// Runs one job on this thread, if one is due, and says so.

@@ -33,11 +33,11 @@ use siltdb_tree::{
     pick_leveled::Writers,
     plan::{Plan, Reason, Way},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// What a close leaves in the log for the next opening to replay, at most. So much takes about as
 /// long to replay, at each opening, as to write out once.
-const REPLAY_BYTES_MAX: u64 = 1 << 20;
+pub const REPLAY_BYTES_MAX: u64 = 1 << 20;
 
 /// How often all families are looked at for a compaction that time has made due.
 const DUE_INTERVAL: Duration = Duration::from_secs(10);
@@ -106,6 +106,17 @@ fn ended<T>(
     result
 }
 
+/// Whether a generation waits for its flush: one that is left to the log does not.
+fn is_due(frozen: &VecDeque<Frozen>, jobs: &JobState) -> bool {
+    let oldest = frozen.front().map(|oldest| oldest.number);
+    frozen.len() > 1 || oldest.is_some() && oldest != jobs.left
+}
+
+/// Whether a generation waits for its flush, running or not.
+pub fn has_flush_due(database: &Database) -> bool {
+    is_due(&lock(&database.frozen), &lock(&database.jobs))
+}
+
 /// Flushes the oldest frozen generation, unless somebody does.
 ///
 /// # Errors
@@ -117,7 +128,7 @@ pub fn flush_next(database: &Database) -> Result<bool> {
         let frozen = lock(&database.frozen);
         let mut jobs = lock(&database.jobs);
         match frozen.front() {
-            Some(front) if !jobs.is_flushing => {
+            Some(front) if !jobs.is_flushing && is_due(&frozen, &jobs) => {
                 jobs.is_flushing = true;
                 front.clone()
             }
@@ -263,6 +274,7 @@ fn flush_memory(database: &Database) -> Result<()> {
 
 /// Flushes the generations that were frozen up to `last`, or waits until others have.
 fn flush_up_to(database: &Database, last: SequenceNumber) -> Result<()> {
+    lock(&database.jobs).left = None;
     loop {
         let seen = database.room.seen();
         let oldest = lock(&database.frozen).front().map(|frozen| frozen.last);
@@ -354,7 +366,7 @@ fn pass_quiet(database: &Database, family: &Family) {
 
 /// Has all families looked at, if that was last so at least `interval` ago: time makes a compaction
 /// due that nothing has been noted for.
-fn note_all_due(database: &Database, families: &FamilyMap, interval: Duration) {
+pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duration) {
     let now_ns = database.options.clock.monotonic_ns();
     let mut jobs = lock(&database.jobs);
     let since_ns = now_ns.saturating_sub(jobs.all_due_ns);
@@ -374,7 +386,7 @@ fn writers(database: &Database, failing: &[JobOf]) -> Writers {
     if database.unwritten_share() > 0.0 && database.level_share() == 0.0 {
         return Writers::Ahead;
     }
-    if lock(&database.tail).is_at_rest() && lock(&database.frozen).is_empty() {
+    if lock(&database.tail).is_at_rest() && !has_flush_due(database) {
         return Writers::AtRest;
     }
     let is_half_full = database.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
@@ -456,46 +468,6 @@ fn run_shared(
         }
         finish(outputs?, context)
     })
-}
-
-/// Runs jobs, and waits for those of others, until none is due.
-///
-/// # Errors
-/// What a job failed with.
-pub fn settle(database: &Database) -> Result<()> {
-    note_all_due(database, &database.families.load(), Duration::ZERO);
-    loop {
-        let seen = database.room.seen();
-        database.health.check()?;
-        if run_one(database)? {
-            continue;
-        }
-        let idle = idle_after(database);
-        if run_one(database)? {
-            continue;
-        }
-        // A job that ran at any time while one was looked for may have kept that from being found,
-        // or have made one due.
-        if idle.is_some() && idle == idle_after(database) {
-            return Ok(());
-        }
-        database.room.wait(seen, PATIENCE);
-    }
-}
-
-/// How many compactions have begun so far, if no job is running and nothing waits for a flush.
-fn idle_after(database: &Database) -> Option<u64> {
-    let is_flushed = lock(&database.frozen).is_empty();
-    let is_idle = {
-        let jobs = lock(&database.jobs);
-        is_flushed && !jobs.is_flushing && jobs.compactions == 0
-    };
-    if !is_idle {
-        return None;
-    }
-    // A compaction is counted as it is found, and only then noted among the jobs.
-    let families = database.families.load();
-    families.iter().map(|family| family.tree.idle_after()).sum()
 }
 
 /// Removes files that nobody uses any more.

@@ -30,6 +30,7 @@ pub mod commit;
 pub mod space;
 pub mod jobs;
 pub mod request;
+pub mod replayed;
 pub mod workers;
 pub mod read;
 pub mod stats;

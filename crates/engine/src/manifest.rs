@@ -339,6 +339,7 @@ pub fn read_manifest(
     };
     let files = [SegmentFile { path, file }];
     let mut is_first = true;
+    let mut last_edit = 0;
     let path = files[0].path.clone();
     let recovered = recover(&files, &options, &mut |record| {
         match record.header.kind {
@@ -352,10 +353,13 @@ pub fn read_manifest(
             true => Edit::decode_snapshot(record.payload)?,
             false => Edit::decode(record.payload)?,
         };
+        last_edit = record.at.offset;
         deliver(edit)
     })
     .map_err(|error| damaged(error, &path))?;
-    Ok(recovered.synced.offset..recovered.end.offset)
+    let (synced, end) = (recovered.synced.offset, recovered.end.offset);
+    // Of marks alone nothing is shown.
+    Ok(if last_edit < synced { end..end } else { synced..end })
 }
 
 /// What to do about a manifest that cannot be read.

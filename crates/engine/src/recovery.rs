@@ -51,10 +51,6 @@ use siltdb_tree::{
 };
 use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc, time::Duration};
 
-/// Replayed segments that may wait for the next flush; more are flushed at once, so that programs
-/// that open, write little and end do not leave ever more of them.
-const REPLAYED_SEGMENTS_MAX: usize = 4;
-
 /// How long an opener waits before it tries again to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -108,12 +104,7 @@ fn open_locked(
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
     remove_orphans(&database.database)?;
-    let LoadedDatabase { database, flush_now, .. } = database;
-    if flush_now {
-        database.update_debts();
-        database.work.raise();
-    }
-    Ok(database)
+    Ok(database.database)
 }
 
 /// Whether a directory had a lock file before it was locked.
@@ -301,8 +292,6 @@ struct LoadedDatabase {
     /// The part of the manifest that is not known to be durable.
     manifest_tail: Range<u64>,
     is_new: bool,
-    /// Whether what was replayed should be flushed at once.
-    flush_now: bool,
 }
 
 /// Reads the database in `dir`. Something stands for merge operators that are not given: a family
@@ -355,8 +344,6 @@ fn load(
         &start,
         Random::new(Some(random.next_u64())),
     );
-    let segments: usize = frozen.iter().map(|frozen| frozen.segments.len()).sum();
-    let flush_now = segments > REPLAYED_SEGMENTS_MAX || frozen.len() > 1;
     let database = Database::new(Parts {
         dir: dir.to_owned(),
         wal,
@@ -377,7 +364,7 @@ fn load(
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
     let slots = slots.files;
-    Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new, flush_now })
+    Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new })
 }
 
 /// Makes the changes that the manifest `number` says; returns as [`read_manifest`].

@@ -1,4 +1,5 @@
-//! Carries out compactions that the user asked for, step by step, beside those that are due.
+//! Carries out what the user asked for: compactions, step by step, beside those that are due; and
+//! that none is due any more.
 //!
 //! What the steps are is decided in `tree`.
 
@@ -6,16 +7,16 @@ use crate::{
     database::Database,
     family::{Family, FamilyMap},
     install::install,
-    jobs::{PATIENCE, run_plan},
+    jobs::{PATIENCE, has_flush_due, note_all_due, run_one, run_plan},
 };
-use siltdb_base::{error::Result, id::FileNumber};
+use siltdb_base::{error::Result, id::FileNumber, sync::lock};
 use siltdb_tree::{
     compact::would_change_nothing,
     pick_range::{Request, Step},
     plan::Way,
     tree::Pause,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Families whose tables one edit moves at most: it stays far below the size of a manifest.
 const MOVED_FAMILIES_MAX: usize = 512;
@@ -100,6 +101,46 @@ fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
         }
         database.room.wait(seen, PATIENCE);
     }
+}
+
+/// Runs jobs, and waits for those of others, until none is due.
+///
+/// # Errors
+/// What a job failed with.
+pub fn settle(database: &Database) -> Result<()> {
+    note_all_due(database, &database.families.load(), Duration::ZERO);
+    loop {
+        let seen = database.room.seen();
+        database.health.check()?;
+        if run_one(database)? {
+            continue;
+        }
+        let idle = idle_after(database);
+        if run_one(database)? {
+            continue;
+        }
+        // A job that ran at any time while one was looked for may have kept that from being found,
+        // or have made one due.
+        if idle.is_some() && idle == idle_after(database) {
+            return Ok(());
+        }
+        database.room.wait(seen, PATIENCE);
+    }
+}
+
+/// How many compactions have begun so far, if no job is running and nothing waits for a flush.
+fn idle_after(database: &Database) -> Option<u64> {
+    let is_flushed = !has_flush_due(database);
+    let is_idle = {
+        let jobs = lock(&database.jobs);
+        is_flushed && !jobs.is_flushing && jobs.compactions == 0
+    };
+    if !is_idle {
+        return None;
+    }
+    // A compaction is counted as it is found, and only then noted among the jobs.
+    let families = database.families.load();
+    families.iter().map(|family| family.tree.idle_after()).sum()
 }
 
 #[cfg(test)]

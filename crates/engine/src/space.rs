@@ -19,15 +19,18 @@ pub fn moment(database: &Database) -> Moment {
     Moment { stripes: stripes(database), now_ms: database.options.clock.settled_ms() }
 }
 
-/// Freezes the active generation if its range deletes cover tables that are worth a flush; says
-/// whether it did. Without that, what they delete would stay until a memtable is full, which may
+/// Freezes the active generation if range deletes in memory cover tables that are worth a flush,
+/// and makes the flush of a generation due that was left to the log; says whether there was one of
+/// these. Without that, what they delete would stay until a memtable is full, which may
 /// never be.
 ///
-/// To be called when nobody writes. Cost: a load for each family without range deletes in memory,
-/// else a look at each of its tables.
+/// To be called when nobody writes. Cost: a load for each family in memory, and if it has range
+/// deletes there a look at each of its tables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     let families = database.families.load();
-    if !families.iter().any(|family| family.tree.is_worth_flush(moment)) {
+    let holders = database.families.holders().all();
+    let mut holders = holders.iter().filter_map(|id| families.get(*id));
+    if !holders.any(|family| family.tree.is_worth_flush(moment)) {
         return false;
     }
     let mut tail = lock(&database.tail);
@@ -36,5 +39,6 @@ pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     if let Some(frozen) = frozen {
         database.freeze(frozen);
     }
-    is_frozen
+    let was_left = lock(&database.jobs).left.take().is_some();
+    is_frozen || was_left
 }

@@ -7,7 +7,7 @@ use siltdb_base::{cursor::Cursor, error::Result, id::FamilyId, slice::Slice, syn
 use siltdb_disk::summary::{KeyRange, RangeEnd};
 use siltdb_memtable::{cursor::MemtableCursor, memtable::Memtable};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex},
 };
@@ -123,6 +123,12 @@ impl Holders {
         let mut families = lock(&self.families).get(&generation).cloned().unwrap_or_default();
         families.sort_unstable();
         families
+    }
+
+    /// The families that have a memtable of any generation, or had one and are gone, ascending.
+    #[must_use]
+    pub fn all(&self) -> BTreeSet<FamilyId> {
+        lock(&self.families).values().flatten().copied().collect()
     }
 
     /// Notes that `generation` has left the memory.

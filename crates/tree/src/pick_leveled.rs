@@ -142,7 +142,7 @@ pub fn pick(
         _ => pick_run(version, level, &targets, options, busy),
     });
     by_size
-        .or_else(|| pick_small(version, &targets, options, busy, writers))
+        .or_else(|| pick_small(version, options, busy, writers))
         .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
         .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
 }
@@ -293,15 +293,15 @@ pub(crate) fn move_isolated(
 /// Moves small tables out of level 0 that overlap nothing, or joins them, if there are many: they
 /// make few runs, but each costs an opening of the database and an edit its time. Joins small
 /// neighbours in the runs below, where such moves leave them.
-fn pick_small(
+#[must_use]
+pub fn pick_small(
     version: &Version,
-    targets: &Targets,
     options: &TreeOptions,
     busy: &Busy,
     writers: Writers,
 ) -> Option<Plan> {
     let in_level0 = has_many_small(version, options, writers.factor()).then(|| {
-        let to = below_level0(version, targets);
+        let to = below_level0(version, &Targets::new(&version.bytes(), options));
         move_isolated(version, to, Reason::Small, options, busy, |_| true)
             .or_else(|| join_in_level0(version, options, busy))
     });

@@ -21,4 +21,5 @@ pub mod recovery;
 pub mod plan;
 pub mod run;
 mod steps;
+mod tiny;
 pub mod campaign;

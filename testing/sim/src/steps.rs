@@ -66,6 +66,7 @@ impl Run {
             94..96 if self.settings.weather != Weather::Calm => self.crash(),
             96..98 => self.close_and_open(),
             98 => self.check_files(),
+            _ if self.draw.chance(1, 3) => self.tiny_steps(),
             _ => {
                 self.disturb();
                 Ok(())
@@ -73,7 +74,7 @@ impl Run {
         }
     }
 
-    fn commit(&mut self) -> Checked<()> {
+    pub(crate) fn commit(&mut self) -> Checked<()> {
         if self.visible > self.model.acknowledged() {
             // Readers see the commit in doubt: the database is poisoned, and takes no other.
             return self.read();
@@ -263,7 +264,7 @@ impl Run {
         }
     }
 
-    fn flush(&mut self) -> Checked<()> {
+    pub(crate) fn flush(&mut self) -> Checked<()> {
         self.note("flush".to_owned());
         let outcome = self.operate(Activity::Jobs, None, |database| database.db.flush())?;
         self.made_flushed(&outcome);
@@ -399,7 +400,7 @@ impl Run {
         }
     }
 
-    fn close_and_open(&mut self) -> Checked<()> {
+    pub(crate) fn close_and_open(&mut self) -> Checked<()> {
         self.snapshots.clear();
         self.walks.clear();
         self.note("close".to_owned());

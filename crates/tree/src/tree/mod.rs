@@ -13,9 +13,9 @@ use crate::{
     open_files::OpenFiles,
     options::TreeOptions,
     pick_garbage::{Moment, is_worth_flush},
-    pick_leveled::{Writers, is_quiet, pick},
+    pick_leveled::{Writers, is_quiet, pick, pick_small},
     pick_range::{Request, Step, plan_request},
-    plan::{Busy, Plan},
+    plan::{Busy, Plan, Way},
     retain::stripes::Stripes,
     version::Version,
     view::View,
@@ -335,6 +335,22 @@ impl Tree {
         }
         let version = self.view.load().version.clone();
         let plan = pick(&version, &self.options.load(), &busy, oldest_snapshot, writers)?;
+        busy.begin(&plan);
+        Some(plan)
+    }
+
+    /// A compaction that joins small tables, if they are many and it takes at most `bytes_max` or
+    /// moves them; noted as running: [`Tree::end_plan`] must follow.
+    pub fn begin_small_plan(&self, bytes_max: u64) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        if busy.is_paused() {
+            return None;
+        }
+        let version = self.view.load().version.clone();
+        let plan = pick_small(&version, &self.options.load(), &busy, Writers::Slow)?;
+        if plan.way == Way::Merge && plan.bytes() > bytes_max {
+            return None;
+        }
         busy.begin(&plan);
         Some(plan)
     }
