@@ -29,9 +29,11 @@ pub mod jobs;
 pub mod workers;
 pub mod read;
 pub mod stats;
+pub mod lost;
 pub mod check;
 pub mod inspect;
 pub mod engine;
+pub mod salvage;
 
 #[cfg(test)]
 mod fixture;
