@@ -7,4 +7,5 @@ mod point;
 mod range;
 mod transfer;
 mod upkeep;
+mod damage;
 mod shell;
