@@ -193,8 +193,15 @@ impl<'a> LogSalvage<'a> {
                 }
             }
             match salvage.resume() {
-                // Without a header the first record is found as if behind a damage.
-                Ok(Some(_)) if is_first && self.expected.is_none() => {}
+                // Without a header the first record is found as if behind a damage; how many were
+                // before it is not known.
+                Ok(Some(gap)) if is_first && self.expected.is_none() => {
+                    if salvage.position().offset > gap.offset {
+                        let error = Error::corruption("damaged records of the log");
+                        let error = error.with_file(&segment.path).with_offset(gap.offset);
+                        self.lost.push(Lost::anything(error));
+                    }
+                }
                 Ok(Some(gap)) => self.lose_operations(segment, gap.offset, gap.operations),
                 Ok(None) => break,
                 Err(error) => {
