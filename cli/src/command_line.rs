@@ -264,10 +264,11 @@ operands are kept as operands, so that no merge operator is needed.
 
 A missing CURRENT loses nothing. Promised, if the manifest can be read: every value is one that \
 was written, and each key has its newest value, unless the report names it as lost; a lost key \
-may have an older value, or one that was deleted. Without the manifest every table and log file \
-counts, also those that were retired and not removed yet: each value was written once, but \
-deleted keys, older values, dropped families and merge operands that were folded before may come \
-back, and a family of which no table is left has a made up name and the default options.
+may have an older value, or one that was deleted. Without the manifest, each value was written \
+once, but not all that was retired can be told from what counts: deleted keys, older values, \
+dropped families and merge operands that were folded before may come back, an old deletion may \
+hide a later value, and a family of which no table is left has a made up name and the default \
+options.
 
 The report says how many entries of how many families were recovered, and for each damage the \
 family, the keys and the number of entries that may be lost, with file and offset. What no file \

@@ -61,8 +61,8 @@ fn text_of(report: &SalvageReport) -> String {
     }
     if report.manifest == ManifestState::Lost {
         text.push_str(
-            "\nwithout the manifest, deleted keys, older values and dropped families may be among \
-             what was recovered",
+            "\nwithout the manifest, deleted keys, older values and dropped families may have come \
+             back, and old deletions may hide values",
         );
     }
     for lost in &report.lost {

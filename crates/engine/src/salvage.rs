@@ -3,7 +3,7 @@
 //! It writes nothing to the old one, and mends nothing there.
 //!
 //! 1. The manifest says which families and tables there are, and where the log begins. Without it,
-//!    every table and every segment that is found counts, and tables name their families.
+//!    tables name their families, those that they replaced, and the segments that were needed.
 //! 2. The records of the log that verify are sorted into tables beside the new database.
 //! 3. For each family, the entries of all its tables are merged, and what a reader would see of
 //!    them now is committed to the new database. Operands of merges are kept as operands.

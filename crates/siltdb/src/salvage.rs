@@ -21,9 +21,10 @@ pub use siltdb_engine::{
 /// operator of their family.
 ///
 /// A missing `CURRENT` loses nothing. Without a manifest that can be read, tables say of which
-/// family they are, and the report says [`ManifestState::Lost`]: tables and log segments that had
-/// been retired, and were not removed yet, then count as well. So deleted keys, older values,
-/// dropped families and merge operands that were folded already may be among what is saved.
+/// family they are, which tables they replaced and which log segments were needed, and the report
+/// says [`ManifestState::Lost`]: not all that was retired can be told from what counts. So deleted
+/// keys, older values, dropped families and merge operands that were folded already may be among
+/// what is saved, and a deletion that was retired may hide a later value.
 ///
 /// `options` are those of the new database; its families have the options of the old ones as far as
 /// they are known. When this returns `Ok` the new database is durable and closed.

@@ -11,14 +11,14 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, Metadata},
-    id::{FamilyId, FileNumber, SegmentId},
-    sync::lock,
+    id::{FamilyId, FileNumber, SegmentId, TableUid},
 };
 use siltdb_disk::{
     edit::{Change, Edit, TableReference},
     file_name::FileName,
     log::{record::RecordKind, salvage::SegmentSalvage, segment::SegmentHeader},
-    table::{LostList, TablePlace, TableSalvage, find_tables},
+    summary::{KeyRange, TableSummary},
+    table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
 };
 use siltdb_tree::{
     merge_operator::{AbsentOperator, MergeOperator},
@@ -37,6 +37,8 @@ pub struct FoundTable {
     pub path: PathBuf,
     /// Where in it the table lies, and what is seen of it.
     pub reference: TableReference,
+    /// Keys of which others hold what the table held.
+    pub hidden: Vec<KeyRange>,
 }
 
 /// A family that there is, or was.
@@ -140,7 +142,7 @@ pub fn find(
     for ((_, file, _), (family, reference)) in picture.tables {
         let path = dir.join(FileName::Table(file).to_string());
         if let Some(family) = found.families.get_mut(&family) {
-            family.tables.push(FoundTable { path, reference });
+            family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
         }
     }
     if whole.is_err() {
@@ -291,6 +293,7 @@ fn find_by_files(
     found: &mut Found,
     lost: &mut Vec<Lost>,
 ) {
+    let mut replaced = Replaced::default();
     // Newest first: they have the newest names.
     for &name in names.iter().rev() {
         let FileName::Table(number) = name else { continue };
@@ -307,10 +310,54 @@ fn find_by_files(
             let list = LostList::default();
             let table = TableSalvage::open(Arc::clone(&file), &path, place, None, &list);
             match table {
-                Ok(table) => found.add_table(number, &path, place, &table, operators, lost),
+                Ok(table) => {
+                    let with = (operators, &mut replaced);
+                    found.add_table(number, &path, place, &table, with, lost);
+                }
                 Err(error) => lost.push(Lost::anything(error.or_file(&path))),
             }
-            drop(std::mem::take(&mut *lock(&list)));
+        }
+    }
+    for family in found.families.values_mut() {
+        replaced.leave_out(&mut family.tables);
+    }
+}
+
+/// Which of the tables that are there have been replaced, as others say.
+///
+/// A table hides its inputs only where it has keys itself: the compaction may not have been
+/// finished, and then its other outputs are missing. But what was an input of an input was replaced
+/// for good.
+#[derive(Default)]
+struct Replaced {
+    /// For each input, the ranges of the tables that were merged from it.
+    inputs: BTreeMap<TableUid, Vec<KeyRange>>,
+    for_good: BTreeSet<TableUid>,
+    /// The inputs of each table that is there.
+    inputs_of: BTreeMap<TableUid, Vec<TableUid>>,
+}
+
+impl Replaced {
+    fn add(&mut self, summary: &TableSummary, origin: &TableOrigin) {
+        for input in &origin.inputs {
+            self.inputs.entry(input.uid).or_default().push(summary.range.clone());
+        }
+        self.for_good.extend(origin.earlier.iter().map(|table| table.uid));
+        let inputs = origin.inputs.iter().map(|input| input.uid).collect();
+        self.inputs_of.insert(summary.uid, inputs);
+    }
+
+    /// Takes out the tables that were replaced for good, and notes what is hidden of the others.
+    fn leave_out(&self, tables: &mut Vec<FoundTable>) {
+        let counted = |uid: &TableUid| self.inputs.contains_key(uid) || self.for_good.contains(uid);
+        let merged = self.inputs_of.iter().filter(|(uid, _)| counted(uid));
+        let for_good: BTreeSet<_> =
+            merged.flat_map(|(_, inputs)| inputs).chain(&self.for_good).copied().collect();
+        tables.retain(|table| !for_good.contains(&table.reference.summary.uid));
+        for table in tables {
+            if let Some(ranges) = self.inputs.get(&table.reference.summary.uid) {
+                table.hidden.clone_from(ranges);
+            }
         }
     }
 }
@@ -322,7 +369,7 @@ impl Found {
         path: &Path,
         place: TablePlace,
         table: &TableSalvage,
-        operators: &[Arc<dyn MergeOperator>],
+        (operators, replaced): (&[Arc<dyn MergeOperator>], &mut Replaced),
         lost: &mut Vec<Lost>,
     ) {
         let named = table.properties().and_then(|properties| {
@@ -352,7 +399,10 @@ impl Found {
             key_slice: None,
             global_sequence: None,
         };
-        family.tables.push(FoundTable { path: path.to_owned(), reference });
+        let path = path.to_owned();
+        family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
+        self.log.first = self.log.first.max(origin.log_start);
+        replaced.add(summary, origin);
     }
 }
 

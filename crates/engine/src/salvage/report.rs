@@ -16,8 +16,9 @@ pub enum ManifestState {
     /// The manifest is whole: the newest value of each key is the one that counts.
     #[default]
     Whole,
-    /// It is missing or damaged: tables and log segments that it had retired count as well, so
-    /// that deleted keys and older values may be among what was saved.
+    /// It is missing or damaged: not all tables and log segments that it had retired can be told
+    /// from those that count. Deleted keys and older values may be among what was saved, and a
+    /// retired deletion may hide a later value.
     Lost,
 }
 

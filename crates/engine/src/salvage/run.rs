@@ -8,13 +8,14 @@ use siltdb_base::{
     error::{Error, Result},
     fs::Fs,
     id::SequenceNumber,
-    key::{Entry, compare},
+    key::{Entry, compare, successor},
+    slice::Slice,
     sync::lock,
     tombstone::RangeTombstone,
 };
 use siltdb_disk::{
     edit::TableReference,
-    summary::RangeEnd,
+    summary::{KeyRange, RangeEnd},
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use std::{sync::Arc, vec};
@@ -26,7 +27,7 @@ pub struct SalvageRun {
     fs: Arc<dyn Fs>,
     tables: Vec<FoundTable>,
     rest: vec::IntoIter<FoundTable>,
-    open: Option<(SalvageCursor, TableReference)>,
+    open: Option<(SalvageCursor, FoundTable)>,
     lost: LostList,
     /// Where the run stood before: no entry is shown that does not follow.
     before: Option<(Vec<u8>, SequenceNumber)>,
@@ -75,24 +76,45 @@ pub fn open_table(
     })
 }
 
-/// The range tombstones of a table that are seen through its reference.
+/// The range tombstones of a table that are seen through its reference, where it is not hidden.
 #[must_use]
-pub fn seen_tombstones(table: &TableSalvage, reference: &TableReference) -> Vec<RangeTombstone> {
+pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTombstone> {
+    let FoundTable { reference, hidden, .. } = found;
     let visible_to = reference.visible_to.unwrap_or(SequenceNumber::MAX);
-    let seen = table.tombstones().tombstones().filter_map(|tombstone| {
+    let mut seen = Vec::new();
+    for tombstone in table.tombstones().tombstones() {
         let sequence = reference.global_sequence.unwrap_or(tombstone.sequence);
         let RangeTombstone { mut start, mut end, .. } = tombstone;
         if let Some(slice) = &reference.key_slice {
             start = start.max(slice.first.clone());
-            let last = match slice.end {
-                RangeEnd::Exclusive => slice.last.clone(),
-                RangeEnd::Inclusive => siltdb_base::key::successor(&slice.last).into(),
-            };
-            end = end.min(last);
+            end = end.min(end_of(slice));
         }
-        (sequence <= visible_to && start < end).then_some(RangeTombstone { start, end, sequence })
-    });
-    seen.collect()
+        if sequence > visible_to || start >= end {
+            continue;
+        }
+        let mut parts = vec![(start, end)];
+        for range in hidden {
+            parts = parts.into_iter().flat_map(|part| without(part, range)).collect();
+        }
+        let part = |(start, end)| RangeTombstone { start, end, sequence };
+        seen.extend(parts.into_iter().map(part));
+    }
+    seen
+}
+
+/// The first key behind a range.
+fn end_of(range: &KeyRange) -> Slice {
+    match range.end {
+        RangeEnd::Exclusive => range.last.clone(),
+        RangeEnd::Inclusive => successor(&range.last).into(),
+    }
+}
+
+/// What is left of the keys from `start` up to `end` without those of `range`.
+fn without((start, end): (Slice, Slice), range: &KeyRange) -> Vec<(Slice, Slice)> {
+    let before = (start.clone(), end.clone().min(range.first.clone()));
+    let behind = (start.max(end_of(range)), end);
+    [before, behind].into_iter().filter(|(start, end)| start < end).collect()
 }
 
 impl SalvageRun {
@@ -111,7 +133,7 @@ impl SalvageRun {
                     let lost = Arc::clone(&self.lost);
                     let mut cursor = SalvageCursor::new(Arc::new(salvage), lost);
                     cursor.seek_to_first()?;
-                    self.open = Some((cursor, table.reference));
+                    self.open = Some((cursor, table));
                 }
                 Err(lost) => lock(&self.lost).push(lost),
             }
@@ -123,12 +145,12 @@ impl SalvageRun {
     fn settle(&mut self) -> Result<()> {
         loop {
             self.enter()?;
-            let Some((cursor, reference)) = &mut self.open else { return Ok(()) };
+            let Some((cursor, table)) = &mut self.open else { return Ok(()) };
             let Some(entry) = cursor.entry() else { continue };
             let follows = self.before.as_ref().is_none_or(|(key, sequence)| {
                 compare((key, *sequence), (entry.key, entry.sequence)).is_lt()
             });
-            if follows && is_seen(&entry, reference) {
+            if follows && is_seen(&entry, table) {
                 return Ok(());
             }
             cursor.next()?;
@@ -136,8 +158,9 @@ impl SalvageRun {
     }
 }
 
-fn is_seen(entry: &Entry<'_>, reference: &TableReference) -> bool {
-    reference.visible_to.is_none_or(|visible_to| entry.sequence <= visible_to)
+fn is_seen(entry: &Entry<'_>, FoundTable { reference, hidden, .. }: &FoundTable) -> bool {
+    !hidden.iter().any(|range| range.contains(entry.key))
+        && reference.visible_to.is_none_or(|visible_to| entry.sequence <= visible_to)
         && reference.key_slice.as_ref().is_none_or(|slice| slice.contains(entry.key))
 }
 
@@ -148,9 +171,9 @@ fn only_forward<T>() -> Result<T> {
 
 impl Cursor for SalvageRun {
     fn entry(&self) -> Option<Entry<'_>> {
-        let (cursor, reference) = self.open.as_ref()?;
+        let (cursor, table) = self.open.as_ref()?;
         let entry = cursor.entry()?;
-        let sequence = reference.global_sequence.unwrap_or(entry.sequence);
+        let sequence = table.reference.global_sequence.unwrap_or(entry.sequence);
         Some(Entry { sequence, ..entry })
     }
 

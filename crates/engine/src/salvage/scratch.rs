@@ -118,7 +118,11 @@ impl Scratch {
             key_slice: None,
             global_sequence: None,
         };
-        self.tables.entry(family).or_default().push(FoundTable { path, reference });
+        self.tables.entry(family).or_default().push(FoundTable {
+            path,
+            reference,
+            hidden: Vec::new(),
+        });
         Ok(())
     }
 

@@ -332,3 +332,42 @@ fn open_old(fs: &MemFs) -> Engine {
     options.merge_operators.push(Arc::new(Joined));
     Engine::open(Path::new(DIR), options).unwrap()
 }
+
+/// Tables of small memtables lie in one file, which stays while any of them counts; and values at
+/// the bottom have sequence numbers less than those that they were written with.
+#[test]
+fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let other = engine.create_family("other", tree_options()).unwrap();
+    let default = engine.family("default").unwrap();
+    for round in 0..4_u8 {
+        put_range(&engine, "a", 0..50, &[round; 20]);
+        apply(&engine, &default, EntryKind::Delete, b"a00007", b"");
+        apply(&engine, &default, EntryKind::RangeDelete, b"a00010", b"a00020");
+        put_range(&engine, "a", 10..15, &[round; 20]);
+        // It keeps the file of this flush in use.
+        apply(&engine, &other, EntryKind::Put, &[round], b"value");
+        engine.flush().unwrap();
+        engine.compact(&default).unwrap();
+    }
+    let expected = contents(&engine, "default", None);
+    let live = engine.check(&mut |_| {}).unwrap().tables;
+    let fs = killed(&fs);
+    let there: usize = files(&fs, ".table")
+        .iter()
+        .map(|path| {
+            let file = siltdb_base::fs::Fs::open(&fs, path).unwrap();
+            siltdb_disk::table::find_tables(&*file).len()
+        })
+        .sum();
+    assert!(there as u64 > live, "{there} tables are there, and {live} count");
+    for path in files(&fs, ".manifest") {
+        fs.remove(&path).unwrap();
+    }
+    let report = saved(&fs).unwrap();
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    let engine = open_new(&fs);
+    assert!(contents(&engine, "default", None) == expected);
+    assert_eq!(contents(&engine, "other", None).len(), 4);
+}

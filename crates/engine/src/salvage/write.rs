@@ -139,7 +139,7 @@ fn read_tombstones(
     let mut tombstones = Vec::new();
     for table in tables.iter().filter(|table| table.reference.summary.range_tombstones > 0) {
         match open_table(scratch.fs(), table, lost) {
-            Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, &table.reference)),
+            Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, table)),
             Err(part) => lock(lost).push(part),
         }
     }
