@@ -59,7 +59,8 @@ pub struct LogSalvage<'a> {
 impl<'a> LogSalvage<'a> {
     /// The log of what was `found`; its operations go to `scratch`.
     pub fn new(found: &'a mut Found, scratch: &'a mut Scratch, lost: &'a mut Vec<Lost>) -> Self {
-        let (synced, end) = (found.log.synced, LogPosition::ZERO);
+        // What lies before the first segment is retired, and need not be there.
+        let (synced, end) = (found.log.synced, LogPosition { segment: found.log.first, offset: 0 });
         Self { found, scratch, lost, records: 0, synced, end, expected: None }
     }
 

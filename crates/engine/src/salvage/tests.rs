@@ -120,6 +120,24 @@ fn all_of_a_whole_database_is_saved_and_nothing_of_it_is_touched() {
     }
 }
 
+/// What the manifest says of a log that is retired is no loss.
+#[test]
+fn a_database_whose_log_is_retired_is_whole() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..100, b"value");
+    engine.sync_wal().unwrap();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let fs = killed(&fs);
+    for process in 0..3 {
+        drop(open(&fs));
+        let fs = killed(&fs);
+        let report = saved(&fs).unwrap();
+        assert_eq!((report.entries, report.lost.len()), (100, 0), "{process}: {report:?}");
+    }
+}
+
 #[test]
 fn without_current_the_manifest_is_found() {
     let fs = MemFs::new();
