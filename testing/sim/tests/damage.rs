@@ -237,7 +237,7 @@ impl Sample {
     }
 
     /// Saves what verifies, and holds it to what the report says.
-    fn salvaged(&self, fs: &MemFs, promise: Promise, what: &str) {
+    fn salvaged(&self, fs: &MemFs, promise: Promise, what: &str) -> SalvageReport {
         let save = || {
             let report = salvage(DIRECTORY, SAVED, options(fs), &mut |_| {})?;
             let db = options(fs).create(Create::Never).open(SAVED)?;
@@ -277,6 +277,7 @@ impl Sample {
                 "{what}: {family}/{key:?} has {found:?}: {report:?}"
             );
         }
+        report
     }
 
     fn explain(&self, what: &str, found: &State) {
@@ -330,6 +331,22 @@ fn takes_every_bit(path: &Path, offset: usize, len: usize) -> bool {
     let is_manifest = path.extension().is_some_and(|extension| extension == "manifest");
     let is_edge = offset < EDGE_BYTES || offset + EDGE_BYTES >= len;
     is_edge || is_manifest || path.ends_with("CURRENT")
+}
+
+#[test]
+fn a_salvage_of_healthy_files_loses_nothing() {
+    for end in [End::Closed, End::Recovered, End::Killed] {
+        let sample = sample(end);
+        for without in [None, Some("CURRENT"), Some("LOCK")] {
+            let fs = sample.fs.crash_clone(Crash::Kill);
+            if let Some(name) = without {
+                fs.remove(&Path::new(DIRECTORY).join(name)).expect("it is there");
+            }
+            let what = format!("without {without:?}");
+            let report = sample.salvaged(&fs, Promise::Complete, &what);
+            assert!(report.is_complete(), "{what}: {report:?}");
+        }
+    }
 }
 
 /// Flips a bit of every byte that is not in a long run of zeros, and of some that are; every bit of
