@@ -9,15 +9,17 @@ use std::{
 
 /// The first file of the database with this extension.
 fn file(place: &Place, extension: &str) -> PathBuf {
-    let files = fs::read_dir(place.path("db")).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(place.path("db"))
+        .expect("the files of a test are there")
+        .map(|entry| entry.expect("the files of a test are there").path());
     let found = files.filter(|path| path.extension().is_some_and(|found| found == extension));
-    found.min().unwrap()
+    found.min().expect("the files of a test are there")
 }
 
 fn flip(path: &Path, offset: usize) {
-    let mut bytes = fs::read(path).unwrap();
+    let mut bytes = fs::read(path).expect("the files of a test are there");
     bytes[offset] ^= 0x10;
-    fs::write(path, bytes).unwrap();
+    fs::write(path, bytes).expect("the files of a test are there");
 }
 
 /// A table of several blocks, with keys from `key000` to `key499`, and `late` in the log.
@@ -137,9 +139,14 @@ fn named(text: &str, before: &str) -> Vec<String> {
 }
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    for entry in fs::read_dir(dir).expect("the files of a test are there") {
+        let path = entry.expect("the files of a test are there").path();
+        let name = path
+            .file_name()
+            .expect("the files of a test are there")
+            .to_str()
+            .expect("the files of a test are there")
+            .to_owned();
         if path.is_dir() && !["target", "results", "tests"].contains(&&*name) {
             sources(&path, found);
         } else if name.ends_with(".rs") && name != "tests.rs" || name.ends_with(".md") {
