@@ -7,8 +7,8 @@ use crate::failure::{Failure, Result};
 use crate::output::{Settings, Style};
 use crate::session::{DEFAULT_FAMILY, Missing};
 use crate::text::Form;
-use clap::Args;
-use siltdb::Durability;
+use clap::{Args, ValueEnum};
+use siltdb::{Durability, RecoveryMode};
 use std::{ffi::OsStr, ffi::OsString, time::Duration};
 
 #[cfg(test)]
@@ -37,7 +37,33 @@ impl SettingsArguments {
             _ => base.form,
         };
         let style = if self.json { Style::Json } else { base.style };
-        Settings { style, form }
+        Settings { style, form, ..base }
+    }
+}
+
+/// How a verb opens a database with a damaged log.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct RecoveryArguments {
+    /// What to do if the log is damaged below what was synced: refuse to open (`strict`), or open
+    /// with what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
+    #[arg(long, global = true, value_name = "MODE", display_order = 103)]
+    recovery: Option<Recovery>,
+}
+
+/// The modes of opening, as the command line names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Recovery {
+    Strict,
+    PointInTime,
+}
+
+impl RecoveryArguments {
+    /// The mode asked for.
+    pub fn mode(self) -> RecoveryMode {
+        match self.recovery {
+            None | Some(Recovery::Strict) => RecoveryMode::Strict,
+            Some(Recovery::PointInTime) => RecoveryMode::PointInTime,
+        }
     }
 }
 

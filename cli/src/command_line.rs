@@ -2,13 +2,13 @@
 //!
 //! It runs verbs; it does not report failures.
 
-use crate::argument::SettingsArguments;
+use crate::argument::{RecoveryArguments, SettingsArguments};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Missing, Session};
 use crate::verbs::{
-    batch, completions, export, families, import, inspect, point, scan, shell, upkeep,
+    batch, completions, export, families, import, inspect, point, recover, scan, shell, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -24,13 +24,14 @@ hexadecimal digits. Both also hold for the keys and values given.";
 
 const AFTER_HELP: &str = "\
 A database with a family that has a merge operator is opened by the program that has the operator; \
-of the verbs only check and inspect take it.
+of the verbs only check, inspect and recover take it.
 
 Exit codes:
     0  done
-    1  not found, check failed, or any other failure
+    1  not found, or any other failure
     2  bad command line or bad input data; nothing else is wrong
-    3  corruption: bytes on disk are not what was written
+    3  corruption: bytes on disk are not what was written; also after check found some, and after
+       recover and export --skip-damaged have left some out
     4  locked: another process has the database open
   130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
 
@@ -50,6 +51,8 @@ Exit codes: 0 done, 1 not found or failed, 2 bad command line or input, 3 corrup
 pub struct CommandLine {
     #[command(flatten)]
     settings: SettingsArguments,
+    #[command(flatten)]
+    recovery: RecoveryArguments,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -105,6 +108,9 @@ enum Verb {
     /// Read and verify everything
     #[command(after_help = CHECK)]
     Check(On<Nothing>),
+    /// Write what verifies of a damaged database into a new one
+    #[command(after_help = RECOVER)]
+    Recover(recover::Arguments),
     /// Merge all tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<Nothing>),
@@ -269,14 +275,39 @@ Example:
   silt stats demo.db --family users --json";
 
 const CHECK: &str = "\
-Verifies every block of every table and every record of the log, also of a database that does not \
-open. A damaged log is reported at its first damage, and the tables are verified all the same. \
-CURRENT and the manifest say which tables and what log there are: where they are damaged, nothing \
-else can be verified. What was not verified is printed as such. Ends with exit code 1 if anything \
-is damaged.
+Verifies every block of every table and every record of the log, also of a database that does \
+not open. A damaged log is reported at its first damage, and the tables are verified all the \
+same. CURRENT and the manifest say which tables and what log there are: where they are damaged, \
+nothing else can be verified. What was not verified is printed as such. The keys that cannot be \
+read are printed for each damaged table. Ends with exit code 3 if anything is damaged; `silt \
+recover` saves the rest.
 
 Example:
   silt check demo.db";
+
+const RECOVER: &str = "\
+Reads every block of every table and every record of the log of OLD, also behind damage, and \
+writes each value that a reader would see into NEW, which is made. OLD is not written to. Merge \
+operands are kept as operands, so that no merge operator is needed.
+
+A missing CURRENT loses nothing. Promised, if the manifest can be read: every value is one that \
+was written, and each key has its newest value, unless the report names it as lost; a lost key \
+may have an older value, or one that was deleted. Without the manifest, each value was written \
+once, but not all that was retired can be told from what counts: deleted keys, older values, \
+dropped families and merge operands that were folded before may come back, an old deletion may \
+hide a later value, and a family of which no table is left has a made up name and the default \
+options.
+
+The report says how many entries of how many families were recovered, and for each damage the \
+family, the keys and the number of entries that may be lost, with file and offset. What no file \
+says any more, as a log file that is gone, is not noticed. Ends with exit code 0 if all was \
+recovered and 3 if something may be lost; NEW can be used either way. After any other exit code \
+NEW is not complete.
+
+Example:
+  silt check demo.db
+  silt recover demo.db saved.db
+  silt recover demo.db saved.db --json";
 
 const COMPACT: &str = "\
 Example:
@@ -329,7 +360,8 @@ impl CommandLine {
     /// # Errors
     /// Those of the verb.
     pub fn run(self) -> Result<()> {
-        let settings = self.settings.settings(Settings::default());
+        let recovery = self.recovery.mode();
+        let settings = self.settings.settings(Settings { recovery, ..Settings::default() });
         let mut output = Output::new(settings);
         match self.verb {
             Verb::Shell(on) => {
@@ -363,6 +395,10 @@ impl CommandLine {
             Verb::Stats(on) => existing(&on, output, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut output);
+                flushed(outcome, &mut output)
+            }
+            Verb::Recover(arguments) => {
+                let outcome = recover::run(&mut output, &arguments);
                 flushed(outcome, &mut output)
             }
             Verb::Compact(on) => existing(&on, output, |session, _| upkeep::compact(session)),

@@ -21,6 +21,8 @@ pub enum Failure {
     Missing(String),
     /// The check found damage; the report is already on stdout.
     CheckFailed,
+    /// Some data could not be read and is not in the result, which is on stdout or written.
+    Lost(String),
     /// A file or stream given to the verb cannot be read or written.
     File {
         /// What was attempted: `read`, `write`, `open`, …
@@ -104,6 +106,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Missing(_) => "not found",
             Self::CheckFailed => "check failed",
+            Self::Lost(_) => "lost",
             Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
             Self::Interrupted => "interrupted",
             Self::Stopped { reason, .. } => reason.kind(),
@@ -115,8 +118,8 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
+            Self::CheckFailed | Self::Lost(_) => 3,
             Self::Missing(_)
-            | Self::CheckFailed
             | Self::File { .. }
             | Self::Stdout(_)
             | Self::ScriptStopped { .. }
@@ -174,7 +177,12 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) => write!(f, "{message}"),
             Self::Missing(message) => write!(f, "not found: {message}"),
-            Self::CheckFailed => write!(f, "check failed: the database is damaged"),
+            Self::CheckFailed => write!(
+                f,
+                "check failed: the database is damaged; `silt recover OLD NEW` writes what \
+                 verifies into a new one"
+            ),
+            Self::Lost(message) => write!(f, "{message}"),
             Self::File { action, name, source } => write!(f, "cannot {action} {name}: {source}"),
             Self::Stdout(source) => write!(f, "cannot write to stdout: {source}"),
             Self::ScriptStopped { line } => {
@@ -184,8 +192,8 @@ impl fmt::Display for Failure {
             Self::Stopped { reason, note } => write!(f, "{reason}; {note}"),
             Self::MergeOperator(error) => write!(
                 f,
-                "{}: {}; `silt check` and `silt inspect` do without, anything else takes the \
-                 program that has it",
+                "{}: {}; `silt check`, `silt inspect` and `silt recover` do without, anything else \
+                 takes the program that has it",
                 error.kind().as_str(),
                 error.message()
             ),

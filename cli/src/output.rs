@@ -8,6 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::json;
 use crate::text::{Form, printable};
 use serde_json::{Value, json};
+use siltdb::RecoveryMode;
 use std::io::{self, BufWriter, Stdout, Write};
 
 /// Whether data is printed for people or for programs.
@@ -20,13 +21,15 @@ pub enum Style {
     Json,
 }
 
-/// How a verb prints.
+/// How a verb prints, and how it opens a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Text or JSON.
     pub style: Style,
     /// The form of keys and values, printed and given.
     pub form: Form,
+    /// What to do about a damaged log when a database is opened.
+    pub recovery: RecoveryMode,
 }
 
 /// Stdout, with the settings of the verb that prints.

@@ -62,7 +62,8 @@ impl Session {
         };
         let is_new =
             missing == Missing::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
-        let db = Options::new().create(create).open(path).map_err(|error| {
+        let options = Options::new().create(create).recovery(output.settings().recovery);
+        let db = options.open(path).map_err(|error| {
             // Nothing on the command line is wrong then, as it is with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
         })?;

@@ -16,9 +16,9 @@ use crate::text::{Form, counted};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
-use siltdb::Family;
+use siltdb::{Family, salvage::Lost};
 use std::io::{self, Write};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
 /// What `export` is told.
@@ -33,6 +33,9 @@ pub struct Arguments {
     /// The field of the values that holds the key [default: the first]
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
+    /// Leave out keys that cannot be read, and say which; the exit code is 3 then.
+    #[arg(long)]
+    skip_damaged: bool,
     #[command(flatten)]
     bounds: BoundsArguments,
     #[command(flatten)]
@@ -50,9 +53,14 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let range = arguments.bounds.range(settings.form)?;
     let name = arguments.file.display().to_string();
     let is_stdout = arguments.file == Path::new("-");
+    let skipped = match arguments.skip_damaged {
+        true => damage(session, &family)?,
+        false => Vec::new(),
+    };
+    let ranges = range.into_iter().flat_map(|range| around(range, &skipped)).collect();
     let mut exporter = Exporter {
         family,
-        range,
+        ranges,
         format,
         key: arguments.key.clone(),
         form: settings.form,
@@ -71,7 +79,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
             Style::Text => format!("exported {}", counted(exported, "record")),
             Style::Json => json!({ "exported": exported }).to_string(),
         });
-        return Ok(());
+        return left_out(&skipped);
     }
     destination::refuse_inside(&arguments.file, session.path())?;
     // An export may be the only copy, and so may be the one it replaces: it takes the name when it
@@ -94,7 +102,76 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     out.finish().map_err(|error| fail(error.into()))?;
     let exported = exporter.exported;
     let text = format!("exported {}", counted(exported, "record"));
-    session.output.result(&text, &json!({ "exported": exported }))
+    session.output.result(&text, &json!({ "exported": exported }))?;
+    left_out(&skipped)
+}
+
+/// What of `family` cannot be read. Reads and verifies all tables of the database.
+fn damage(session: &Session, family: &Family) -> Result<Vec<Lost>> {
+    let progress = Progress::bytes("checking", Some(0));
+    let report = session.db().check(&mut |done| {
+        progress.set_total(done.bytes_total);
+        progress.set(done.bytes_done);
+    })?;
+    let is_of = |lost: &Lost| lost.family.as_deref().is_none_or(|name| name == family.name());
+    // A damaged filter keeps no entry from being walked over.
+    let has_entries = |lost: &Lost| lost.entries_max != Some(0);
+    let damage = report.damage.into_iter();
+    let mut damage: Vec<_> = damage.filter(|lost| is_of(lost) && has_entries(lost)).collect();
+    damage.sort_by(|a, b| a.first.cmp(&b.first));
+    Ok(damage)
+}
+
+/// The parts of `range` between what is `skipped`, which is in order.
+fn around(range: KeyRange, skipped: &[Lost]) -> Vec<KeyRange> {
+    let (mut lower, upper) = range;
+    let mut parts = Vec::new();
+    for lost in skipped {
+        if let Some(first) = &lost.first {
+            parts.push((lower.clone(), earlier(&upper, Bound::Excluded(first.clone()))));
+        }
+        let Some(last) = &lost.last else { return parts };
+        lower = later(&lower, Bound::Excluded(last.clone()));
+    }
+    parts.push((lower, upper));
+    parts.retain(|part| !is_empty(part));
+    parts
+}
+
+/// The upper bound that comes first; `bound` excludes its key.
+fn earlier(upper: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match (upper, &bound) {
+        (Bound::Included(key), Bound::Excluded(other)) if key < other => upper.clone(),
+        (Bound::Excluded(key), Bound::Excluded(other)) if key <= other => upper.clone(),
+        _ => bound,
+    }
+}
+
+/// The lower bound that comes last; `bound` excludes its key.
+fn later(lower: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match (lower, &bound) {
+        (Bound::Included(key), Bound::Excluded(other)) if key > other => lower.clone(),
+        (Bound::Excluded(key), Bound::Excluded(other)) if key >= other => lower.clone(),
+        _ => bound,
+    }
+}
+
+fn is_empty((lower, upper): &KeyRange) -> bool {
+    match (lower, upper) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
+        (Bound::Included(lower) | Bound::Excluded(lower), Bound::Excluded(upper))
+        | (Bound::Excluded(lower), Bound::Included(upper)) => lower >= upper,
+    }
+}
+
+/// Says what was left out.
+fn left_out(skipped: &[Lost]) -> Result<()> {
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let parts: Vec<_> = skipped.iter().map(ToString::to_string).collect();
+    Err(Failure::Lost(format!("left out what cannot be read: {}", parts.join("; "))))
 }
 
 fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
@@ -118,7 +195,8 @@ type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 struct Exporter {
     family: Family,
-    range: Option<KeyRange>,
+    /// In order, apart from each other.
+    ranges: Vec<KeyRange>,
     format: Format,
     key: Option<String>,
     form: Form,
@@ -165,18 +243,20 @@ impl Exporter {
 
     /// Shows `on_entry` every entry of the range.
     fn pass(&mut self, verb: &'static str, on_entry: &mut OnRecord<'_>) -> Result<()> {
-        let Some(range) = self.range.clone() else { return Ok(()) };
         let progress = Progress::bytes(verb, None);
         let mut bytes = 0;
         self.exported = 0;
-        visit(&self.family, range, Direction::Forward, &mut |key, value| {
-            on_entry(key, value)?;
-            self.exported += 1;
-            bytes += (key.len() + value.len()) as u64;
-            if self.exported.is_multiple_of(1024) {
-                progress.set(bytes);
-            }
-            Ok(ControlFlow::Continue(()))
+        let Self { family, ranges, exported, .. } = self;
+        ranges.iter().try_for_each(|range| {
+            visit(family, range.clone(), Direction::Forward, &mut |key, value| {
+                on_entry(key, value)?;
+                *exported += 1;
+                bytes += (key.len() + value.len()) as u64;
+                if exported.is_multiple_of(1024) {
+                    progress.set(bytes);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
         })
     }
 }

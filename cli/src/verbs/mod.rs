@@ -7,6 +7,7 @@ pub mod point;
 pub mod scan;
 pub mod batch;
 pub mod import;
+pub mod recover;
 pub mod export;
 pub mod families;
 pub mod upkeep;

@@ -8,9 +8,10 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists};
+use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::{CheckProgress, CheckReport};
+use siltdb::{CheckProgress, CheckReport, salvage::Lost};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -132,10 +133,25 @@ impl CheckBar {
     }
 }
 
+/// The keys that a damage concerns.
+fn range_of(lost: &Lost) -> String {
+    let key = |key: &Option<Vec<u8>>| key.as_deref().unwrap_or_default().escape_ascii().to_string();
+    let (first, last) = (key(&lost.first), key(&lost.last));
+    let family = lost.family.as_deref().unwrap_or("?");
+    match lost.entries_max {
+        Some(0) => format!("range \"{first}\"..=\"{last}\" of family {family}, no entry of it"),
+        Some(most) => {
+            format!("range \"{first}\"..=\"{last}\" of family {family}, {most} entries at most")
+        }
+        None => format!("range \"{first}\"..=\"{last}\" of family {family}"),
+    }
+}
+
 fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
     let CheckReport { tables, blocks, entries, log_records, errors, not_verified, .. } = report;
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let ok = errors.is_empty();
+    let form = output.settings().form;
     let verdict = if ok { "ok" } else { "damaged" };
     let mut text = format!(
         "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log records"
@@ -143,6 +159,12 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
     if !not_verified.is_empty() {
         text.push_str("; not verified: ");
         text.push_str(&not_verified.join(", "));
+    }
+    if report.tables_damaged > 0 {
+        let all = tables + report.tables_damaged;
+        let ranges: Vec<_> = report.damage.iter().map(range_of).collect();
+        let damaged = report.tables_damaged;
+        text.push_str(&format!("\n{damaged} of {all} tables damaged: {}", ranges.join("; ")));
     }
     for error in &errors {
         text.push('\n');
@@ -155,6 +177,8 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
         "entries": entries,
         "log_records": log_records,
         "not_verified": not_verified,
+        "tables_damaged": report.tables_damaged,
+        "damage": report.damage.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),
         "errors": errors,
     });
     let printed = output.result(&text, &object);

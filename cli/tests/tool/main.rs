@@ -8,5 +8,6 @@ mod range;
 mod transfer;
 mod import;
 mod upkeep;
+mod damage;
 mod shell;
 mod terminal;

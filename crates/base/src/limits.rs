@@ -57,6 +57,10 @@ pub const COMPRESSED_TOMBSTONES_BYTES_MAX: usize = 16 << 20;
 /// longest table, of which each takes some bytes.
 pub const PROPERTIES_BYTES_MAX: usize = 16 << 20;
 
+/// Tables that a table says it replaces, of either kind: a list of more takes too much of a small
+/// table, and those left out cost a salvage without a manifest at most.
+pub const REPLACED_TABLES_MAX: usize = 256;
+
 /// Longest window of the log that is prepared ahead of its tail, in bytes.
 pub const LOG_WINDOW_BYTES_MAX: usize = 1 << 20;
 

@@ -6,22 +6,27 @@ use crate::{
     database::{Database, Waiting},
     family::Families,
     install::{ManifestReplay, Target},
+    lost::Lost,
     manifest::{read_current, read_manifest},
     options::{Create, EngineOptions},
     recovery,
 };
 use siltdb_base::{
     budget::Budget,
+    cursor::Cursor,
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind, ReadIo},
+    sync::lock,
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
+    edit::TableReference,
     file_name::FileName,
+    table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use siltdb_tree::{
     merge_operator::{AbsentOperator, MergeOperator},
-    open_files::OpenFiles,
+    open_files::{OpenFiles, OpenReference},
 };
 use std::{path::Path, sync::Arc};
 
@@ -49,6 +54,11 @@ pub struct CheckReport {
     pub log_records: u64,
     /// Bytes of tables verified.
     pub bytes: u64,
+    /// Tables that are damaged, or cannot be read.
+    pub tables_damaged: u64,
+    /// The keys that cannot be read because of them, each with an error that is among the errors or
+    /// behind one. Of a damaged filter no key is lost, and lookups fail all the same.
+    pub damage: Vec<Lost>,
     /// Everything that is wrong; empty if nothing is.
     pub errors: Vec<Error>,
     /// What was left out because of something that is wrong: `log`, `tables`. Of a log that is
@@ -156,16 +166,19 @@ fn check_tables(
     on_progress: &mut dyn FnMut(CheckProgress),
 ) {
     let families = families.load();
-    let views: Vec<_> = families.iter().map(|family| family.tree.view()).collect();
-    let tables: Vec<_> = views.iter().flat_map(|view| view.version.tables()).collect();
+    let views: Vec<_> = families.iter().map(|family| (family.name(), family.tree.view())).collect();
+    let mut tables = Vec::new();
+    for (name, view) in &views {
+        tables.extend(view.version.tables().map(|(_, table)| (name, table)));
+    }
     let mut progress = CheckProgress {
         bytes_done: 0,
         bytes_total: tables.iter().map(|(_, table)| table.bytes()).sum(),
     };
-    for view in &views {
+    for (_, view) in &views {
         report.errors.extend(view.version.check().err());
     }
-    for (_, table) in tables {
+    for (family, table) in tables {
         let verified = table.pass().and_then(|passing| {
             passing.verify(&mut |_, info, _| {
                 progress.bytes_done += info.bytes;
@@ -180,9 +193,52 @@ fn check_tables(
                 report.entries += table.summary().entries;
                 report.bytes += table.bytes();
             }
-            Err(error) => report.errors.push(error.or_file(&files.path(table.id().file))),
+            Err(error) => {
+                let path = files.path(table.id().file);
+                let error = error.or_file(&path);
+                report.tables_damaged += 1;
+                report.damage.extend(damage(files, family, table, &path, &error));
+                report.errors.push(error);
+            }
         }
     }
+}
+
+/// The keys of a damaged table that cannot be read: those of its damaged blocks, or all if it
+/// cannot be opened.
+fn damage(
+    files: &OpenFiles,
+    family: &str,
+    table: &OpenReference,
+    path: &Path,
+    error: &Error,
+) -> Vec<Lost> {
+    let (summary, range) = (table.summary(), table.range());
+    let whole = |entries| LostEntries {
+        first: Some(range.first.clone()),
+        last: Some(range.last.clone()),
+        entries_max: Some(entries),
+        error: error.duplicate(),
+    };
+    let lost = LostList::default();
+    let blocks = table.table().and_then(|_| {
+        let TableReference { offset, length, .. } = *table.reference();
+        let file = files.directory().open(&FileName::Table(table.id().file).to_path())?;
+        let place = TablePlace { offset, length };
+        let salvage = TableSalvage::open(file, path, place, Some(summary), &lost)?;
+        let mut cursor = SalvageCursor::new(Arc::new(salvage), Arc::clone(&lost));
+        cursor.seek_to_first()?;
+        while cursor.entry().is_some() {
+            cursor.next()?;
+        }
+        Ok(())
+    });
+    let parts = match blocks {
+        Ok(()) => std::mem::take(&mut *lock(&lost)),
+        Err(_) => vec![whole(summary.entries + summary.range_tombstones)],
+    };
+    let parts = if parts.is_empty() { vec![whole(0)] } else { parts };
+    parts.into_iter().map(|part| Lost::of(family, part)).collect()
 }
 
 #[cfg(test)]

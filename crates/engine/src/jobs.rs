@@ -4,7 +4,8 @@
 //! pinned, the tree writes files, `install` makes them count, and what they replace is given up.
 
 use crate::{
-    database::{Counters, Database, JobOf, JobState, Waiting},
+    counters::Counters,
+    database::{Database, JobOf, JobState, Waiting},
     family::{Family, FamilyMap},
     generation::{Flushed, Frozen},
     install::install,
@@ -63,12 +64,14 @@ fn with_context<T>(
 ) -> Result<T> {
     let file_numbers = || -> FileNumber { database.numbers.file() };
     let uids = || -> TableUid { database.numbers.table_uid() };
+    let log_start = lock(&database.manifest_io).state.first;
     let family_names = |id| database.families.get(id).map(|family| family.name());
     job(&JobContext {
         files: &database.files,
         file_numbers: &file_numbers,
         uids: &uids,
         family_names: &family_names,
+        log_start,
         clock: &*database.options.clock,
         cancelled: &database.ending,
         given_up: None,

@@ -10,6 +10,7 @@ pub mod publish;
 pub mod throttle;
 pub mod signal;
 pub mod calls;
+pub mod counters;
 pub mod random;
 pub mod instance;
 pub mod pace;
@@ -34,9 +35,11 @@ pub mod replayed;
 pub mod workers;
 pub mod read;
 pub mod stats;
+pub mod lost;
 pub mod check;
 pub mod inspect;
 pub mod engine;
+pub mod salvage;
 
 #[cfg(test)]
 mod fixture;

@@ -31,6 +31,7 @@ mod snapshot;
 mod options;
 mod db;
 pub mod inspect;
+pub mod salvage;
 pub mod testing;
 
 /// The examples of the project's front page are compiled with those of the library.

@@ -11,7 +11,7 @@ use crate::{
     merge::{Merge, Source},
     open_files::OpenReference,
     options::TreeOptions,
-    output::{Destination, Place, SharedSequence, Stream, write_tables},
+    output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
     plan::{Borders, Plan, Way},
     retain::{
         entries::{Retain, Rules},
@@ -57,6 +57,8 @@ pub struct Compaction {
     shared: Option<SharedSequence>,
     /// The tables of the level under the output that overlap it.
     under: Vec<Arc<OpenReference>>,
+    /// The inputs, and what these had replaced.
+    merged: Merged,
     /// Blocks that are copied as they are.
     untouched: Vec<BlockRun>,
     /// Where one sub-job ends and the next begins, ascending.
@@ -88,9 +90,10 @@ impl Compaction {
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
         // Open while the work is prepared, not opened again by each step of it.
         let mut tombstones = Vec::new();
-        let mut inputs = Vec::new();
+        let (mut inputs, mut merged) = (Vec::new(), Merged::default());
         for reference in plan.tables() {
             let table = reference.pass()?;
+            merged.add(reference.reference(), &table);
             tombstones.extend(reference.seen_of(table.tombstones()).tombstones());
             inputs.push((reference, table));
         }
@@ -122,6 +125,7 @@ impl Compaction {
             deeper,
             shared,
             under,
+            merged,
             untouched,
             borders,
         }))
@@ -226,6 +230,7 @@ impl Part for Subjob {
             level: compaction.plan.output_level,
             options: &compaction.options,
             under: &compaction.under,
+            merged: &compaction.merged,
         };
         let mut tables = NewTables::default();
         write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;

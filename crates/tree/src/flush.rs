@@ -8,7 +8,7 @@ use crate::{
     job::{JobContext, JobOutput, NewFile, NewTables, Part, parts_of},
     memory::Generation,
     options::TreeOptions,
-    output::{Destination, Place, SharedSequence, Stream, write_tables},
+    output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
     plan::Borders,
     progress::{PartProgress, Progress},
     retain::{
@@ -269,8 +269,13 @@ impl Flush {
         let cursor = WatchedCursor::new(cursor, context);
         let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
         let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
-        let destination =
-            Destination { family: input.family, level: 0, options: &input.options, under: &[] };
+        let destination = Destination {
+            family: input.family,
+            level: 0,
+            options: &input.options,
+            under: &[],
+            merged: &Merged::default(),
+        };
         write_tables(stream, &destination, place, tables, context)
     }
 }

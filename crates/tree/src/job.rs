@@ -11,7 +11,7 @@ use siltdb_base::{
     clock::Clock,
     error::{Error, ErrorKind, Result},
     fs::WriteFile,
-    id::{FamilyId, FileNumber, TableUid},
+    id::{FamilyId, FileNumber, SegmentId, TableUid},
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -40,6 +40,8 @@ pub struct JobContext<'a> {
     pub uids: &'a (dyn Fn() -> TableUid + Sync),
     /// What a family is called now; `None` if it was dropped.
     pub family_names: &'a (dyn Fn(FamilyId) -> Option<Arc<str>> + Sync),
+    /// The first segment of the log that was needed when the job began.
+    pub log_start: SegmentId,
     /// Tells what has expired.
     pub clock: &'a dyn Clock,
     /// Set by whoever wants all jobs to end soon, without a result.

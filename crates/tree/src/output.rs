@@ -13,7 +13,7 @@
 use crate::{
     copies::Copies,
     job::{JobContext, NewFile, NewTable, NewTables},
-    open_files::OpenReference,
+    open_files::{OpenFiles, OpenReference},
     options::TreeOptions,
     plan::Borders,
     retain::{entries::Retain, stripes::Deeper},
@@ -24,13 +24,14 @@ use siltdb_base::{
     fs::WriteFile,
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind, order},
+    limits::REPLACED_TABLES_MAX,
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::{
     edit::TableReference,
     summary::TableSummary,
-    table::{TableOrigin, TableWriter},
+    table::{PassingTable, ReplacedTable, TableOrigin, TableWriter},
 };
 use std::sync::Arc;
 
@@ -49,6 +50,41 @@ pub struct Destination<'a> {
     /// The tables of the level under it, in key order: no table shall overlap too many of them, or
     /// bringing it down would rewrite all of these at once.
     pub under: &'a [Arc<OpenReference>],
+    /// What the tables replace.
+    pub merged: &'a Merged,
+}
+
+/// Tables that the output of a job replaces. Only a salvage without a manifest asks for them: it
+/// must not take a table for one that counts because its file is still there.
+#[derive(Debug, Default)]
+pub struct Merged {
+    inputs: Vec<ReplacedTable>,
+    /// What the inputs had replaced.
+    earlier: Vec<ReplacedTable>,
+}
+
+impl Merged {
+    /// Adds an input.
+    pub fn add(&mut self, reference: &TableReference, table: &PassingTable) {
+        if self.inputs.len() < REPLACED_TABLES_MAX {
+            self.inputs.push(ReplacedTable { file: reference.file, uid: reference.summary.uid });
+        }
+        if let Some(origin) = table.origin() {
+            self.earlier.extend_from_slice(&origin.inputs);
+            self.earlier.extend_from_slice(&origin.earlier);
+        }
+    }
+
+    /// Those of the earlier ones whose files are still there, because other tables lie in them.
+    fn earlier_in_use(&self, files: &OpenFiles) -> Vec<ReplacedTable> {
+        let mut tables = self.earlier.clone();
+        tables.retain(|table| files.is_in_use(table.file));
+        tables.sort_unstable();
+        tables.dedup();
+        // The newest files are those that are there for longest.
+        let surplus = tables.len().saturating_sub(REPLACED_TABLES_MAX);
+        tables.split_off(surplus)
+    }
 }
 
 impl Destination<'_> {
@@ -58,7 +94,14 @@ impl Destination<'_> {
         let name = name.map_or_else(String::new, |name| name.as_ref().to_owned());
         let mut options = Vec::new();
         self.options.encode(&mut options);
-        TableOrigin { family: self.family, name, options }
+        TableOrigin {
+            family: self.family,
+            name,
+            options,
+            log_start: context.log_start,
+            inputs: self.merged.inputs.clone(),
+            earlier: self.merged.earlier_in_use(context.files),
+        }
     }
 }
 

@@ -11,20 +11,26 @@ use crate::{
     model::{DEFAULT, FamilyIndex, Model, Moment},
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     report::Report,
-    settings::{Settings, Weather},
+    settings::{DIRECTORY, Settings, Weather},
     times::Times,
     violation::{Checked, Violation, must, show},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
 };
-use siltdb::ErrorKind;
+use siltdb::{ErrorKind, salvage::salvage};
 use siltdb_base::{
     clock::{Clock, ManualClock},
-    fs::mem::{CallKind, Fault, FaultError, FaultSpan},
+    fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
 };
-use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc};
 
 /// How deep crashes in recoveries of crashes go.
 const DEPTH_MAX: u32 = 3;
+
+/// Of so many kills, one is salvaged as well.
+const SALVAGED_OF: u64 = 10;
+
+/// Where a salvage writes.
+const SALVAGED: &str = "salvaged";
 
 /// Crash states taken in one recovery, at most.
 const NESTED_MAX: usize = 2;
@@ -99,6 +105,12 @@ impl Recovery<'_> {
         expectation: &Expectation,
         depth: u32,
     ) -> Checked<Recovered> {
+        // A loss of power that was not recovered from yet may have left records behind a hole,
+        // which only a salvage shows.
+        let is_whole = depth == 0 && state.kind == CrashKind::Kill;
+        let is_saved = is_whole && self.draw.chance(1, SALVAGED_OF);
+        let is_there = state.fs.read_all(&Path::new(DIRECTORY).join("CURRENT")).is_ok();
+        let copy = (is_saved && is_there).then(|| state.fs.crash_clone(Crash::Kill));
         let nested_max = if depth < DEPTH_MAX { NESTED_MAX } else { 0 };
         let watch = Watch::new(&state.fs, self.draw.fork(), nested_max);
         watch.begin(Activity::Recovery);
@@ -111,6 +123,9 @@ impl Recovery<'_> {
         Directory::list(&state.fs)?.check_opened(&db.stats())?;
         let database = Database::new(state.fs.clone(), db, &expectation.families)?;
         let (standing, times) = self.judge(&database, expectation)?;
+        if let Some(copy) = copy {
+            self.salvage(&copy, &database, &times)?;
+        }
         self.count_losses(expectation, &standing);
         let Standing { commit: ceiling, flushed } = standing.clone();
         let mut inside = Expectation { ceiling, flushed, ..expectation.clone() };
@@ -142,6 +157,31 @@ impl Recovery<'_> {
                 .map_err(|violation| violation.during("second crash, right after a recovery"))?;
         }
         Ok(recovered)
+    }
+
+    /// Salvages the files that were recovered from: what comes out must be what `database` holds.
+    fn salvage(&mut self, fs: &MemFs, database: &Database, times: &Times) -> Checked<()> {
+        fs.set_space_limit(None);
+        let clock = Arc::new(ManualClock::new(times.latest_ms()));
+        let seed = self.draw.next();
+        let options = || self.settings.options(fs, &clock, seed);
+        let saved = salvage(DIRECTORY, SALVAGED, options(), &mut |_| {});
+        let report = must(saved, "salvage")?;
+        if !report.is_complete() {
+            return Err(Violation::new(format!("a salvage after a kill says {report:?}")));
+        }
+        let db = must(options().open(SALVAGED), "opening what was salvaged")?;
+        if !db.families().iter().eq(database.names.keys()) {
+            return Err(Violation::new(format!("families {:?} were salvaged", db.families())));
+        }
+        for (name, index) in &database.names {
+            let family = must(db.family(name), "opening a salvaged family")?;
+            let expected = collect(&database.families[index])?;
+            compare_pairs(&collect(&family)?, &expected)
+                .map_err(|violation| violation.during(format!("salvage of family {name}")))?;
+        }
+        self.report.salvages += 1;
+        Ok(())
     }
 
     /// Opens it while no call fails. On a full disk that may need space, to record a lost tail;

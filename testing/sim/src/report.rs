@@ -72,6 +72,8 @@ pub struct Report {
     pub volatile_lost: u64,
     /// Recoveries, each followed by a comparison of everything.
     pub recoveries: u64,
+    /// Salvages compared with what a recovery of the same files holds.
+    pub salvages: u64,
     /// Reads compared with the model: keys looked up and positions walked.
     pub reads: u64,
     /// Calls to the file system that were made to fail.
@@ -119,6 +121,7 @@ impl Report {
         self.commits_lost += other.commits_lost;
         self.volatile_lost += other.volatile_lost;
         self.recoveries += other.recoveries;
+        self.salvages += other.salvages;
         self.reads += other.reads;
         self.faults += other.faults;
         self.refusals += other.refusals;
@@ -148,6 +151,7 @@ impl Report {
             ("commits that power takes", self.commits_lost),
             ("volatile commits that a crash takes", self.volatile_lost),
             ("recoveries", self.recoveries),
+            ("salvages", self.salvages),
             ("reads", self.reads),
             ("failed calls", self.faults),
             ("refused operations", self.refusals),
@@ -185,7 +189,11 @@ impl fmt::Display for Report {
             self.commits_lost,
             self.volatile_lost
         )?;
-        writeln!(f, "recoveries   {:>9}", self.recoveries)?;
+        writeln!(
+            f,
+            "recoveries   {:>9}  {} of them compared with a salvage",
+            self.recoveries, self.salvages
+        )?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

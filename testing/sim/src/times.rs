@@ -44,6 +44,12 @@ impl Times {
         }
     }
 
+    /// The latest that it has used.
+    #[must_use]
+    pub fn latest_ms(&self) -> u64 {
+        self.latest_ms
+    }
+
     /// What a crash may take it back to, earliest first.
     #[must_use]
     pub fn floors_ms(&self) -> &[u64] {

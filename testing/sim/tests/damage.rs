@@ -1,10 +1,12 @@
-//! Damage to every file of a small database: what is read afterwards is an error or the truth.
+//! Damage to every file of a small database: what is read afterwards is an error or the truth, and
+//! a salvage saves everything that it does not say is lost.
 //!
 //! The database is written once; each test damages copies of its files, opens them and reads all.
 
 use siltdb::{
     Compression, Create, Db, Durability, ErrorKind, Family, FamilyOptions, Options, Read,
     WriteBatch, WriteOptions,
+    salvage::{ManifestState, SalvageReport, salvage},
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -15,7 +17,7 @@ use siltdb_base::{
 };
 use siltdb_sim::{draw::Draw, operator::Operator};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
@@ -23,6 +25,9 @@ use std::{
 };
 
 const DIRECTORY: &str = "db";
+
+/// Where a salvage writes.
+const SAVED: &str = "saved";
 
 /// When some values expire, after 1970.
 const SOON: Duration = Duration::from_secs(5);
@@ -40,6 +45,29 @@ struct Sample {
     states: Vec<State>,
     /// The files as they were in the middle of it.
     older: MemFs,
+    /// Every value that a key ever had.
+    ever: Ever,
+}
+
+/// Values by family and key.
+type Ever = BTreeMap<(String, Vec<u8>), BTreeSet<Vec<u8>>>;
+
+fn note(ever: &mut Ever, state: &State) {
+    for (family, pairs) in state {
+        for (key, value) in pairs {
+            let values = ever.entry((family.clone(), key.clone())).or_default();
+            values.insert(value.clone());
+        }
+    }
+}
+
+/// How much a salvage may be held to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Promise {
+    /// What it does not say is lost is there.
+    Complete,
+    /// Files are there that were true once: each value was written.
+    Written,
 }
 
 /// Whether a database is closed before its files are taken.
@@ -116,9 +144,10 @@ fn sample(end: End) -> Sample {
         let other = db.create_family("other", family_options())?;
         let families = [db.default_family(), other];
         let mut draw = Draw::new(3, 3);
-        let mut older = MemFs::new();
+        let (mut older, mut ever) = (MemFs::new(), Ever::new());
         for round in 0..24 {
             commit(&db, &families, round, &mut draw)?;
+            note(&mut ever, &state(&db)?);
             if round % 6 == 5 {
                 db.flush()?;
             }
@@ -131,19 +160,22 @@ fn sample(end: End) -> Sample {
         }
         for round in 24..30 {
             commit(&db, &families, round, &mut draw)?;
+            note(&mut ever, &state(&db)?);
         }
         let last = WriteOptions::new().durability(Durability::Synced);
         db.put_with(b"synced", b"1", &last)?;
         let mut states = vec![state(&db)?];
         if end == End::Closed {
             db.close()?;
-            return Ok(Sample { fs: fs.clone(), states, older });
+            states.iter().for_each(|state| note(&mut ever, state));
+            return Ok(Sample { fs: fs.clone(), states, older, ever });
         }
         for round in 30..34 {
             commit(&db, &families, round, &mut draw)?;
             states.push(state(&db)?);
         }
-        Ok(Sample { fs: fs.crash_clone(Crash::Kill), states, older })
+        states.iter().for_each(|state| note(&mut ever, state));
+        Ok(Sample { fs: fs.crash_clone(Crash::Kill), states, older, ever })
     };
     let mut sample = write().expect("nothing fails on a healthy file system");
     if end == End::Recovered {
@@ -171,8 +203,13 @@ impl Sample {
     /// Damages a copy; opening and reading it must give an error or a state that may be. Says
     /// whether it gave an error.
     fn damaged(&self, what: &str, damage: impl FnOnce(&MemFs)) -> bool {
+        self.damaged_under(Promise::Complete, what, damage)
+    }
+
+    fn damaged_under(&self, promise: Promise, what: &str, damage: impl FnOnce(&MemFs)) -> bool {
         let fs = self.fs.crash_clone(Crash::Kill);
         damage(&fs);
+        self.salvaged(&fs.crash_clone(Crash::Kill), promise, what);
         let read = || {
             let db = options(&fs).create(Create::IfMissing).open(DIRECTORY)?;
             let found = state(&db).and_then(|found| {
@@ -199,6 +236,50 @@ impl Sample {
         }
     }
 
+    /// Saves what verifies, and holds it to what the report says.
+    fn salvaged(&self, fs: &MemFs, promise: Promise, what: &str) -> SalvageReport {
+        let save = || {
+            let report = salvage(DIRECTORY, SAVED, options(fs), &mut |_| {})?;
+            let db = options(fs).create(Create::Never).open(SAVED)?;
+            let found = state(&db)?;
+            Ok::<_, siltdb::Error>((report, found))
+        };
+        let (report, found) = match catch_unwind(AssertUnwindSafe(save)) {
+            Ok(Ok(saved)) => saved,
+            Ok(Err(error)) => panic!("{what}: nothing was saved: {error}"),
+            Err(_) => panic!("{what}: a panic"),
+        };
+        let is_lost = |family: &str, key: &[u8]| {
+            promise == Promise::Written || report.lost.iter().any(|lost| lost.may_hold(family, key))
+        };
+        for (family, pairs) in &found {
+            for (key, value) in pairs {
+                let known = self.ever.get(&(family.clone(), key.clone()));
+                let is_known = known.is_some_and(|known| known.contains(value));
+                let is_part = || known.is_some_and(|known| is_merged(known, value, &report));
+                let is_right = is_known || is_lost(family, key) && is_part();
+                assert!(
+                    is_right,
+                    "{what}: {family}/{key:?} has {value:?}, never written: {report:?}"
+                );
+            }
+        }
+        let value = |state: &State, family: &str, key: &[u8]| {
+            let pairs = state.get(family)?;
+            let at = pairs.binary_search_by(|pair| pair.0[..].cmp(key)).ok()?;
+            Some(pairs[at].1.clone())
+        };
+        for (family, key) in self.ever.keys().filter(|(family, key)| !is_lost(family, key)) {
+            let found = value(&found, family, key);
+            let mut may_be = self.states.iter().map(|state| value(state, family, key));
+            assert!(
+                may_be.any(|value| value == found),
+                "{what}: {family}/{key:?} has {found:?}: {report:?}"
+            );
+        }
+        report
+    }
+
     fn explain(&self, what: &str, found: &State) {
         let expected = &self.states[self.states.len() - 1];
         for (name, pairs) in expected {
@@ -213,6 +294,17 @@ impl Sample {
         }
         panic!("{what}: families {:?}", found.keys());
     }
+}
+
+/// Whether a value may be what is left of merges: operands without the value below them or, where
+/// no manifest says what was folded already, operands that count twice.
+fn is_merged(known: &BTreeSet<Vec<u8>>, value: &[u8], report: &SalvageReport) -> bool {
+    let folded = |value: &[u8]| value.iter().rposition(|byte| *byte != b'+').map_or(0, |at| at + 1);
+    known.iter().any(|known| {
+        known.ends_with(value)
+            || report.manifest == ManifestState::Lost
+                && known[..folded(known)] == value[..folded(value)]
+    })
 }
 
 /// Lookups and the way back agree with the way there.
@@ -239,6 +331,22 @@ fn takes_every_bit(path: &Path, offset: usize, len: usize) -> bool {
     let is_manifest = path.extension().is_some_and(|extension| extension == "manifest");
     let is_edge = offset < EDGE_BYTES || offset + EDGE_BYTES >= len;
     is_edge || is_manifest || path.ends_with("CURRENT")
+}
+
+#[test]
+fn a_salvage_of_healthy_files_loses_nothing() {
+    for end in [End::Closed, End::Recovered, End::Killed] {
+        let sample = sample(end);
+        for without in [None, Some("CURRENT"), Some("LOCK")] {
+            let fs = sample.fs.crash_clone(Crash::Kill);
+            if let Some(name) = without {
+                fs.remove(&Path::new(DIRECTORY).join(name)).expect("it is there");
+            }
+            let what = format!("without {without:?}");
+            let report = sample.salvaged(&fs, Promise::Complete, &what);
+            assert!(report.is_complete(), "{what}: {report:?}");
+        }
+    }
 }
 
 /// Flips a bit of every byte that is not in a long run of zeros, and of some that are; every bit of
@@ -377,7 +485,8 @@ fn an_older_version_of_a_file_is_detected_or_harmless() {
                 continue;
             }
             exchanged += 1;
-            sample.damaged(&format!("an older {}", path.display()), |fs| {
+            let what = format!("an older {}", path.display());
+            sample.damaged_under(Promise::Written, &what, |fs| {
                 fs.write_all(&path, &older).expect("the directory is there");
             });
         }

@@ -55,7 +55,9 @@ pub struct KnownCut {
 }
 
 impl KnownCut {
-    fn cuts_off(&self, segment: SegmentId) -> bool {
+    /// Whether the segment is cut off.
+    #[must_use]
+    pub fn cuts_off(&self, segment: SegmentId) -> bool {
         self.at.segment < segment && segment < self.next
     }
 }
@@ -387,7 +389,10 @@ fn damage(files: &[SegmentFile], walk: &Walk, evidence: &Evidence) -> Error {
             format_args!("records up to {} as {says} says", evidence.synced),
             format_args!("{} at {}", walk.stop, walk.end),
         )
-        .with_hint("point-in-time recovery keeps what precedes the damage");
+        .with_hint(
+            "`--recovery point-in-time` opens with what precedes the damage; \
+             `silt recover OLD NEW` saves all that verifies",
+        );
     match file_index {
         Some(file_index) => error.with_file(&files[file_index].path),
         None => error,

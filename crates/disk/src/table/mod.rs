@@ -42,7 +42,7 @@ pub use index::BlockInfo;
 pub use lookup::Found;
 pub use passing::PassingTable;
 pub use passing_cursor::PassingCursor;
-pub use properties::{Properties, TableOrigin};
+pub use properties::{Properties, ReplacedTable, TableOrigin};
 pub use reader::Table;
 pub use salvage::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables};
 pub use sealed::SealedBlock;

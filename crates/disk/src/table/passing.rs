@@ -3,7 +3,12 @@
 //! Unlike [`Table`](super::Table) it holds neither index nor filter, and caches nothing: merging
 //! takes as little memory as the tables are many. It cannot look up keys.
 
-use super::{index::BlockInfo, properties::Properties, sealed::SealedBlock, source::Source};
+use super::{
+    index::BlockInfo,
+    properties::{Properties, TableOrigin},
+    sealed::SealedBlock,
+    source::Source,
+};
 use crate::summary::TableSummary;
 use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
 use std::{path::Path, sync::Arc};
@@ -50,6 +55,12 @@ impl PassingTable {
     #[must_use]
     pub fn summary(&self) -> &TableSummary {
         &self.properties.summary
+    }
+
+    /// What it says of the family it was written for, and of what it replaced.
+    #[must_use]
+    pub fn origin(&self) -> Option<&TableOrigin> {
+        self.properties.origin.as_ref()
     }
 
     /// The range tombstones.

@@ -6,6 +6,9 @@
 //! | index frames varint | index frame length varint, ... | origin, if feature 0 |
 //!
 //! origin: | family varint | name: length varint, bytes | options: length varint, bytes |
+//!         | log start varint | inputs varint | replaced table, ... |
+//!         | earlier varint | replaced table, ... |
+//! replaced table: | file varint | uid u64 le |
 //! ```
 //!
 //! A feature is a bit; a reader refuses a table with a bit that it does not know. Feature 0 says
@@ -16,7 +19,7 @@ use crate::summary::TableSummary;
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
-    id::FamilyId,
+    id::{FamilyId, FileNumber, SegmentId, TableUid},
     limits::FAMILY_NAME_BYTES_MAX,
 };
 
@@ -34,6 +37,43 @@ pub struct TableOrigin {
     pub name: String,
     /// Its options, encoded by the floors that know them.
     pub options: Vec<u8>,
+    /// Earlier segments of the log were not needed any more.
+    pub log_start: SegmentId,
+    /// The tables that it was merged from, which it replaces once it counts.
+    pub inputs: Vec<ReplacedTable>,
+    /// Tables whose files were still there, but which had been replaced before.
+    pub earlier: Vec<ReplacedTable>,
+}
+
+/// A table that others replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReplacedTable {
+    /// Its file.
+    pub file: FileNumber,
+    /// Its name.
+    pub uid: TableUid,
+}
+
+impl ReplacedTable {
+    fn encode_all(tables: &[Self], out: &mut Vec<u8>) {
+        put_varint(out, tables.len() as u64);
+        for table in tables {
+            put_varint(out, table.file.0);
+            out.extend_from_slice(&table.uid.0.to_le_bytes());
+        }
+    }
+
+    fn decode_all(reader: &mut Reader<'_>) -> Result<Vec<Self>> {
+        let count = reader.varint()?;
+        if count > reader.rest().len() as u64 {
+            return Err(Error::corruption("bad number of replaced tables"));
+        }
+        let table = |_| {
+            let (file, uid) = (FileNumber(reader.varint()?), TableUid(reader.u64()?));
+            Ok(Self { file, uid })
+        };
+        (0..count).map(table).collect()
+    }
 }
 
 impl TableOrigin {
@@ -41,6 +81,9 @@ impl TableOrigin {
         put_varint(out, u64::from(self.family.0));
         put_bytes(out, self.name.as_bytes());
         put_bytes(out, &self.options);
+        put_varint(out, self.log_start.0);
+        ReplacedTable::encode_all(&self.inputs, out);
+        ReplacedTable::encode_all(&self.earlier, out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
@@ -52,7 +95,14 @@ impl TableOrigin {
         }
         let name = std::str::from_utf8(name)
             .map_err(|error| Error::corruption("family name is not UTF-8").with_source(error))?;
-        Ok(Self { family, name: name.to_owned(), options: reader.bytes()?.to_vec() })
+        Ok(Self {
+            family,
+            name: name.to_owned(),
+            options: reader.bytes()?.to_vec(),
+            log_start: SegmentId(reader.varint()?),
+            inputs: ReplacedTable::decode_all(reader)?,
+            earlier: ReplacedTable::decode_all(reader)?,
+        })
     }
 }
 

@@ -67,6 +67,7 @@ impl Work {
             file_numbers: &|| FileNumber(next()),
             uids: &|| TableUid(next()),
             family_names: &|_| None,
+            log_start: siltdb_base::id::SegmentId(0),
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,

@@ -47,7 +47,13 @@ fn written(
     };
     let mut retain = Retain::new(cursor, rules, |_: &[u8]| Deeper::Nothing);
     let options = small_options();
-    let destination = Destination { family: FAMILY, level: 5, options: &options, under };
+    let destination = Destination {
+        family: FAMILY,
+        level: 5,
+        options: &options,
+        under,
+        merged: &Merged::default(),
+    };
     let mut tables = NewTables::default();
     let result = world.with_context(|context| {
         let stream = Stream::new(&mut retain, &tombstones, borders, Copies::default(), None)?;

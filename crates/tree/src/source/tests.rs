@@ -42,6 +42,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         file_numbers: &|| FileNumber(number),
         uids: &|| TableUid(number),
         family_names: &|_| None,
+        log_start: siltdb_base::id::SegmentId(0),
         clock: &ManualClock::new(0),
         cancelled: &AtomicBool::new(false),
         given_up: None,

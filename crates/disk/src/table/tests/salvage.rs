@@ -2,9 +2,15 @@
 
 use super::*;
 use crate::table::{
-    LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, salvage::Blocks,
+    FOOTER_BYTES, LostEntries, LostList, Properties, ReplacedTable, SalvageCursor, TableOrigin,
+    TablePlace, TableSalvage, find_tables, salvage::Blocks,
 };
-use siltdb_base::sync::lock;
+use siltdb_base::{
+    error::ErrorKind,
+    id::{FamilyId, FileNumber, SegmentId},
+    limits::FAMILY_NAME_BYTES_MAX,
+    sync::lock,
+};
 
 const PATH: &str = "t.table";
 
@@ -88,7 +94,7 @@ fn a_table_cut_short_gives_the_blocks_in_front_to_those_who_know_its_name() {
         check(&found, &lost, &entries, &format!("cut to {length}"));
         counts.push(found.len());
     }
-    assert!(counts.is_sorted() && counts.ends_with(&[60]), "{counts:?}");
+    assert!(counts.is_sorted() && counts.ends_with(&[entries.len()]), "{counts:?}");
 }
 
 #[test]
@@ -139,4 +145,69 @@ fn blocks_out_of_order_are_not_shown() {
     }
     assert!(keys.is_sorted() && !keys.is_empty());
     assert_eq!(lock(&lost).len(), 1);
+}
+
+fn origin(name_bytes: usize) -> TableOrigin {
+    let replaced = |number| ReplacedTable { file: FileNumber(number), uid: TableUid(number << 40) };
+    TableOrigin {
+        family: FamilyId(7),
+        name: "n".repeat(name_bytes),
+        options: vec![1, 2, 3],
+        log_start: SegmentId(5 << 32),
+        inputs: vec![replaced(300), replaced(301)],
+        earlier: vec![replaced(2)],
+    }
+}
+
+/// The properties of a small table that says where it comes from, with the length of their frame.
+fn properties_of(origin: TableOrigin) -> Result<Properties> {
+    let mut file = Bytes::default();
+    let uid = TableUid(99);
+    let mut table = TableWriter::new(&mut file, &options(Compression::None), uid);
+    let key = b"key";
+    table.add(Entry { key, sequence: SequenceNumber(1), kind: EntryKind::Put, value: b"v" })?;
+    table.with_origin(origin).finish()?;
+    let length = file.0.len() as u64;
+    let place = TablePlace { offset: 0, length };
+    let table =
+        TableSalvage::open(Arc::new(file), Path::new(PATH), place, None, &LostList::default())?;
+    table.properties().cloned().ok_or_else(|| Error::corruption("no properties"))
+}
+
+#[test]
+fn a_table_tells_where_it_comes_from() {
+    for name_bytes in [0, 1, FAMILY_NAME_BYTES_MAX] {
+        let origin = origin(name_bytes);
+        assert_eq!(properties_of(origin.clone()).unwrap().origin, Some(origin));
+    }
+    assert!(properties_of(origin(FAMILY_NAME_BYTES_MAX + 1)).is_err());
+}
+
+#[test]
+fn a_damaged_origin_is_an_error() {
+    let properties = properties_of(origin(3)).unwrap();
+    let mut raw = Vec::new();
+    properties.encode(&mut raw);
+    let table_bytes = properties.summary.file_bytes;
+    let parts = [properties.data_bytes, properties.filter_bytes, properties.tombstone_bytes];
+    let parts: u64 = parts.iter().chain(&properties.index_bytes).sum();
+    let properties_bytes = table_bytes - parts - FOOTER_BYTES as u64;
+    let decode = |raw: &[u8]| Properties::decode(raw, table_bytes, properties_bytes);
+    assert_eq!(decode(&raw).unwrap(), properties);
+    for end in 0..raw.len() {
+        assert!(decode(&raw[..end]).is_err(), "cut to {end}");
+    }
+    let mut longer = raw.clone();
+    longer.push(0);
+    assert!(decode(&longer).is_err());
+    // A number of tables for which there are no bytes is not believed.
+    let inputs = raw.len() - (2 * 10 + 1 + 9);
+    assert_eq!(raw[inputs - 1], 2);
+    let mut claims = raw;
+    claims.splice(inputs - 1..inputs, [0xff, 0xff, 0xff, 0xff, 0x0f]);
+    assert!(decode(&claims).is_err());
+    // A feature that is not known.
+    let mut unknown = claims;
+    unknown[0] = 3;
+    assert_eq!(decode(&unknown).unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -1,0 +1,104 @@
+//! The verb recover: what verifies of a damaged database, written into a new one.
+//!
+//! It reads the old one and writes nothing there.
+
+use crate::failure::{Failure, Result};
+use crate::json;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::session::exists;
+use crate::text::Form;
+use clap::Args;
+use serde_json::{Value, json};
+use siltdb::{
+    Options,
+    salvage::{Lost, ManifestState, SalvageReport, SalvagedFamily, salvage},
+};
+use std::path::PathBuf;
+
+/// What `recover` is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The directory of the damaged database; it is not written to.
+    old: PathBuf,
+    /// The directory of the new one, which must not exist or be empty.
+    new: PathBuf,
+}
+
+/// Writes what verifies of a database into a new one, and says what may be lost.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is none; [`Failure::Lost`] after the report if something may be
+/// lost; those of both databases.
+pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
+    if !exists(&arguments.old)? {
+        return Err(Failure::no_database(&arguments.old));
+    }
+    let progress = Progress::bytes("recovering", None);
+    let on_progress = &mut |done: siltdb::salvage::SalvageProgress| progress.set(done.bytes_done);
+    let report = salvage(&arguments.old, &arguments.new, Options::new(), on_progress)?;
+    drop(progress);
+    let text = text_of(&report);
+    output.result(&text, &object_of(&report, output.settings().form))?;
+    if report.is_complete() {
+        return Ok(());
+    }
+    let new = arguments.new.display();
+    Err(Failure::Lost(format!("not all could be recovered; {new} holds what could")))
+}
+
+fn text_of(report: &SalvageReport) -> String {
+    let SalvageReport { entries, families, log_records, .. } = report;
+    let mut text = format!(
+        "{entries} entries of {} families recovered; {log_records} log records read",
+        families.len()
+    );
+    let made_up = families.iter().filter(|family| !family.is_known);
+    for SalvagedFamily { name, .. } in made_up {
+        text.push_str(&format!(
+            "\nfamily {name}: its name or options are lost; it has the default options"
+        ));
+    }
+    if report.manifest == ManifestState::Lost {
+        text.push_str(
+            "\nwithout the manifest, deleted keys, older values and dropped families may have come \
+             back, and old deletions may hide values",
+        );
+    }
+    for lost in &report.lost {
+        text.push_str(&format!("\nlost: {lost}"));
+    }
+    text
+}
+
+fn object_of(report: &SalvageReport, form: Form) -> Value {
+    let family = |family: &SalvagedFamily| {
+        let SalvagedFamily { name, entries, is_known, .. } = family;
+        json!({ "name": name, "entries": entries, "known": is_known })
+    };
+    json!({
+        "complete": report.is_complete(),
+        "entries": report.entries,
+        "families": report.families.iter().map(family).collect::<Vec<_>>(),
+        "log_records": report.log_records,
+        "manifest": match report.manifest {
+            ManifestState::Whole => "whole",
+            ManifestState::Lost => "lost",
+        },
+        "lost": report.lost.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),
+    })
+}
+
+/// What may be lost, as an object; what is not known of it is null.
+pub fn lost_object(lost: &Lost, form: Form) -> Value {
+    let key = |key: &Option<Vec<u8>>| key.as_ref().map(|key| json::of_bytes(key, form));
+    json!({
+        "family": lost.family,
+        "first_key": key(&lost.first),
+        "last_key": key(&lost.last),
+        "entries_max": lost.entries_max,
+        "file": lost.error.file(),
+        "offset": lost.error.offset(),
+        "error": lost.error.to_string(),
+    })
+}

@@ -1,0 +1,188 @@
+//! A database with damage: what check says of it, and the ways out.
+
+use crate::place::Place;
+use serde_json::json;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The first file of the database with this extension.
+fn file(place: &Place, extension: &str) -> PathBuf {
+    let files = fs::read_dir(place.path("db"))
+        .expect("the files of a test are there")
+        .map(|entry| entry.expect("the files of a test are there").path());
+    let found = files.filter(|path| path.extension().is_some_and(|found| found == extension));
+    found.min().expect("the files of a test are there")
+}
+
+fn flip(path: &Path, offset: usize) {
+    let mut bytes = fs::read(path).expect("the files of a test are there");
+    bytes[offset] ^= 0x10;
+    fs::write(path, bytes).expect("the files of a test are there");
+}
+
+/// A table of several blocks, with keys from `key000` to `key499`, and `late` in the log.
+fn filled() -> Place {
+    let place = Place::new();
+    let lines: Vec<_> = (0..500).map(|n| format!("key{n:03}\tvalue of {n} {}\n", n * n)).collect();
+    let input = lines.concat();
+    place.run_with(&["import", "db", "-", "--format", "lines"], input.as_bytes(), 0);
+    place.ok(&["flush", "db"]);
+    place.ok(&["put", "db", "late", "1"]);
+    place
+}
+
+/// The same with its first block damaged.
+fn damaged() -> Place {
+    let place = filled();
+    flip(&file(&place, "table"), 30);
+    place
+}
+
+#[test]
+fn a_check_names_the_damaged_table_its_keys_and_the_way_out() {
+    let place = damaged();
+    let run = place.run(&["check", "db"], 3);
+    let report = &run.stdout;
+    assert!(report.contains("1 of 1 tables damaged: range \"key000\"..=\"key"), "{report}");
+    assert!(report.contains("\" of family default, "), "{report}");
+    run.says(&["`silt recover OLD NEW`"]);
+    let report = place.run(&["check", "db", "--json"], 3).json().remove(0);
+    assert_eq!(report["tables_damaged"], 1);
+    assert_eq!(report["damage"][0]["family"], "default");
+    assert_eq!(report["damage"][0]["first_key"], "key000");
+    assert!(report["damage"][0]["entries_max"].as_u64() < Some(500));
+}
+
+#[test]
+fn a_sound_database_is_recovered_whole() {
+    let place = filled();
+    fs::remove_file(place.path("db/CURRENT")).unwrap();
+    place.run(&["scan", "db"], 3).says(&["`silt recover OLD NEW`"]);
+    let text = place.ok(&["recover", "db", "new"]);
+    assert!(text.starts_with("501 entries of 1 families recovered; "), "{text}");
+    assert_eq!(place.ok(&["count", "new"]), "501\n");
+    assert_eq!(place.ok(&["get", "new", "late"]), "1\n");
+    place.run(&["recover", "db", "new"], 1).says(&["already exists"]);
+    place.run(&["recover", "db", "db"], 2);
+    place.run(&["recover", "absent", "other"], 1).says(&["no database"]);
+    assert!(!place.path("other").exists());
+}
+
+#[test]
+fn what_is_lost_is_named_and_the_rest_recovered() {
+    let place = damaged();
+    let before = fs::read(file(&place, "table")).unwrap();
+    let run = place.run(&["recover", "db", "new", "--json"], 3);
+    run.says(&["not all could be recovered"]);
+    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["complete"], false);
+    assert_eq!(report["manifest"], "whole");
+    let lost = &report["lost"][0];
+    assert_eq!((&lost["family"], &lost["first_key"]), (&json!("default"), &json!("key000")));
+    assert!(lost["offset"].is_u64() && lost["file"].as_str().unwrap().ends_with(".table"));
+    let (entries, most) = (report["entries"].as_u64().unwrap(), lost["entries_max"].as_u64());
+    assert_eq!(entries + most.unwrap(), 501);
+    assert_eq!(place.ok(&["count", "new"]), format!("{entries}\n"));
+    assert_eq!(place.ok(&["get", "new", "key499"]), "value of 499 249001\n");
+    assert!(fs::read(file(&place, "table")).unwrap() == before, "the old one was written to");
+    let text = place.run(&["recover", "db", "again"], 3).stdout;
+    assert!(text.contains("\nlost: family default, keys \"key000\"..=\"key"), "{text}");
+}
+
+#[test]
+fn an_export_leaves_out_what_cannot_be_read_if_it_is_told_to() {
+    let place = damaged();
+    for format in ["lines", "csv"] {
+        place.run(&["export", "db", "all", "--format", format], 3).says(&["bad checksum"]);
+        let arguments = ["export", "db", "some", "--format", format, "--skip-damaged"];
+        place.run(&arguments, 3).says(&["left out what cannot be read: family default, keys"]);
+        let some = place.read("some");
+        assert!(some.contains("key499") && some.contains("late") && !some.contains("key000"));
+        assert!(some.lines().count() > 200, "{}", some.lines().count());
+        assert!(!place.path("all").exists());
+    }
+    let from = ["export", "db", "-", "--format", "lines", "--skip-damaged", "--from", "key400"];
+    assert_eq!(place.run(&from, 3).stdout.lines().count(), 101);
+    let sound = filled();
+    sound.run(&["export", "db", "all", "--format", "lines", "--skip-damaged"], 0);
+    assert_eq!(sound.read("all").lines().count(), 501);
+}
+
+#[test]
+fn a_damaged_log_opens_in_time_and_recovers_behind_the_damage() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    place.run_with(&["batch", "db", "-"], b"put d 4\nput e 5\n", 0);
+    let log = file(&place, "log");
+    flip(&log, 70);
+    place.run(&["scan", "db"], 3).says(&["`--recovery point-in-time`", "`silt recover OLD NEW`"]);
+    place.run(&["scan", "db", "--recovery", "strict"], 3);
+    place.run(&["scan", "db", "--recovery", "later"], 2);
+    let text = place.run(&["recover", "db", "new"], 3).stdout;
+    assert!(text.contains("lost: any family, any keys, at most "), "{text}");
+    let opened = place.run(&["scan", "db", "--recovery", "point-in-time"], 0).stdout;
+    let saved = place.ok(&["scan", "new"]);
+    assert!(saved.len() >= opened.len(), "{saved}{opened}");
+    // It is open for good now.
+    place.ok(&["scan", "db"]);
+}
+
+/// Names after `silt` and options in backticks, in everything that people are told.
+fn named(text: &str, before: &str) -> Vec<String> {
+    let word = |rest: &str| {
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(rest.len());
+        rest[..end].to_owned()
+    };
+    text.match_indices(before).map(|(at, _)| word(&text[at + before.len()..])).collect()
+}
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("the files of a test are there") {
+        let path = entry.expect("the files of a test are there").path();
+        let name = path
+            .file_name()
+            .expect("the files of a test are there")
+            .to_str()
+            .expect("the files of a test are there")
+            .to_owned();
+        if path.is_dir() && !["target", "results", "tests"].contains(&&*name) {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && name != "tests.rs" || name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_command_that_a_message_names_exists() {
+    let place = Place::new();
+    let help = place.ok(&["--help"]) + &place.ok(&["export", "--help"]);
+    let verbs: Vec<_> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .map(str::to_owned)
+        .collect();
+    let mut found = Vec::new();
+    for dir in ["cli/src", "crates", "docs"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(dir), &mut found);
+    }
+    let mut checked = 0;
+    for path in found {
+        let text = fs::read_to_string(&path).unwrap();
+        for verb in named(&text, "`silt ").into_iter().filter(|verb| !verb.is_empty()) {
+            let is_option = verb.starts_with('-');
+            assert!(is_option || verbs.contains(&verb), "`silt {verb}` in {}", path.display());
+            checked += 1;
+        }
+        if path.starts_with(Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates")) {
+            for option in named(&text, "`--") {
+                let option = format!("--{option}");
+                assert!(help.contains(&option), "`{option}` in {}", path.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "{checked}");
+}

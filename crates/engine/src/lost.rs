@@ -1,0 +1,75 @@
+//! Which keys of which families a damage concerns.
+
+use siltdb_base::{error::Error, slice::Slice};
+use siltdb_disk::table::LostEntries;
+use std::{collections::BTreeSet, fmt};
+
+/// Something that may be lost.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct Lost {
+    /// The family; `None` if it may be any.
+    pub family: Option<String>,
+    /// No lost key is smaller; `None` if that is not known.
+    pub first: Option<Vec<u8>>,
+    /// No lost key is larger; `None` if that is not known.
+    pub last: Option<Vec<u8>>,
+    /// There are not more of them, deleted and older ones included; `None` if that is not known.
+    pub entries_max: Option<u64>,
+    /// Where the damage lies, and what it is.
+    pub error: Error,
+}
+
+impl Lost {
+    /// Something of which no more is known than what is wrong.
+    #[must_use]
+    pub fn anything(error: Error) -> Self {
+        Self { family: None, first: None, last: None, entries_max: None, error }
+    }
+
+    /// Something of the family called `name`.
+    #[must_use]
+    pub fn of(name: &str, lost: LostEntries) -> Self {
+        let LostEntries { first, last, entries_max, error } = lost;
+        let bytes = |key: Slice| key.to_vec();
+        let (first, last) = (first.map(bytes), last.map(bytes));
+        Self { family: Some(name.to_owned()), first, last, entries_max, error }
+    }
+
+    /// Whether a value of `key` in `family` may be lost.
+    #[must_use]
+    pub fn may_hold(&self, family: &str, key: &[u8]) -> bool {
+        self.family.as_ref().is_none_or(|lost| lost == family)
+            && self.first.as_ref().is_none_or(|first| &first[..] <= key)
+            && self.last.as_ref().is_none_or(|last| key <= &last[..])
+    }
+
+    /// The same without repetitions: a damage may be met more than once.
+    #[must_use]
+    pub fn distinct(lost: Vec<Self>) -> Vec<Self> {
+        let mut seen = BTreeSet::new();
+        let mut distinct = lost;
+        distinct.retain(|lost| seen.insert(lost.to_string()));
+        distinct
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.family {
+            Some(family) => write!(f, "family {family}, ")?,
+            None => write!(f, "any family, ")?,
+        }
+        let key = |key: &[u8]| key.escape_ascii().to_string();
+        match (&self.first, &self.last) {
+            (None, None) => write!(f, "any keys")?,
+            (Some(first), None) => write!(f, "keys from \"{}\"", key(first))?,
+            (None, Some(last)) => write!(f, "keys up to \"{}\"", key(last))?,
+            (Some(first), Some(last)) => write!(f, "keys \"{}\"..=\"{}\"", key(first), key(last))?,
+        }
+        if let Some(entries) = self.entries_max {
+            write!(f, ", at most {entries} entries")?;
+        }
+        write!(f, ": {}", self.error)
+    }
+}

@@ -1,0 +1,414 @@
+//! Finds what there is to save: by the manifest, or without it by what lies in the directory.
+//!
+//! It reads no entries.
+
+use super::report::ManifestState;
+use crate::{
+    family::{DEFAULT_FAMILY, check_name},
+    lost::Lost,
+    manifest::{LogState, read_current, read_manifest},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{Fs, Metadata},
+    id::{FamilyId, FileNumber, SegmentId, TableUid},
+};
+use siltdb_disk::{
+    edit::{Change, Edit, TableReference},
+    file_name::FileName,
+    log::{record::RecordKind, salvage::SegmentSalvage, segment::SegmentHeader},
+    summary::{KeyRange, TableSummary},
+    table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
+};
+use siltdb_tree::{
+    merge_operator::{AbsentOperator, MergeOperator},
+    options::TreeOptions,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A table that belongs to a family.
+#[derive(Clone, Debug)]
+pub struct FoundTable {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it the table lies, and what is seen of it.
+    pub reference: TableReference,
+    /// Keys of which others hold what the table held.
+    pub hidden: Vec<KeyRange>,
+}
+
+/// A family that there is, or was.
+#[derive(Clone, Debug)]
+pub struct FoundFamily {
+    /// What it is to be called.
+    pub name: String,
+    /// Its options.
+    pub options: TreeOptions,
+    /// Whether name and options are its own.
+    pub is_known: bool,
+    /// Its tables.
+    pub tables: Vec<FoundTable>,
+}
+
+/// What there is to save.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The families.
+    pub families: BTreeMap<FamilyId, FoundFamily>,
+    /// Families that were dropped.
+    pub dropped: BTreeSet<FamilyId>,
+    /// Where the log begins, and what of it is cut off.
+    pub log: LogState,
+    /// Whether the manifest says so.
+    pub manifest: ManifestState,
+}
+
+impl Found {
+    /// Makes up a family of which nothing but its number is known.
+    pub fn add_unknown(&mut self, id: FamilyId) {
+        let family = FoundFamily {
+            name: made_up_name(id),
+            options: TreeOptions::default(),
+            is_known: false,
+            tables: Vec::new(),
+        };
+        self.families.entry(id).or_insert(family);
+    }
+
+    /// Gives each family a name that it can have in the new database.
+    pub fn name_families(&mut self) {
+        let mut taken = BTreeSet::from([DEFAULT_FAMILY.to_owned()]);
+        for (id, family) in &mut self.families {
+            let is_default = *id == DEFAULT_ID;
+            if is_default {
+                DEFAULT_FAMILY.clone_into(&mut family.name);
+            } else if check_name(&family.name).is_err() || taken.contains(&family.name) {
+                family.name = made_up_name(*id);
+                family.is_known = false;
+            }
+            taken.insert(family.name.clone());
+        }
+    }
+}
+
+/// The family `default` has the first number.
+pub const DEFAULT_ID: FamilyId = FamilyId(0);
+
+fn made_up_name(id: FamilyId) -> String {
+    if id == DEFAULT_ID { DEFAULT_FAMILY.to_owned() } else { format!("family-{id}") }
+}
+
+/// Finds what there is to save of the database in `dir`.
+///
+/// # Errors
+/// `NotFound`, if there is nothing; what listing the directory fails with.
+pub fn find(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    operators: &[Arc<dyn MergeOperator>],
+    lost: &mut Vec<Lost>,
+) -> Result<Found> {
+    let names = own_files(&**fs, dir)?;
+    let is_any = |name: &FileName| !matches!(name, FileName::Lock | FileName::Temporary(_));
+    if !names.iter().any(is_any) {
+        return Err(Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir));
+    }
+    let mut picture = Picture::default();
+    let whole = read_whole_manifest(&**fs, dir, &names, &mut picture);
+    let mut found = Found::default();
+    if let Err(error) = &whole {
+        lost.push(Lost::anything(error.duplicate()));
+        found.manifest = ManifestState::Lost;
+        picture = Picture::default();
+        for number in manifests(&names) {
+            picture.read_what_verifies(&**fs, &manifest_path(dir, number));
+        }
+        // What it says of tables and the log is not all, and so nothing.
+        (picture.tables, picture.log) = (BTreeMap::new(), LogState::default());
+    }
+    for (&id, (name, options)) in &picture.families {
+        let decoded = TreeOptions::decode(options, &|name| operator_named(operators, name));
+        let is_known = decoded.is_ok();
+        let options = decoded.unwrap_or_default();
+        let family = FoundFamily { name: name.clone(), options, is_known, tables: Vec::new() };
+        found.families.insert(id, family);
+    }
+    found.dropped = picture.dropped;
+    found.log = picture.log;
+    for ((_, file, _), (family, reference)) in picture.tables {
+        let path = dir.join(FileName::Table(file).to_string());
+        if let Some(family) = found.families.get_mut(&family) {
+            family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
+        }
+    }
+    if whole.is_err() {
+        find_by_files(fs, dir, &names, operators, &mut found, lost);
+    }
+    found.add_unknown(DEFAULT_ID);
+    found.name_families();
+    Ok(found)
+}
+
+/// The operator called `name`, or what stands for it: nothing is folded then.
+fn operator_named(
+    operators: &[Arc<dyn MergeOperator>],
+    name: &str,
+) -> Option<Arc<dyn MergeOperator>> {
+    let given = operators.iter().find(|operator| operator.name() == name);
+    Some(given.cloned().unwrap_or_else(|| Arc::new(AbsentOperator::new(name))))
+}
+
+/// The files of ours in `dir`.
+pub fn own_files(fs: &dyn Fs, dir: &Path) -> Result<Vec<FileName>> {
+    let entries = fs.list(dir)?.into_iter();
+    let is_file = |metadata: &Metadata| matches!(metadata, Metadata::File { .. });
+    let files = entries.filter(|entry| is_file(&entry.metadata));
+    let mut names: Vec<_> = files.filter_map(|entry| FileName::parse(&entry.name)).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The manifests among `names`, newest first.
+fn manifests(names: &[FileName]) -> impl Iterator<Item = FileNumber> + '_ {
+    names.iter().rev().filter_map(|name| match name {
+        FileName::Manifest(number) => Some(*number),
+        _ => None,
+    })
+}
+
+fn manifest_path(dir: &Path, number: FileNumber) -> PathBuf {
+    dir.join(FileName::Manifest(number).to_string())
+}
+
+/// Reads the manifest that `CURRENT` names or, where that cannot be told, the newest whole one.
+///
+/// # Errors
+/// Why there is none.
+fn read_whole_manifest(
+    fs: &dyn Fs,
+    dir: &Path,
+    names: &[FileName],
+    picture: &mut Picture,
+) -> Result<()> {
+    let directory = fs.open_dir(dir)?;
+    let mut read = |number| {
+        *picture = Picture::default();
+        read_manifest(&*directory, number, &mut |edit| {
+            picture.note(&edit);
+            Ok(())
+        })
+    };
+    match read_current(&*directory) {
+        Ok(Some(number)) => read(number).map(drop),
+        // A manifest that is not in force yet is the one that was to be.
+        unknown => {
+            let missing = Error::corruption("there is no manifest").with_file(dir);
+            let mut why = unknown.err().unwrap_or(missing);
+            for number in manifests(names) {
+                match read(number) {
+                    Ok(_) => return Ok(()),
+                    Err(error) => why = error,
+                }
+            }
+            Err(why)
+        }
+    }
+}
+
+/// What a manifest says, as far as it was read.
+#[derive(Default)]
+struct Picture {
+    families: BTreeMap<FamilyId, (String, Vec<u8>)>,
+    dropped: BTreeSet<FamilyId>,
+    /// By level, file and offset.
+    tables: BTreeMap<(u8, FileNumber, u64), (FamilyId, TableReference)>,
+    log: LogState,
+}
+
+impl Picture {
+    fn note(&mut self, edit: &Edit) {
+        self.log.note(edit);
+        for change in &edit.changes {
+            match change {
+                Change::CreateFamily { id, name, options } => {
+                    self.families.insert(*id, (name.clone(), options.clone()));
+                }
+                Change::DropFamily { id } => {
+                    self.families.remove(id);
+                    self.dropped.insert(*id);
+                    self.tables.retain(|_, (family, _)| family != id);
+                }
+                Change::RenameFamily { id, name } => {
+                    self.families.entry(*id).or_default().0.clone_from(name);
+                }
+                Change::FamilyOptions { id, options } => {
+                    self.families.entry(*id).or_default().1.clone_from(options);
+                }
+                Change::AddTable { family, level, table } => {
+                    let place = (*level, table.file, table.offset);
+                    self.tables.insert(place, (*family, table.clone()));
+                }
+                Change::RemoveTable { level, file, offset, .. } => {
+                    self.tables.remove(&(*level, *file, *offset));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads every edit of the manifest at `path` that verifies: names and options are worth having
+    /// even if some edits are lost.
+    fn read_what_verifies(&mut self, fs: &dyn Fs, path: &Path) {
+        let Ok(file) = fs.open(path) else { return };
+        let Ok(Some(header)) = SegmentHeader::read(&*file, path) else { return };
+        let mut segment = SegmentSalvage::new(file, path.to_owned(), header, None);
+        loop {
+            match segment.next() {
+                Ok(Some(record)) if record.header.kind == RecordKind::Edit => {
+                    if let Ok(edit) = Edit::decode(record.payload) {
+                        self.note(&edit);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    if !matches!(segment.resume(), Ok(Some(_))) {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Adds every table in the directory to the family that it names.
+fn find_by_files(
+    fs: &Arc<dyn Fs>,
+    dir: &Path,
+    names: &[FileName],
+    operators: &[Arc<dyn MergeOperator>],
+    found: &mut Found,
+    lost: &mut Vec<Lost>,
+) {
+    let mut replaced = Replaced::default();
+    // Newest first: they have the newest names.
+    for &name in names.iter().rev() {
+        let FileName::Table(number) = name else { continue };
+        let path = dir.join(name.to_string());
+        let file = match fs.open(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                lost.push(Lost::anything(error.or_file(&path)));
+                continue;
+            }
+        };
+        for place in find_tables(&*file) {
+            // What is damaged in it is found again, and told, when it is read.
+            let list = LostList::default();
+            let table = TableSalvage::open(Arc::clone(&file), &path, place, None, &list);
+            match table {
+                Ok(table) => {
+                    let with = (operators, &mut replaced);
+                    found.add_table(number, &path, place, &table, with, lost);
+                }
+                Err(error) => lost.push(Lost::anything(error.or_file(&path))),
+            }
+        }
+    }
+    for family in found.families.values_mut() {
+        replaced.leave_out(&mut family.tables);
+    }
+}
+
+/// Which of the tables that are there have been replaced, as others say.
+///
+/// A table hides its inputs only where it has keys itself: the compaction may not have been
+/// finished, and then its other outputs are missing. But what was an input of an input was replaced
+/// for good.
+#[derive(Default)]
+struct Replaced {
+    /// For each input, the ranges of the tables that were merged from it.
+    inputs: BTreeMap<TableUid, Vec<KeyRange>>,
+    for_good: BTreeSet<TableUid>,
+    /// The inputs of each table that is there.
+    inputs_of: BTreeMap<TableUid, Vec<TableUid>>,
+}
+
+impl Replaced {
+    fn add(&mut self, summary: &TableSummary, origin: &TableOrigin) {
+        for input in &origin.inputs {
+            self.inputs.entry(input.uid).or_default().push(summary.range.clone());
+        }
+        self.for_good.extend(origin.earlier.iter().map(|table| table.uid));
+        let inputs = origin.inputs.iter().map(|input| input.uid).collect();
+        self.inputs_of.insert(summary.uid, inputs);
+    }
+
+    /// Takes out the tables that were replaced for good, and notes what is hidden of the others.
+    fn leave_out(&self, tables: &mut Vec<FoundTable>) {
+        let counted = |uid: &TableUid| self.inputs.contains_key(uid) || self.for_good.contains(uid);
+        let merged = self.inputs_of.iter().filter(|(uid, _)| counted(uid));
+        let for_good: BTreeSet<_> =
+            merged.flat_map(|(_, inputs)| inputs).chain(&self.for_good).copied().collect();
+        tables.retain(|table| !for_good.contains(&table.reference.summary.uid));
+        for table in tables {
+            if let Some(ranges) = self.inputs.get(&table.reference.summary.uid) {
+                table.hidden.clone_from(ranges);
+            }
+        }
+    }
+}
+
+impl Found {
+    fn add_table(
+        &mut self,
+        file: FileNumber,
+        path: &Path,
+        place: TablePlace,
+        table: &TableSalvage,
+        (operators, replaced): (&[Arc<dyn MergeOperator>], &mut Replaced),
+        lost: &mut Vec<Lost>,
+    ) {
+        let named = table.properties().and_then(|properties| {
+            properties.origin.as_ref().map(|origin| (origin, &properties.summary))
+        });
+        let Some((origin, summary)) = named else {
+            let error = Error::corruption("a table that does not say of which family it is");
+            lost.push(Lost::anything(error.with_file(path).with_offset(place.offset)));
+            return;
+        };
+        if self.dropped.contains(&origin.family) {
+            return;
+        }
+        let family = self.families.entry(origin.family).or_insert_with(|| {
+            let find = |name: &str| operator_named(operators, name);
+            let options = TreeOptions::decode(&origin.options, &find);
+            let is_known = options.is_ok() && !origin.name.is_empty();
+            let options = options.unwrap_or_default();
+            FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
+        });
+        let reference = TableReference {
+            file,
+            offset: place.offset,
+            length: place.length,
+            summary: summary.clone(),
+            visible_to: None,
+            key_slice: None,
+            global_sequence: None,
+        };
+        let path = path.to_owned();
+        family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
+        self.log.first = self.log.first.max(origin.log_start);
+        replaced.add(summary, origin);
+    }
+}
+
+/// Whether records of `segment` count.
+#[must_use]
+pub fn is_live(log: &LogState, segment: SegmentId) -> bool {
+    segment >= log.first && !log.cuts.iter().any(|cut| cut.cuts_off(segment))
+}

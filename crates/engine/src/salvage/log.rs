@@ -1,0 +1,262 @@
+//! Reads what verifies of the log, segment by segment, also behind damage.
+//!
+//! It does not judge what was durable: an operation that is whole is saved. What the log itself or
+//! the manifest says was there, and is not, is lost.
+
+use super::{
+    find::{Found, is_live, own_files},
+    report::ManifestState,
+    scratch::Scratch,
+};
+use crate::lost::Lost;
+use siltdb_base::{
+    error::{Error, Result},
+    fs::{File, Fs},
+    id::{SegmentId, SequenceNumber},
+};
+use siltdb_disk::{
+    batch::operations,
+    file_name::FileName,
+    log::{
+        read::Record,
+        record::{LogPosition, RecordKind},
+        salvage::{SegmentSalvage, segment_of_records},
+        segment::SegmentHeader,
+    },
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Bits of a segment id below its count.
+const COUNT_SHIFT: u32 = 32;
+
+/// How far the sequence numbers of a segment without a header may lie from what is guessed.
+const SEQUENCES_APART: u64 = 1 << 23;
+
+/// A file that holds a segment of the log that counts.
+struct Segment {
+    id: SegmentId,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    header: Option<SegmentHeader>,
+}
+
+/// The log that is being read.
+pub struct LogSalvage<'a> {
+    found: &'a mut Found,
+    scratch: &'a mut Scratch,
+    lost: &'a mut Vec<Lost>,
+    records: u64,
+    /// The highest position that is said to have been synced, and how far was read.
+    synced: LogPosition,
+    end: LogPosition,
+    /// The sequence number that comes next, if that is known.
+    expected: Option<SequenceNumber>,
+}
+
+impl<'a> LogSalvage<'a> {
+    /// The log of what was `found`; its operations go to `scratch`.
+    pub fn new(found: &'a mut Found, scratch: &'a mut Scratch, lost: &'a mut Vec<Lost>) -> Self {
+        // What lies before the first segment is retired, and need not be there.
+        let (synced, end) = (found.log.synced, LogPosition { segment: found.log.first, offset: 0 });
+        Self { found, scratch, lost, records: 0, synced, end, expected: None }
+    }
+
+    /// Records that were read.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Reads the log in `dir`.
+    ///
+    /// # Errors
+    /// What listing the directory, or writing the operations, fails with.
+    pub fn read(&mut self, fs: &dyn Fs, dir: &Path) -> Result<()> {
+        let segments = self.find_segments(fs, dir)?;
+        let ids: Vec<_> = segments.iter().map(|segment| segment.id).collect();
+        for (index, segment) in segments.iter().enumerate() {
+            self.check_predecessor(segment, &ids);
+            let cuts = self.found.log.cuts.iter().map(|cut| cut.at);
+            let successors = segments.iter().filter_map(|segment| segment.header);
+            let ends = cuts.chain(successors.map(|header| header.previous));
+            let end = ends.filter(|end| end.segment == segment.id).map(|end| end.offset).min();
+            let next = segments[index + 1..].iter().find_map(|segment| segment.header);
+            self.read_segment(segment, end, next, &ids)?;
+        }
+        if self.synced > self.end {
+            let error = Error::corruption("the log is not as long as it is said to have been");
+            let error = error.with_file(dir).with_mismatch(self.synced, self.end);
+            self.lost.push(Lost::anything(error));
+        }
+        self.scratch.write_out()
+    }
+
+    /// The segments that count, in order.
+    fn find_segments(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<Segment>> {
+        let (mut segments, mut unknown) = (Vec::new(), Vec::new());
+        let mut highest = self.found.log.first.max(self.found.log.synced.segment);
+        for name in own_files(fs, dir)? {
+            let FileName::Segment(_) = name else { continue };
+            let path = dir.join(name.to_string());
+            let read = fs
+                .open(&path)
+                .and_then(|file| SegmentHeader::read(&*file, &path).map(|header| (file, header)));
+            match read {
+                Ok((file, Some(header))) => {
+                    highest = highest.max(header.id);
+                    if is_live(&self.found.log, header.id) {
+                        let (id, header) = (header.id, Some(header));
+                        segments.push(Segment { id, path, file, header });
+                    }
+                }
+                Ok((file, None)) => unknown.push((file, path)),
+                Err(error) => self.lost.push(Lost::anything(error.or_file(&path))),
+            }
+        }
+        // A segment whose first bytes are lost is one of those that are known not to be there, or
+        // follows them.
+        let count_max = (highest.0 >> COUNT_SHIFT) + unknown.len() as u64;
+        for (file, path) in unknown {
+            let known: Vec<_> = segments.iter().map(|segment: &Segment| segment.id).collect();
+            let may_be = |id: SegmentId| {
+                let is_near = id.0 >> COUNT_SHIFT <= count_max;
+                is_near && is_live(&self.found.log, id) && !known.contains(&id)
+            };
+            match segment_of_records(&file, &path, &may_be) {
+                Ok(Some(id)) => segments.push(Segment { id, path, file, header: None }),
+                Ok(None) => {}
+                Err(error) => self.lost.push(Lost::anything(error.or_file(&path))),
+            }
+        }
+        segments.sort_by_key(|segment| segment.id);
+        Ok(segments)
+    }
+
+    /// Notes what is missing in front of a segment.
+    fn check_predecessor(&mut self, segment: &Segment, ids: &[SegmentId]) {
+        let Some(header) = segment.header else { return };
+        self.synced = self.synced.max(header.synced);
+        match self.expected {
+            Some(expected) if expected < header.first_sequence => {
+                self.lose_operations(segment, 0, header.first_sequence.0 - expected.0);
+            }
+            None if header.previous.segment >= self.found.log.first
+                && header.previous != LogPosition::ZERO
+                && self.found.manifest == ManifestState::Whole
+                && !ids.contains(&header.previous.segment) =>
+            {
+                let error = Error::corruption("the log segment before this one is missing");
+                self.lost.push(Lost::anything(error.with_file(&segment.path).with_offset(0)));
+            }
+            _ => {}
+        }
+    }
+
+    fn lose_operations(&mut self, segment: &Segment, offset: u64, operations: u64) {
+        if operations > 0 {
+            let error = Error::corruption("damaged records of the log");
+            let error = error.with_file(&segment.path).with_offset(offset);
+            let entries_max = Some(operations);
+            self.lost.push(Lost { entries_max, ..Lost::anything(error) });
+        }
+    }
+
+    fn read_segment(
+        &mut self,
+        segment: &Segment,
+        end: Option<u64>,
+        next: Option<SegmentHeader>,
+        ids: &[SegmentId],
+    ) -> Result<()> {
+        let (file, path) = (Arc::clone(&segment.file), segment.path.clone());
+        let mut salvage = match segment.header {
+            Some(header) => SegmentSalvage::new(file, path, header, end),
+            None => {
+                let first = self.guess_sequence(next);
+                SegmentSalvage::without_header(file, path, segment.id, first)
+            }
+        };
+        let mut is_first = segment.header.is_none();
+        loop {
+            match salvage.next() {
+                Ok(Some(record)) => {
+                    let synced = record.header.synced.position(segment.id, ids);
+                    self.synced = self.synced.max(synced);
+                    self.read_record(&record, segment)?;
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.lost.push(Lost::anything(error.or_file(&segment.path)));
+                    break;
+                }
+            }
+            match salvage.resume() {
+                // Without a header the first record is found as if behind a damage; how many were
+                // before it is not known.
+                Ok(Some(gap)) if is_first && self.expected.is_none() => {
+                    if salvage.position().offset > gap.offset {
+                        let error = Error::corruption("damaged records of the log");
+                        let error = error.with_file(&segment.path).with_offset(gap.offset);
+                        self.lost.push(Lost::anything(error));
+                    }
+                }
+                Ok(Some(gap)) => self.lose_operations(segment, gap.offset, gap.operations),
+                Ok(None) => break,
+                Err(error) => {
+                    self.lost.push(Lost::anything(error.or_file(&segment.path)));
+                    break;
+                }
+            }
+            is_first = false;
+        }
+        self.expected = self.expected.max(Some(salvage.next_sequence()));
+        self.end = self.end.max(salvage.position());
+        Ok(())
+    }
+
+    /// A number in front of those of a segment whose header is lost.
+    fn guess_sequence(&self, next: Option<SegmentHeader>) -> SequenceNumber {
+        let near = |sequence: SequenceNumber| {
+            SequenceNumber(sequence.0.saturating_sub(SEQUENCES_APART).max(1))
+        };
+        match (self.expected, next) {
+            (Some(expected), _) => expected,
+            (None, Some(next)) => near(next.first_sequence),
+            (None, None) => near(self.found.log.last_sequence),
+        }
+    }
+
+    fn read_record(&mut self, record: &Record<'_>, segment: &Segment) -> Result<()> {
+        self.records += 1;
+        if record.header.kind != RecordKind::Batch {
+            return Ok(());
+        }
+        let mut sequence = record.header.first_sequence;
+        for operation in operations(record.payload, record.header.count) {
+            let operation = match operation {
+                Ok(operation) => operation,
+                Err(error) => {
+                    let error = error.or_file(&segment.path).or_offset(record.at.offset);
+                    self.lost.push(Lost::anything(error));
+                    return Ok(());
+                }
+            };
+            let family = operation.family;
+            if !self.found.families.contains_key(&family)
+                && self.found.manifest == ManifestState::Lost
+                && !self.found.dropped.contains(&family)
+            {
+                self.found.add_unknown(family);
+            }
+            // Those of a dropped family are passed over.
+            if self.found.families.contains_key(&family) {
+                self.scratch.add(family, operation.entry(sequence))?;
+            }
+            sequence = sequence.next();
+        }
+        Ok(())
+    }
+}

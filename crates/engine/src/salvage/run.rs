@@ -1,0 +1,213 @@
+//! One sorted run of tables that may be damaged, walked from front to back.
+//!
+//! At most one of its tables is open at a time.
+
+use super::find::FoundTable;
+use siltdb_base::{
+    cursor::Cursor,
+    error::{Error, Result},
+    fs::Fs,
+    id::SequenceNumber,
+    key::{Entry, compare, successor},
+    slice::Slice,
+    sync::lock,
+    tombstone::RangeTombstone,
+};
+use siltdb_disk::{
+    edit::TableReference,
+    summary::{KeyRange, RangeEnd},
+    table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
+};
+use std::{sync::Arc, vec};
+
+/// The entries of tables that do not overlap, as far as they verify and are seen through their
+/// references. What cannot be read is added to a list.
+#[derive(Debug)]
+pub struct SalvageRun {
+    fs: Arc<dyn Fs>,
+    tables: Vec<FoundTable>,
+    rest: vec::IntoIter<FoundTable>,
+    open: Option<(SalvageCursor, FoundTable)>,
+    lost: LostList,
+    /// Where the run stood before: no entry is shown that does not follow.
+    before: Option<(Vec<u8>, SequenceNumber)>,
+}
+
+/// Sorts tables into as few runs as their ranges allow, up to a greedy choice.
+#[must_use]
+pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> Vec<SalvageRun> {
+    let mut tables = tables.to_vec();
+    let range = |table: &FoundTable| table.reference.summary.range.clone();
+    tables.sort_by(|a, b| range(a).first.cmp(&range(b).first));
+    let mut runs: Vec<Vec<FoundTable>> = Vec::new();
+    for table in tables {
+        let first = range(&table).first;
+        let fits = |run: &&mut Vec<FoundTable>| {
+            run.last().is_some_and(|last| range(last).last.as_bytes() < first.as_bytes())
+        };
+        match runs.iter_mut().find(fits) {
+            Some(run) => run.push(table),
+            None => runs.push(vec![table]),
+        }
+    }
+    let run = |tables| SalvageRun::new(Arc::clone(fs), tables, Arc::clone(lost));
+    runs.into_iter().map(run).collect()
+}
+
+/// Opens what is left of a table.
+///
+/// # Errors
+/// What is lost, if that is all of it.
+pub fn open_table(
+    fs: &Arc<dyn Fs>,
+    table: &FoundTable,
+    lost: &LostList,
+) -> std::result::Result<TableSalvage, LostEntries> {
+    let TableReference { offset, length, summary, .. } = &table.reference;
+    let place = TablePlace { offset: *offset, length: *length };
+    let opened = fs
+        .open(&table.path)
+        .and_then(|file| TableSalvage::open(file, &table.path, place, Some(summary), lost));
+    opened.map_err(|error| LostEntries {
+        first: Some(summary.range.first.clone()),
+        last: Some(summary.range.last.clone()),
+        entries_max: Some(summary.entries + summary.range_tombstones),
+        error: error.or_file(&table.path).or_offset(*offset),
+    })
+}
+
+/// The range tombstones of a table that are seen through its reference, where it is not hidden.
+#[must_use]
+pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTombstone> {
+    let FoundTable { reference, hidden, .. } = found;
+    let visible_to = reference.visible_to.unwrap_or(SequenceNumber::MAX);
+    let mut seen = Vec::new();
+    for tombstone in table.tombstones().tombstones() {
+        let sequence = reference.global_sequence.unwrap_or(tombstone.sequence);
+        let RangeTombstone { mut start, mut end, .. } = tombstone;
+        if let Some(slice) = &reference.key_slice {
+            start = start.max(slice.first.clone());
+            end = end.min(end_of(slice));
+        }
+        if sequence > visible_to || start >= end {
+            continue;
+        }
+        let mut parts = vec![(start, end)];
+        for range in hidden {
+            parts = parts.into_iter().flat_map(|part| without(part, range)).collect();
+        }
+        let part = |(start, end)| RangeTombstone { start, end, sequence };
+        seen.extend(parts.into_iter().map(part));
+    }
+    seen
+}
+
+/// The first key behind a range.
+fn end_of(range: &KeyRange) -> Slice {
+    match range.end {
+        RangeEnd::Exclusive => range.last.clone(),
+        RangeEnd::Inclusive => successor(&range.last).into(),
+    }
+}
+
+/// What is left of the keys from `start` up to `end` without those of `range`.
+fn without((start, end): (Slice, Slice), range: &KeyRange) -> Vec<(Slice, Slice)> {
+    let before = (start.clone(), end.clone().min(range.first.clone()));
+    let behind = (start.max(end_of(range)), end);
+    [before, behind].into_iter().filter(|(start, end)| start < end).collect()
+}
+
+impl SalvageRun {
+    fn new(fs: Arc<dyn Fs>, tables: Vec<FoundTable>, lost: LostList) -> Self {
+        let rest = Vec::new().into_iter();
+        Self { fs, tables, rest, open: None, lost, before: None }
+    }
+
+    /// Opens the next table that has an entry, unless one is open.
+    fn enter(&mut self) -> Result<()> {
+        while self.open.as_ref().is_none_or(|(cursor, _)| cursor.entry().is_none()) {
+            self.open = None;
+            let Some(table) = self.rest.next() else { return Ok(()) };
+            match open_table(&self.fs, &table, &self.lost) {
+                Ok(salvage) => {
+                    let lost = Arc::clone(&self.lost);
+                    let mut cursor = SalvageCursor::new(Arc::new(salvage), lost);
+                    cursor.seek_to_first()?;
+                    self.open = Some((cursor, table));
+                }
+                Err(lost) => lock(&self.lost).push(lost),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to an entry that is seen and follows the one before.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            self.enter()?;
+            let Some((cursor, table)) = &mut self.open else { return Ok(()) };
+            let Some(entry) = cursor.entry() else { continue };
+            let follows = self.before.as_ref().is_none_or(|(key, sequence)| {
+                compare((key, *sequence), (entry.key, entry.sequence)).is_lt()
+            });
+            if follows && is_seen(&entry, table) {
+                return Ok(());
+            }
+            cursor.next()?;
+        }
+    }
+}
+
+fn is_seen(entry: &Entry<'_>, FoundTable { reference, hidden, .. }: &FoundTable) -> bool {
+    !hidden.iter().any(|range| range.contains(entry.key))
+        && reference.visible_to.is_none_or(|visible_to| entry.sequence <= visible_to)
+        && reference.key_slice.as_ref().is_none_or(|slice| slice.contains(entry.key))
+}
+
+#[cold]
+fn only_forward<T>() -> Result<T> {
+    Err(Error::invalid("damaged tables are walked from front to back"))
+}
+
+impl Cursor for SalvageRun {
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (cursor, table) = self.open.as_ref()?;
+        let entry = cursor.entry()?;
+        let sequence = table.reference.global_sequence.unwrap_or(entry.sequence);
+        Some(Entry { sequence, ..entry })
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.rest = self.tables.clone().into_iter();
+        (self.open, self.before) = (None, None);
+        self.settle()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let Some((cursor, _)) = &mut self.open else { return Ok(()) };
+        if let Some(entry) = cursor.entry() {
+            let before = self.before.get_or_insert_default();
+            before.0.clear();
+            before.0.extend_from_slice(entry.key);
+            before.1 = entry.sequence;
+        }
+        cursor.next()?;
+        self.settle()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        only_forward()
+    }
+
+    fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+        only_forward()
+    }
+
+    fn seek_before(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+        only_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        only_forward()
+    }
+}

@@ -1,0 +1,148 @@
+//! Sorts the operations of a log in bounded memory: into tables beside the new database.
+//!
+//! They are unfinished files of that database: what a crash leaves of them, its next opening
+//! removes.
+
+use super::find::FoundTable;
+use siltdb_base::{
+    error::Result,
+    fs::Fs,
+    id::{FamilyId, FileNumber, SequenceNumber, TableUid},
+    key::{Entry, EntryKind},
+    limits::FILE_NUMBER_MAX,
+    slice::Slice,
+    tombstone::RangeTombstone,
+};
+use siltdb_disk::{
+    edit::TableReference, file_name::FileName, options::TableOptions, table::TableWriter,
+};
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Operations in memory before they are written out, in bytes.
+const BUFFER_BYTES_MAX: usize = if cfg!(test) { 16 << 10 } else { 64 << 20 };
+
+/// What an operation takes in memory besides its key and value, in bytes.
+const OPERATION_BYTES: usize = 128;
+
+/// Operations of one family, in the order of entries.
+#[derive(Debug, Default)]
+struct Buffer {
+    entries: BTreeMap<(Slice, Reverse<SequenceNumber>), (EntryKind, Vec<u8>)>,
+    tombstones: Vec<RangeTombstone>,
+}
+
+/// Operations on their way into tables, and these tables.
+#[derive(Debug)]
+pub struct Scratch {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    buffers: BTreeMap<FamilyId, Buffer>,
+    bytes: usize,
+    tables: BTreeMap<FamilyId, Vec<FoundTable>>,
+    files: Vec<PathBuf>,
+}
+
+impl Scratch {
+    /// Tables in the directory of the new database.
+    #[must_use]
+    pub fn new(fs: Arc<dyn Fs>, dir: &Path) -> Self {
+        Self {
+            fs,
+            dir: dir.to_owned(),
+            buffers: BTreeMap::new(),
+            bytes: 0,
+            tables: BTreeMap::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Adds an operation; of two at one place the later one counts.
+    ///
+    /// # Errors
+    /// What writing a table fails with.
+    pub fn add(&mut self, family: FamilyId, entry: Entry<'_>) -> Result<()> {
+        let buffer = self.buffers.entry(family).or_default();
+        self.bytes += entry.key.len() + entry.value.len() + OPERATION_BYTES;
+        let key = Slice::copy_from(entry.key);
+        if entry.kind == EntryKind::RangeDelete {
+            let (end, sequence) = (Slice::copy_from(entry.value), entry.sequence);
+            buffer.tombstones.push(RangeTombstone { start: key, end, sequence });
+        } else {
+            let value = (entry.kind, entry.value.to_vec());
+            buffer.entries.insert((key, Reverse(entry.sequence)), value);
+        }
+        if self.bytes > BUFFER_BYTES_MAX { self.write_out() } else { Ok(()) }
+    }
+
+    /// Writes out what is in memory.
+    ///
+    /// # Errors
+    /// What writing a table fails with.
+    pub fn write_out(&mut self) -> Result<()> {
+        self.bytes = 0;
+        for (family, buffer) in std::mem::take(&mut self.buffers) {
+            self.write_table(family, &buffer)?;
+        }
+        Ok(())
+    }
+
+    fn write_table(&mut self, family: FamilyId, buffer: &Buffer) -> Result<()> {
+        let is_some = |tombstone: &&RangeTombstone| tombstone.start < tombstone.end;
+        let mut tombstones = buffer.tombstones.iter().filter(is_some).peekable();
+        if buffer.entries.is_empty() && tombstones.peek().is_none() {
+            return Ok(());
+        }
+        // From the last number down: the new database gives out none of these.
+        let number = FileNumber(FILE_NUMBER_MAX - self.files.len() as u64);
+        let path = self.dir.join(FileName::Temporary(number).to_string());
+        let mut file = self.fs.create(&path)?;
+        self.files.push(path.clone());
+        let mut table = TableWriter::new(&mut *file, &TableOptions::default(), TableUid(number.0));
+        for ((key, Reverse(sequence)), (kind, value)) in &buffer.entries {
+            table.add(Entry { key, sequence: *sequence, kind: *kind, value })?;
+        }
+        tombstones.for_each(|tombstone| table.add_tombstone(tombstone));
+        let summary = table.finish()?;
+        file.flush()?;
+        let reference = TableReference {
+            file: number,
+            offset: 0,
+            length: summary.file_bytes,
+            summary,
+            visible_to: None,
+            key_slice: None,
+            global_sequence: None,
+        };
+        self.tables.entry(family).or_default().push(FoundTable {
+            path,
+            reference,
+            hidden: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The file system of both databases.
+    #[must_use]
+    pub fn fs(&self) -> &Arc<dyn Fs> {
+        &self.fs
+    }
+
+    /// The tables of a family.
+    #[must_use]
+    pub fn tables(&self, family: FamilyId) -> &[FoundTable] {
+        self.tables.get(&family).map_or(&[], Vec::as_slice)
+    }
+
+    /// Removes all files.
+    pub fn remove(&mut self) {
+        for path in self.files.drain(..) {
+            // The next opening removes what is left.
+            let _ = self.fs.remove(&path);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Merges the entries of a family and commits what a reader would see of them.
+
+use super::{
+    find::{DEFAULT_ID, Found, FoundFamily, FoundTable},
+    report::SalvagedFamily,
+    run::{SalvageRun, open_table, seen_tombstones, sorted_runs},
+    scratch::Scratch,
+};
+use crate::{
+    commit::Payload,
+    engine::Engine,
+    family::{DEFAULT_FAMILY, Family},
+    lost::Lost,
+    options::{Create, Durability, EngineOptions},
+};
+use siltdb_base::{
+    cursor::Cursor,
+    error::{Error, ErrorKind, Result},
+    id::{FamilyId, SequenceNumber},
+    key::{Entry, EntryKind, is_same},
+    slice::Slice,
+    sync::lock,
+    tombstone::{Fragments, RangeTombstone},
+};
+use siltdb_disk::{
+    batch::{BatchBytes, Operation},
+    table::{LostEntries, LostList},
+};
+use siltdb_tree::{
+    merge::{Merge, Source},
+    retain::{
+        entries::{Retain, Rules},
+        stripes::{Deeper, Stripes},
+    },
+};
+use std::{path::Path, sync::Arc};
+
+/// Bytes of operations that are committed together.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// The database that is written.
+pub struct NewDatabase {
+    engine: Engine,
+}
+
+impl NewDatabase {
+    /// Creates it in `dir`, with the default family that was `found`.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn create(dir: &Path, mut options: EngineOptions, found: &Found) -> Result<Self> {
+        options.create = Create::New;
+        if let Some(default) = found.families.get(&DEFAULT_ID) {
+            options.tree = default.options.clone();
+        }
+        Ok(Self { engine: Engine::open(dir, options)? })
+    }
+
+    /// Creates the families that were `found`: each with its tables, and what it becomes.
+    ///
+    /// # Errors
+    /// As [`Engine::create_family`].
+    pub fn families(&self, found: &mut Found) -> Result<Vec<(Salvaged, Arc<Family>)>> {
+        found.name_families();
+        let mut families = Vec::new();
+        for (&id, family) in &found.families {
+            let target = match id {
+                DEFAULT_ID => self.engine.family(DEFAULT_FAMILY)?,
+                _ => self.engine.create_family(&family.name, family.options.clone())?,
+            };
+            families.push((Salvaged { id, family: family.clone() }, target));
+        }
+        Ok(families)
+    }
+
+    /// Writes all to tables and closes it.
+    ///
+    /// # Errors
+    /// As [`Engine::flush`] and [`Engine::close`].
+    pub fn close(&self) -> Result<()> {
+        self.engine.flush()?;
+        self.engine.close()
+    }
+}
+
+/// A family that is being saved.
+pub struct Salvaged {
+    id: FamilyId,
+    family: FoundFamily,
+}
+
+/// Commits what there is of a family to `target`.
+///
+/// # Errors
+/// What committing fails with. What cannot be read is added to `lost`.
+pub fn write_family(
+    database: &NewDatabase,
+    salvaged: Salvaged,
+    target: &Arc<Family>,
+    scratch: &Scratch,
+    lost: &mut Vec<Lost>,
+    on_bytes: &mut dyn FnMut(u64),
+) -> Result<SalvagedFamily> {
+    let Salvaged { id, family } = salvaged;
+    let list = LostList::default();
+    // Of two entries at one place that of a table counts: it may be what later operands made of it.
+    let mut tables = family.tables;
+    tables.extend_from_slice(scratch.tables(id));
+    let tombstones = read_tombstones(scratch, &tables, &list);
+    let runs = sorted_runs(scratch.fs(), &tables, &list);
+    let source = |cursor| Source { cursor, sequence_max: SequenceNumber::MAX };
+    let mut merge = Merge::new(runs.into_iter().map(source).collect());
+    merge.seek_to_first()?;
+    let rules = Rules {
+        stripes: Stripes::new(&[], SequenceNumber::MAX),
+        tombstones: Arc::new(Fragments::new(&tombstones)),
+        // Nothing has expired: whose clock is right is for the readers of the new one to say.
+        now_ms: 0,
+        operator: family.options.merge_operator.clone(),
+    };
+    let mut retain = Retain::new(DistinctCursor::new(merge), rules, |_: &[u8]| Deeper::Nothing);
+    let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
+    while let Some(entry) = retain.next()? {
+        writer.add(&entry)?;
+    }
+    writer.finish()?;
+    let entries = writer.entries;
+    let name = family.name;
+    lost.extend(std::mem::take(&mut *lock(&list)).into_iter().map(|part| Lost::of(&name, part)));
+    Ok(SalvagedFamily { name, entries, is_known: family.is_known })
+}
+
+/// The range tombstones of all tables that may have any.
+fn read_tombstones(
+    scratch: &Scratch,
+    tables: &[FoundTable],
+    lost: &LostList,
+) -> Vec<RangeTombstone> {
+    let mut tombstones = Vec::new();
+    for table in tables.iter().filter(|table| table.reference.summary.range_tombstones > 0) {
+        match open_table(scratch.fs(), table, lost) {
+            Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, table)),
+            Err(part) => lock(lost).push(part),
+        }
+    }
+    tombstones
+}
+
+/// Passes over entries that are there twice: in a table and in the log, or in two copies.
+struct DistinctCursor {
+    merge: Merge<SalvageRun>,
+    key: Vec<u8>,
+}
+
+impl DistinctCursor {
+    fn new(merge: Merge<SalvageRun>) -> Self {
+        Self { merge, key: Vec::new() }
+    }
+}
+
+impl Cursor for DistinctCursor {
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.merge.entry()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.merge.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.merge.seek_to_last()
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.merge.seek(key, sequence)
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.merge.seek_before(key, sequence)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let Some(entry) = self.merge.entry() else { return Ok(()) };
+        let sequence = entry.sequence;
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        loop {
+            self.merge.next()?;
+            let repeats = self
+                .merge
+                .entry()
+                .is_some_and(|next| next.sequence == sequence && is_same(next.key, &self.key));
+            if !repeats {
+                return Ok(());
+            }
+        }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.merge.prev()
+    }
+}
+
+/// Commits entries in order; those of a key from the oldest to the newest.
+struct FamilyWriter<'a> {
+    engine: &'a Engine,
+    target: &'a Arc<Family>,
+    lost: &'a LostList,
+    on_bytes: &'a mut dyn FnMut(u64),
+    batch: BatchBytes,
+    batch_bytes: usize,
+    key: Vec<u8>,
+    /// What is kept of `key`, newest first.
+    versions: Vec<(EntryKind, Vec<u8>)>,
+    /// Keys that have a value.
+    entries: u64,
+}
+
+impl<'a> FamilyWriter<'a> {
+    fn new(
+        database: &'a NewDatabase,
+        target: &'a Arc<Family>,
+        lost: &'a LostList,
+        on_bytes: &'a mut dyn FnMut(u64),
+    ) -> Self {
+        Self {
+            engine: &database.engine,
+            target,
+            lost,
+            on_bytes,
+            batch: BatchBytes::new(),
+            batch_bytes: 0,
+            key: Vec::new(),
+            versions: Vec::new(),
+            entries: 0,
+        }
+    }
+
+    fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        if !self.versions.is_empty() && !is_same(entry.key, &self.key) {
+            self.finish_key()?;
+        }
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        self.versions.push((entry.kind, entry.value.to_vec()));
+        Ok(())
+    }
+
+    fn finish_key(&mut self) -> Result<()> {
+        let mut has_value = false;
+        for (kind, payload) in std::mem::take(&mut self.versions).into_iter().rev() {
+            if let Some(reason) = self.cannot_hold(kind) {
+                let key = Some(Slice::copy_from(&self.key));
+                let (first, last, entries_max) = (key.clone(), key, Some(1));
+                lock(self.lost).push(LostEntries { first, last, entries_max, error: reason });
+                continue;
+            }
+            has_value = !kind.is_point_tombstone();
+            let bytes = self.key.len() + payload.len();
+            if self.batch_bytes > 0 && self.batch_bytes + bytes > BATCH_BYTES {
+                self.commit()?;
+            }
+            let (family, key, payload) = (self.target.id, &self.key[..], &payload[..]);
+            self.batch.push(&Operation { kind, family, key, payload })?;
+            self.batch_bytes += bytes;
+        }
+        self.entries += u64::from(has_value);
+        Ok(())
+    }
+
+    /// Why an entry of this kind cannot be written.
+    fn cannot_hold(&self, kind: EntryKind) -> Option<Error> {
+        match kind {
+            EntryKind::Merge => {
+                let error = self.target.check_operator().err()?;
+                Some(error.with_hint("the name of the family's merge operator is lost"))
+            }
+            EntryKind::BlobPointer => {
+                let message = "a separated value, which this version does not read";
+                Some(Error::new(ErrorKind::Unsupported, message))
+            }
+            _ => None,
+        }
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.batch);
+        self.engine.commit(&Payload::batch(&batch), Some(Durability::Volatile))?;
+        (self.on_bytes)(std::mem::take(&mut self.batch_bytes) as u64);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.finish_key()?;
+        self.commit()
+    }
+}
