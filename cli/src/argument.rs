@@ -5,7 +5,7 @@
 use crate::bounds::{KeyRange, key_range};
 use crate::failure::{Failure, Result};
 use crate::output::{Settings, Style};
-use crate::session::{DEFAULT_FAMILY, Missing};
+use crate::session::{DEFAULT_FAMILY, Opening};
 use crate::text::Form;
 use clap::{Args, ValueEnum};
 use siltdb::{Durability, RecoveryMode};
@@ -41,13 +41,28 @@ impl SettingsArguments {
     }
 }
 
-/// How a verb opens a database with a damaged log.
+/// How a verb opens a database with a damaged log, and one that another process has open.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct RecoveryArguments {
+pub struct OpeningArguments {
     /// What to do if the log is damaged below what was synced: refuse to open (`strict`), or open
     /// with what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
     #[arg(long, global = true, value_name = "MODE", display_order = 103)]
     recovery: Option<Recovery>,
+    /// How long to wait for another process to close the database: `5s`, `500ms` or `2m`
+    /// [default: not at all]
+    #[arg(long, global = true, value_name = "TIME", display_order = 104, value_parser = a_time)]
+    wait: Option<Duration>,
+}
+
+/// Units of time and how many milliseconds each has.
+const UNITS: [(&str, u64); 3] = [("ms", 1), ("s", 1000), ("m", 60_000)];
+
+/// A time as the command line has it: a number and a unit.
+fn a_time(text: &str) -> std::result::Result<Duration, String> {
+    let parts = UNITS.iter().find_map(|&(unit, ms)| Some((text.strip_suffix(unit)?, ms)));
+    let number = |(digits, ms): (&str, u64)| digits.parse::<u64>().ok()?.checked_mul(ms);
+    let ms = parts.and_then(number).ok_or("a time is a number and ms, s or m: 5s")?;
+    Ok(Duration::from_millis(ms))
 }
 
 /// The modes of opening, as the command line names them.
@@ -57,13 +72,14 @@ enum Recovery {
     PointInTime,
 }
 
-impl RecoveryArguments {
-    /// The mode asked for.
-    pub fn mode(self) -> RecoveryMode {
-        match self.recovery {
+impl OpeningArguments {
+    /// The settings asked for, on top of `base`.
+    pub fn settings(self, base: Settings) -> Settings {
+        let recovery = match self.recovery {
             None | Some(Recovery::Strict) => RecoveryMode::Strict,
             Some(Recovery::PointInTime) => RecoveryMode::PointInTime,
-        }
+        };
+        Settings { recovery, wait: self.wait.unwrap_or_default(), ..base }
     }
 }
 
@@ -83,10 +99,10 @@ impl FamilyArguments {
 
     /// What a verb that writes does where there is no database: no other family than the default
     /// one is in a new one, so that none is made for it.
-    pub fn missing(&self) -> Missing {
+    pub fn opening(&self) -> Opening {
         match self.name() {
-            None | Some(DEFAULT_FAMILY) => Missing::Create,
-            Some(_) => Missing::Refuse,
+            None | Some(DEFAULT_FAMILY) => Opening::Create,
+            Some(_) => Opening::Write,
         }
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! It runs verbs; it does not report failures.
 
-use crate::argument::{RecoveryArguments, SettingsArguments};
+use crate::argument::{OpeningArguments, SettingsArguments};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
-use crate::session::{Missing, Session};
+use crate::session::{Opening, Session};
 use crate::verbs::{
     batch, completions, export, families, import, inspect, point, recover, scan, shell, upkeep,
 };
@@ -23,8 +23,9 @@ With --escape the text can be read back, for a backslash is then printed as \\\\
 hexadecimal digits. Both also hold for the keys and values given.";
 
 const AFTER_HELP: &str = "\
-A database with a family that has a merge operator is opened by the program that has the operator; \
-of the verbs only check, inspect and recover take it.
+A database with a family that has a merge operator is written by the program that has the \
+operator; verbs that only read take it, but for keys with operands, and so do check, inspect and \
+recover.
 
 Exit codes:
     0  done
@@ -52,7 +53,7 @@ pub struct CommandLine {
     #[command(flatten)]
     settings: SettingsArguments,
     #[command(flatten)]
-    recovery: RecoveryArguments,
+    opening: OpeningArguments,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -360,39 +361,38 @@ impl CommandLine {
     /// # Errors
     /// Those of the verb.
     pub fn run(self) -> Result<()> {
-        let recovery = self.recovery.mode();
-        let settings = self.settings.settings(Settings { recovery, ..Settings::default() });
+        let settings = self.settings.settings(self.opening.settings(Settings::default()));
         let mut output = Output::new(settings);
         match self.verb {
             Verb::Shell(on) => {
                 let shell = |session: &mut _| shell::run(session, &on.arguments);
-                open(&on.db, on.arguments.missing(), output, shell)
+                open(&on.db, on.arguments.opening(), output, shell)
             }
-            Verb::Get(on) => existing(&on, output, point::get),
+            Verb::Get(on) => reading(&on, output, point::get),
             Verb::Put(on) => {
                 let entry = on.arguments.entry(settings.form)?;
                 let put = |session: &mut _| point::put(session, &on.arguments, entry);
-                open(&on.db, on.arguments.missing(), output, put)
+                open(&on.db, on.arguments.opening(), output, put)
             }
             Verb::Delete(on) => existing(&on, output, point::delete),
-            Verb::Scan(on) => existing(&on, output, scan::scan),
-            Verb::Count(on) => existing(&on, output, scan::count),
+            Verb::Scan(on) => reading(&on, output, scan::scan),
+            Verb::Count(on) => reading(&on, output, scan::count),
             Verb::Batch(on) => {
                 let operations = on.arguments.operations(settings)?;
                 let batch = |session: &mut _| batch::run(session, &on.arguments, operations);
-                open(&on.db, on.arguments.missing(), output, batch)
+                open(&on.db, on.arguments.opening(), output, batch)
             }
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
-                open(&on.db, Missing::Create, output, |session| import::run(session, job))
+                open(&on.db, Opening::Create, output, |session| import::run(session, job))
             }
             Verb::Export(on) => {
                 let _watched = interrupt::watch()?;
-                existing(&on, output, export::run)
+                reading(&on, output, export::run)
             }
             Verb::Families(arguments) => run_families(arguments, output),
-            Verb::Stats(on) => existing(&on, output, upkeep::stats),
+            Verb::Stats(on) => reading(&on, output, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut output);
                 flushed(outcome, &mut output)
@@ -419,9 +419,9 @@ fn run_families(arguments: FamiliesArguments, output: Output) -> Result<()> {
     match arguments.verb {
         None => {
             let db = arguments.db.expect("the command line demands it without a subverb");
-            open(&db, Missing::Refuse, output, families::list)
+            open(&db, Opening::Read, output, families::list)
         }
-        Some(FamiliesVerb::List(on)) => open(&on.db, Missing::Refuse, output, families::list),
+        Some(FamiliesVerb::List(on)) => open(&on.db, Opening::Read, output, families::list),
         Some(FamiliesVerb::Create(on)) => existing(&on, output, families::create),
         Some(FamiliesVerb::Drop(on)) => existing(&on, output, families::drop),
         Some(FamiliesVerb::Rename(on)) => existing(&on, output, families::rename),
@@ -435,23 +435,32 @@ fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
     outcome.and(flushed)
 }
 
+/// Runs `verb`, which only reads, on a database that must be there.
+fn reading<A: Args>(
+    on: &On<A>,
+    output: Output,
+    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
+) -> Result<()> {
+    open(&on.db, Opening::Read, output, |session| verb(session, &on.arguments))
+}
+
 /// Runs `verb` on a database that must be there.
 fn existing<A: Args>(
     on: &On<A>,
     output: Output,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Missing::Refuse, output, |session| verb(session, &on.arguments))
+    open(&on.db, Opening::Write, output, |session| verb(session, &on.arguments))
 }
 
 /// Opens the database, runs `verb` and closes it again, whatever the outcome.
 fn open(
     db: &Path,
-    missing: Missing,
+    opening: Opening,
     output: Output,
     verb: impl FnOnce(&mut Session) -> Result<()>,
 ) -> Result<()> {
-    let mut session = Session::open(db, missing, output)?;
+    let mut session = Session::open(db, opening, output)?;
     let outcome = verb(&mut session);
     let closed = session.close();
     outcome.and(closed)

@@ -10,6 +10,7 @@ use crate::text::{Form, printable};
 use serde_json::{Value, json};
 use siltdb::RecoveryMode;
 use std::io::{self, BufWriter, Stdout, Write};
+use std::time::Duration;
 
 /// Whether data is printed for people or for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Settings {
     pub form: Form,
     /// What to do about a damaged log when a database is opened.
     pub recovery: RecoveryMode,
+    /// How long to wait for another process to close a database.
+    pub wait: Duration,
 }
 
 /// Stdout, with the settings of the verb that prints.

@@ -18,13 +18,15 @@ const CURRENT: &str = "CURRENT";
 /// The family that every database has.
 pub const DEFAULT_FAMILY: &str = "default";
 
-/// Whether a verb makes a database where there is none.
+/// What a verb opens a database for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// It makes one.
+pub enum Opening {
+    /// To write to it; where there is none, one is made.
     Create,
-    /// It fails.
-    Refuse,
+    /// To write to it.
+    Write,
+    /// To read it: nothing is written, and others may read it too.
+    Read,
 }
 
 /// Which way a range is walked.
@@ -52,17 +54,21 @@ impl Session {
     /// # Errors
     /// [`Failure::Missing`] if there is none and it is not to be made;
     /// [`Failure::MergeOperator`] if a family needs one; those of the database.
-    pub fn open(path: &Path, missing: Missing, output: Output) -> Result<Self> {
-        if missing == Missing::Refuse && !exists(path)? {
+    pub fn open(path: &Path, opening: Opening, output: Output) -> Result<Self> {
+        if opening != Opening::Create && !exists(path)? {
             return Err(Failure::no_database(path));
         }
-        let create = match missing {
-            Missing::Create => Create::IfMissing,
-            Missing::Refuse => Create::Never,
+        let create = match opening {
+            Opening::Create => Create::IfMissing,
+            Opening::Write | Opening::Read => Create::Never,
         };
         let is_new =
-            missing == Missing::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
-        let options = Options::new().create(create).recovery(output.settings().recovery);
+            opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
+        let options = Options::new()
+            .create(create)
+            .read_only(opening == Opening::Read)
+            .lock_wait(output.settings().wait)
+            .recovery(output.settings().recovery);
         let db = options.open(path).map_err(|error| {
             // Nothing on the command line is wrong then, as it is with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }

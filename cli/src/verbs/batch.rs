@@ -12,7 +12,7 @@ use crate::formats::record::BadRecord;
 use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
 use crate::progress::Progress;
-use crate::session::{Missing, Session};
+use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted};
 use clap::Args;
@@ -41,8 +41,8 @@ pub struct Arguments {
 
 impl Arguments {
     /// What to do where there is no database.
-    pub fn missing(&self) -> Missing {
-        self.family.missing()
+    pub fn opening(&self) -> Opening {
+        self.family.opening()
     }
 
     /// Reads the operations, in the form that `settings` say, before a database is made for them.

@@ -5,7 +5,7 @@
 use crate::argument::{self, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
-use crate::session::{Missing, Session};
+use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::Form;
 use clap::Args;
@@ -71,8 +71,8 @@ pub struct Entry {
 
 impl PutArguments {
     /// What to do where there is no database.
-    pub fn missing(&self) -> Missing {
-        self.family.missing()
+    pub fn opening(&self) -> Opening {
+        self.family.opening()
     }
 
     /// The entry to write; found before a database is made for it.

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
 use crate::interrupt;
 use crate::output::{message, report};
-use crate::session::{Missing, Session};
+use crate::session::{Opening, Session};
 use crate::text::{printable, shortened};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use completion::Completion;
@@ -47,8 +47,8 @@ pub struct Arguments {
 
 impl Arguments {
     /// What to do where there is no database.
-    pub fn missing(&self) -> Missing {
-        if self.create { Missing::Create } else { Missing::Refuse }
+    pub fn opening(&self) -> Opening {
+        if self.create { Opening::Create } else { Opening::Write }
     }
 }
 

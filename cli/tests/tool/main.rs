@@ -3,6 +3,7 @@
 //! It does not look into the library.
 
 mod place;
+mod opening;
 mod point;
 mod range;
 mod transfer;

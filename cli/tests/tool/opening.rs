@@ -1,0 +1,100 @@
+//! Who may open a database beside whom, and what reading leaves behind: nothing.
+
+use crate::place::Place;
+use siltdb::Db;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+/// Verbs that only read, with arguments.
+const READING: [&[&str]; 8] = [
+    &["get", "db", "a"],
+    &["scan", "db"],
+    &["count", "db"],
+    &["export", "db", "-", "--format", "lines"],
+    &["stats", "db"],
+    &["families", "db"],
+    &["check", "db"],
+    &["inspect", "wal", "db"],
+];
+
+fn filled() -> Place {
+    let place = Place::new();
+    place.run_with(&["import", "db", "-", "--format", "lines"], b"a\t1\nb\t2\nc\t3\n", 0);
+    place
+}
+
+/// The files of a directory with what is in them and when they were changed.
+fn picture(dir: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            let changed = entry.metadata().unwrap().modified().unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, (fs::read(entry.path()).unwrap(), changed))
+        })
+        .collect()
+}
+
+#[test]
+fn verbs_that_read_write_nothing_and_need_no_lock_file() {
+    let place = filled();
+    fs::remove_file(place.path("db").join("LOCK")).unwrap();
+    let before = picture(&place.path("db"));
+    for verb in READING {
+        place.run(verb, 0);
+        assert!(picture(&place.path("db")) == before, "{verb:?}");
+    }
+}
+
+#[test]
+fn verbs_that_read_run_beside_each_other_and_not_beside_a_writer() {
+    let place = filled();
+    let reader = siltdb::Options::new().read_only(true).open(place.path("db")).unwrap();
+    for verb in READING {
+        place.run(verb, 0);
+    }
+    place.run(&["put", "db", "a", "2"], 4).says(&["has it open"]);
+    drop(reader);
+    let writer = Db::open(place.path("db")).unwrap();
+    let holder = format!("process {} (", std::process::id());
+    for verb in &READING[..7] {
+        place.run(verb, 4).says(&[&holder]);
+    }
+    place.ok(&["inspect", "wal", "db"]);
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_copy_of_a_database_in_use_can_be_read() {
+    let place = filled();
+    let writer = Db::open(place.path("db")).unwrap();
+    writer.put(b"d", b"4").unwrap();
+    fs::create_dir(place.path("copy")).unwrap();
+    for (name, (bytes, _)) in picture(&place.path("db")) {
+        fs::write(place.path("copy").join(name), bytes).unwrap();
+    }
+    assert_eq!(place.ok(&["get", "copy", "d"]), "4\n");
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_verb_waits_for_the_lock_as_long_as_it_is_told() {
+    let place = filled();
+    let writer = Db::open(place.path("db")).unwrap();
+    place.run(&["get", "db", "a", "--wait", "50ms"], 4).says(&["has it open"]);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| place.ok(&["put", "db", "a", "2", "--wait", "1m"]));
+        thread::sleep(Duration::from_millis(300));
+        writer.close().unwrap();
+        waiting.join().unwrap();
+    });
+    assert_eq!(place.ok(&["get", "db", "a"]), "2\n");
+    for wrong in ["5", "s", "-1s", "1h", "99999999999999999999s"] {
+        place.run(&["get", "db", "a", &format!("--wait={wrong}")], 2).says(&["5s"]);
+    }
+}
