@@ -3,15 +3,15 @@
 pub mod null;
 pub mod liar;
 pub mod siltdb;
-#[cfg(feature = "peers")]
+#[cfg(feature = "fjall")]
 pub mod fjall;
-#[cfg(feature = "peers")]
+#[cfg(feature = "lmdb")]
 pub mod lmdb;
-#[cfg(feature = "peers")]
+#[cfg(feature = "redb")]
 pub mod redb;
-#[cfg(feature = "peers")]
+#[cfg(feature = "sled")]
 pub mod sled;
-#[cfg(feature = "peers")]
+#[cfg(feature = "thunder")]
 pub mod thunder;
 
 #[cfg(all(test, feature = "peers"))]

@@ -1,20 +1,25 @@
 //! The command line: what it takes, what it refuses, and what it leaves behind.
 
-use crate::course::{Course, Groundwork, Place};
+use crate::course::{self, Course, Groundwork, Place};
 use crate::terminal::width;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use siltdb_bench::{
     commands,
     engine::Arm,
     field::{Absent, Field},
-    files,
+    files::{self, Output},
+    machine::machine,
+    report::numbers::words,
     runner::child::{Limits, WorkerBinary, peer_programs},
-    suite::{Overrides, Suite, select, suites},
+    suite::{Overrides, Suite, demo, select, suites},
+    upkeep::{self, bar, course::Request, part::Line},
     worker::{self, entries, is_trial},
 };
 use std::{
+    env,
+    io::{self, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{self, ExitCode},
     time::Duration,
 };
 
@@ -30,6 +35,16 @@ const QUICK: [(&str, &str); 7] = [
     ("tidesdb-v7", "scan/random"),
     ("durable", "writers-1"),
 ];
+
+/// Whom `demo` compares.
+const DEMO: [&str; 4] = ["siltdb", "fjall", "redb", "lmdb"];
+/// Why one of them takes no part.
+const DEMO_ABSENT: &str = "not built in: \
+    cargo run --release -p siltdb-bench --features lmdb -- demo needs a C compiler";
+/// Where the page of `demo` goes unless `--html` says otherwise.
+const DEMO_PAGE: &str = "silt-bench-demo.html";
+/// Seconds after which a measured phase of `quick` and `demo` is cut off.
+const SMALL_CAP_SECONDS: f64 = 3.0;
 
 /// Measures SiltDB and its peers on the same work, and checks what they answered.
 #[derive(Parser)]
@@ -47,6 +62,13 @@ enum Command {
     Run(Box<Run>),
     /// Runs some rows on siltdb alone, in a minute.
     Quick(Quick),
+    /// Runs five rows on siltdb, fjall, redb and LMDB, in three minutes, and writes their page.
+    Demo(Demo),
+    /// Holds what small steps, many families and removed data cost against bars.
+    Upkeep(Upkeep),
+    /// Does one part of `upkeep`.
+    #[command(hide = true)]
+    UpkeepPart(UpkeepPart),
     /// Serves one job on standard input and output.
     #[command(hide = true)]
     Worker,
@@ -134,6 +156,37 @@ struct Quick {
     place: Place,
 }
 
+#[derive(Args)]
+struct Demo {
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Args)]
+struct Upkeep {
+    /// Rows, or what stands before the slash of some; all if none is named.
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<String>,
+    /// Where databases lie while they are measured; they are removed.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Writes JSON to standard output instead of the table, or to a file beside it.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Ends with exit code 1 if a bar is missed.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Args)]
+struct UpkeepPart {
+    part: String,
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    seconds: u64,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum ArmName {
     /// The same for all engines, where they have them.
@@ -149,6 +202,9 @@ pub fn run() -> ExitCode {
         Command::List => list(),
         Command::Run(run) => execute(&run),
         Command::Quick(quick) => execute_quick(quick.place),
+        Command::Demo(demo) => execute_demo(demo.place),
+        Command::Upkeep(upkeep) => execute_upkeep(upkeep),
+        Command::UpkeepPart(part) => serve_part(&part),
         Command::WithoutEngine(command) => command.run(width()).map(|outcome| {
             anstream::print!("{}", outcome.text);
             ExitCode::from(outcome.exit_code)
@@ -258,21 +314,85 @@ fn execute_quick(place: Place) -> Result<ExitCode, String> {
         suite.rows.retain(|row| QUICK.contains(&(suite.suite.as_str(), row.id.as_str())));
     }
     chosen.retain(|suite| !suite.rows.is_empty());
-    let arm = Arm::Equal;
-    let overrides = Overrides { scale: 0.05, threads: Some(2), arm, ..Overrides::default() };
-    let limits = Limits::default();
+    let overrides = Overrides { scale: 0.05, threads: Some(2), ..Overrides::default() };
     let workers = workers()?;
     let field = Field::new(&workers, &["siltdb".to_owned()], &[])?;
-    let course = Course {
+    small_course(chosen, overrides, field).run(workers, &place, None)
+}
+
+fn execute_demo(place: Place) -> Result<ExitCode, String> {
+    let workers = workers()?;
+    let is_built = |engine: &&str| workers.iter().any(|worker| worker.drives(engine));
+    let absent = |engine: &str| {
+        let reason = DEMO_ABSENT.to_owned();
+        Absent { engine: engine.to_owned(), reason }
+    };
+    let absent: Vec<Absent> =
+        DEMO.into_iter().filter(|engine| !is_built(engine)).map(absent).collect();
+    let field = Field::new(&workers, &DEMO.map(str::to_owned), &absent)?;
+    let course = Course { repeat: 3, ..small_course(vec![demo()], Overrides::default(), field) };
+    let outputs = place.outputs.clone().or_html(DEMO_PAGE);
+    let page = outputs.html().map(Path::to_owned);
+    let code = course.run(workers, &Place { outputs, ..place }, None)?;
+    if let Some(page) = page {
+        anstream::println!("the page: {}", page.display());
+    }
+    Ok(code)
+}
+
+/// A run without groundwork, whose phases are short.
+fn small_course(chosen: Vec<Suite>, overrides: Overrides, field: Field) -> Course {
+    Course {
         chosen,
         overrides,
         repeat: 1,
         repeat_within: None,
         published: false,
-        cap: 10.0,
-        limits,
+        cap: SMALL_CAP_SECONDS,
+        limits: Limits::default(),
         field,
         skip: vec![Groundwork::Limits, Groundwork::Classes],
+    }
+}
+
+/// Measures, shows, and judges. Other contents than were written fail it with and without
+/// `--check`.
+fn execute_upkeep(upkeep: Upkeep) -> Result<ExitCode, String> {
+    let dir = upkeep.dir.unwrap_or_else(env::temp_dir);
+    if !dir.is_dir() {
+        return Err(format!("--dir is no directory: {}", dir.display()));
+    }
+    let is_stdout = upkeep.json.as_deref() == Some(Path::new("-"));
+    let json = upkeep.json.as_deref().filter(|_| !is_stdout).map(Output::open).transpose()?;
+    let request = Request::new(dir.clone(), upkeep.rows)?;
+    let interrupted = course::interrupts()?;
+    anstream::eprintln!("takes {} at most", words(request.seconds()));
+    let judged =
+        upkeep::course::run(&request, interrupted, &|doing| anstream::eprintln!("{doing}"));
+    let text = bar::json(&judged, &machine(&dir), course::now());
+    if let Some(json) = json {
+        json.write(&text)?;
+    }
+    let shown = if is_stdout { text } else { bar::table(&judged, width()) };
+    anstream::print!("{shown}");
+    let is_missed = upkeep.check && !bar::are_met(&judged);
+    Ok(match course::interrupted_code() {
+        Some(code) => code,
+        None if is_missed || !bar::are_right(&judged) => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Tells on standard output; a part to which no process listens any more ends.
+fn serve_part(part: &UpkeepPart) -> Result<ExitCode, String> {
+    let say = |line: &Line| {
+        let mut text = serde_json::to_string(line).expect("lines are plain data");
+        text.push('\n');
+        let mut out = io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            process::exit(1);
+        }
     };
-    course.run(workers, &place, None)
+    let served = upkeep::parts::serve(&part.part, &part.dir, part.seconds, &say);
+    served.map(|()| ExitCode::SUCCESS).map_err(|failure| failure.message)
 }

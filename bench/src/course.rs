@@ -12,12 +12,13 @@ use siltdb_bench::{
     job::Report,
     limits::effort::Effort,
     machine::machine,
-    report::{ranking::is_ours, table},
+    report::{numbers::words, ranking::is_ours, table},
     result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
     runner::{
         self, Options, assemble,
         child::{Limits, WorkerBinary},
         classes::{Established, establish},
+        estimate,
     },
     suite::{Chosen, Overrides, Setting, Suite},
     worker::is_trial,
@@ -37,8 +38,31 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Exit code of an interrupted run, as shells have it.
 const INTERRUPTED_CODE: u8 = 130;
+/// What finding out a durability class takes of an engine, in seconds; the limits of the machine
+/// take twice that.
+const GROUNDWORK_SECONDS: u64 = 5;
 /// At most this many rows are named in a message.
 const NAMED_MAX: usize = 4;
+
+/// Lets Ctrl-C end what runs, and says whether it came.
+///
+/// # Errors
+/// If the system refuses the handler.
+pub fn interrupts() -> Result<&'static AtomicBool, String> {
+    ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))
+        .map_err(|error| error.to_string())?;
+    Ok(&INTERRUPTED)
+}
+
+/// The exit code of what was interrupted; none if it was not.
+pub fn interrupted_code() -> Option<ExitCode> {
+    INTERRUPTED.load(Ordering::Relaxed).then(|| ExitCode::from(INTERRUPTED_CODE))
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
 
 /// Where databases lie, and where results go.
 #[derive(Args, Clone)]
@@ -116,8 +140,7 @@ impl Course {
         let outputs = place.outputs.open(json.as_slice())?;
         let json = json.map(Output::open).transpose()?;
         self.say_what_stays();
-        ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))
-            .map_err(|error| error.to_string())?;
+        interrupts()?;
         let absent = self.field.absent().iter();
         let mut options = Options {
             absent: absent.map(|one| (one.engine.clone(), one.reason.clone())).collect(),
@@ -139,6 +162,7 @@ impl Course {
             None => Vec::new(),
         };
         runner::check_room(&rows, &options)?;
+        self.say_how_long(&rows, &options);
         if !self.skip.contains(&Groundwork::Limits) {
             options.machine = commands::limits(&options.dir, &Effort::default())?;
         }
@@ -173,6 +197,21 @@ impl Course {
         }
     }
 
+    /// Says what is about to run and how long that is likely to take.
+    fn say_how_long(&self, rows: &[Chosen], options: &Options<'_>) {
+        let is_here = |engine: &&String| !options.absent.contains_key(*engine);
+        let engines: BTreeSet<&String> =
+            rows.iter().flat_map(|row| &row.engines).filter(is_here).collect();
+        let groundwork = |which| if self.skip.contains(&which) { 0 } else { GROUNDWORK_SECONDS };
+        let classes = engines.len() as u64 * groundwork(Groundwork::Classes);
+        let before = 2 * groundwork(Groundwork::Limits) + classes;
+        let seconds = estimate::seconds(rows, options) as u64 + before;
+        let rows = counted(rows.len(), "row");
+        let engines = counted(engines.len(), "engine");
+        let rounds = counted(self.repeat as usize, "round");
+        anstream::eprintln!("{rows}, {engines}, {rounds}: about {}", words(seconds));
+    }
+
     /// Says which rows an option does not reach, because their names give the value themselves.
     fn say_what_stays(&self) {
         let overrides = &self.overrides;
@@ -187,7 +226,9 @@ impl Course {
             let first = rows.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>();
             if count > 0 {
                 let first = first.join(", ");
-                anstream::eprintln!("{option}: {count} rows keep what they name: {first}{more}");
+                let rows = counted(count, "row");
+                let keep = if count == 1 { "keeps what it names" } else { "keep what they name" };
+                anstream::eprintln!("{option}: {rows} {keep}: {first}{more}");
             }
         }
     }
@@ -232,10 +273,9 @@ impl Course {
 
     /// Results without rows.
     fn results(&self, options: &Options<'_>) -> Results {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Results {
             schema: SCHEMA,
-            created: since.map_or(0, |since| since.as_secs()),
+            created: now(),
             machine: machine(&options.dir),
             options: self.asked(),
             engines: Vec::new(),
@@ -244,6 +284,10 @@ impl Course {
             rows: Vec::new(),
         }
     }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Tries out what acknowledged commits of all engines survive, as far as rows ask.
@@ -311,12 +355,10 @@ fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
 }
 
 fn code(rows: &[Row], classes: &HashMap<Promise, Established>) -> ExitCode {
-    if INTERRUPTED.load(Ordering::Relaxed) {
-        ExitCode::from(INTERRUPTED_CODE)
-    } else if fails(rows, classes) {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+    match interrupted_code() {
+        Some(code) => code,
+        None if fails(rows, classes) => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
     }
 }
 

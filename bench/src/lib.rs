@@ -23,5 +23,6 @@ pub mod runner;
 pub mod report;
 pub mod field;
 pub mod compare;
+pub mod upkeep;
 pub mod limits;
 pub mod commands;

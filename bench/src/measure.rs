@@ -349,6 +349,12 @@ pub fn resident_bytes() -> u64 {
     kib(&read("/proc/self/status"), "VmRSS:")
 }
 
+/// The most memory of this process that was resident at once; none if the system does not tell.
+#[must_use]
+pub fn peak_resident_bytes() -> Option<u64> {
+    Some(kib(&read("/proc/self/status"), "VmHWM:")).filter(|&bytes| bytes > 0)
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }

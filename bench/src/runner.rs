@@ -8,6 +8,7 @@ pub mod bound;
 pub mod assemble;
 pub mod classes;
 pub mod stores;
+pub mod estimate;
 
 use crate::{
     engine::{Class, Durability, Failure, FailureKind},

@@ -33,6 +33,9 @@ const FILES: [(&str, &str); 17] = [
     ("soak", include_str!("../suites/soak.toml")),
 ];
 
+/// What `silt-bench demo` runs; no part of a run of all suites, which has its rows at full size.
+const DEMO: &str = include_str!("../suites/demo.toml");
+
 /// Keys and operations do not fall below this by scaling.
 const SCALED_MIN: u64 = 5000;
 
@@ -445,10 +448,20 @@ fn scaled(count: u64, scale: f64) -> u64 {
 /// If a file of the repository is wrong; a test reads them all.
 #[must_use]
 pub fn suites() -> Vec<Suite> {
-    let parse = |(name, text): &(&str, &str)| -> Suite {
-        toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
-    };
-    FILES.iter().map(parse).collect()
+    FILES.iter().map(|(name, text)| parse(name, text)).collect()
+}
+
+/// The suite of `silt-bench demo`.
+///
+/// # Panics
+/// As [`suites`].
+#[must_use]
+pub fn demo() -> Suite {
+    parse("demo", DEMO)
+}
+
+fn parse(name: &str, text: &str) -> Suite {
+    toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
 }
 
 /// The rows that were asked for: of some suites, or of all; those with these ids, or those whose

@@ -82,21 +82,20 @@ pub fn entries() -> Vec<Entry> {
     ours.into_iter().chain(peers()).chain(trials()).collect()
 }
 
-#[cfg(feature = "peers")]
+/// Those of others that are built in.
 fn peers() -> Vec<Entry> {
-    use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
     vec![
-        Entry::of::<Sled>(),
-        Entry::of::<Redb>(),
-        Entry::of::<Fjall>(),
-        Entry::of::<Lmdb>(),
-        Entry::of::<Thunder>(),
+        #[cfg(feature = "sled")]
+        Entry::of::<crate::adapters::sled::Sled>(),
+        #[cfg(feature = "redb")]
+        Entry::of::<crate::adapters::redb::Redb>(),
+        #[cfg(feature = "fjall")]
+        Entry::of::<crate::adapters::fjall::Fjall>(),
+        #[cfg(feature = "lmdb")]
+        Entry::of::<crate::adapters::lmdb::Lmdb>(),
+        #[cfg(feature = "thunder")]
+        Entry::of::<crate::adapters::thunder::Thunder>(),
     ]
-}
-
-#[cfg(not(feature = "peers"))]
-fn peers() -> Vec<Entry> {
-    Vec::new()
 }
 
 /// Engines to try the benchmark with.

@@ -256,3 +256,73 @@ fn the_list_shows_suites_rows_and_engines() {
     }
     assert!(!said.contains("liar"));
 }
+
+#[test]
+fn a_row_keeps_the_threads_of_its_name_and_the_run_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json.gz");
+    let mut run = command();
+    run.args(["run", "--suite", "durable", "--rows", "writers-1,writers-4", "--threads", "2"]);
+    run.args(["--repeat", "1", "--scale", "0.01", "--engines", "siltdb"]);
+    run.args(["--skip", "limits,classes"]);
+    run.arg("--json").arg(&json).arg("--dir").arg(dir.path());
+    let said = run.assert().success().get_output().stderr.clone();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("--threads: 2 rows keep what they name: durable/writers-1"), "{said}");
+    assert!(said.contains("2 rows, 1 engine, 1 round: about"), "{said}");
+    let results = siltdb_bench::files::read(&json).unwrap();
+    let threads: Vec<u32> = results.rows.iter().map(|row| row.threads).collect();
+    assert_eq!(threads, [1, 4]);
+    command().arg("report").arg(&json).assert().success();
+}
+
+#[test]
+fn outputs_that_cannot_be_written_end_a_run_before_it_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let missing = dir.path().join("none/page.html");
+    let json = dir.path().join("out.json");
+    let refused = |outputs: &[&str]| {
+        let mut run = command();
+        run.args(["run", "--suite", "layerdb", "--rows", "fill/5k", "--engines", "siltdb"]);
+        run.args(["--skip", "limits,classes", "--dir", data.to_str().unwrap()]).args(outputs);
+        let output = run.assert().code(2).get_output().clone();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.stdout.is_empty() && !said.contains("fill/5k"), "nothing ran: {said}");
+        said
+    };
+    let said = refused(&["--html", missing.to_str().unwrap()]);
+    assert!(said.contains("cannot write") && said.contains("none/page.html"), "{said}");
+    let said = refused(&["--json", missing.to_str().unwrap()]);
+    assert!(said.contains("none/page.html"), "{said}");
+    let same = json.to_str().unwrap();
+    let said = refused(&["--json", same, "--csv", same]);
+    assert!(said.contains("two forms"), "{said}");
+    assert!(!json.exists());
+}
+
+#[test]
+fn upkeep_counts_syncs_and_judges_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = command();
+    run.args(["upkeep", "--rows", "openings/syncs", "--json", "--check"]);
+    let output = run.arg("--dir").arg(dir.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let file: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let [row] = &file["upkeep"].as_array().unwrap()[..] else { panic!("one row is asked for") };
+    assert_eq!((row["row"].as_str(), row["at_most"].as_f64()), (Some("openings/syncs"), Some(4.0)));
+    match row["status"].as_str() {
+        // A kernel may forbid to trace, and strace may be missing.
+        Some("not_measured") => assert!(row["met"].is_null() && output.status.success()),
+        Some("measured") => {
+            let syncs = row["value"].as_f64().unwrap();
+            assert!(syncs >= 1.0 && row["checked"].as_u64() > Some(50), "{row}");
+            assert_eq!(row["met"].as_bool(), Some(syncs <= 4.0));
+            assert_eq!(output.status.code(), Some(if syncs <= 4.0 { 0 } else { 1 }));
+        }
+        _ => panic!("{row}"),
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "data directories are removed");
+    command().args(["upkeep", "--rows", "opennings/syncs"]).assert().code(2);
+}

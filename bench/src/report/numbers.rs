@@ -53,6 +53,16 @@ pub fn or_none<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }
 
+/// Seconds in words, for who waits.
+#[must_use]
+pub fn words(seconds: u64) -> String {
+    match seconds {
+        0..90 => format!("{seconds} s"),
+        90..5400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
 /// The day and minute of a time in seconds since 1970-01-01 UTC.
 ///
 /// The calendar is Howard Hinnant's `civil_from_days`.
@@ -77,7 +87,8 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 }
 
 /// Three significant digits, as far as they say something.
-fn digits(value: f64) -> String {
+#[must_use]
+pub fn digits(value: f64) -> String {
     let size = value.abs();
     let places = match size {
         _ if size >= 99.95 => 0,

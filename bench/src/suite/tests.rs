@@ -1,6 +1,6 @@
 //! Tests of suites: the files make sense, and what is chosen is what was asked for.
 
-use super::{Overrides, Setting, Suite, select, suites};
+use super::{Overrides, Setting, Suite, demo, select, suites};
 use crate::{
     job::{Op, State, Work},
     keys::KeyStyle,
@@ -20,7 +20,7 @@ fn row(suites: &[Suite], suite: &str, row: &str, overrides: &Overrides) -> super
 
 #[test]
 fn every_row_of_every_file_can_be_drawn() {
-    for suite in suites() {
+    for suite in suites().into_iter().chain([demo()]) {
         let mut ids: Vec<&str> = suite.rows.iter().map(|row| row.id.as_str()).collect();
         assert!(!ids.is_empty() && !suite.about.is_empty());
         for row in &suite.rows {
@@ -217,7 +217,7 @@ fn a_name_and_its_setting_never_differ() {
         ..Overrides::default()
     };
     let mut named_rows = 0;
-    for suite in suites() {
+    for suite in suites().into_iter().chain([demo()]) {
         for row in &suite.rows {
             for overrides in [Overrides::default(), odd] {
                 let chosen = suite.choose(row, &overrides);
@@ -262,4 +262,18 @@ fn published_figures_carry_the_size_that_they_were_measured_at() {
     let definition = suite.definition(&small);
     let published = &definition.rows[0].published[0];
     assert_eq!((published.threads, published.keys), (Some(8), Some(10_000_000)));
+}
+
+#[test]
+fn the_demo_has_five_rows_and_is_in_no_run_of_all() {
+    let demo = demo();
+    assert_eq!(demo.rows.len(), 5);
+    assert!(suites().iter().all(|suite| suite.suite != demo.suite));
+    // Its size stands in its words.
+    assert!(demo.about.contains("100,000 keys of 16 bytes, values of 100, one thread"));
+    for row in &demo.rows {
+        let work = demo.choose(row, &Overrides::default()).work;
+        assert_eq!((work.keys, work.key_bytes, work.value_bytes), (100_000, 16, 100));
+        assert_eq!(work.threads, 1);
+    }
 }

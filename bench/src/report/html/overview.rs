@@ -60,7 +60,10 @@ fn tiles(results: &Results, groups: &[Group<'_>]) -> String {
     let ended = |status| results.rows.iter().filter(|row| row.status == status).count();
     let tile = |figure: String, text: String| format!("<li><b>{figure}</b> {text}</li>");
     let first = match standings.len() {
-        0 => tile(groups.len().to_string(), "rows, in none of which engines compare".to_owned()),
+        0 => tile(
+            groups.len().to_string(),
+            "rows, without another engine to compare with".to_owned(),
+        ),
         compared => tile(
             format!("{ahead}<small> of {compared}</small>"),
             format!("comparisons won by siltdb; {level} level within noise, {behind} lost"),

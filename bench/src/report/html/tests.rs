@@ -194,3 +194,15 @@ fn a_share_above_the_limit_is_not_shown() {
     results.rows.iter_mut().for_each(|row| row.extra.share_of_limit = of(1.0));
     assert!(render(&results).contains("100 %"), "the limit itself can be reached");
 }
+
+#[test]
+fn cells_say_what_they_are_where_a_table_becomes_blocks() {
+    for page in [render(&run()), render(&alone())] {
+        let cells = page.matches("<td").count();
+        assert!(cells > 100, "{cells}");
+        assert_eq!(page.matches("<td data-l=\"").count(), cells);
+        assert!(!page.contains("<td data-l=\"\""), "each column has a name");
+        let narrow = page.split("@media (max-width").nth(1).unwrap();
+        assert!(narrow.contains("td::before { content: attr(data-l)"));
+    }
+}

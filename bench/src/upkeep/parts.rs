@@ -1,0 +1,186 @@
+//! All parts: what each measures, its bars, and how long it may take.
+
+use crate::{
+    engine::{Failure, Result},
+    upkeep::{
+        bar::{Bar, Unit},
+        families::{self, Counts},
+        part::{Line, Teller},
+        reads,
+        space::{self, Amount, Most},
+        steps, syncs,
+    },
+};
+use std::{path::Path, time::Duration};
+
+/// A part of the work, which runs in a process of its own.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// Its id.
+    pub id: &'static str,
+    /// What it tells figures for.
+    pub bars: &'static [Bar],
+    /// How long it may take.
+    pub seconds: u64,
+    /// Whether its figures are times.
+    pub kind: Kind,
+    run: fn(&Path, &Teller<'_>) -> Result<()>,
+}
+
+/// Whether a part may run beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It measures times, and has the machine for itself.
+    Timed,
+    /// It measures bytes after a wait, beside others that do.
+    Waiting,
+}
+
+/// What may be left where nothing is alive.
+const LEFT_BYTES_MAX: f64 = 65_536.0;
+/// What may be left of what is alive.
+const LEFT_RATIO_MAX: f64 = 1.3;
+/// 100 MB in values of 2,000 bytes.
+const LARGE: Amount = Amount { entries: 50_000, length: 2_000 };
+/// What is deleted of it, where some stays.
+const LARGE_DELETED: u64 = 45_000;
+/// 8 MB in values of 200 bytes.
+const SMALL: Amount = Amount { entries: 40_000, length: 200 };
+/// A value that a few processes hold at once, in bytes.
+const LARGE_VALUE_BYTES: usize = 300_000_000;
+/// Families when openings and flushes are timed.
+const FAMILIES: Counts =
+    Counts { flush_few: 10, open_few: 1_000, open_many: 8_000, flush_many: 10_000 };
+
+const fn bar(id: &'static str, unit: Unit, most: f64, about: &'static str) -> Bar {
+    Bar { id, about, unit, most }
+}
+
+const fn timed(
+    id: &'static str,
+    seconds: u64,
+    bars: &'static [Bar],
+    run: fn(&Path, &Teller<'_>) -> Result<()>,
+) -> Part {
+    Part { id, bars, seconds, kind: Kind::Timed, run }
+}
+
+const fn waiting(
+    id: &'static str,
+    bars: &'static [Bar],
+    run: fn(&Path, &Teller<'_>) -> Result<()>,
+) -> Part {
+    Part { id, bars, seconds: 75, kind: Kind::Waiting, run }
+}
+
+/// All parts, in the order of the table.
+pub const PARTS: [Part; 12] = [
+    timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
+    timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
+    timed("syncs", 20, &SYNCS, syncs::syncs),
+    timed("families-compact", 25, &COMPACT, |dir, teller| families::compaction(dir, 2_000, teller)),
+    timed("families", 55, &BESIDE, |dir, teller| families::beside(dir, FAMILIES, teller)),
+    timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
+    timed("merges", 20, &MERGES, |dir, teller| reads::merges(dir, 20_000, teller)),
+    timed("memory", 20, &MEMORY, |dir, teller| reads::large_value(dir, LARGE_VALUE_BYTES, teller)),
+    waiting("space-range", &RANGE, |dir, teller| {
+        let bar = (RANGE[0].id, Most::Ratio(RANGE[0].most));
+        space::range_delete(bar, dir, LARGE, LARGE_DELETED, teller)
+    }),
+    waiting("space-all", &ALL, |dir, teller| {
+        let bar = (ALL[0].id, Most::Bytes(ALL[0].most));
+        space::range_delete(bar, dir, LARGE, LARGE.entries, teller)
+    }),
+    waiting("space-expiry", &EXPIRY, |dir, teller| {
+        space::expiry((EXPIRY[0].id, Most::Bytes(EXPIRY[0].most)), dir, SMALL, teller)
+    }),
+    waiting("space-snapshot", &SNAPSHOT, |dir, teller| {
+        space::snapshot((SNAPSHOT[0].id, Most::Ratio(SNAPSHOT[0].most)), dir, SMALL, teller)
+    }),
+];
+
+const FLUSHES: [Bar; 3] = [
+    bar("flushes/time", Unit::Ns, 1e6, "a put and its flush, the last of 1,200 with rising keys"),
+    bar("flushes/opening", Unit::Ns, 50e6, "opening what 1,200 flushes left"),
+    bar("flushes/tables", Unit::Count, 100.0, "tables of it after settle"),
+];
+const OPENINGS: [Bar; 2] = [
+    bar("openings/files", Unit::Count, 100.0, "files after 10,000 openings with one put each"),
+    bar("openings/time", Unit::Ns, 5e6, "the last of these openings"),
+];
+const SYNCS: [Bar; 1] = [bar("openings/syncs", Unit::Count, 4.0, "syncs of open, one put, close")];
+const COMPACT: [Bar; 1] =
+    [bar("families/compact", Unit::Ns, 1e9, "compact() of 2,000 families with 3 keys each")];
+const BESIDE: [Bar; 2] = [
+    bar("families/opening", Unit::Ratio, 12.0, "opening 8,000 families, to opening 1,000"),
+    bar("families/flush", Unit::Ratio, 1.5, "one family's flush beside 10,000 families, to 10"),
+];
+const DELETED: [Bar; 1] = [bar(
+    "reads/deleted",
+    Unit::Ns,
+    5e6,
+    "the slower of the first two seeks across 1 M deleted keys in memory",
+)];
+const MERGES: [Bar; 2] = [
+    bar("reads/merged", Unit::Ns, 1e6, "a get over 20,000 merge operands, after the first"),
+    bar(
+        "flushes/merged",
+        Unit::Ratio,
+        4.0,
+        "bytes handed to the operator by their flush, to theirs",
+    ),
+];
+const MEMORY: [Bar; 1] =
+    [bar("writes/memory", Unit::Ratio, 2.2, "peak memory of a put of 300 MB, to the value")];
+const RANGE: [Bar; 1] = [bar(
+    "space/range-delete",
+    Unit::Ratio,
+    LEFT_RATIO_MAX,
+    "bytes to live bytes, a minute after delete_range of 90 % of 100 MB",
+)];
+const ALL: [Bar; 1] = [bar(
+    "space/range-delete-all",
+    Unit::Bytes,
+    LEFT_BYTES_MAX,
+    "bytes a minute after delete_range of all of 100 MB",
+)];
+const EXPIRY: [Bar; 1] = [bar(
+    "space/expiry",
+    Unit::Bytes,
+    LEFT_BYTES_MAX,
+    "bytes a minute after 40,000 values of 200 bytes expired",
+)];
+const SNAPSHOT: [Bar; 1] = [bar(
+    "space/snapshot",
+    Unit::Ratio,
+    LEFT_RATIO_MAX,
+    "bytes to live bytes, a minute after a snapshot of older versions is dropped",
+)];
+
+impl Part {
+    /// Does the part in `dir`, tells by `say`, and says how it ended.
+    pub fn work(&self, dir: &Path, seconds: u64, say: &dyn Fn(&Line)) {
+        let teller = Teller::new(say, Duration::from_secs(seconds));
+        match (self.run)(dir, &teller) {
+            Ok(()) => say(&Line::Done),
+            Err(failure) => say(&Line::Failed(failure.to_string())),
+        }
+    }
+}
+
+/// Serves the part called `id`, or what it traces.
+///
+/// # Errors
+/// If there is none.
+pub fn serve(id: &str, dir: &Path, seconds: u64, say: &dyn Fn(&Line)) -> Result<()> {
+    if id == syncs::TRACED {
+        return syncs::traced(dir);
+    }
+    let part = PARTS.iter().find(|part| part.id == id);
+    let part = part.ok_or_else(|| Failure::error(format!("no part {id}")))?;
+    part.work(dir, seconds, say);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

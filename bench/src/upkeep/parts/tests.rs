@@ -1,0 +1,149 @@
+//! Tests of all parts at a small size: each tells its figures, having read back what it wrote.
+
+use super::{Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, families, reads, space, steps, syncs};
+use crate::{
+    engine::Result,
+    upkeep::{
+        bar::Outcome,
+        data::{compare, fill, key, value},
+        part::{Line, Teller},
+    },
+};
+use siltdb::Db;
+use std::{cell::RefCell, path::Path, time::Duration};
+
+/// The figures that a part tells within `seconds`.
+fn told(
+    seconds: u64,
+    part: impl FnOnce(&Path, &Teller<'_>) -> Result<()>,
+) -> Vec<(String, Outcome)> {
+    let dir = tempfile::tempdir().unwrap();
+    let figures = RefCell::new(Vec::new());
+    let say = |line: &Line| {
+        if let Line::Figure { bar, outcome } = line {
+            figures.borrow_mut().push((bar.clone(), outcome.clone()));
+        }
+    };
+    let teller = Teller::new(&say, Duration::from_secs(seconds));
+    part(&dir.path().join("data"), &teller).unwrap();
+    figures.into_inner()
+}
+
+/// Panics unless just these bars were measured.
+fn are_measured(figures: &[(String, Outcome)], bars: &[&str]) {
+    let ids: Vec<&str> = figures.iter().map(|(bar, _)| bar.as_str()).collect();
+    assert_eq!(ids, bars);
+    for (bar, outcome) in figures {
+        let is_measured = matches!(outcome, Outcome::Measured { checked: 1.., .. });
+        assert!(is_measured, "{bar}: {outcome:?}");
+    }
+}
+
+#[test]
+fn each_bar_stands_once_and_its_part_tells_it() {
+    let mut ids: Vec<&str> = PARTS.iter().flat_map(|part| part.bars).map(|bar| bar.id).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+    assert!(PARTS.iter().all(|part| !part.bars.is_empty() && part.seconds <= 90));
+}
+
+#[test]
+fn tiny_steps_are_timed_and_read_back() {
+    let flushes = told(60, |dir, teller| steps::flushes(dir, 25, teller));
+    are_measured(&flushes, &["flushes/time", "flushes/opening", "flushes/tables"]);
+    let openings = told(60, |dir, teller| steps::openings(dir, 12, teller));
+    are_measured(&openings, &["openings/files", "openings/time"]);
+}
+
+#[test]
+fn families_are_compacted_flushed_and_opened() {
+    let compaction = told(60, |dir, teller| families::compaction(dir, 20, teller));
+    are_measured(&compaction, &["families/compact"]);
+    let counts = Counts { flush_few: 3, open_few: 50, open_many: 120, flush_many: 150 };
+    let beside = told(60, |dir, teller| families::beside(dir, counts, teller));
+    are_measured(&beside, &["families/opening", "families/flush"]);
+}
+
+#[test]
+fn reads_pass_deletes_and_fold_operands() {
+    are_measured(&told(60, |dir, teller| reads::deleted(dir, 3_000, teller)), &["reads/deleted"]);
+    let merges = told(60, |dir, teller| reads::merges(dir, 300, teller));
+    are_measured(&merges, &["reads/merged", "flushes/merged"]);
+    let Outcome::Measured { value, .. } = merges[1].1 else { panic!("it is measured") };
+    assert!(value >= 1.0, "a flush that folds hands over each byte at least once: {value}");
+    let large = told(60, |dir, teller| reads::large_value(dir, 1 << 20, teller));
+    are_measured(&large, &["writes/memory"]);
+}
+
+#[test]
+fn space_is_looked_at_until_it_is_back() {
+    let small = Amount { entries: 500, length: 100 };
+    // Whatever the engine does, this much may be left.
+    let most = Most::Bytes(f64::MAX);
+    let range = |dir: &Path, teller: &Teller<'_>| {
+        space::range_delete(("space/range-delete", most), dir, small, 450, teller)
+    };
+    are_measured(&told(60, range), &["space/range-delete"]);
+    let all = |dir: &Path, teller: &Teller<'_>| {
+        space::range_delete(("space/range-delete-all", most), dir, small, 500, teller)
+    };
+    are_measured(&told(60, all), &["space/range-delete-all"]);
+    let expiry =
+        |dir: &Path, teller: &Teller<'_>| space::expiry(("space/expiry", most), dir, small, teller);
+    are_measured(&told(60, expiry), &["space/expiry"]);
+    let ratio = Most::Ratio(f64::MAX);
+    let snapshot = |dir: &Path, teller: &Teller<'_>| {
+        space::snapshot(("space/snapshot", ratio), dir, small, teller)
+    };
+    are_measured(&told(60, snapshot), &["space/snapshot"]);
+    const { assert!(LEFT_BYTES_MAX < 8e6 / 100.0, "what is left is little of what was there") };
+}
+
+#[test]
+fn what_is_cut_off_is_not_measured() {
+    let flushes = told(0, |dir, teller| steps::flushes(dir, 25, teller));
+    assert_eq!(flushes.len(), 3);
+    for (bar, outcome) in flushes {
+        let Outcome::CutOff { value: Some(_), note } = outcome else {
+            panic!("{bar}: {outcome:?}")
+        };
+        assert!(note.starts_with("after 10 of 25"), "{note}");
+    }
+    let small = Amount { entries: 500, length: 100 };
+    let bar = ("space/snapshot", Most::Ratio(0.0));
+    let waits = told(1, |dir, teller| space::snapshot(bar, dir, small, teller));
+    assert!(matches!(waits[0].1, Outcome::CutOff { value: Some(_), .. }), "{waits:?}");
+}
+
+#[test]
+fn other_contents_than_were_written_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    fill(&db, 0..10, 0, 20).unwrap();
+    let teller = Teller::new(&|_| {}, Duration::from_secs(60));
+    let all =
+        |version, count| (0..count).map(move |i: u64| (key(i).to_vec(), value(i, version, 20)));
+    compare(&db, all(0, 10), &teller).unwrap();
+    for (what, wanted) in [("another version", (1, 10)), ("one missing", (0, 11)), ("more", (0, 9))]
+    {
+        let failure = compare(&db, all(wanted.0, wanted.1), &teller);
+        assert!(failure.is_err(), "{what}");
+    }
+}
+
+#[test]
+fn a_figure_without_a_comparison_is_refused() {
+    let teller = Teller::new(&|_| {}, Duration::from_secs(60));
+    assert!(teller.figure("flushes/time", 1.0, (1, 1), "").is_err());
+    teller.compared(1);
+    assert!(teller.figure("flushes/time", 1.0, (1, 1), "").is_ok());
+}
+
+#[test]
+fn what_is_traced_keeps_its_puts() {
+    let dir = tempfile::tempdir().unwrap();
+    syncs::traced(dir.path()).unwrap();
+    assert!(Db::open(dir.path()).unwrap().stats().sequence >= 50);
+}

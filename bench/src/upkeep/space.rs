@@ -1,0 +1,179 @@
+//! Space that removed data takes: after range deletes, after expiry, after a dropped snapshot.
+//!
+//! After the removal reaches the tables, nothing is asked of the engine any more; it has a minute.
+
+use crate::{
+    engine::Result,
+    upkeep::{
+        data::{compare, data_bytes, fill, key, value},
+        part::Teller,
+    },
+};
+use siltdb::{Db, Options, testing::ManualClock};
+use std::{
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long the engine has to give space back.
+const MINUTE: Duration = Duration::from_secs(60);
+/// How often the directory is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// Bytes that a key has.
+const KEY_BYTES: u64 = 8;
+/// A moment that is no time of the machine: 2023-11-14, in milliseconds.
+const NOW_MS: u64 = 1_700_000_000_000;
+/// How long entries live, and how long after their last write they are looked for.
+const TIME_TO_LIVE: Duration = Duration::from_secs(60);
+const LATER: Duration = Duration::from_secs(3600);
+
+/// Entries and the length of their values.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// How many.
+    pub entries: u64,
+    /// Bytes of a value.
+    pub length: usize,
+}
+
+/// The most that may be left.
+#[derive(Clone, Copy, Debug)]
+pub enum Most {
+    /// Bytes, where nothing is alive.
+    Bytes(f64),
+    /// Times the live bytes.
+    Ratio(f64),
+}
+
+impl Amount {
+    fn bytes(self, entries: u64) -> f64 {
+        (entries * (KEY_BYTES + self.length as u64)) as f64
+    }
+}
+
+/// What is left after a minute, or less where that is enough.
+struct Waited {
+    figure: f64,
+    /// 0 if the time of the part was over before.
+    minutes: usize,
+    note: String,
+}
+
+impl Waited {
+    fn tell(self, bar: &str, teller: &Teller<'_>) -> Result<()> {
+        teller.figure(bar, self.figure, (self.minutes, 1), self.note)
+    }
+}
+
+/// Waits until at most `most` of `live` bytes lies in `dir`, for a minute; tells what does.
+fn wait(
+    bar: &str,
+    (dir, live): (&Path, f64),
+    most: Most,
+    teller: &Teller<'_>,
+    mut passes: impl FnMut(Duration),
+) -> Result<Waited> {
+    teller.doing(format!("waits for {bar}"));
+    let start = Instant::now();
+    loop {
+        let bytes = data_bytes(dir)? as f64;
+        let (figure, is_enough) = match most {
+            Most::Bytes(most) => (bytes, bytes <= most),
+            Most::Ratio(most) => (bytes / live, bytes / live <= most),
+        };
+        let waited = start.elapsed();
+        let is_whole = is_enough || waited >= MINUTE;
+        if is_whole || teller.is_over() {
+            let note = format!("{:.2} MB after {:.1} s", bytes / 1e6, waited.as_secs_f64());
+            return Ok(Waited { figure, minutes: usize::from(is_whole), note });
+        }
+        thread::sleep(LOOK);
+        passes(LOOK);
+    }
+}
+
+/// Deletes the first `deleted` entries by one range, and flushes that.
+///
+/// # Errors
+/// The engine's; if something else is read back.
+pub fn range_delete(
+    (bar, most): (&str, Most),
+    dir: &Path,
+    amount: Amount,
+    deleted: u64,
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let db = Db::open(dir)?;
+    fill(&db, 0..amount.entries, 0, amount.length)?;
+    db.flush()?;
+    db.settle()?;
+    db.default_family().delete_range(key(0), key(deleted))?;
+    db.flush()?;
+    let live = amount.bytes(amount.entries - deleted);
+    let waited = wait(bar, (dir, live), most, teller, |_| ())?;
+    let left = (deleted..amount.entries).map(|i| (key(i).to_vec(), value(i, 0, amount.length)));
+    compare(&db, left, teller)?;
+    // That nothing is left was compared as well.
+    teller.compared(deleted);
+    waited.tell(bar, teller)?;
+    Ok(db.close()?)
+}
+
+/// Puts entries that live for a minute, and looks an hour later, after one more write.
+///
+/// # Errors
+/// The engine's; if something else is read back.
+pub fn expiry(
+    (bar, most): (&str, Most),
+    dir: &Path,
+    amount: Amount,
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let clock = Arc::new(ManualClock::new(NOW_MS));
+    let db = Options::new().clock(clock.clone()).open(dir)?;
+    let family = db.default_family();
+    for number in 0..amount.entries {
+        family.put_for(key(number), value(number, 0, amount.length), TIME_TO_LIVE)?;
+    }
+    db.flush()?;
+    db.settle()?;
+    clock.advance(LATER);
+    db.put(key(amount.entries), b"x")?;
+    let waited = wait(bar, (dir, 0.0), most, teller, |time| clock.advance(time))?;
+    compare(&db, [(key(amount.entries).to_vec(), b"x".to_vec())].into_iter(), teller)?;
+    waited.tell(bar, teller)?;
+    drop(family);
+    Ok(db.close()?)
+}
+
+/// Overwrites all entries under a snapshot, compacts, drops the snapshot, and writes once more.
+///
+/// # Errors
+/// The engine's; if something else is read back.
+pub fn snapshot(
+    (bar, most): (&str, Most),
+    dir: &Path,
+    amount: Amount,
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let db = Db::open(dir)?;
+    let all = |version: u64| {
+        (0..amount.entries).map(move |i| (key(i).to_vec(), value(i, version, amount.length)))
+    };
+    fill(&db, 0..amount.entries, 0, amount.length)?;
+    db.flush()?;
+    let snapshot = db.snapshot();
+    fill(&db, 0..amount.entries, 1, amount.length)?;
+    db.compact()?;
+    compare(&snapshot, all(0), teller)?;
+    drop(snapshot);
+    db.put(key(amount.entries), b"x")?;
+    let live = amount.bytes(amount.entries);
+    let waited = wait(bar, (dir, live), most, teller, |_| ())?;
+    let last = (key(amount.entries).to_vec(), b"x".to_vec());
+    compare(&db, all(1).chain([last]), teller)?;
+    waited.tell(bar, teller)?;
+    Ok(db.close()?)
+}
