@@ -103,14 +103,10 @@ pub fn merges(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     let options = FamilyOptions::new().merge_operator(operator.clone());
     let db = Options::new().merge_operator(operator.clone()).open(dir)?;
     let family = db.create_family("merged", options)?;
-<<<<<<< HEAD
-    let mut wanted = Vec::new();
-=======
     // The value that they apply to lies in a table: a flush can only fold them among themselves.
     let mut wanted = b"base".to_vec();
     family.put(key(0), &wanted)?;
     db.flush()?;
->>>>>>> bench
     for number in 0..count {
         let operand = value(number, 0, OPERAND_BYTES);
         family.merge(key(0), &operand)?;
