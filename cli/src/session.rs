@@ -7,7 +7,8 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, message};
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, WriteBatch, WriteOptions,
+    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, RecoveryMode, WriteBatch,
+    WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -64,9 +65,11 @@ impl Session {
         };
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
+        let is_strict = output.settings().recovery == RecoveryMode::Strict;
         let options = Options::new()
             .create(create)
-            .read_only(opening == Opening::Read)
+            // A cut of the log is written down, so that the next opening accepts it.
+            .read_only(opening == Opening::Read && is_strict)
             .lock_wait(output.settings().wait)
             .recovery(output.settings().recovery);
         let db = options.open(path).map_err(|error| {
