@@ -41,10 +41,10 @@ fn a_buffered_write_is_a_copy_on_each_core() {
 
 #[test]
 fn a_synced_write_shares_its_sync_with_the_other_threads() {
-    let row = chosen("durable", "writers-1", 1.0);
+    let row = chosen("durable", "writers-4", 1.0);
     let bound = Bound::of(&row, &limits(), 2).unwrap();
     assert_eq!(bound.limit, "fdatasync-written");
-    let ns = row.work.entry_bytes() as f64 + 40_000.0 / 2.0;
+    let ns = row.work.entry_bytes() as f64 + 40_000.0 / 4.0;
     assert!((bound.ops_per_s - 1e9 / ns).abs() < 1.0, "{bound:?}");
 }
 
