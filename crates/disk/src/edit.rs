@@ -21,7 +21,7 @@
 //! | 10 | file |                                                   NextFile
 //! | 11 | family |                                                 NextFamily
 //! | 12 | sequence |                                               LastSequence
-//! | 13 | segment | offset |                                       LogSynced
+//! | 13 | segment | offset | slot |                                LogSynced
 //! | 14 | ms | jump ms |                                           LatestTime
 //! table reference:
 //! | file | offset | length | visible to, optional | global sequence, optional |
@@ -210,7 +210,12 @@ pub enum Change {
     /// Every sequence number up to this one is taken.
     LastSequence(SequenceNumber),
     /// The log up to this position is durable, whatever the log itself says.
-    LogSynced(LogPosition),
+    LogSynced {
+        /// The position.
+        position: LogPosition,
+        /// The slot of the file that has its segment; 0: not known.
+        slot: u64,
+    },
     /// Expiry was decided by this time: no earlier settled one is used again.
     LatestTime(StoredTime),
 }
@@ -253,8 +258,8 @@ impl Change {
             Self::NextFile(file) => put_numbers(out, 10, &[file.0]),
             Self::NextFamily(family) => put_numbers(out, 11, &[u64::from(family.0)]),
             Self::LastSequence(sequence) => put_numbers(out, 12, &[sequence.0]),
-            Self::LogSynced(position) => {
-                put_numbers(out, 13, &[position.segment.0, position.offset]);
+            Self::LogSynced { position, slot } => {
+                put_numbers(out, 13, &[position.segment.0, position.offset, *slot]);
             }
             Self::LatestTime(time) => put_numbers(out, 14, &[time.latest_ms, time.jump_ms]),
         }
@@ -291,7 +296,7 @@ impl Change {
             10 => Self::NextFile(next_file(reader)?),
             11 => Self::NextFamily(next_family(reader)?),
             12 => Self::LastSequence(sequence(reader)?),
-            13 => Self::LogSynced(position(reader)?),
+            13 => Self::LogSynced { position: position(reader)?, slot: reader.varint()? },
             14 => Self::LatestTime(StoredTime {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,

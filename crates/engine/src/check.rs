@@ -102,7 +102,7 @@ pub fn check_closed(dir: &Path, on_progress: &mut dyn FnMut(CheckProgress)) -> R
     check_with(dir, options, on_progress)
 }
 
-fn check_with(
+pub(crate) fn check_with(
     dir: &Path,
     options: EngineOptions,
     on_progress: &mut dyn FnMut(CheckProgress),

@@ -13,6 +13,7 @@
 use crate::{
     database::Database,
     family::Family,
+    log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
     tail::{Chore, Counts, Demand, Reservation},
 };
@@ -107,8 +108,8 @@ fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
     database.health.check()?;
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
-        Durability::Interval(interval) => database.sync_within(interval),
-        Durability::Synced => database.sync_wal(),
+        Durability::Interval(interval) => sync_within(database, interval),
+        Durability::Synced => sync_wal(database),
     }
 }
 
@@ -300,17 +301,10 @@ fn report(family: &Family, entries: &[Entry<'_>]) {
 fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
-        Durability::Interval(interval) => database.sync_within(interval),
+        Durability::Interval(interval) => sync_within(database, interval),
         Durability::Synced if cfg!(seeded_fault = "acknowledge_before_sync") => Ok(()),
-        Durability::Synced => sync(database, end),
+        Durability::Synced => sync_to(database, end),
     }
-}
-
-#[cold]
-fn sync(database: &Database, end: LogPosition) -> Result<()> {
-    let synced = database.wal.sync_to(end, &database.health)?;
-    lock(&database.tail).synced(synced);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::{
     share::Shared,
     signal::Signal,
     snapshots::Snapshots,
+    sync_timer::SyncTimer,
     tail::{Room, SharedTail, Tail, TailLimits},
     throttle::{self, Debt},
     wal::Wal,
@@ -49,9 +50,6 @@ use std::{
     },
     time::Duration,
 };
-
-/// A commit that nobody asked to be synced is, after this long.
-pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What flushes have yet to write may amount to this many halves of a memtable before writes are
 /// slowed down, and before they are as slow as they get.
@@ -144,10 +142,8 @@ pub struct Database {
     level_debts: LevelDebts,
     /// How fast writers may be.
     pace: Pace,
-    /// How soon commits since the last sync must be synced, in nanoseconds.
-    sync_within_ns: AtomicU64,
-    /// When the log was last synced for time's sake, by the monotonic clock.
-    last_sync_ns: AtomicU64,
+    /// When the log must be synced next.
+    pub sync_timer: SyncTimer,
     /// The sequence number of the last commit that is not in the log.
     unlogged_last: AtomicU64,
     /// Threads shall end.
@@ -260,8 +256,7 @@ impl Database {
             counters: Counters::default(),
             level_debts: LevelDebts::default(),
             pace: Pace::new(instance),
-            sync_within_ns: AtomicU64::new(nanoseconds(SYNC_INTERVAL)),
-            last_sync_ns: AtomicU64::new(now),
+            sync_timer: SyncTimer::new(now),
             unlogged_last: AtomicU64::new(0),
             ending: AtomicBool::new(false),
         };
@@ -459,47 +454,6 @@ impl Database {
         failure.map(|(_, error)| error.duplicate())
     }
 
-    /// Sees to it that what is acknowledged now is synced within `interval`.
-    ///
-    /// # Errors
-    /// `Poisoned`, if a sync that was due fails.
-    pub fn sync_within(&self, interval: Duration) -> Result<()> {
-        let interval_ns = nanoseconds(interval);
-        // Relaxed: who syncs looks again at each turn.
-        let before = self.sync_within_ns.fetch_min(interval_ns, Ordering::Relaxed);
-        match self.waiting {
-            Waiting::ForWorkers if interval_ns < before => self.sync_work.raise(),
-            Waiting::ForWorkers => {}
-            Waiting::RunJob(_) => self.sync_if_due()?,
-        }
-        Ok(())
-    }
-
-    /// When what is unsynced must be synced: from now on so long; zero if it is time.
-    #[must_use]
-    pub fn sync_due_in(&self) -> Duration {
-        // Relaxed, here and below: two syncs for one turn do no harm.
-        let within = self.sync_within_ns.load(Ordering::Relaxed);
-        let due = self.last_sync_ns.load(Ordering::Relaxed).saturating_add(within);
-        Duration::from_nanos(due.saturating_sub(self.options.clock.monotonic_ns()))
-    }
-
-    /// Syncs the log if it is time, and looks whether anybody writes.
-    ///
-    /// # Errors
-    /// `Poisoned`, if the sync fails.
-    pub fn sync_if_due(&self) -> Result<()> {
-        if !self.sync_due_in().is_zero() {
-            return Ok(());
-        }
-        self.last_sync_ns.store(self.options.clock.monotonic_ns(), Ordering::Relaxed);
-        // Before the end of the log is looked at: whoever asks for less after this is seen to by
-        // the next sync, and whoever asked before is published, and so within this one.
-        self.sync_within_ns.store(nanoseconds(SYNC_INTERVAL), Ordering::Relaxed);
-        lock(&self.tail).look();
-        self.sync_wal()
-    }
-
     /// Notes that a commit up to `last` is in memory alone; called before it is published.
     pub fn note_unlogged(&self, last: SequenceNumber) {
         // Relaxed, here and below: who looks has waited for the publication.
@@ -510,19 +464,6 @@ impl Database {
     #[must_use]
     pub fn unlogged_last(&self) -> SequenceNumber {
         SequenceNumber(self.unlogged_last.load(Ordering::Relaxed))
-    }
-
-    /// Makes everything acknowledged so far durable.
-    ///
-    /// # Errors
-    /// `Poisoned`, if the sync fails.
-    pub fn sync_wal(&self) -> Result<()> {
-        let (last, end) = lock(&self.tail).last();
-        self.publisher.wait(last);
-        self.health.check_log()?;
-        let synced = self.wal.sync_to(end, &self.health)?;
-        lock(&self.tail).synced(synced);
-        Ok(())
     }
 
     /// Notes that no version refers to these files any more.

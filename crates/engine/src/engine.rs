@@ -9,7 +9,7 @@ use crate::{
     family::Family,
     install,
     instance::Instance,
-    jobs,
+    jobs, log_sync,
     options::{Access, Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
     recovery, replayed, request,
@@ -246,7 +246,7 @@ impl Engine {
     /// # Errors
     /// `Poisoned`.
     pub fn sync_wal(&self) -> Result<()> {
-        self.writable()?.sync_wal()
+        log_sync::sync_wal(self.writable()?)
     }
 
     /// Writes everything in memory to tables.

@@ -171,6 +171,15 @@ pub struct Stopped {
     release: Sender<fn()>,
 }
 
+/// Puts bytes behind the last edit of the manifest, as those of an edit that was never finished:
+/// the next edit begins a new manifest.
+pub fn leave_manifest_unfinished(fs: &MemFs) {
+    let path = files(fs, ".manifest").pop().unwrap();
+    let mut bytes = fs.read_all(&path).unwrap();
+    bytes.extend([0; 64]);
+    fs.write_all(&path, &bytes).unwrap();
+}
+
 /// Has the next call that `choose` picks wait until it is let go; the observer is used up for that.
 pub fn stop_call(
     fs: &MemFs,

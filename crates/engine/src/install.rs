@@ -19,7 +19,10 @@ use siltdb_base::{
     limits::FAMILIES_MAX,
     sync::lock,
 };
-use siltdb_disk::edit::{Change, Edit, FEATURES_KNOWN, FORMAT_VERSION};
+use siltdb_disk::{
+    edit::{Change, Edit, FEATURES_KNOWN, FORMAT_VERSION},
+    log::record::LogPosition,
+};
 use siltdb_tree::{
     memory::Generation,
     merge_operator::MergeOperator,
@@ -27,7 +30,10 @@ use siltdb_tree::{
     options::TreeOptions,
     tree::{Prepared, Tree},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, MutexGuard},
+};
 
 /// What an edit is applied to.
 #[derive(Debug)]
@@ -53,23 +59,40 @@ pub fn install(
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
-    install_with(database, changes, flushed, None)
+    install_with(database, lock(&database.manifest_io), (changes, flushed), None)
+}
+
+/// Makes it known that the log segment of `position`, which is synced, has durable records. Of
+/// several threads that find it unknown, one makes the edit.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_synced_segment(database: &Database, position: LogPosition) -> Result<()> {
+    let manifest = lock(&database.manifest_io);
+    if database.wal.is_noted(position) {
+        return Ok(());
+    }
+    // Each edit says how far the log is synced, so this one has nothing to add.
+    install_with(database, manifest, (Vec::new(), None), None)
 }
 
 /// As [`install`]; `operator` is that of a family that the changes create.
 fn install_with(
     database: &Database,
-    mut changes: Vec<Change>,
-    flushed: Option<Generation>,
+    mut manifest: MutexGuard<'_, Manifest>,
+    (mut changes, flushed): (Vec<Change>, Option<Generation>),
     operator: Option<&Arc<dyn MergeOperator>>,
 ) -> Result<()> {
-    let mut manifest = lock(&database.manifest_io);
     database.health.check_log()?;
     database.numbers.check_files_left()?;
     omit_dropped(database, &mut changes);
     changes.push(Change::NextFile(database.numbers.next_file()));
     changes.push(Change::NextFamily(database.numbers.next_family()));
     changes.push(Change::LatestTime(database.time.stored()));
+    let (position, slot) = database.wal.synced_in();
+    if position > manifest.state.synced && !cfg!(seeded_fault = "synced_segment_not_noted") {
+        changes.push(Change::LogSynced { position, slot });
+    }
     let edit = Edit { changes };
     let mut operators = database.operators.clone();
     operators.extend(operator.cloned());
@@ -89,6 +112,7 @@ fn install_with(
     }
     append(database, &mut manifest, &edit)?;
     manifest.state.note(&edit);
+    database.wal.noted(manifest.state.synced);
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
     note_changed(database, &edit);
     database.forget(gone);
@@ -139,6 +163,7 @@ fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
 fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
     let mut bytes = Vec::new();
     edit.encode(&mut bytes);
+    manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
         let number = database.numbers.file();
         let mut snapshot = snapshot(database, manifest, number);
@@ -337,7 +362,7 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
         | Change::NextFile(_)
         | Change::NextFamily(_)
         | Change::LastSequence(_)
-        | Change::LogSynced(_)
+        | Change::LogSynced { .. }
         | Change::LatestTime(_) => {}
         _ => return Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }
@@ -361,7 +386,8 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
     let creation = create_change(database.numbers.family(), name, &options);
-    install_with(database, vec![creation], None, options.merge_operator.as_ref())?;
+    let manifest = lock(&database.manifest_io);
+    install_with(database, manifest, (vec![creation], None), options.merge_operator.as_ref())?;
     database.families.named(name)
 }
 

@@ -9,6 +9,7 @@ use crate::{
     family::{Family, FamilyMap},
     generation::{Flushed, Frozen},
     install::install,
+    log_sync::{sync_if_due, sync_wal},
     options::FROZEN_MAX,
     share::Shared,
     space::{freeze_what_covers, moment, stripes},
@@ -52,7 +53,7 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 /// What the job failed with.
 pub fn run_one(database: &Database) -> Result<bool> {
     if let Waiting::RunJob(_) = database.waiting {
-        database.sync_if_due()?;
+        sync_if_due(database)?;
     }
     Ok(flush_next(database)? || compact_next(database)?)
 }
@@ -518,12 +519,14 @@ pub fn keep_log(database: &Database) -> Result<()> {
 /// # Errors
 /// `Poisoned`, if a sync fails; as [`install`].
 pub fn close_log(database: &Database) -> Result<()> {
-    database.sync_wal()?;
+    sync_wal(database)?;
     // Before the end is marked, which needs space.
     database.wal.give_back_unused();
-    let end = mark_end(database)?;
-    note_end(database, end)?;
     let active = lock(&database.tail).active();
+    let end = mark_end(database)?;
+    if active.is_some() || database.wal.synced() > lock(&database.manifest_io).state.synced {
+        note_end(database)?;
+    }
     if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
         // Everything is durable, and the space comes back with the next use of the file.
         let _ = segment.file.shorten(end.offset);
@@ -532,13 +535,9 @@ pub fn close_log(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Tells the manifest where the log ends, if there is space for that.
-fn note_end(database: &Database, end: LogPosition) -> Result<()> {
-    let known = lock(&database.manifest_io).state.synced;
-    if end <= known {
-        return Ok(());
-    }
-    match install(database, vec![Change::LogSynced(end)], None) {
+/// Tells the manifest where the log ends, and the time, if there is space for that.
+fn note_end(database: &Database) -> Result<()> {
+    match install(database, Vec::new(), None) {
         // Everything is durable; a log that is cut short will be taken for one of a kill.
         Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
         result => result,
@@ -546,7 +545,7 @@ fn note_end(database: &Database, end: LogPosition) -> Result<()> {
 }
 
 /// Says at the end of the log that it was closed, if it has a segment with room for that. Returns
-/// where it ends.
+/// where it ends. The mark tells nothing that the manifest does not, and is not synced.
 fn mark_end(database: &Database) -> Result<LogPosition> {
     let (last, end) = lock(&database.tail).last();
     let mark = end.offset + record_bytes(RecordKind::End, 0, 0);
@@ -564,8 +563,7 @@ fn mark_end(database: &Database) -> Result<LogPosition> {
             .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
             .map_err(|error| database.health.poison(error))?,
     }
-    let end = LogPosition { offset: mark, ..end };
-    database.wal.sync_to(end, &database.health)
+    Ok(LogPosition { offset: mark, ..end })
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! an empty record that says that the edit was synced: without it, damage to the last edit could
 //! not be told from an edit that was never finished.
 //!
-//! A manifest that was found at open is never appended to. The first edit after it begins a new
-//! file with a snapshot of the whole state, and `CURRENT` is switched to it:
+//! A manifest that was found at open is appended to if it ends with its last edit, as closing a
+//! database leaves it: then nothing that lies behind can be taken for a part of what is appended.
+//! The mark at its end, which may not be durable, is written again with the first edit. Behind any
+//! other end, the first edit begins a new file with a snapshot of the whole state, and `CURRENT`
+//! is switched to it:
 //!
 //! 1. The new manifest is written and synced.
 //! 2. The new `CURRENT` is written beside the old one and synced.
@@ -61,6 +64,8 @@ pub struct Manifest {
     directory: Arc<dyn Fs>,
     /// The file that `CURRENT` names, if there is one.
     number: Option<FileNumber>,
+    /// The end of that file, if it was found at open and nothing was appended yet.
+    found: Option<ManifestEnd>,
     open: Option<OpenManifest>,
     /// What it says of the log.
     pub state: LogState,
@@ -77,6 +82,8 @@ pub struct LogState {
     pub last_sequence: SequenceNumber,
     /// Everything before this position is durable.
     pub synced: LogPosition,
+    /// The slot of the file with the segment of that position; 0: not known.
+    pub synced_slot: u64,
     /// The time that expiry was decided by.
     pub time: StoredTime,
 }
@@ -93,7 +100,9 @@ impl LogState {
                     self.cuts.push(KnownCut { at: *position, next: *next });
                 }
                 Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
-                Change::LogSynced(position) => self.synced = self.synced.max(*position),
+                Change::LogSynced { position, slot } if *position > self.synced => {
+                    (self.synced, self.synced_slot) = (*position, *slot);
+                }
                 Change::LatestTime(time) => {
                     let latest_ms = self.time.latest_ms.max(time.latest_ms);
                     self.time = StoredTime { latest_ms, ..*time };
@@ -114,7 +123,7 @@ impl LogState {
         });
         let last = Change::LastSequence(self.last_sequence);
         let start = Change::LogStart { segment: self.first };
-        let synced = Change::LogSynced(self.synced);
+        let synced = Change::LogSynced { position: self.synced, slot: self.synced_slot };
         cuts.chain([start, last, synced, Change::LatestTime(self.time)])
     }
 }
@@ -131,8 +140,37 @@ struct OpenManifest {
 impl Manifest {
     /// The manifest of the database in `directory`, of which `CURRENT` names the file `number`.
     #[must_use]
-    pub fn new(directory: Arc<dyn Fs>, number: Option<FileNumber>, state: LogState) -> Self {
-        Self { directory, number, open: None, state }
+    pub fn new(
+        directory: Arc<dyn Fs>,
+        number: Option<FileNumber>,
+        found: Option<ManifestEnd>,
+        state: LogState,
+    ) -> Self {
+        Self { directory, number, found, open: None, state }
+    }
+
+    /// Opens the file that was found, for the next edit to be appended to, if that may be. Should
+    /// it fail, that edit begins a new file.
+    pub fn go_on(&mut self) {
+        let found = self.found.take().filter(|found| found.is_last);
+        if let (Some(number), Some(found)) = (self.number, found) {
+            self.open = self.reopen(number, &found).ok();
+        }
+    }
+
+    fn reopen(&self, number: FileNumber, found: &ManifestEnd) -> Result<OpenManifest> {
+        let name = FileName::Manifest(number).to_path();
+        let end = LogPosition { segment: found.segment, offset: found.end };
+        let capacity = capacity(found.snapshot_end).max(found.end);
+        let options = LogFileOptions { capacity, io: LogIo::Write };
+        let mut mark = vec![0; (found.end - found.last_edit_end) as usize];
+        self.directory.open(&name)?.read_exact_at(&mut mark, found.last_edit_end)?;
+        let file = self.directory.open_log(&name, options)?;
+        file.prepare(found.end)?;
+        file.fill(found.last_edit_end, &[&mark])?;
+        let last = LogPosition { offset: found.last_edit_end, ..end };
+        let synced = Synced::new(last, end.segment);
+        Ok(OpenManifest { file, end, synced, edits: found.edits })
     }
 
     /// The file that `CURRENT` names.
@@ -202,7 +240,7 @@ impl Manifest {
 
     fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
         let first = SEGMENT_HEADER_BYTES as u64 + with_mark(snapshot.len());
-        let options = LogFileOptions { capacity: MANIFEST_BYTES.max(4 * first), io: LogIo::Write };
+        let options = LogFileOptions { capacity: capacity(first), io: LogIo::Write };
         let file = self.directory.open_log(path, options)?;
         file.prepare(first)?;
         let header = SegmentHeader {
@@ -242,6 +280,27 @@ impl Manifest {
             .with_file(&self.directory.full_path(temporary))
             .with_mismatch(number, found))
     }
+}
+
+/// The size of a manifest whose snapshot ends there, at which the next is begun.
+fn capacity(snapshot_end: u64) -> u64 {
+    MANIFEST_BYTES.max(4 * snapshot_end)
+}
+
+/// The end of a manifest that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestEnd {
+    /// The part of the file whose edits were shown and that is not known to be durable.
+    pub unsynced: Range<u64>,
+    /// Edits that were shown, the snapshot among them.
+    pub edits: u64,
+    segment: SegmentId,
+    /// Where the snapshot ends, with its mark.
+    snapshot_end: u64,
+    last_edit_end: u64,
+    end: u64,
+    /// Whether the file ends there.
+    is_last: bool,
 }
 
 /// The bytes that an edit takes, with the mark behind it.
@@ -307,8 +366,7 @@ fn read_current_file(directory: &dyn Fs, name: &Path) -> Result<CurrentFile> {
 
 /// Shows `deliver` the edits of the manifest `number`, in order.
 ///
-/// An edit that was being appended when the process ended is passed over. Returns the part of the
-/// file whose edits were shown and that is not known to be durable.
+/// An edit that was being appended when the process ended is passed over.
 ///
 /// # Errors
 /// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
@@ -316,7 +374,7 @@ pub fn read_manifest(
     directory: &dyn Fs,
     number: FileNumber,
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
-) -> Result<Range<u64>> {
+) -> Result<ManifestEnd> {
     let name = FileName::Manifest(number).to_path();
     let path = directory.full_path(&name);
     let file = directory.open(&name).map_err(|error| match error.kind() {
@@ -335,11 +393,13 @@ pub fn read_manifest(
         mode: RecoveryMode::Strict,
         // The snapshot was synced before `CURRENT` named the file.
         synced: LogPosition { segment: header.id, offset: SEGMENT_HEADER_BYTES as u64 + 1 },
+        synced_file: None,
         known_cuts: Vec::new(),
     };
     let files = [SegmentFile { path, file }];
-    let mut is_first = true;
-    let mut last_edit = 0;
+    let (mut edits, mut snapshot_end) = (0, 0);
+    let (mut last_edit, mut last_edit_end) = (0, 0);
+    let file_bytes = files[0].file.len();
     let path = files[0].path.clone();
     let recovered = recover(&files, &options, &mut |record| {
         match record.header.kind {
@@ -349,17 +409,31 @@ pub fn read_manifest(
                 return Err(Error::corruption("a record of a log stands in the manifest"));
             }
         }
-        let edit = match std::mem::take(&mut is_first) {
-            true => Edit::decode_snapshot(record.payload)?,
-            false => Edit::decode(record.payload)?,
+        let edit = match edits {
+            0 => Edit::decode_snapshot(record.payload)?,
+            _ => Edit::decode(record.payload)?,
         };
         last_edit = record.at.offset;
+        let bytes = record.payload.len();
+        last_edit_end = last_edit + record_bytes(RecordKind::Edit, 1, bytes);
+        if edits == 0 {
+            snapshot_end = last_edit + with_mark(bytes);
+        }
+        edits += 1;
         deliver(edit)
     })
     .map_err(|error| damaged(error, &path))?;
     let (synced, end) = (recovered.synced.offset, recovered.end.offset);
-    // Of marks alone nothing is shown.
-    Ok(if last_edit < synced { end..end } else { synced..end })
+    Ok(ManifestEnd {
+        // Of marks alone nothing is shown.
+        unsynced: if last_edit < synced { end..end } else { synced..end },
+        edits,
+        segment: header.id,
+        snapshot_end,
+        last_edit_end,
+        end,
+        is_last: edits > 0 && end == file_bytes,
+    })
 }
 
 /// What to do about a manifest that cannot be read.

@@ -16,7 +16,7 @@ use crate::{
     database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
     install::{self, ManifestReplay, Target},
-    manifest::{LogState, Manifest, RECOVER_HINT, read_current, read_manifest},
+    manifest::{LogState, Manifest, ManifestEnd, RECOVER_HINT, read_current, read_manifest},
     numbers::Numbers,
     options::{Access, Create, EngineOptions},
     publish::Publisher,
@@ -289,8 +289,8 @@ struct LoadedDatabase {
     /// The log's files that were found.
     slots: Vec<u64>,
     recovered: Recovered,
-    /// The part of the manifest that is not known to be durable.
-    manifest_tail: Range<u64>,
+    /// The end of the manifest; `None`: there is none.
+    manifest_end: Option<ManifestEnd>,
     is_new: bool,
 }
 
@@ -320,10 +320,8 @@ fn load(
     };
     let current = read_current(&*directory)?;
     let mut known = Known::default();
-    let manifest_tail = match current {
-        None => 0..0,
-        Some(number) => replay_manifest(&*directory, number, target, &mut known)?,
-    };
+    let replay = |number| replay_manifest(&*directory, number, target, &mut known);
+    let manifest_end = current.map(replay).transpose()?;
     let slots = known.note_files(&*directory)?;
     let stored = match cfg!(seeded_fault = "undo_time") {
         true => StoredTime::default(),
@@ -349,7 +347,7 @@ fn load(
         wal,
         tail: Tail::new(last, start.end),
         publisher: Publisher::new(last),
-        manifest: Manifest::new(directory, current, known.log),
+        manifest: Manifest::new(directory, current, manifest_end.clone(), known.log),
         numbers: Numbers::new(known.next_file, known.next_family, random),
         options,
         time,
@@ -364,7 +362,7 @@ fn load(
     lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
     let slots = slots.files;
-    Ok(LoadedDatabase { database, slots, recovered, manifest_tail, is_new })
+    Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })
 }
 
 /// Makes the changes that the manifest `number` says; returns as [`read_manifest`].
@@ -373,7 +371,7 @@ fn replay_manifest(
     number: FileNumber,
     target: Target<'_>,
     known: &mut Known,
-) -> Result<Range<u64>> {
+) -> Result<ManifestEnd> {
     let mut replay = ManifestReplay::new(target);
     let tail = read_manifest(directory, number, &mut |edit| {
         known.note(&edit);
@@ -465,6 +463,8 @@ fn recover_log(
         first: known.first,
         mode: options.recovery,
         synced: known.synced,
+        synced_file: (known.synced_slot > 0)
+            .then(|| directory.full_path(&FileName::Segment(known.synced_slot).to_path())),
         known_cuts: known.cuts.clone(),
     };
     recover(&files, &options, &mut |record| replay.record(&record))
@@ -480,7 +480,7 @@ fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
 
 /// Sees to it that the next recovery shows what this one does.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
-    let LoadedDatabase { database, slots, recovered, manifest_tail, is_new, .. } = loaded;
+    let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
     let directory = &**database.files.directory();
     if *is_new {
         let id = database.numbers.family();
@@ -490,9 +490,10 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         let name = DEFAULT_FAMILY.to_owned();
         return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
     }
-    if let Some(number) = lock(&database.manifest_io).number() {
-        write_again(directory, FileName::Manifest(number), manifest_tail.clone())?;
-        directory.sync_dir(Path::new(""))?;
+    let manifest = lock(&database.manifest_io).number();
+    let mut parts = Vec::new();
+    if let (Some(number), Some(end)) = (manifest, manifest_end) {
+        parts.push((FileName::Manifest(number), end.unsynced.clone()));
     }
     for segment in &recovered.segments {
         let id = segment.header.id;
@@ -501,8 +502,17 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
             Ordering::Equal => recovered.synced.offset,
             Ordering::Greater => 0,
         };
-        let name = FileName::Segment(slots[segment.file_index]);
-        write_again(directory, name, start..segment.end)?;
+        parts.push((FileName::Segment(slots[segment.file_index]), start..segment.end));
+    }
+    parts.retain(|(_, part)| !part.is_empty());
+    // The names of a manifest were made durable before a second edit was appended to it; so were
+    // those of log files before a sync reached into them.
+    let is_named = parts.is_empty() && manifest_end.as_ref().is_some_and(|end| end.edits > 1);
+    for (name, part) in parts {
+        write_again(directory, name, part)?;
+    }
+    if !is_named {
+        directory.sync_dir(Path::new(""))?;
     }
     let next = segments_end(recovered.highest_segment);
     match recovered.cut {
@@ -523,9 +533,6 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
 /// A sync alone does not: if that process synced and failed, the system may hold the pages for
 /// clean although they never reached the medium. Only bytes that are written again do.
 fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<()> {
-    if part.is_empty() {
-        return Ok(());
-    }
     let file = directory.open(&name.to_path())?;
     let options = LogFileOptions { capacity: part.end, io: LogIo::Write };
     let log_file = directory.open_log(&name.to_path(), options)?;

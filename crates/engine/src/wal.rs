@@ -21,7 +21,10 @@ use siltdb_disk::{
 use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Retired files kept for the next segments; more are removed.
@@ -100,6 +103,8 @@ pub struct Wal {
     ready: Mutex<Vec<Ready>>,
     groups: Mutex<Groups>,
     synced_changed: Condvar,
+    /// The manifest knows of a sync in this segment, and of none in a later one.
+    noted_segment: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -164,6 +169,7 @@ impl Wal {
                 has_unsynced_name: false,
             }),
             synced_changed: Condvar::new(),
+            noted_segment: AtomicU64::new(start.end.segment.0),
         }
     }
 
@@ -271,6 +277,29 @@ impl Wal {
     #[must_use]
     pub fn synced(&self) -> LogPosition {
         lock(&self.groups).synced
+    }
+
+    /// The same, with the slot of the file that has its segment, or 0 if it is none of this
+    /// process.
+    #[must_use]
+    pub fn synced_in(&self) -> (LogPosition, u64) {
+        let groups = lock(&self.groups);
+        let synced = groups.synced;
+        let segment = groups.unsynced.iter().find(|segment| segment.id == synced.segment);
+        (synced, segment.map_or(0, |segment| segment.slot))
+    }
+
+    /// Whether the manifest knows that the segment of `position` was synced.
+    #[must_use]
+    pub fn is_noted(&self, position: LogPosition) -> bool {
+        // Acquire pairs with the release in `noted`: the edit is durable.
+        position.segment.0 <= self.noted_segment.load(Ordering::Acquire)
+    }
+
+    /// The manifest says durably that everything before `position` is synced.
+    pub fn noted(&self, position: LogPosition) {
+        // Release: as in `is_noted`.
+        self.noted_segment.fetch_max(position.segment.0, Ordering::Release);
     }
 
     /// Syncs that were made.

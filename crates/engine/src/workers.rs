@@ -2,7 +2,7 @@
 //!
 //! What they do is in `jobs`; here they only look for it, wait, and end.
 
-use crate::{database::Database, jobs};
+use crate::{database::Database, jobs, log_sync};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     hint::lower_priority,
@@ -159,8 +159,8 @@ fn sync_log(database: &Database) {
     while !is_ending(database) {
         let seen = database.sync_work.seen();
         // A failure poisons the database, which tells the next writer.
-        let _ = database.sync_if_due();
-        let due_in = database.sync_due_in();
+        let _ = log_sync::sync_if_due(database);
+        let due_in = log_sync::sync_due_in(database);
         database.sync_work.wait(seen, due_in.clamp(SYNC_PAUSE_MIN, PATIENCE));
     }
 }

@@ -82,6 +82,9 @@ enum End {
 /// The ways to a clean close, after which nothing may be lost unnoticed.
 const CLOSES: [End; 2] = [End::Closed, End::Recovered];
 
+/// Each way, as what was synced in a log file is missed even if the process was killed.
+const ENDS: [End; 3] = [End::Closed, End::Recovered, End::Killed];
+
 fn options(fs: &MemFs) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
@@ -335,8 +338,7 @@ fn takes_every_bit(path: &Path, offset: usize, len: usize) -> bool {
 
 #[test]
 fn a_salvage_of_healthy_files_loses_nothing() {
-    for end in [End::Closed, End::Recovered, End::Killed] {
-        let sample = sample(end);
+    for sample in ENDS.map(sample) {
         for without in [None, Some("CURRENT"), Some("LOCK")] {
             let fs = sample.fs.crash_clone(Crash::Kill);
             if let Some(name) = without {
@@ -390,7 +392,7 @@ fn a_flipped_bit_in_a_killed_database_is_detected_or_harmless() {
 #[test]
 fn a_file_cut_short_is_detected_or_harmless() {
     let mut detected = 0;
-    for sample in CLOSES.map(sample) {
+    for sample in ENDS.map(sample) {
         for (path, len) in sample.files() {
             let step = (len / 300).max(1);
             for len in (0..len).step_by(step as usize) {
@@ -427,7 +429,7 @@ fn a_file_that_grew_is_detected_or_harmless() {
 #[test]
 fn a_missing_file_is_detected_or_harmless() {
     let mut detected = 0;
-    for sample in CLOSES.map(sample) {
+    for sample in ENDS.map(sample) {
         for (path, _) in sample.files() {
             let what = format!("{} missing", path.display());
             detected += u64::from(sample.damaged(&what, |fs| {

@@ -70,7 +70,10 @@ fn every_change() -> Edit {
             Change::NextFile(NEXT_FILE_MAX),
             Change::NextFamily(FamilyId(13)),
             Change::LastSequence(SequenceNumber::MAX),
-            Change::LogSynced(LogPosition { segment: SegmentId(14), offset: 64 }),
+            Change::LogSynced {
+                position: LogPosition { segment: SegmentId(14), offset: 64 },
+                slot: 3,
+            },
             Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
         ],
     }
@@ -156,8 +159,8 @@ fn fields_out_of_range_are_refused() {
         Change::LogCut { position: segment_too_large, next: SegmentId(1), bytes: 0 },
         Change::LogCut { position: offset_too_large, next: SegmentId(1), bytes: 0 },
         Change::LogCut { position: LogPosition::ZERO, next: SegmentId(u64::MAX), bytes: 0 },
-        Change::LogSynced(segment_too_large),
-        Change::LogSynced(offset_too_large),
+        Change::LogSynced { position: segment_too_large, slot: 0 },
+        Change::LogSynced { position: offset_too_large, slot: 0 },
         Change::NextFile(FileNumber(NEXT_FILE_MAX.0 + 1)),
         Change::NextFile(FileNumber(u64::MAX)),
         Change::NextFamily(FamilyId(u32::MAX / 2 + 1)),

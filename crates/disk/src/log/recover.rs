@@ -14,7 +14,7 @@
 
 use super::{
     read::{Record, SegmentReader, Stop},
-    record::{LogPosition, PlacedHeader, RecordKind, Synced},
+    record::{LogPosition, PlacedHeader, RecordKind, Synced, record_bytes},
     scan::{Found, Search, scan_headers},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segments_within},
 };
@@ -73,6 +73,8 @@ pub struct RecoveryOptions {
     /// Everything before this position is known to have been durable; may be
     /// [`LogPosition::ZERO`].
     pub synced: LogPosition,
+    /// The file that has the segment of that position, as far as the manifest says.
+    pub synced_file: Option<PathBuf>,
     /// Where earlier recoveries cut.
     pub known_cuts: Vec<KnownCut>,
 }
@@ -160,7 +162,7 @@ pub fn recover(
     look_behind(files, options, &inventory, &walk, &mut evidence)?;
     let damaged = evidence.synced > walk.end;
     if damaged && options.mode == RecoveryMode::Strict {
-        return Err(damage(files, &walk, &evidence));
+        return Err(damage(files, options, &walk, &evidence));
     }
     let kind = if damaged { CutKind::Damage } else { CutKind::LostTail };
     let cut = (damaged || evidence.bytes > 0).then_some(Cut {
@@ -170,9 +172,16 @@ pub fn recover(
         bytes: evidence.bytes,
     });
     let closed = walk.stop == Stop::Closed && cut.is_none();
+    let (mut segments, mut end) = (walk.segments, walk.end);
+    if let (true, Some(last)) = (closed, segments.last_mut()) {
+        // Nothing depends on the mark: it need not be durable, and the next segment is no successor
+        // of it.
+        end.offset -= record_bytes(RecordKind::End, 0, 0);
+        last.end = end.offset;
+    }
     Ok(Recovered {
-        segments: walk.segments,
-        end: walk.end,
+        segments,
+        end,
         next_sequence: walk.next_sequence,
         highest_segment: evidence.highest_segment,
         synced: evidence.synced,
@@ -377,7 +386,12 @@ fn look_behind(
 }
 
 #[cold]
-fn damage(files: &[SegmentFile], walk: &Walk, evidence: &Evidence) -> Error {
+fn damage(
+    files: &[SegmentFile],
+    options: &RecoveryOptions,
+    walk: &Walk,
+    evidence: &Evidence,
+) -> Error {
     // Where no segment is left to blame, the file that knows of it is named.
     let file_index = walk.segments.last().map(|last| last.file_index).or(evidence.synced_by);
     let says = evidence.synced_by.map_or("the manifest".to_owned(), |file_index| {
@@ -393,8 +407,12 @@ fn damage(files: &[SegmentFile], walk: &Walk, evidence: &Evidence) -> Error {
             "`--recovery point-in-time` opens with what precedes the damage; \
              `silt recover OLD NEW` saves all that verifies",
         );
-    match file_index {
-        Some(file_index) => error.with_file(&files[file_index].path),
-        None => error,
+    let is_walked = |segment: SegmentId| walk.segments.iter().any(|s| s.header.id == segment);
+    match (&options.synced_file, file_index) {
+        (Some(path), _) if evidence.synced_by.is_none() && !is_walked(evidence.synced.segment) => {
+            error.with_file(path)
+        }
+        (_, Some(file_index)) => error.with_file(&files[file_index].path),
+        (_, None) => error,
     }
 }

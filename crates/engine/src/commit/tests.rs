@@ -446,9 +446,9 @@ fn three_generations_may_wait_and_who_would_freeze_a_fourth_makes_room() {
 fn a_segment_is_written_over_only_after_the_edit_that_retires_it_is_durable() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let put_huge = |key: &str| {
+    let put_huge = |key: &str, durability| {
         let pair = (key.as_bytes(), &[7; 40 << 10][..]);
-        try_put(&engine, "default", pair, Durability::Synced).unwrap();
+        try_put(&engine, "default", pair, durability).unwrap();
     };
     let keys_after_power_loss = |seed| {
         let pairs = after_power_loss(&fs, seed).into_iter();
@@ -463,15 +463,18 @@ fn a_segment_is_written_over_only_after_the_edit_that_retires_it_is_durable() {
     let flushing = engine.clone();
     let flush = thread::spawn(move || flushing.flush());
     sync.wait();
-    put_huge("huge 1");
-    put_huge("huge 2");
+    // The first synced commit of a segment waits for an edit of its own, so these are not.
+    put_huge("huge 1", Durability::Buffered);
+    put_huge("huge 2", Durability::Buffered);
     assert!(fs.read_all(path).unwrap() == segment, "used again too early");
     for seed in 0..SEEDS {
-        assert_eq!(keys_after_power_loss(seed), ["early", "huge 1", "huge 2"], "seed {seed}");
+        let found = keys_after_power_loss(seed);
+        let expected = &["early", "huge 1", "huge 2"][..found.len()];
+        assert!(!found.is_empty() && found == expected, "seed {seed}: {found:?}");
     }
     sync.go_on();
     flush.join().unwrap().unwrap();
-    put_huge("huge 3");
+    put_huge("huge 3", Durability::Synced);
     assert!(fs.read_all(path).unwrap() != segment, "not used again");
     for seed in 0..SEEDS {
         let found = keys_after_power_loss(seed);

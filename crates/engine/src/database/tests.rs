@@ -10,6 +10,10 @@ use crate::{
     recovery,
     throttle::Pressure,
 };
+use crate::{
+    log_sync::{sync_due_in, sync_if_due, sync_within},
+    sync_timer::SYNC_INTERVAL,
+};
 use siltdb_base::{
     clock::ManualClock,
     fs::{
@@ -46,13 +50,13 @@ fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let (database, _lock) = recovery::open(Path::new(DIR), options, Waiting::ForWorkers).unwrap();
     let soon = Duration::from_millis(5);
-    assert_eq!(database.sync_due_in(), SYNC_INTERVAL);
+    assert_eq!(sync_due_in(&database), SYNC_INTERVAL);
     for _ in 0..2 {
-        database.sync_within(soon).unwrap();
-        assert_eq!(database.sync_due_in(), soon);
+        sync_within(&database, soon).unwrap();
+        assert_eq!(sync_due_in(&database), soon);
         clock.advance(soon);
-        database.sync_if_due().unwrap();
-        assert_eq!(database.sync_due_in(), SYNC_INTERVAL, "nobody asks for it any more");
+        sync_if_due(&database).unwrap();
+        assert_eq!(sync_due_in(&database), SYNC_INTERVAL, "nobody asks for it any more");
     }
 }
 

@@ -133,7 +133,9 @@ fn change_line(change: &Change) -> Line {
         Change::NextFile(file) => line("next-file").with_number("number", file.0),
         Change::NextFamily(family) => of_family("next-family", *family),
         Change::LastSequence(sequence) => line("last-sequence").with_number("sequence", sequence.0),
-        Change::LogSynced(position) => line("log-synced").with("at", position),
+        Change::LogSynced { position, slot } => {
+            line("log-synced").with("at", position).with_number("slot", *slot)
+        }
         Change::LatestTime(time) => line("latest-time")
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),

@@ -82,7 +82,7 @@ fn filled() -> MemFs {
     let fs = MemFs::new();
     fs.create_dir_all(Path::new(DIR)).unwrap();
     let directory = fs.open_dir(Path::new(DIR)).unwrap();
-    let mut manifest = Manifest::new(directory, None, LogState::default());
+    let mut manifest = Manifest::new(directory, None, None, LogState::default());
     manifest.begin(FileNumber(2), &encoded(changes()), 7).unwrap();
     manifest.append(&encoded(vec![Change::NextFile(FileNumber(20))])).unwrap();
     fs

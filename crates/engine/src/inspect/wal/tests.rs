@@ -244,7 +244,9 @@ fn what_the_manifest_says_of_the_log_comes_first() {
     let mut bytes = Vec::new();
     snapshot.encode(&mut bytes);
     let directory = fs.open_dir(Path::new(DIR)).unwrap();
-    Manifest::new(directory, None, LogState::default()).begin(FileNumber(4), &bytes, 1).unwrap();
+    Manifest::new(directory, None, None, LogState::default())
+        .begin(FileNumber(4), &bytes, 1)
+        .unwrap();
     let lines = report(&fs, DIR, Detail::Summary).unwrap();
     assert_eq!(
         lines[0].to_string(),

@@ -1,0 +1,91 @@
+//! Syncs of the log, and what the manifest is told of them.
+//!
+//! A log file that is missing tells nothing of itself, and neither does the last one that was cut.
+//! So the first sync that reaches into a segment is noted in the manifest before any commit of that
+//! segment is acknowledged as synced: an opening that does not find the segment knows what it
+//! misses (law A5).
+
+use crate::{
+    database::{Database, Waiting},
+    install::install_synced_segment,
+};
+use siltdb_base::{
+    error::{ErrorKind, Result},
+    sync::lock,
+};
+use siltdb_disk::log::record::LogPosition;
+use std::time::Duration;
+
+/// Returns once everything before `end`, which must be published, is durable.
+///
+/// # Errors
+/// `Poisoned`, if a sync fails or failed.
+#[cold]
+pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
+    let synced = database.wal.sync_to(end, &database.health)?;
+    lock(&database.tail).synced(synced);
+    note_segment(database, end)
+}
+
+/// Makes everything acknowledged so far durable.
+///
+/// # Errors
+/// `Poisoned`, if the sync fails.
+pub fn sync_wal(database: &Database) -> Result<()> {
+    let (last, end) = lock(&database.tail).last();
+    database.publisher.wait(last);
+    database.health.check_log()?;
+    sync_to(database, end)
+}
+
+/// Tells the manifest once that a segment has durable records. Should there be no space for it, or
+/// should it fail without harm, a later sync tries again: the records are durable all the same.
+fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
+    if cfg!(seeded_fault = "synced_segment_not_noted") || database.wal.is_noted(end) {
+        return Ok(());
+    }
+    match install_synced_segment(database, end) {
+        Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
+        Err(error) => {
+            log::warn!("the manifest was not told of a log segment: {error}");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Sees to it that what is acknowledged now is synced within `interval`.
+///
+/// # Errors
+/// `Poisoned`, if a sync that was due fails.
+pub fn sync_within(database: &Database, interval: Duration) -> Result<()> {
+    let is_sooner = database.sync_timer.ask(interval);
+    match database.waiting {
+        Waiting::ForWorkers if is_sooner => database.sync_work.raise(),
+        Waiting::ForWorkers => {}
+        Waiting::RunJob(_) => sync_if_due(database)?,
+    }
+    Ok(())
+}
+
+/// In how long the log must be synced; zero if it is time.
+#[must_use]
+pub fn sync_due_in(database: &Database) -> Duration {
+    database.sync_timer.due_in(database.options.clock.monotonic_ns())
+}
+
+/// Syncs the log if it is time, and looks whether anybody writes.
+///
+/// # Errors
+/// `Poisoned`, if the sync fails.
+pub fn sync_if_due(database: &Database) -> Result<()> {
+    if !sync_due_in(database).is_zero() {
+        return Ok(());
+    }
+    database.sync_timer.begin(database.options.clock.monotonic_ns());
+    lock(&database.tail).look();
+    sync_wal(database)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A log that is missing is missed, and what that costs in syncs.
+
+use crate::{
+    check::check_with,
+    engine::Engine,
+    fixture::{DIR, contents, files, killed, open, options, try_put},
+    options::{Durability, EngineOptions},
+};
+use siltdb_base::{
+    error::ErrorKind,
+    fs::{
+        Fs,
+        mem::{CallKind, MemFs},
+    },
+};
+use siltdb_disk::log::recover::RecoveryMode;
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+fn put_synced(engine: &Engine, number: u32) {
+    let key = number.to_be_bytes();
+    try_put(engine, "default", (&key, &[7; 100]), Durability::Synced).unwrap();
+}
+
+/// The files of a process that was killed after 300 synced commits.
+fn after_300() -> MemFs {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    (0..300).for_each(|number| put_synced(&engine, number));
+    killed(&fs)
+}
+
+/// Has an opening of what `damage` leaves fail, naming a log file, and so does a check.
+fn is_missed(damage: impl Fn(&MemFs, &Path)) {
+    let whole = after_300();
+    let logs = files(&whole, ".log");
+    let path = logs.last().unwrap();
+    damage(&whole, path);
+    let error = Engine::open(Path::new(DIR), options(&whole)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.file().is_some_and(|file| file.ends_with(".log")), "{error}");
+    let report = check_with(Path::new(DIR), options(&whole), &mut |_| ()).unwrap();
+    assert!(!report.errors.is_empty());
+    let lenient = EngineOptions { recovery: RecoveryMode::PointInTime, ..options(&whole) };
+    let engine = Engine::open(Path::new(DIR), lenient).unwrap();
+    assert!(contents(&engine, "default", None).len() < 300);
+    engine.close().unwrap();
+    // What was accepted once is no damage any more.
+    open(&whole).close().unwrap();
+}
+
+#[test]
+fn a_synced_log_file_that_is_missing_is_missed() {
+    is_missed(|fs, path| fs.remove(path).unwrap());
+    is_missed(|fs, _| files(fs, ".log").iter().for_each(|path| fs.remove(path).unwrap()));
+}
+
+#[test]
+fn a_synced_log_file_that_was_emptied_or_cut_is_missed() {
+    is_missed(|fs, path| fs.truncate(path, 0).unwrap());
+    is_missed(|fs, path| fs.truncate(path, 100).unwrap());
+}
+
+#[test]
+fn the_error_names_the_file_that_is_missing() {
+    let fs = after_300();
+    let path = files(&fs, ".log").pop().unwrap();
+    fs.remove(&path).unwrap();
+    let error = Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
+    assert_eq!(error.file(), path.to_str());
+}
+
+#[test]
+fn a_log_of_which_nothing_was_synced_may_be_gone() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    try_put(&engine, "default", (b"k", b"v"), Durability::Buffered).unwrap();
+    let fs = killed(&fs);
+    files(&fs, ".log").iter().for_each(|path| fs.remove(path).unwrap());
+    assert!(contents(&open(&fs), "default", None).is_empty());
+}
+
+/// Syncs of files and directories from now on.
+fn counted(fs: &MemFs) -> Arc<AtomicUsize> {
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&syncs);
+    fs.on_call(Some(Arc::new(move |call| {
+        if matches!(call.kind, CallKind::Sync | CallKind::SyncDir) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    })));
+    syncs
+}
+
+#[test]
+fn opening_putting_and_closing_takes_few_syncs() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_synced(&engine, 0);
+    engine.close().unwrap();
+    for number in 1..=20 {
+        let syncs = counted(&fs);
+        let engine = open(&fs);
+        assert_eq!(syncs.load(Ordering::Relaxed), 0, "what was closed is durable");
+        put_synced(&engine, number);
+        engine.close().unwrap();
+        let syncs = syncs.load(Ordering::Relaxed);
+        assert!((1..=4).contains(&syncs), "{syncs} syncs at opening {number}");
+    }
+    // A reader costs none.
+    let syncs = counted(&fs);
+    let engine = open(&fs);
+    assert_eq!(contents(&engine, "default", None).len(), 21);
+    engine.close().unwrap();
+    assert_eq!(syncs.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn each_segment_is_noted_once() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_synced(&engine, 0);
+    let syncs = counted(&fs);
+    (1..50).for_each(|number| put_synced(&engine, number));
+    assert_eq!(syncs.load(Ordering::Relaxed), 49, "one sync a commit");
+}
