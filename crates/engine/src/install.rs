@@ -9,9 +9,9 @@
 //! 3. Versions and families are put in force; files that nobody refers to are noted for purging.
 
 use crate::{
+    catalog::family::{DEFAULT_FAMILY, Families, Family, check_name},
+    catalog::manifest::{Failure, Manifest},
     database::Database,
-    family::{DEFAULT_FAMILY, Families, Family, check_name},
-    manifest::{Failure, Manifest},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -59,7 +59,7 @@ pub fn install(
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
-    install_with(database, lock(&database.manifest_io), (changes, flushed), None)
+    install_with(database, lock(&database.catalog.manifest_io), (changes, flushed), None)
 }
 
 /// Makes it known that the log segment of `position`, which is synced, has durable records. Of
@@ -68,8 +68,8 @@ pub fn install(
 /// # Errors
 /// As [`install`].
 pub fn install_synced_segment(database: &Database, position: LogPosition) -> Result<()> {
-    let manifest = lock(&database.manifest_io);
-    if database.wal.is_noted(position) {
+    let manifest = lock(&database.catalog.manifest_io);
+    if database.log.wal.is_noted(position) {
         return Ok(());
     }
     // Each edit says how far the log is synced, so this one has nothing to add.
@@ -84,21 +84,21 @@ fn install_with(
     operator: Option<&Arc<dyn MergeOperator>>,
 ) -> Result<()> {
     database.health.check_log()?;
-    database.numbers.check_files_left()?;
+    database.catalog.numbers.check_files_left()?;
     omit_dropped(database, &mut changes);
-    changes.push(Change::NextFile(database.numbers.next_file()));
-    changes.push(Change::NextFamily(database.numbers.next_family()));
+    changes.push(Change::NextFile(database.catalog.numbers.next_file()));
+    changes.push(Change::NextFamily(database.catalog.numbers.next_family()));
     changes.push(Change::LatestTime(database.time.stored()));
-    let (position, slot) = database.wal.synced_in();
+    let (position, slot) = database.log.wal.synced_in();
     if position > manifest.state.synced && !cfg!(seeded_fault = "synced_segment_not_noted") {
         changes.push(Change::LogSynced { position, slot });
     }
     let edit = Edit { changes };
-    let mut operators = database.operators.clone();
+    let mut operators = database.catalog.operators.clone();
     operators.extend(operator.cloned());
     let target = Target {
-        families: &database.families,
-        files: &database.files,
+        families: &database.catalog.families,
+        files: &database.catalog.files,
         operators: &operators,
         absent: |_| None,
     };
@@ -107,17 +107,17 @@ fn install_with(
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
         manifest.state.note(&edit);
         note_changed(database, &edit);
-        database.forget(gone);
+        database.catalog.forget(gone);
         return append(database, &mut manifest, &edit);
     }
     append(database, &mut manifest, &edit)?;
     manifest.state.note(&edit);
-    database.wal.noted(manifest.state.synced);
+    database.log.wal.noted(manifest.state.synced);
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
     note_changed(database, &edit);
-    database.forget(gone);
+    database.catalog.forget(gone);
     drop(manifest);
-    database.update_debts();
+    database.backpressure.update(&database.log);
     Ok(())
 }
 
@@ -128,7 +128,7 @@ fn note_changed(database: &Database, edit: &Edit) {
     changed.sort_unstable();
     changed.dedup();
     for id in changed {
-        match database.families.get(id) {
+        match database.catalog.families.get(id) {
             Some(family) => database.note_changed(&family),
             None => database.note_dropped(id),
         }
@@ -145,7 +145,7 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
 /// Takes out of `changes` what a job has done for families that were dropped meanwhile; its new
 /// files are for the purge. Called under `manifest_io`: no family goes after this.
 fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
-    let families = database.families.load();
+    let families = database.catalog.families.load();
     let mut omitted = Vec::new();
     changes.retain(|change| {
         let is_there = table_family(change).is_none_or(|family| families.get(family).is_some());
@@ -156,7 +156,7 @@ fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
         }
         is_there
     });
-    database.forget(omitted);
+    database.catalog.forget(omitted);
 }
 
 /// Makes an edit durable.
@@ -165,12 +165,12 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     edit.encode(&mut bytes);
     manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
-        let number = database.numbers.file();
+        let number = database.catalog.numbers.file();
         let mut snapshot = snapshot(database, manifest, number);
         snapshot.changes.extend_from_slice(&edit.changes);
         let mut bytes = Vec::new();
         snapshot.encode(&mut bytes);
-        manifest.begin(number, &bytes, database.numbers.random())
+        manifest.begin(number, &bytes, database.catalog.numbers.random())
     } else {
         manifest.append(&bytes)
     };
@@ -185,7 +185,7 @@ fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edi
     let mut changes = vec![Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());
-    for family in database.families.load().iter() {
+    for family in database.catalog.families.load().iter() {
         changes.push(create_change(family.id, &family.name(), &family.tree.options()));
         for (level, table) in family.tree.view().version.references() {
             changes.push(Change::AddTable { family: family.id, level, table: table.clone() });
@@ -377,18 +377,18 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
 pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
     check_name(name)?;
     options.check()?;
-    if database.families.load().len() >= FAMILIES_MAX {
+    if database.catalog.families.load().len() >= FAMILIES_MAX {
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
     }
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
-    if database.families.named(name).is_ok() {
+    let _changing = lock(&database.catalog.changing_io);
+    if database.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    let creation = create_change(database.numbers.family(), name, &options);
-    let manifest = lock(&database.manifest_io);
+    let creation = create_change(database.catalog.numbers.family(), name, &options);
+    let manifest = lock(&database.catalog.manifest_io);
     install_with(database, manifest, (vec![creation], None), options.merge_operator.as_ref())?;
-    database.families.named(name)
+    database.catalog.families.named(name)
 }
 
 /// Gives the default family the merge operator that the database is opened with, if it has none.
@@ -397,7 +397,7 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
 /// `InvalidArgument`, if it has another; as [`install`].
 pub fn adopt_operator(database: &Database) -> Result<()> {
     let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
-    let family = database.families.named(DEFAULT_FAMILY)?;
+    let family = database.catalog.families.named(DEFAULT_FAMILY)?;
     let options = family.tree.options();
     if let Some(operator) = &options.merge_operator {
         if operator.name() == given.name() {
@@ -423,10 +423,10 @@ pub fn drop_family(database: &Database, name: &str) -> Result<()> {
         return Err(Error::invalid("the default family cannot be dropped"));
     }
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
-    let id = database.families.named(name)?.id;
+    let _changing = lock(&database.catalog.changing_io);
+    let id = database.catalog.families.named(name)?.id;
     install(database, vec![Change::DropFamily { id }], None)?;
-    database.work.raise();
+    database.background.work.raise();
     Ok(())
 }
 
@@ -441,9 +441,9 @@ pub fn rename_family(database: &Database, name: &str, to: &str) -> Result<()> {
         return Err(Error::invalid("the default family cannot be renamed"));
     }
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
-    let id = database.families.named(name)?.id;
-    if database.families.named(to).is_ok() {
+    let _changing = lock(&database.catalog.changing_io);
+    let id = database.catalog.families.named(name)?.id;
+    if database.catalog.families.named(to).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {to:?} exists")));
     }
     install(database, vec![Change::RenameFamily { id, name: to.to_owned() }], None)

@@ -10,10 +10,10 @@ use crate::{
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
 use siltdb_engine::{
+    catalog::family::DEFAULT_FAMILY,
     check::{CheckProgress, CheckReport},
     commit::Payload,
     engine::Engine,
-    family::DEFAULT_FAMILY,
     stats::Stats,
 };
 use std::{fmt, path::Path};

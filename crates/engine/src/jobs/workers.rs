@@ -61,15 +61,15 @@ impl Workers {
         let started = started.and_then(|()| workers.spawn(database, "silt-sync", sync_log));
         let started = started.and_then(|()| {
             workers.spawn(database, "silt-flush", |database| {
-                work(database, FLUSH_PRIORITY_STEPS, jobs::flush_next);
+                work(database, FLUSH_PRIORITY_STEPS, jobs::flush::flush_next);
             })
         });
         let started = started.and_then(|()| {
             (0..compactors).try_for_each(|number| {
-                let seen = database.work.seen();
+                let seen = database.background.work.seen();
                 workers.spawn(database, &format!("silt-compact-{number}"), move |database| {
-                    database.work.wait(seen, OPENING_PEACE);
-                    work(database, COMPACT_PRIORITY_STEPS, jobs::compact_next);
+                    database.background.work.wait(seen, OPENING_PEACE);
+                    work(database, COMPACT_PRIORITY_STEPS, jobs::compact::compact_next);
                 })
             })
         });
@@ -112,31 +112,31 @@ impl Workers {
     /// Ends the threads after the jobs they are at, and waits for them.
     pub fn end(&self, database: &Database) {
         // Release pairs with the acquire in `is_ending`.
-        database.ending.store(true, Ordering::Release);
-        database.work.raise();
-        database.log_work.raise();
-        database.sync_work.raise();
+        database.background.ending.store(true, Ordering::Release);
+        database.background.work.raise();
+        database.log.work.raise();
+        database.log.sync_work.raise();
         for thread in lock(&self.threads).drain(..) {
             // A panic was dealt with in the thread itself.
             let _ = thread.join();
         }
-        jobs::free_flushed(database);
+        jobs::flush::free_flushed(database);
     }
 }
 
 fn is_ending(database: &Database) -> bool {
     // Acquire pairs with the release in `end`.
-    database.ending.load(Ordering::Acquire)
+    database.background.ending.load(Ordering::Acquire)
 }
 
 fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<bool>) {
     lower_priority(priority_steps);
     while !is_ending(database) {
-        let seen = database.work.seen();
-        jobs::free_flushed(database);
+        let seen = database.background.work.seen();
+        jobs::flush::free_flushed(database);
         match next(database) {
             Ok(true) => {}
-            Ok(false) => database.work.wait(seen, PATIENCE),
+            Ok(false) => database.background.work.wait(seen, PATIENCE),
             // It was cancelled.
             Err(_) if is_ending(database) => {}
             // The job has noted its failure where waiting writers see it.
@@ -147,21 +147,21 @@ fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<b
 
 fn keep_log(database: &Database) {
     while !is_ending(database) {
-        let seen = database.log_work.seen();
+        let seen = database.log.work.seen();
         // A failure is met again, and told, by the next writer that needs what is missing.
-        let _ = jobs::keep_log(database);
-        database.log_work.wait(seen, PATIENCE);
+        let _ = jobs::log_keeper::keep_log(database);
+        database.log.work.wait(seen, PATIENCE);
     }
 }
 
 /// Not the keeper's work as well: windows that come late because of a sync hold up every writer.
 fn sync_log(database: &Database) {
     while !is_ending(database) {
-        let seen = database.sync_work.seen();
+        let seen = database.log.sync_work.seen();
         // A failure poisons the database, which tells the next writer.
         let _ = log_sync::sync_if_due(database);
         let due_in = log_sync::sync_due_in(database);
-        database.sync_work.wait(seen, due_in.clamp(SYNC_PAUSE_MIN, PATIENCE));
+        database.log.sync_work.wait(seen, due_in.clamp(SYNC_PAUSE_MIN, PATIENCE));
     }
 }
 

@@ -4,10 +4,12 @@
 //! What the steps are is decided in `tree`.
 
 use crate::{
+    catalog::family::{Family, FamilyMap},
     database::Database,
-    family::{Family, FamilyMap},
     install::install,
-    jobs::{PATIENCE, has_flush_due, note_all_due, run_one, run_plan},
+    jobs::compact::{note_all_due, run_plan},
+    jobs::flush::{PATIENCE, has_flush_due},
+    jobs::next::run_one,
 };
 use siltdb_base::{error::Result, id::FileNumber, sync::lock};
 use siltdb_tree::{
@@ -27,7 +29,7 @@ const MOVED_FAMILIES_MAX: usize = 512;
 /// # Errors
 /// As [`install`].
 pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
-    let request = Request::new(None, database.publisher.published(), FileNumber(0));
+    let request = Request::new(None, database.log.publisher.published(), FileNumber(0));
     let families: Vec<&Arc<Family>> = families.iter().collect();
     for families in families.chunks(MOVED_FAMILIES_MAX) {
         let mut moves = Vec::new();
@@ -45,8 +47,8 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
             family.tree.end_plan(&plan);
         }
         // Others may have been refused for them.
-        database.room.raise();
-        database.work.raise();
+        database.backpressure.room.raise();
+        database.background.work.raise();
         installed?;
     }
     Ok(())
@@ -60,17 +62,18 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
 /// `NotFound`, if it was dropped; what keeps it from being merged.
 pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
     wait_for_plans(database, family)?;
-    let (newest, next_file) = (database.publisher.published(), database.numbers.next_file());
+    let (newest, next_file) =
+        (database.log.publisher.published(), database.catalog.numbers.next_file());
     let mut request = Request::new(None, newest, next_file);
     let parallelism = database.options.workers.max(1);
     let mut pause = Some(pause);
     loop {
         database.health.check()?;
         family.check()?;
-        let seen = database.room.seen();
+        let seen = database.backpressure.room.seen();
         let step = family.tree.begin_request(&request);
         if pause.take().is_some() {
-            database.work.raise();
+            database.background.work.raise();
         }
         match step {
             Step::Plan(plan)
@@ -79,11 +82,11 @@ pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) ->
                 family.tree.end_plan(&plan);
                 request.keep(&plan);
                 // Others may have been refused for it.
-                database.room.raise();
-                database.work.raise();
+                database.backpressure.room.raise();
+                database.background.work.raise();
             }
             Step::Plan(plan) => run_plan(database, family, plan)?,
-            Step::Wait => database.room.wait(seen, PATIENCE),
+            Step::Wait => database.backpressure.room.wait(seen, PATIENCE),
             Step::Done => return Ok(()),
         }
     }
@@ -95,11 +98,11 @@ fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
     let begun = family.tree.plans_begun();
     loop {
         database.health.check()?;
-        let seen = database.room.seen();
+        let seen = database.backpressure.room.seen();
         if !family.tree.runs_any_of(begun) {
             return Ok(());
         }
-        database.room.wait(seen, PATIENCE);
+        database.backpressure.room.wait(seen, PATIENCE);
     }
 }
 
@@ -108,9 +111,9 @@ fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
 /// # Errors
 /// What a job failed with.
 pub fn settle(database: &Database) -> Result<()> {
-    note_all_due(database, &database.families.load(), Duration::ZERO);
+    note_all_due(database, &database.catalog.families.load(), Duration::ZERO);
     loop {
-        let seen = database.room.seen();
+        let seen = database.backpressure.room.seen();
         database.health.check()?;
         if run_one(database)? {
             continue;
@@ -124,7 +127,7 @@ pub fn settle(database: &Database) -> Result<()> {
         if idle.is_some() && idle == idle_after(database) {
             return Ok(());
         }
-        database.room.wait(seen, PATIENCE);
+        database.backpressure.room.wait(seen, PATIENCE);
     }
 }
 
@@ -132,14 +135,14 @@ pub fn settle(database: &Database) -> Result<()> {
 fn idle_after(database: &Database) -> Option<u64> {
     let is_flushed = !has_flush_due(database);
     let is_idle = {
-        let jobs = lock(&database.jobs);
+        let jobs = lock(&database.background.jobs);
         is_flushed && !jobs.is_flushing && jobs.compactions == 0
     };
     if !is_idle {
         return None;
     }
     // A compaction is counted as it is found, and only then noted among the jobs.
-    let families = database.families.load();
+    let families = database.catalog.families.load();
     families.iter().map(|family| family.tree.idle_after()).sum()
 }
 

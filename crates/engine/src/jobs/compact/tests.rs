@@ -3,17 +3,23 @@
 use super::*;
 use crate::{
     commit::{Payload, commit},
+    database::Waiting,
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, not_stuck,
         open, options, pairs, put, put_range, stop_call, tree_options, try_put, until,
     },
     inspect::{line::Detail, table::inspect_table},
-    log_sync::sync_if_due,
+    jobs::{
+        flush::{flush_all, flush_next},
+        log_keeper::keep_log,
+        next::run_one,
+    },
+    log::tail::REST_NS,
+    open::recovery,
+    options::FROZEN_MAX,
     options::{Durability, EngineOptions},
     read::ReadRange,
-    recovery,
-    sync_timer::SYNC_INTERVAL,
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -443,20 +449,20 @@ fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
     let fs = MemFs::new();
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
     let late = database.options.memtable_bytes as u64 / 8 * 7;
     for segments in [1, 2] {
         loop {
             commit(&database, &put, Durability::Buffered).unwrap();
             keep_log(&database).unwrap();
-            if lock(&database.tail).active_bytes() >= late {
+            if lock(&database.log.tail).active_bytes() >= late {
                 break;
             }
             assert_eq!(files(&fs, ".log").len(), segments, "it is not needed yet");
         }
         assert_eq!(files(&fs, ".log").len(), segments + 1);
-        while lock(&database.tail).active_bytes() >= late {
+        while lock(&database.log.tail).active_bytes() >= late {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     }
@@ -469,15 +475,15 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
     let fill = |bytes: u64| {
-        while lock(&database.tail).active_bytes() < bytes {
+        while lock(&database.log.tail).active_bytes() < bytes {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     };
     let freeze = || {
-        let frozen = lock(&database.tail).freeze().unwrap();
+        let frozen = lock(&database.log.tail).freeze().unwrap();
         database.freeze(frozen);
     };
     let now = || writers(&database, &[]);
@@ -498,11 +504,8 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     // Of what is not flushed, only time can tell.
     fill(memtable / 2);
     for expected in [Writers::Fast, Writers::AtRest] {
-        clock.advance(SYNC_INTERVAL);
-        sync_if_due(&database).unwrap();
         assert_eq!(now(), expected);
-        sync_if_due(&database).unwrap();
-        assert_eq!(now(), expected, "it was not due");
+        clock.advance(Duration::from_nanos(REST_NS));
     }
 }
 
@@ -528,10 +531,10 @@ fn jobs_give_way_while_writers_wait_a_little() {
     // There are no workers, so nothing is flushed.
     let (database, _lock) =
         recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers).unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     let value = [7; 10_000];
     let mut ways = Vec::new();
-    while database.unwritten_share() < 0.9 {
+    while database.backpressure.unwritten_share(&database.log) < 0.9 {
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
         commit(&database, &put, Durability::Buffered).unwrap();
         let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
@@ -566,18 +569,18 @@ fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
     drop(with_families(&fs, 30));
     let (database, _lock) =
         recovery::open(Path::new(DIR), options(&fs), Waiting::RunJob(run_one)).unwrap();
-    let due = || lock(&database.jobs).due.clone();
+    let due = || lock(&database.background.jobs).due.clone();
     assert_eq!(due().len(), 31, "whether one is due is not known at first");
     assert!(!compact_next(&database).unwrap());
     assert!(due().is_empty(), "nothing is due: {:?}", due());
-    let family = database.families.named("f7").unwrap();
+    let family = database.catalog.families.named("f7").unwrap();
     let operation = Payload::one(&family, EntryKind::Put, b"key", b"new");
     commit(&database, &operation, Durability::Buffered).unwrap();
     let generation = family.tree.view().memory.oldest().unwrap();
-    assert_eq!(database.families.holders().of(generation), [family.id]);
+    assert_eq!(database.catalog.families.holders().of(generation), [family.id]);
     flush_all(&database).unwrap();
     assert_eq!(due(), BTreeSet::from([family.id]));
-    assert!(database.families.holders().of(generation).is_empty());
+    assert!(database.catalog.families.holders().of(generation).is_empty());
     assert!(family.tree.view().memory.tables().is_empty());
     assert!(!compact_next(&database).unwrap());
     assert!(due().is_empty(), "{:?}", due());
@@ -592,10 +595,10 @@ fn what_time_makes_due_is_looked_for_in_all_families_now_and_then() {
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
     assert!(!compact_next(&database).unwrap());
-    let all_due_ns = lock(&database.jobs).all_due_ns;
+    let all_due_ns = lock(&database.background.jobs).all_due_ns;
     clock.advance(DUE_INTERVAL);
     assert!(!compact_next(&database).unwrap());
-    assert!(lock(&database.jobs).all_due_ns > all_due_ns);
+    assert!(lock(&database.background.jobs).all_due_ns > all_due_ns);
 }
 
 #[test]

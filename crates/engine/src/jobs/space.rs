@@ -3,14 +3,14 @@
 //!
 //! It carries out nothing: jobs do.
 
-use crate::{database::Database, generation::Frozen};
+use crate::{database::Database, log::generation::Frozen};
 use siltdb_base::sync::lock;
 use siltdb_tree::{pick_garbage::Moment, retain::stripes::Stripes};
 
 /// What must stay readable, captured now: every input of a job that begins after this is published
 /// already (law V4).
 pub fn stripes(database: &Database) -> Stripes {
-    let present = database.publisher.published();
+    let present = database.log.publisher.published();
     Stripes::new(&database.snapshots.retained(|| present), present)
 }
 
@@ -27,18 +27,18 @@ pub fn moment(database: &Database) -> Moment {
 /// To be called when nobody writes. Cost: a load for each family in memory, and if it has range
 /// deletes there a look at each of its tables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
-    let families = database.families.load();
-    let holders = database.families.holders().all();
+    let families = database.catalog.families.load();
+    let holders = database.catalog.families.holders().all();
     let mut holders = holders.iter().filter_map(|id| families.get(*id));
     if !holders.any(|family| family.tree.is_worth_flush(moment)) {
         return false;
     }
-    let mut tail = lock(&database.tail);
+    let mut tail = lock(&database.log.tail);
     let frozen: Option<Frozen> = tail.freeze();
     let is_frozen = frozen.is_some();
     if let Some(frozen) = frozen {
         database.freeze(frozen);
     }
-    let was_left = lock(&database.jobs).left.take().is_some();
+    let was_left = lock(&database.background.jobs).left.take().is_some();
     is_frozen || was_left
 }

@@ -2,20 +2,22 @@
 
 use super::*;
 use crate::{
+    backpressure::throttle::Pressure,
     commit::{Payload, commit},
+    database::{Database, Waiting},
     engine::Engine,
     fixture::{DIR, fault, not_stuck, options, put},
-    jobs::{compact_next, flush_all, flush_next, run_one},
-    options::Durability,
-    recovery,
-    throttle::Pressure,
-};
-use crate::{
+    jobs::compact::compact_next,
+    jobs::flush::{flush_all, flush_next},
+    jobs::next::run_one,
+    log::sync_timer::SYNC_INTERVAL,
     log_sync::{sync_due_in, sync_if_due, sync_within},
-    sync_timer::SYNC_INTERVAL,
+    open::recovery,
+    options::{Durability, EngineOptions},
 };
 use siltdb_base::{
     clock::ManualClock,
+    error::ErrorKind,
     fs::{
         FileLock,
         mem::{CallKind, FaultError, MemFs},
@@ -23,7 +25,7 @@ use siltdb_base::{
     key::EntryKind,
 };
 use siltdb_tree::{options::TreeOptions, progress::Progress};
-use std::path::Path;
+use std::{path::Path, sync::atomic::Ordering, time::Duration};
 
 #[test]
 fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
@@ -31,12 +33,12 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
         let fs = MemFs::new();
         let (database, lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
         not_stuck(move || {
-            let family = database.families.named("default").unwrap();
+            let family = database.catalog.families.named("default").unwrap();
             let huge = vec![7; 2 * database.options.memtable_bytes];
             let put = Payload::one(&family, EntryKind::Put, b"key", &huge);
             commit(&database, &put, Durability::Buffered).unwrap();
             // By a thread that looked before the last flush, and stores only now what it saw.
-            database.pace.press(Pressure::Stop);
+            database.backpressure.pace.press(Pressure::Stop);
             // It needs a generation of its own, and so asks for room.
             commit(&database, &put, Durability::Buffered).unwrap();
             drop(lock);
@@ -97,21 +99,21 @@ fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
         let options = EngineOptions { tree, ..options(&fs) };
         let waiting = Waiting::RunJob(run_one);
         let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
-        let family = database.families.named("default").unwrap();
+        let family = database.catalog.families.named("default").unwrap();
         let runs = || family.tree.view().version.levels()[0].runs() as u64;
         let mut first_delayed = None;
-        while !database.pace.is_stopped() {
+        while !database.backpressure.pace.is_stopped() {
             let put = Payload::one(&family, EntryKind::Put, b"key", b"value");
             commit(&database, &put, Durability::Buffered).unwrap();
             flush_all(&database).unwrap();
-            if database.level_share() > 0.0 {
+            if database.backpressure.level_share() > 0.0 {
                 first_delayed.get_or_insert_with(runs);
             }
             assert!(runs() <= stopped, "{} runs with a trigger of {trigger}", runs());
         }
         assert_eq!((first_delayed, runs()), (Some(delayed + 1), stopped), "trigger {trigger}");
         assert!(compact_next(&database).unwrap());
-        assert!(!database.pace.is_stopped() && runs() < trigger.into());
+        assert!(!database.backpressure.pace.is_stopped() && runs() < trigger.into());
     }
 }
 
@@ -120,7 +122,7 @@ fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
 fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
     let waiting = Waiting::RunJob(run_one);
     let (database, held) = recovery::open(Path::new(DIR), options(fs), waiting).unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     let write = |bytes: usize| {
         let value = vec![7; bytes];
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
@@ -130,7 +132,7 @@ fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
         write(1);
         flush_all(&database).unwrap();
     }
-    while lock(&database.frozen).len() < 3 {
+    while lock(&database.log.frozen).len() < 3 {
         write(database.options.memtable_bytes / 4);
     }
     (database, held)
@@ -140,7 +142,7 @@ fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
 fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
     let (database, _lock) = lagging(&MemFs::new());
     let mut flushes = 0;
-    while database.unwritten_share() > 0.0 {
+    while database.backpressure.unwritten_share(&database.log) > 0.0 {
         assert!(!compact_next(&database).unwrap(), "writes are slowed down");
         assert!(flush_next(&database).unwrap());
         flushes += 1;
@@ -152,9 +154,12 @@ fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
 #[test]
 fn nothing_is_put_off_that_writers_wait_for() {
     let (database, _lock) = lagging(&MemFs::new());
-    assert!(database.unwritten_share() > 0.0 && database.level_share() == 0.0);
+    assert!(
+        database.backpressure.unwritten_share(&database.log) > 0.0
+            && database.backpressure.level_share() == 0.0
+    );
     // As if level 0 had come to slow down writes.
-    database.level_debts.note(FamilyId(1), 0.5);
+    database.backpressure.levels.note(FamilyId(1), 0.5);
     assert!(compact_next(&database).unwrap());
 }
 
@@ -171,10 +176,14 @@ fn what_a_failing_flush_may_need_is_not_kept_waiting_for_it() {
 #[test]
 fn what_a_flush_has_written_weighs_no_more() {
     let (database, _lock) = lagging(&MemFs::new());
-    assert_eq!(database.memory_share(0), SHARE_DELAYED_MOST, "unwritten, but memory is not full");
+    assert_eq!(
+        database.backpressure.memory_share(0, &database.log),
+        SHARE_DELAYED_MOST,
+        "unwritten, but memory is not full"
+    );
     assert!(flush_next(&database).unwrap());
-    let share = || database.memory_share(0);
-    let progress = || Arc::clone(&lock(&database.frozen)[0].progress);
+    let share = || database.backpressure.memory_share(0, &database.log);
+    let progress = || Arc::clone(&lock(&database.log.frozen)[0].progress);
     let before = share();
     assert!((0.1..1.0).contains(&before), "{before}");
     progress().begin(1_000);
@@ -192,7 +201,7 @@ fn what_a_flush_has_written_weighs_no_more() {
     progress().verified(150);
     assert_eq!(share(), last, "its tables are to be synced and installed still");
     // Memory is given back only at the end.
-    lock(&database.frozen)[0].bytes += 2 * database.options.memtable_bytes as u64;
+    lock(&database.log.frozen)[0].bytes += 2 * database.options.memtable_bytes as u64;
     assert_eq!(share(), 1.0);
 }
 
@@ -201,14 +210,14 @@ fn of_a_flush_that_failed_nothing_is_written() {
     let fs = MemFs::new();
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     for key in 0..3_000_u32 {
         let key = key.to_be_bytes();
         let put = Payload::one(&family, EntryKind::Put, &key, b"");
         commit(&database, &put, Durability::Buffered).unwrap();
     }
     let parts = |database: &Database| {
-        let frozen = lock(&database.frozen);
+        let frozen = lock(&database.log.frozen);
         frozen.iter().map(|frozen| frozen.progress.rest_of(1_000)).collect::<Vec<_>>()
     };
     fs.set_fault(fault(Some(CallKind::SyncDir), 1, FaultError::Io));
@@ -223,9 +232,9 @@ fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
     // There are no workers, so nothing is flushed.
     let opened = recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers);
     let (database, _lock) = opened.unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     let value = [7; 10_000];
-    let delayed_ns = || database.counters.delayed_ns.load(Ordering::Relaxed);
+    let delayed_ns = || database.backpressure.waits.delayed_ns.load(Ordering::Relaxed);
     let put = || {
         let before = delayed_ns();
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
@@ -233,7 +242,7 @@ fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
         delayed_ns() - before
     };
     // 20 ms, were there anything to be flushed.
-    database.pace.press(Pressure::Delay(1000.0));
+    database.backpressure.pace.press(Pressure::Delay(1000.0));
     assert_eq!(put(), 2_000_000);
     let delays: Vec<u64> = (0..18).map(|_| put()).collect();
     assert!(delays.iter().any(|&delay| delay > 4_000_000), "{delays:?}");

@@ -2,7 +2,7 @@
 //!
 //! It finds them; creating, renaming and dropping are edits (see `install`).
 
-use crate::chunked::ChunkedMap;
+use crate::catalog::chunked::ChunkedMap;
 use arc_swap::ArcSwap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

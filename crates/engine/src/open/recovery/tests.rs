@@ -7,7 +7,7 @@ use crate::{
         DIR, Pairs, contents, fault, files, killed, leave_manifest_unfinished, open, options, put,
         put_range, tree_options, try_put,
     },
-    jobs::run_one,
+    jobs::next::run_one,
     options::Durability,
 };
 use siltdb_base::{

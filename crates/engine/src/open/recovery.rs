@@ -13,17 +13,22 @@
 //! 6. Files that nothing refers to are removed.
 
 use crate::{
+    catalog::Catalog,
+    catalog::family::{DEFAULT_FAMILY, Families},
+    catalog::manifest::{
+        LogState, Manifest, ManifestEnd, RECOVER_HINT, read_current, read_manifest,
+    },
+    catalog::numbers::Numbers,
     database::{Database, Parts, Waiting},
-    family::{DEFAULT_FAMILY, Families},
     install::{self, ManifestReplay, Target},
-    manifest::{LogState, Manifest, ManifestEnd, RECOVER_HINT, read_current, read_manifest},
-    numbers::Numbers,
+    log::Log,
+    log::publish::Publisher,
+    log::tail::Tail,
+    log::wal::{LogStart, SegmentSlot, Wal},
+    memory::Memory,
+    open::replay::{Replay, Replayed},
     options::{Access, Create, EngineOptions},
-    publish::Publisher,
     random::Random,
-    replay::{Replay, Replayed},
-    tail::Tail,
-    wal::{LogStart, SegmentSlot, Wal},
 };
 use siltdb_base::{
     budget::Budget,
@@ -166,8 +171,8 @@ pub fn inspect(
 
 /// Checks that the merge operators are given that the families name.
 fn check_operators(database: &Database) -> Result<()> {
-    let given = &database.operators;
-    for family in database.families.load().iter() {
+    let given = &database.catalog.operators;
+    for family in database.catalog.families.load().iter() {
         let Some(named) = &family.tree.options().merge_operator else { continue };
         if !given.iter().any(|given| given.name() == named.name()) {
             return Err(not_given(named.name()));
@@ -342,24 +347,19 @@ fn load(
         &start,
         Random::new(Some(random.next_u64())),
     );
+    let manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
+    let numbers = Numbers::new(known.next_file, known.next_family, random);
+    let now_ns = options.clock.monotonic_ns();
+    let log = Log::new(wal, Tail::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
         dir: dir.to_owned(),
-        wal,
-        tail: Tail::new(last, start.end),
-        publisher: Publisher::new(last),
-        manifest: Manifest::new(directory, current, manifest_end.clone(), known.log),
-        numbers: Numbers::new(known.next_file, known.next_family, random),
+        memory: Memory { budget, cache, arenas },
+        log: log.with_replayed(records, frozen.into()),
+        catalog: Catalog::new(families, files, options.operators(), (numbers, manifest)),
         options,
         time,
-        families,
-        files,
-        cache,
-        arenas,
-        budget,
         waiting,
-        log_records: records,
     });
-    lock(&database.frozen).extend(frozen);
     let is_new = current.is_none();
     let slots = slots.files;
     Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })
@@ -481,16 +481,16 @@ fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
 /// Sees to it that the next recovery shows what this one does.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
-    let directory = &**database.files.directory();
+    let directory = &**database.catalog.files.directory();
     if *is_new {
-        let id = database.numbers.family();
+        let id = database.catalog.numbers.family();
         let mut options = Vec::new();
         database.options.tree.check()?;
         database.options.tree.encode(&mut options);
         let name = DEFAULT_FAMILY.to_owned();
         return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
     }
-    let manifest = lock(&database.manifest_io).number();
+    let manifest = lock(&database.catalog.manifest_io).number();
     let mut parts = Vec::new();
     if let (Some(number), Some(end)) = (manifest, manifest_end) {
         parts.push((FileName::Manifest(number), end.unsynced.clone()));
@@ -550,15 +550,15 @@ fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<(
 /// Removes files that nothing refers to: of jobs and creations that did not finish, and retired
 /// ones.
 fn remove_orphans(database: &Database) -> Result<()> {
-    let manifest = lock(&database.manifest_io).number();
+    let manifest = lock(&database.catalog.manifest_io).number();
     let live: Vec<SegmentSlot> = {
-        let frozen = lock(&database.frozen);
+        let frozen = lock(&database.log.frozen);
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
     };
-    let directory = database.files.directory();
+    let directory = database.catalog.files.directory();
     for entry in directory.list(Path::new(""))? {
         let is_orphan = match own_file(&entry) {
-            Some(FileName::Table(number)) => !database.files.is_in_use(number),
+            Some(FileName::Table(number)) => !database.catalog.files.is_in_use(number),
             Some(FileName::Manifest(number)) => Some(number) != manifest,
             Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),
             Some(FileName::Temporary(_)) => true,

@@ -5,9 +5,9 @@
 //! chore, so that nobody does IO or waits under its lock.
 
 use crate::{
-    generation::Frozen,
-    publish::Publisher,
-    wal::{Segment, SegmentSlot, Wal},
+    log::generation::Frozen,
+    log::publish::Publisher,
+    log::wal::{Segment, SegmentSlot, Wal},
 };
 use siltdb_base::{
     error::Error,
@@ -43,6 +43,10 @@ const BEYOND_BYTES_MAX: u64 = 64 << 10;
 /// asked for when less is left than one: whoever writes little has little prepared in vain.
 const WINDOW_PART: u64 = 4;
 
+/// Writers rest if they have not written for so long, in nanoseconds: longer than the pauses of a
+/// program that is busy otherwise, short beside the seconds that a large compaction takes.
+pub const REST_NS: u64 = 1_000_000_000;
+
 /// A generation says so whenever it has grown by this part of a memtable.
 const STEPS: u64 = 32;
 
@@ -57,8 +61,9 @@ pub struct Tail {
     end: LogPosition,
     synced: LogPosition,
     mark: Option<Mark>,
-    /// The last sequence number at the last two looks.
-    looks: [SequenceNumber; 2],
+    /// The last sequence number that a question for rest has seen, and when it saw it first, by
+    /// the monotonic clock.
+    seen: (SequenceNumber, u64),
 }
 
 /// A place that was the end of the log once.
@@ -222,8 +227,8 @@ impl Tail {
         let next_sequence = last.next();
         let (next_ticket, tickets_end) = (0, 0);
         let (active, mark, synced) = (None, None, end);
-        let looks = [last; 2];
-        Self { next_sequence, next_ticket, tickets_end, active, end, synced, mark, looks }
+        let seen = (last, 0);
+        Self { next_sequence, next_ticket, tickets_end, active, end, synced, mark, seen }
     }
 
     /// The last sequence number that was handed out, and where the log ends.
@@ -250,18 +255,16 @@ impl Tail {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
-    /// Notes how far writers have come; to be called now and then.
-    pub fn look(&mut self) {
-        self.looks = [self.looks[1], self.last().0];
-    }
-
-    /// Whether nobody writes, as far as can be told: nothing was written since the database was
-    /// opened, since a generation was frozen because somebody asked for that, or at the last two
-    /// looks and since.
+    /// Whether writers rest: nothing was written since the database was opened, since a generation
+    /// was frozen on request, or for [`REST_NS`] up to `now_ns` of the monotonic clock, as far as
+    /// can be told by asking now and then.
     #[must_use]
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_at_rest(&mut self, now_ns: u64) -> bool {
         let (last, _) = self.last();
-        self.active.is_none() || self.looks == [last; 2]
+        if self.seen.0 != last {
+            self.seen = (last, now_ns);
+        }
+        self.active.is_none() || now_ns.saturating_sub(self.seen.1) >= REST_NS
     }
 
     /// The window to prepare ahead of the tail: a segment, and up to which offset.

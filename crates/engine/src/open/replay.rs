@@ -3,10 +3,10 @@
 //! It trusts no byte of them, and knows nothing of files.
 
 use crate::{
-    family::Families,
-    generation::Frozen,
-    tail::{Counts, memtable_bytes},
-    wal::SegmentSlot,
+    catalog::family::Families,
+    log::generation::Frozen,
+    log::tail::{Counts, memtable_bytes},
+    log::wal::SegmentSlot,
 };
 use siltdb_base::{
     error::{Error, Result},

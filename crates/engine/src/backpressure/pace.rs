@@ -11,7 +11,7 @@
 //! Writers that sleep leave the processors to the background work, and it leaves them to the
 //! writers once these wake up: while they are slowed down a little, it gives way (decision 0033).
 
-use crate::{instance::Instance, throttle::Pressure};
+use crate::{backpressure::throttle::Pressure, instance::Instance};
 use std::{
     cell::Cell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},

@@ -5,7 +5,8 @@
 
 use crate::{
     database::Database,
-    jobs::{REPLAY_BYTES_MAX, flush_all, run_plan},
+    jobs::compact::run_plan,
+    jobs::flush::{REPLAY_BYTES_MAX, flush_all},
 };
 use siltdb_base::{error::Result, id::FamilyId, sync::lock};
 
@@ -32,28 +33,28 @@ const JOINS_MAX: usize = 4;
 /// flush.
 pub fn settle_replayed(database: &Database) -> Result<()> {
     let (generation, segments, bytes) = {
-        let frozen = lock(&database.frozen);
+        let frozen = lock(&database.log.frozen);
         let [frozen] = frozen.as_slices().0 else { return Ok(()) };
         (frozen.number, frozen.segments.len(), frozen.bytes)
     };
     if segments <= LEFT_SEGMENTS_MAX {
         let memtable = database.options.memtable_bytes as u64;
         if bytes <= REPLAY_BYTES_MAX.min(memtable / LEFT_PART) {
-            lock(&database.jobs).left = Some(generation);
+            lock(&database.background.jobs).left = Some(generation);
         }
         return Ok(());
     }
     if bytes > REPLAY_BYTES_MAX {
         return Ok(());
     }
-    let holders = database.families.holders().of(generation);
+    let holders = database.catalog.families.holders().of(generation);
     let flushed = flush_all(database).and_then(|()| join_small(database, &holders));
     if let Err(error) = flushed {
         database.health.check_log()?;
         log::warn!("what was replayed is left to the log, as it could not be flushed: {error}");
     }
     // As after every opening, no file is there that nothing needs.
-    database.wal.give_back_unused();
+    database.log.wal.give_back_unused();
     Ok(())
 }
 
@@ -61,7 +62,7 @@ pub fn settle_replayed(database: &Database) -> Result<()> {
 /// processes that end soon.
 fn join_small(database: &Database, families: &[FamilyId]) -> Result<()> {
     let mut joins = 0;
-    for family in families.iter().filter_map(|id| database.families.get(*id)) {
+    for family in families.iter().filter_map(|id| database.catalog.families.get(*id)) {
         while joins < JOINS_MAX
             && let Some(plan) = family.tree.begin_small_plan(JOINED_BYTES_MAX)
         {
