@@ -1,15 +1,15 @@
 //! The one function that makes a change of the set of files and families durable and applies it.
 //!
-//! It does not decide what to change. Recovery makes the changes of old edits through the same
-//! functions, the tables of all edits at once.
+//! It does not decide what to change. Recovery folds the old edits into one, and puts it in force
+//! through the same functions.
 //!
-//! 1. The versions that the edit leads to are worked out: what cannot be applied must not become
-//!    durable.
+//! 1. The families and versions that the edit leads to are worked out: what cannot be applied must
+//!    not become durable.
 //! 2. The edit is appended to the manifest and synced, or a new manifest is begun.
-//! 3. Versions and families are put in force; files that nobody refers to are noted for purging.
+//! 3. Versions and families are put in force; files that nothing refers to are noted for purging.
 
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, Families, Family, check_name},
+    catalog::family::{DEFAULT_FAMILY, Families, Family, FamilyMap, check_name},
     catalog::manifest::{Failure, Manifest},
     database::Database,
 };
@@ -146,15 +146,24 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
 /// files are for the purge. Called under `manifest_io`: no family goes after this.
 fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
     let families = database.catalog.families.load();
+    let next = database.catalog.numbers.next_family();
+    let created: Vec<FamilyId> = changes
+        .iter()
+        .filter(|change| phase(change) == Phase::Create)
+        .filter_map(family_of)
+        .collect();
+    // One that never was is no dropped one: such an edit does not fit.
+    let is_dropped =
+        |id: FamilyId| id < next && families.get(id).is_none() && !created.contains(&id);
     let mut omitted = Vec::new();
     changes.retain(|change| {
-        let is_there = table_family(change).is_none_or(|family| families.get(family).is_some());
+        let is_omitted = table_family(change).is_some_and(is_dropped);
         if let Change::AddTable { table, .. } = change
-            && !is_there
+            && is_omitted
         {
             omitted.push(table.file);
         }
-        is_there
+        !is_omitted
     });
     database.catalog.forget(omitted);
 }
@@ -200,85 +209,108 @@ fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }
 }
 
-/// A replay of a manifest: families as its edits come, and what all edits come to in tables at the
-/// end, so that each level is put together and checked once.
+/// A replay of a manifest: what all edits come to is one edit, which is put in force as any other,
+/// so that each level is put together and checked once.
 #[derive(Debug)]
 pub struct ManifestReplay<'a> {
     target: Target<'a>,
-    /// The changes of the tables of each family, in the order of the edits.
-    tables: BTreeMap<FamilyId, Vec<Change>>,
+    /// The creation of each family that is left, as it would have to be now, and the changes of its
+    /// tables in the order of the edits.
+    families: BTreeMap<FamilyId, Vec<Change>>,
 }
 
 impl<'a> ManifestReplay<'a> {
     /// A replay of which nothing was done yet.
     #[must_use]
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, tables: BTreeMap::new() }
+        Self { target, families: BTreeMap::new() }
     }
 
     /// Notes an edit that is durable already.
     ///
     /// # Errors
-    /// `Corruption`, if it does not fit; `InvalidArgument`, if a family needs a merge operator that
-    /// was not given.
+    /// `Corruption`, if it does not fit.
     pub fn note(&mut self, edit: Edit) -> Result<()> {
-        let is_creation = |change: &Change| matches!(change, Change::CreateFamily { .. });
-        // A snapshot creates families and adds their tables in one edit.
-        for change in edit.changes.iter().filter(|change| is_creation(change)) {
-            change_families(&self.target, change)?;
+        let (creations, others): (Vec<_>, Vec<_>) =
+            edit.changes.into_iter().partition(|change| phase(change) == Phase::Create);
+        for change in creations {
+            if let Change::CreateFamily { id, .. } = &change
+                && self.families.insert(*id, vec![change]).is_some()
+            {
+                return Err(Error::corruption("an edit creates a family that exists"));
+            }
         }
         let (tables, others): (Vec<_>, Vec<_>) =
-            edit.changes.into_iter().partition(|change| table_family(change).is_some());
-        for change in tables {
-            let id = table_family(&change).expect("those of others were parted from it");
-            if self.target.families.get(id).is_none() {
-                return Err(no_such_family(id));
+            others.into_iter().partition(|change| phase(change) == Phase::Tables);
+        tables.into_iter().chain(others).try_for_each(|change| self.note_change(change))
+    }
+
+    fn note_change(&mut self, change: Change) -> Result<()> {
+        let Some(id) = family_of(&change) else { return check_known(&change) };
+        let changes = self.families.get_mut(&id).ok_or_else(|| no_such_family(id))?;
+        match (change, &mut changes[0]) {
+            (Change::RenameFamily { name: new, .. }, Change::CreateFamily { name, .. }) => {
+                *name = new;
             }
-            self.tables.entry(id).or_default().push(change);
-        }
-        for change in others.iter().filter(|change| !is_creation(change)) {
-            change_families(&self.target, change)?;
-            if let Change::DropFamily { id } = change {
-                self.tables.remove(id);
+            (Change::FamilyOptions { options: new, .. }, Change::CreateFamily { options, .. }) => {
+                *options = new;
             }
+            (Change::DropFamily { .. }, _) => {
+                self.families.remove(&id);
+            }
+            (change, _) => changes.push(change),
         }
         Ok(())
     }
 
-    /// Puts the tables in force.
+    /// Puts families and tables in force.
     ///
     /// # Errors
-    /// `Corruption`, if what the edits come to does not fit.
+    /// `Corruption`, if what the edits come to does not fit; `InvalidArgument`, if a family needs a
+    /// merge operator that was not given.
     pub fn finish(self) -> Result<()> {
-        for (id, changes) in &self.tables {
-            let family = self.target.families.get(*id).ok_or_else(|| no_such_family(*id))?;
-            family.tree.apply(changes, None)?;
-        }
+        let edit = Edit { changes: self.families.into_values().flatten().collect() };
+        let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::corruption("two families have one name"),
+            _ => error,
+        })?;
+        put_in_force(&self.target, &edit, prepared, None)?;
         Ok(())
     }
 }
 
 fn no_such_family(id: FamilyId) -> Error {
-    Error::corruption("an edit changes tables of a family that does not exist")
-        .with_mismatch("a family", id)
+    Error::corruption("an edit changes a family that does not exist").with_mismatch("a family", id)
 }
 
-/// The versions that an edit leads to, for every family whose tables change.
-type PreparedTrees = Vec<(Arc<Family>, Prepared)>;
+/// The order in which the changes of an edit take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Families are created first: an edit may bring their tables, too.
+    Create,
+    /// Tables come and go.
+    Tables,
+    /// Families get other names and options, or go.
+    Change,
+}
 
-fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedTrees> {
-    let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
-    for change in &edit.changes {
-        if let Some(id) = table_family(change) {
-            by_family.entry(id).or_default().push(change);
-        }
+fn phase(change: &Change) -> Phase {
+    match change {
+        Change::CreateFamily { .. } => Phase::Create,
+        Change::AddTable { .. } | Change::RemoveTable { .. } => Phase::Tables,
+        _ => Phase::Change,
     }
-    let prepare = |(id, changes): (FamilyId, Vec<&Change>)| {
-        let family = target.families.get(id).ok_or_else(|| no_such_family(id))?;
-        let prepared = family.tree.prepare(changes)?;
-        Ok((family, prepared))
-    };
-    by_family.into_iter().map(prepare).collect()
+}
+
+/// The family that a change is about, if it is about one.
+fn family_of(change: &Change) -> Option<FamilyId> {
+    match change {
+        Change::CreateFamily { id, .. }
+        | Change::DropFamily { id }
+        | Change::RenameFamily { id, .. }
+        | Change::FamilyOptions { id, .. } => Some(*id),
+        _ => table_family(change),
+    }
 }
 
 fn table_family(change: &Change) -> Option<FamilyId> {
@@ -288,11 +320,92 @@ fn table_family(change: &Change) -> Option<FamilyId> {
     }
 }
 
+/// Refuses a change that this version does not know. Those about no family are for others.
+fn check_known(change: &Change) -> Result<()> {
+    match change {
+        Change::Format { .. }
+        | Change::LogStart { .. }
+        | Change::LogCut { .. }
+        | Change::NextFile(_)
+        | Change::NextFamily(_)
+        | Change::LastSequence(_)
+        | Change::LogSynced { .. }
+        | Change::LatestTime(_) => Ok(()),
+        _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
+    }
+}
+
+/// What an edit leads to: all that may fail is done, and nothing is in force.
+struct PreparedEdit {
+    /// The families, if they change.
+    map: Option<FamilyMap>,
+    /// The versions, for every family whose tables change.
+    trees: Vec<(Arc<Family>, Prepared)>,
+    options: Vec<(Arc<Family>, TreeOptions)>,
+    renamed: Vec<(Arc<Family>, Arc<str>)>,
+    dropped: Vec<Arc<Family>>,
+}
+
+fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
+    let before = target.families.load();
+    // A copy shares all but what changes; an edit of tables alone needs none.
+    let mut map = None;
+    let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
+    for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
+        let Change::CreateFamily { id, name, options } = change else { continue };
+        let options = decode_options(target, options)?;
+        let tree = Tree::new(*id, options, Arc::clone(target.files))
+            .with_holders(Arc::clone(target.families.holders()));
+        let mut families = copied(&mut map);
+        families.add(Arc::new(Family::new(*id, name, tree)))?;
+        map = Some(families);
+    }
+    let trees = prepare_trees(map.as_ref().unwrap_or(&before), edit)?;
+    let mut prepared =
+        PreparedEdit { map, trees, options: Vec::new(), renamed: Vec::new(), dropped: Vec::new() };
+    for change in edit.changes.iter().filter(|change| phase(change) == Phase::Change) {
+        match change {
+            Change::DropFamily { id } => {
+                let mut families = copied(&mut prepared.map);
+                prepared.dropped.push(families.remove(*id)?);
+                prepared.map = Some(families);
+            }
+            Change::RenameFamily { id, name } => {
+                let mut families = copied(&mut prepared.map);
+                prepared.renamed.push((families.rename(*id, name)?, name.as_str().into()));
+                prepared.map = Some(families);
+            }
+            Change::FamilyOptions { id, options } => {
+                let families = prepared.map.as_ref().unwrap_or(&before);
+                let family = families.get(*id).cloned().ok_or_else(|| no_such_family(*id))?;
+                prepared.options.push((family, decode_options(target, options)?));
+            }
+            other => check_known(other)?,
+        }
+    }
+    Ok(prepared)
+}
+
+fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<Family>, Prepared)>> {
+    let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
+    for change in &edit.changes {
+        if let Some(id) = table_family(change) {
+            by_family.entry(id).or_default().push(change);
+        }
+    }
+    let prepare = |(id, changes): (FamilyId, Vec<&Change>)| {
+        let family = families.get(id).ok_or_else(|| no_such_family(id))?;
+        let prepared = family.tree.prepare(changes)?;
+        Ok((Arc::clone(family), prepared))
+    };
+    by_family.into_iter().map(prepare).collect()
+}
+
 /// Puts an edit in force, and says which files it makes superfluous.
 fn put_in_force(
     target: &Target<'_>,
     edit: &Edit,
-    prepared: PreparedTrees,
+    prepared: PreparedEdit,
     flushed: Option<Generation>,
 ) -> Result<Vec<FileNumber>> {
     let mut gone = Vec::new();
@@ -302,8 +415,8 @@ fn put_in_force(
         }
     }
     // In the order of their ids.
-    let changed: Vec<FamilyId> = prepared.iter().map(|(family, _)| family.id).collect();
-    for (family, prepared) in prepared {
+    let changed: Vec<FamilyId> = prepared.trees.iter().map(|(family, _)| family.id).collect();
+    for (family, prepared) in prepared.trees {
         family.tree.install(prepared, flushed);
     }
     if let Some(generation) = flushed {
@@ -318,8 +431,15 @@ fn put_in_force(
         }
         holders.forget(generation);
     }
-    for change in &edit.changes {
-        gone.extend(change_families(target, change)?);
+    for (family, options) in prepared.options {
+        family.tree.set_options(options);
+    }
+    for family in &prepared.dropped {
+        let view = family.tree.view();
+        gone.extend(view.version.tables().map(|(_, table)| table.id().file));
+    }
+    if let Some(map) = prepared.map {
+        target.families.store(map, &prepared.renamed, &prepared.dropped);
     }
     Ok(gone)
 }
@@ -329,44 +449,6 @@ fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
     let given =
         |name: &str| target.operators.iter().rev().find(|given| given.name() == name).cloned();
     TreeOptions::decode(bytes, &|name: &str| given(name).or_else(|| (target.absent)(name)))
-}
-
-/// Applies a change of the families; returns the files of tables that go with a dropped one.
-fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumber>> {
-    match change {
-        Change::CreateFamily { id, name, options } => {
-            let options = decode_options(target, options)?;
-            let tree = Tree::new(*id, options, Arc::clone(target.files))
-                .with_holders(Arc::clone(target.families.holders()));
-            target.families.add(Arc::new(Family::new(*id, name, tree)))?;
-        }
-        Change::DropFamily { id } => {
-            let family = target.families.remove(*id)?;
-            let view = family.tree.view();
-            return Ok(view.version.tables().map(|(_, table)| table.id().file).collect());
-        }
-        Change::RenameFamily { id, name } => target.families.rename(*id, name)?,
-        Change::FamilyOptions { id, options } => {
-            let options = decode_options(target, options)?;
-            let family = target.families.get(*id).ok_or_else(|| {
-                Error::corruption("an edit changes options of a family that does not exist")
-                    .with_mismatch("a family", id)
-            })?;
-            family.tree.set_options(options);
-        }
-        Change::AddTable { .. }
-        | Change::RemoveTable { .. }
-        | Change::Format { .. }
-        | Change::LogStart { .. }
-        | Change::LogCut { .. }
-        | Change::NextFile(_)
-        | Change::NextFamily(_)
-        | Change::LastSequence(_)
-        | Change::LogSynced { .. }
-        | Change::LatestTime(_) => {}
-        _ => return Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
-    }
-    Ok(Vec::new())
 }
 
 /// Creates a family.

@@ -83,6 +83,11 @@ impl<K: Ord + Clone, V: Clone> ChunkedMap<K, V> {
         Some(value)
     }
 
+    /// Keys and values in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(key, value)| (key, value)))
+    }
+
     /// The values in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(_, value)| value))

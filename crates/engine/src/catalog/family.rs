@@ -100,6 +100,58 @@ impl FamilyMap {
         self.by_name.values()
     }
 
+    /// Adds a family.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, by id or by name.
+    pub fn add(&mut self, family: Arc<Family>) -> Result<()> {
+        let name = family.name();
+        if self.by_id.contains_key(&family.id) || self.by_name.contains_key(&name) {
+            return Err(already_exists(&name));
+        }
+        self.by_id.insert(family.id, Arc::clone(&family));
+        self.by_name.insert(name, family);
+        Ok(())
+    }
+
+    /// Takes a family out.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove(&mut self, id: FamilyId) -> Result<Arc<Family>> {
+        let family = self.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
+        let name = self.name_of(&family);
+        self.by_name.remove(&name);
+        Ok(family)
+    }
+
+    /// Gives a family another name in this picture. The family itself learns it when the picture
+    /// comes into force.
+    ///
+    /// # Errors
+    /// `NotFound`; `AlreadyExists` if another has the name.
+    pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<Family>> {
+        let family = self.get(id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
+        if self.by_name.contains_key(name) {
+            return Err(already_exists(name));
+        }
+        let before = self.name_of(&family);
+        self.by_name.remove(&before);
+        self.by_name.insert(name.into(), Arc::clone(&family));
+        Ok(family)
+    }
+
+    /// The name of a family in this picture.
+    fn name_of(&self, family: &Arc<Family>) -> Arc<str> {
+        let name = family.name();
+        let is_it = |found: &Arc<Family>| found.id == family.id;
+        if self.by_name.get(&name).is_some_and(is_it) {
+            return name;
+        }
+        // It was renamed in this picture alone.
+        self.by_name.iter().find(|(_, found)| is_it(found)).map_or(name, |(name, _)| name.clone())
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -140,50 +192,22 @@ impl Families {
         self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
     }
 
-    /// Adds a family.
-    ///
-    /// # Errors
-    /// `AlreadyExists`, by id or by name.
-    pub fn add(&self, family: Arc<Family>) -> Result<()> {
-        let mut map = FamilyMap::clone(&self.map.load());
-        let name = family.name();
-        if map.by_id.contains_key(&family.id) || map.by_name.contains_key(&name) {
-            return Err(already_exists(&name));
+    /// Puts a picture in force, in which some families have got another name and some are gone. To
+    /// be called by one thread at a time.
+    pub fn store(
+        &self,
+        map: FamilyMap,
+        renamed: &[(Arc<Family>, Arc<str>)],
+        dropped: &[Arc<Family>],
+    ) {
+        for (family, name) in renamed {
+            *lock(&family.name) = Arc::clone(name);
         }
-        map.by_id.insert(family.id, Arc::clone(&family));
-        map.by_name.insert(name, family);
-        self.map.store(Arc::new(map));
-        Ok(())
-    }
-
-    /// Takes a family out and marks it dropped.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn remove(&self, id: FamilyId) -> Result<Arc<Family>> {
-        let mut map = FamilyMap::clone(&self.map.load());
-        let family = map.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
-        map.by_name.remove(&family.name());
-        family.dropped.store(true, Ordering::Relaxed);
-        self.map.store(Arc::new(map));
-        Ok(family)
-    }
-
-    /// Gives a family another name.
-    ///
-    /// # Errors
-    /// `NotFound`; `AlreadyExists` if another has the name.
-    pub fn rename(&self, id: FamilyId, name: &str) -> Result<()> {
-        let mut map = FamilyMap::clone(&self.map.load());
-        let family = map.by_id.get(&id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
-        if map.by_name.contains_key(name) {
-            return Err(already_exists(name));
+        for family in dropped {
+            // Relaxed: a hint; what was dropped is refused wherever it counts.
+            family.dropped.store(true, Ordering::Relaxed);
         }
-        map.by_name.remove(&family.name());
-        *lock(&family.name) = name.into();
-        map.by_name.insert(name.into(), family);
         self.map.store(Arc::new(map));
-        Ok(())
     }
 }
 
