@@ -32,6 +32,7 @@ use siltdb_disk::{
 use siltdb_tree::version::Version;
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -47,7 +48,7 @@ const COPY_BYTES: usize = 128 << 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     /// It holds every commit up to this sequence number, and none after it.
-    pub sequence: SequenceNumber,
+    pub sequence: u64,
     /// Files of tables that it shares with the database.
     pub linked_files: u64,
     /// Files of tables that could not be linked, and of the log.
@@ -85,11 +86,15 @@ pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
     if database.log.unlogged_last() > flushed {
         flush_all(database)?;
     }
-    let partial = partial_name(dir)?;
-    let target = open_partial(fs, &partial)?;
-    let lock_name = FileName::Lock.to_path();
+    let name = dir.file_name().ok_or_else(|| {
+        Error::invalid("the path of a checkpoint has no name of its own").with_file(dir)
+    })?;
+    let parent = open_parent(fs, dir)?;
+    let (name, partial) = (Path::new(name), partial_name(name));
+    parent.create_dir_all(&partial)?;
+    let target = parent.open_dir(&partial)?;
     // Against another checkpoint of that name.
-    let target_lock = target.lock(&lock_name, LockKind::Exclusive)?;
+    let target_lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive)?;
     let written = empty(&*target)
         .and_then(|()| write(database, &*target))
         .and_then(|written| begin_manifest(database, written, &target));
@@ -97,10 +102,10 @@ pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
         // What is left over is removed by the next checkpoint of that name.
         let _ = remove_files(&*target);
     })?;
-    sync_ancestors(fs, &partial)?;
-    fs.rename(&partial, dir)?;
+    parent.sync_dir(Path::new(""))?;
+    parent.rename(&partial, name)?;
     drop(target_lock);
-    sync_ancestors(fs, dir)?;
+    parent.sync_dir(Path::new(""))?;
     Ok(checkpoint)
 }
 
@@ -119,18 +124,20 @@ fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
         .with_hint("give a directory that does not exist"))
 }
 
-fn partial_name(dir: &Path) -> Result<PathBuf> {
-    let name = dir.file_name().ok_or_else(|| {
-        Error::invalid("the path of a checkpoint has no name of its own").with_file(dir)
-    })?;
+fn partial_name(name: &OsStr) -> PathBuf {
     let mut name = name.to_owned();
     name.push(PARTIAL);
-    Ok(dir.with_file_name(name))
+    name.into()
 }
 
-fn open_partial(fs: &dyn Fs, partial: &Path) -> Result<Arc<dyn Fs>> {
-    fs.create_dir_all(partial)?;
-    fs.open_dir(partial)
+/// Opens the directory that the checkpoint will lie in, and makes its name durable.
+fn open_parent(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
+    let parent = dir.parent().unwrap_or(Path::new(""));
+    if !parent.as_os_str().is_empty() {
+        fs.create_dir_all(parent)?;
+        sync_ancestors(fs, parent)?;
+    }
+    fs.open_dir(parent)
 }
 
 /// Takes out what a checkpoint that was killed has left.
@@ -203,7 +210,7 @@ fn write(database: &Database, target: &dyn Fs) -> Result<(Contents, Checkpoint)>
     database.health.check_log()?;
     sync_to(database, contents.end)?;
     let source = &**database.catalog.files.directory();
-    let mut checkpoint = Checkpoint { sequence: contents.last, ..Checkpoint::default() };
+    let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
     for &number in &contents.tables {
         let name = FileName::Table(number).to_path();
         // Another file system, or one that has no links.

@@ -87,13 +87,16 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// `AlreadyExists` and the system's.
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Gives a file of this directory a second name in an opened directory of the same file system,
-    /// which is named by its path: it must lie where it did when it was opened.
+    /// Gives a file a second name in another directory, which was opened by the same kind of file
+    /// system.
     ///
     /// # Errors
-    /// As [`Fs::hard_link`]; the system's, where two file systems cannot share a file.
-    fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()> {
-        self.hard_link(from, &into.full_path(to))
+    /// As [`Fs::hard_link`]; the system's, where the two directories cannot share a file.
+    fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()>;
+
+    /// The descriptor of the opened directory, if there is one.
+    fn descriptor(&self) -> Option<Arc<std::fs::File>> {
+        None
     }
 
     /// Removes a file.
