@@ -24,7 +24,8 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let made = aside("making the checkpoint", move || db.checkpoint(dir))??;
     let Checkpoint { sequence, linked_files, copied_files, copied_bytes, .. } = made;
     let text = format!(
-        "checkpoint in {}: {linked_files} files linked, {copied_files} copied ({copied_bytes} bytes)",
+        "checkpoint in {}: {linked_files} files linked, \
+         {copied_files} copied ({copied_bytes} bytes)",
         arguments.dir.display()
     );
     let object = json!({
