@@ -5,6 +5,7 @@
 use crate::{
     catalog::family::Family,
     check::{self, CheckProgress, CheckReport},
+    checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     database::{Database, Waiting},
     install,
@@ -265,6 +266,14 @@ impl Engine {
     /// What keeps it from being written.
     pub fn flush(&self) -> Result<()> {
         self.at_work(jobs::flush::flush_all)
+    }
+
+    /// Makes a second database of what this one holds in `dir`, which must not exist or be empty.
+    ///
+    /// # Errors
+    /// As [`checkpoint::checkpoint`].
+    pub fn checkpoint(&self, dir: &Path) -> Result<Checkpoint> {
+        self.at_work(|database| checkpoint::checkpoint(database, dir))
     }
 
     /// Merges all of a family into one level.

@@ -189,8 +189,9 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     })
 }
 
-/// Everything that is true before the edit at hand, as one edit.
-fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
+/// Everything that the manifest says, as one edit, which begins the manifest `number`.
+#[must_use]
+pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
     let mut changes = vec![Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());

@@ -22,6 +22,7 @@ pub mod log_sync;
 pub mod commit;
 pub mod jobs;
 pub mod open;
+pub mod checkpoint;
 pub mod read;
 pub mod stats;
 pub mod lost;

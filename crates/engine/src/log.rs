@@ -1,6 +1,7 @@
 //! The log with the order of commits: segments, the place of the next commit, what readers see,
 //! and the generations that wait for their flush.
 
+pub mod pins;
 pub mod wal;
 pub mod generation;
 pub mod publish;

@@ -55,6 +55,7 @@ pub use siltdb_base::{
 };
 pub use siltdb_engine::{
     check::{CheckProgress, CheckReport},
+    checkpoint::Checkpoint,
     stats::Stats,
 };
 pub use snapshot::Snapshot;

@@ -54,6 +54,16 @@ pub enum Failure {
     Unknown(Error),
 }
 
+impl Failure {
+    /// What failed.
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Unchanged(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
 /// The manifest of an open database.
 ///
 /// # Invariants

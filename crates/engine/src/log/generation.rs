@@ -3,7 +3,7 @@
 //! It is born, frozen, flushed and retired as a whole. The memtables themselves are found in the
 //! trees, by the generation's number.
 
-use crate::log::wal::{Segment, SegmentSlot};
+use crate::log::{pins::SegmentSlot, wal::Segment};
 use siltdb_base::id::SequenceNumber;
 use siltdb_tree::{flush::Flush, memory::Generation as GenerationNumber, progress::Progress};
 use std::sync::Arc;

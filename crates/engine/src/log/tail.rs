@@ -7,7 +7,10 @@
 use crate::{
     log::generation::Frozen,
     log::publish::Publisher,
-    log::wal::{Segment, SegmentSlot, Wal},
+    log::{
+        pins::SegmentSlot,
+        wal::{Segment, Wal},
+    },
 };
 use siltdb_base::{
     error::Error,

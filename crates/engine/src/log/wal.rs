@@ -7,7 +7,11 @@
 //! with each use. So recycling renames nothing, and a stale id is older than the manifest's log
 //! start.
 
-use crate::{health::Health, random::Random};
+use crate::{
+    health::Health,
+    log::pins::{Pin, Pins, SegmentSlot},
+    random::Random,
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
@@ -64,15 +68,6 @@ pub struct Segment {
     pub file: Arc<dyn LogFile>,
 }
 
-/// A segment file, as far as retiring it needs to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentSlot {
-    /// Its id.
-    pub id: SegmentId,
-    /// The slot of its file.
-    pub slot: u64,
-}
-
 /// Where a log goes on after recovery.
 #[derive(Clone, Debug, Default)]
 pub struct LogStart {
@@ -105,6 +100,7 @@ pub struct Wal {
     synced_changed: Condvar,
     /// The manifest knows of a sync in this segment, and of none in a later one.
     noted_segment: AtomicU64,
+    pins: Arc<Pins>,
 }
 
 #[derive(Debug)]
@@ -170,6 +166,7 @@ impl Wal {
             }),
             synced_changed: Condvar::new(),
             noted_segment: AtomicU64::new(start.end.segment.0),
+            pins: Arc::default(),
         }
     }
 
@@ -349,8 +346,17 @@ impl Wal {
         }
     }
 
+    /// Keeps the files of the segments from `segment` on, which must not be retired yet, as they
+    /// are. Those that are retired meanwhile are given back by the next [`Wal::retire`] after the
+    /// pin was dropped.
+    #[must_use]
+    pub fn pin(&self, segment: SegmentId) -> Pin {
+        self.pins.pin(segment)
+    }
+
     /// Gives back the files of segments that a durable edit has retired: the next segments use
-    /// them, unless they are larger than those need. Returns what is still open of the segments.
+    /// them, unless they are larger than those need, or pinned. Returns what is still open of the
+    /// segments.
     ///
     /// # Errors
     /// The system's, from removing a file; it stays retired, and the next open removes it.
@@ -365,7 +371,7 @@ impl Wal {
             retired.into()
         };
         let mut files = lock(&self.files_io);
-        for segment in segments {
+        for segment in self.pins.retire(segments) {
             let name = file_name(segment.slot);
             let is_usual = || match self.directory.metadata(&name) {
                 Ok(Some(Metadata::File { len })) => len <= self.capacity,
@@ -387,7 +393,8 @@ impl Wal {
         let mut files = lock(&self.files_io);
         let ready = std::mem::take(&mut *lock(&self.ready));
         let ready = ready.into_iter().map(|ready| ready.slot);
-        for slot in ready.chain(files.idle.drain(..)) {
+        let kept = self.pins.retire(&[]).into_iter().map(|segment| segment.slot);
+        for slot in ready.chain(kept).chain(files.idle.drain(..)) {
             let _ = self.directory.remove(&file_name(slot));
         }
     }

@@ -22,9 +22,10 @@ use crate::{
     database::{Database, Parts, Waiting},
     install::{self, ManifestReplay, Target},
     log::Log,
+    log::pins::SegmentSlot,
     log::publish::Publisher,
     log::tail::Tail,
-    log::wal::{LogStart, SegmentSlot, Wal},
+    log::wal::{LogStart, Wal},
     memory::Memory,
     open::replay::{Replay, Replayed},
     options::{Access, Create, EngineOptions},
@@ -277,7 +278,10 @@ fn is_of_file_system(entry: &DirEntry) -> bool {
 
 /// Makes the directory's own entry durable, and those of the directories above it: without them the
 /// database would be lost as a whole.
-fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
+///
+/// # Errors
+/// The system's.
+pub fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
     for ancestor in dir.ancestors().skip(1) {
         match fs.sync_dir(ancestor) {
             // Not ours to look into, so we have not made anything there either.

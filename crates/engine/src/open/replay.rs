@@ -5,8 +5,8 @@
 use crate::{
     catalog::family::Families,
     log::generation::Frozen,
+    log::pins::SegmentSlot,
     log::tail::{Counts, memtable_bytes},
-    log::wal::SegmentSlot,
 };
 use siltdb_base::{
     error::{Error, Result},
