@@ -4,8 +4,9 @@
 //! 2. Reserve sequence numbers and log space: one short lock.
 //! 3. Fill the record, beside other commits.
 //! 4. Insert into the memtables, beside other commits.
-//! 5. Publish in order; return from here once every earlier commit is published too.
-//! 6. Wait for a sync, if the durability asks for one.
+//! 5. Run the commit hook of each family: its observers learn of the entries before readers do.
+//! 6. Publish in order; return from here once every earlier commit is published too.
+//! 7. Wait for a sync, if the durability asks for one.
 //!
 //! A commit that fails at 3 leaves a hole in the log, behind which nothing would be recovered. So
 //! it poisons the log before it is published, and every commit behind it sees that and fails.
@@ -99,7 +100,7 @@ fn commit_one(
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
         });
-        report(family, slice::from_ref(&entry));
+        family.tree.commit_hook().run(slice::from_ref(&entry));
     })
 }
 
@@ -273,7 +274,7 @@ fn insert_batch(
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert_batch(entries);
         });
-        report(family, entries);
+        family.tree.commit_hook().run(entries);
         entries.clear();
     };
     for operation in batch.operations() {
@@ -287,16 +288,6 @@ fn insert_batch(
     }
     insert(family, &mut entries);
     debug_assert_eq!(sequence.0, reservation.first.0 + u64::from(batch.count()));
-}
-
-/// Tells who knows of gaps in the family what is added to it. Called between reservation and
-/// publication.
-#[inline]
-fn report(family: &Family, entries: &[Entry<'_>]) {
-    let gaps = family.tree.gaps();
-    if gaps.is_watched() && !cfg!(seeded_fault = "write_into_gap_unreported") {
-        gaps.report(entries);
-    }
 }
 
 /// Waits for what the durability promises of a record that ends at `end`.
