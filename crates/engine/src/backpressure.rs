@@ -42,7 +42,7 @@ const SHARE_DELAYED_MOST: f64 = 0.99;
 const LEVEL0_RUNS: (u64, u64) = (12, 20);
 
 /// The same, as multiples of the runs from which on it is compacted: where that is later, so are
-/// these. Nobody waits for a compaction that is not due.
+/// these. No writer waits for a compaction that is not due.
 const LEVEL0_TRIGGERS: (u64, u64) = (LAGGING_FACTOR, 5);
 
 /// What compactions have yet to write may amount to this many memtables before writes are slowed

@@ -3,7 +3,7 @@
 //! A log file that is missing tells nothing of itself, and neither does the last one that was cut.
 //! So the first sync that reaches into a segment is noted in the manifest before any commit of that
 //! segment is acknowledged as synced: an opening that does not find the segment knows what it
-//! misses (law A5).
+//! misses (law A11).
 
 use crate::{
     database::{Database, Waiting},

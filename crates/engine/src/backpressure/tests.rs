@@ -58,7 +58,7 @@ fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
         assert_eq!(sync_due_in(&database), soon);
         clock.advance(soon);
         sync_if_due(&database).unwrap();
-        assert_eq!(sync_due_in(&database), SYNC_INTERVAL, "nobody asks for it any more");
+        assert_eq!(sync_due_in(&database), SYNC_INTERVAL, "no commit asks for it any more");
     }
 }
 

@@ -25,7 +25,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 /// long to replay, at each opening, as to write out once.
 pub const REPLAY_BYTES_MAX: u64 = 1 << 20;
 
-/// How long somebody who waits for other jobs does so before looking again.
+/// How long a caller waits for other jobs before it looks again.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Whether a generation waits for its flush: one that is left to the log does not.
@@ -39,7 +39,7 @@ pub fn has_flush_due(database: &Database) -> bool {
     is_due(&lock(&database.log.frozen), &lock(&database.background.jobs))
 }
 
-/// Flushes the oldest frozen generation, unless somebody does.
+/// Flushes the oldest frozen generation, unless another thread does.
 ///
 /// # Errors
 /// `NoSpace`, and everything else that writing tables can fail with; the generation stays in memory
@@ -71,8 +71,7 @@ pub fn flush_next(database: &Database) -> Result<bool> {
     Ok(true)
 }
 
-/// Frees what was flushed. To unmap memory takes long, so that nobody who waits for a flush does
-/// it.
+/// Frees what was flushed. To unmap memory takes long, so no thread that waits for a flush does it.
 pub fn free_flushed(database: &Database) {
     let flushed = std::mem::take(&mut lock(&database.background.jobs).flushed);
     // After the lock was left.

@@ -5,7 +5,7 @@ use siltdb_base::{error::Result, sync::lock};
 use siltdb_tree::job::{JobContext, JobOutput, NewTables, Part};
 use std::sync::Arc;
 
-/// Runs the parts of a job, with whoever is free to help, and puts together what they wrote.
+/// Runs the parts of a job on this thread and on idle ones, and joins what they wrote.
 pub fn run_shared(
     database: &Database,
     parts: Vec<impl Part + 'static>,

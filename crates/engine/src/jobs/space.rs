@@ -24,7 +24,7 @@ pub fn moment(database: &Database) -> Moment {
 /// these. Without that, what they delete would stay until a memtable is full, which may
 /// never be.
 ///
-/// To be called when nobody writes. Cost: a load for each family in memory, and if it has range
+/// To be called when writers rest. Cost: a load for each family in memory, and if it has range
 /// deletes there a look at each of its tables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     let families = database.catalog.families.load();

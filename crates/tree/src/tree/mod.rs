@@ -244,7 +244,7 @@ impl Tree {
         assert!(flushed.0.is_none_or(|flushed| flushed < generation), "the generation is gone");
         let memtable = Memtable::new(arenas);
         let memory = view.memory.with(generation, memtable.clone());
-        // Before any entry can be in it: whoever flushes the generation has waited for its writers.
+        // Before any entry can be in it: a flush of the generation has waited for its writers.
         self.holders.note(generation, self.id);
         self.replace(View { memory, version: view.version.clone() });
         memtable

@@ -379,7 +379,7 @@ fn a_new_mount_point_is_fit_for_a_new_database() {
     put_keys(&open(&fs), &["key"]);
     assert_eq!(shown(&killed(&fs)), with_keys(&["key"]));
     assert_eq!(fs.metadata(&found).unwrap(), Some(Metadata::Directory));
-    // A file of this name is somebody's.
+    // A file of this name belongs to another program.
     let fs = MemFs::new();
     fs.create_dir_all(Path::new(DIR)).unwrap();
     fs.write_all(&found, b"mine").unwrap();
