@@ -13,9 +13,8 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
-    cursor::Cursor,
     error::{Error, ErrorKind, Result},
-    fs::{Fs, LockKind, ReadIo},
+    fs::{LockKind, ReadIo},
     sync::lock,
 };
 use siltdb_disk::{
@@ -227,9 +226,9 @@ fn damage(
         let place = TablePlace { offset, length };
         let salvage = TableSalvage::open(file, path, place, Some(summary), &lost)?;
         let mut cursor = SalvageCursor::new(Arc::new(salvage), Arc::clone(&lost));
-        cursor.seek_to_first()?;
+        cursor.seek_to_first();
         while cursor.entry().is_some() {
-            cursor.next()?;
+            cursor.next();
         }
         Ok(())
     });

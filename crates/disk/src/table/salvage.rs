@@ -23,10 +23,9 @@ use crate::{
 };
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX},
-    cursor::Cursor,
     error::{Error, Result},
     fs::File,
-    id::{SequenceNumber, TableUid},
+    id::TableUid,
     key::{Entry, compare},
     limits::PROPERTIES_BYTES_MAX,
     slice::Slice,
@@ -452,8 +451,8 @@ fn footer_before(file: &dyn File, end: u64) -> u64 {
     0
 }
 
-/// Walks over the entries of a table that verify, from the first to the last. What cannot be read
-/// is added to a list, and walked over.
+/// Walks over the entries of a table that verify, from the first to the last and not back. What
+/// cannot be read is added to a list, and walked over: no step fails.
 #[derive(Debug)]
 pub struct SalvageCursor {
     table: Arc<TableSalvage>,
@@ -471,6 +470,32 @@ impl SalvageCursor {
     #[must_use]
     pub fn new(table: Arc<TableSalvage>, lost: LostList) -> Self {
         Self { table, lost, block: None, entry: 0, key: Vec::new(), next_block: 0 }
+    }
+
+    /// The entry under the cursor; `None` before [`Self::seek_to_first`] and past the end.
+    #[must_use]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        let entry = self.block.as_ref()?.block().entry(self.entry);
+        let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value);
+        Some(Entry { key: &self.key, sequence, kind, value })
+    }
+
+    /// Goes to the first entry.
+    pub fn seek_to_first(&mut self) {
+        self.block = None;
+        self.next_block = 0;
+        self.enter_block();
+    }
+
+    /// Goes to the next entry; does nothing if the cursor stands nowhere.
+    pub fn next(&mut self) {
+        let Some(sealed) = &self.block else { return };
+        if self.entry + 1 < sealed.block().count() {
+            self.entry += 1;
+            sealed.block().copy_key(self.entry, &mut self.key);
+        } else {
+            self.enter_block();
+        }
     }
 
     /// Goes to the first entry of the next block that verifies and follows the one before.
@@ -503,52 +528,5 @@ impl SalvageCursor {
                 Err(lost) => lock(&self.lost).push(lost),
             }
         }
-    }
-}
-
-#[cold]
-fn only_forward<T>() -> Result<T> {
-    Err(Error::invalid("a damaged table is walked from front to back"))
-}
-
-impl Cursor for SalvageCursor {
-    fn entry(&self) -> Option<Entry<'_>> {
-        let entry = self.block.as_ref()?.block().entry(self.entry);
-        let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value);
-        Some(Entry { key: &self.key, sequence, kind, value })
-    }
-
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.block = None;
-        self.next_block = 0;
-        self.enter_block();
-        Ok(())
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek_before(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn next(&mut self) -> Result<()> {
-        let Some(sealed) = &self.block else { return Ok(()) };
-        if self.entry + 1 < sealed.block().count() {
-            self.entry += 1;
-            sealed.block().copy_key(self.entry, &mut self.key);
-        } else {
-            self.enter_block();
-        }
-        Ok(())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        only_forward()
     }
 }
