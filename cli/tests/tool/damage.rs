@@ -61,7 +61,7 @@ fn a_sound_database_is_recovered_whole() {
     fs::remove_file(place.path("db/CURRENT")).unwrap();
     place.run(&["scan", "db"], 3).says(&["`silt recover OLD NEW`"]);
     let text = place.ok(&["recover", "db", "new"]);
-    assert!(text.starts_with("501 entries of 1 families recovered; "), "{text}");
+    assert!(text.starts_with("501 entries of 1 family recovered; "), "{text}");
     assert_eq!(place.ok(&["count", "new"]), "501\n");
     assert_eq!(place.ok(&["get", "new", "late"]), "1\n");
     place.run(&["recover", "db", "new"], 1).says(&["already exists"]);

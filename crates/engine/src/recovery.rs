@@ -128,7 +128,10 @@ fn remove_lone_lock(directory: &dyn Fs) {
 }
 
 /// Takes the lock of a directory, waiting for it as the options say.
-fn lock_directory(
+///
+/// # Errors
+/// `Locked`; the system's.
+pub fn lock_directory(
     directory: &dyn Fs,
     options: &EngineOptions,
     kind: LockKind,
