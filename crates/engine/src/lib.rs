@@ -23,6 +23,7 @@ pub mod generation;
 pub mod tail;
 pub mod family;
 pub mod manifest;
+pub mod lost_edits;
 pub mod share;
 pub mod database;
 pub mod install;

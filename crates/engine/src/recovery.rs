@@ -16,6 +16,7 @@ use crate::{
     database::{Database, Parts, Waiting},
     family::{DEFAULT_FAMILY, Families},
     install::{self, ManifestReplay, Target},
+    lost_edits::{check_log_begin, check_unnamed_table},
     manifest::{LogState, Manifest, ManifestEnd, RECOVER_HINT, read_current, read_manifest},
     numbers::Numbers,
     options::{Access, Create, EngineOptions},
@@ -326,6 +327,7 @@ fn load(
     let replay = |number| replay_manifest(&*directory, number, target, &mut known);
     let manifest_end = current.map(replay).transpose()?;
     let slots = known.note_files(&*directory)?;
+    slots.check_tables(&files, &known.log)?;
     let stored = match cfg!(seeded_fault = "undo_time") {
         true => StoredTime::default(),
         false => known.log.time,
@@ -427,6 +429,10 @@ impl Known {
             match name {
                 Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
                 Some(FileName::Segment(slot)) => slots.taken.push(slot),
+                Some(FileName::Table(number)) if is_file => {
+                    slots.tables.push(number);
+                    above(number);
+                }
                 Some(
                     FileName::Table(number)
                     | FileName::Manifest(number)
@@ -441,13 +447,25 @@ impl Known {
     }
 }
 
-/// The names of log files that are there.
+/// The names of files of the log, and of tables, that are there.
 #[derive(Debug, Default)]
 struct Slots {
     /// The log's files.
     files: Vec<u64>,
     /// Slots whose names something else has.
     taken: Vec<u64>,
+    /// The files of tables, named by the manifest or not.
+    tables: Vec<FileNumber>,
+}
+
+impl Slots {
+    /// Checks that no table tells of an edit that the manifest lacks.
+    fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
+        let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
+        unnamed.try_for_each(|table| {
+            check_unnamed_table(&**files.directory(), &FileName::Table(*table).to_path(), log)
+        })
+    }
 }
 
 fn recover_log(
@@ -470,7 +488,11 @@ fn recover_log(
             .then(|| directory.full_path(&FileName::Segment(known.synced_slot).to_path())),
         known_cuts: known.cuts.clone(),
     };
-    recover(&files, &options, &mut |record| replay.record(&record))
+    let recovered = recover(&files, &options, &mut |record| replay.record(&record))?;
+    if let Some(begin) = recovered.segments.first() {
+        check_log_begin(&begin.header, &files[begin.file_index].path, known)?;
+    }
+    Ok(recovered)
 }
 
 /// Where the log goes on.

@@ -12,7 +12,7 @@
 use super::{
     footer::{FOOTER_BYTES, Footer},
     index::Index,
-    properties::Properties,
+    properties::{Properties, TableOrigin},
     sealed::SealedBlock,
     source::{Source, with_scratch},
     tombstones,
@@ -414,6 +414,17 @@ pub fn find_tables(file: &dyn File) -> Vec<TablePlace> {
     }
     places.reverse();
     places
+}
+
+/// Where the last table of `file`, which lies at `path`, says that it comes from; `None` if that
+/// cannot be read. Reads the footer and the properties.
+#[must_use]
+pub fn table_origin(file: Arc<dyn File>, path: &Path) -> Option<TableOrigin> {
+    let offset = table_ending_at(&*file, file.len())?;
+    let length = file.len() - offset;
+    let mut source = Source { file, path: path.to_owned(), offset, length, uid: TableUid(0) };
+    source.uid = source.read_footer().ok()?.uid;
+    source.read_properties(None).ok()?.origin
 }
 
 /// Where the table begins whose footer ends at `end`.
