@@ -2,7 +2,7 @@
 //!
 //! It runs verbs; it does not report failures.
 
-use crate::argument::{OpeningArguments, SettingsArguments};
+use crate::argument::{OpeningArguments, Reach, SettingsArguments};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
@@ -373,6 +373,8 @@ impl CommandLine {
     /// # Errors
     /// Those of the verb.
     pub fn run(self) -> Result<()> {
+        let (verb, reach) = self.verb.reach();
+        self.opening.check_for(verb, reach)?;
         let settings = self.settings.settings(self.opening.settings(Settings::default()));
         let mut output = Output::new(settings);
         match self.verb {
@@ -424,6 +426,19 @@ impl CommandLine {
                 completions::run(&mut output, &arguments, Self::full_command())?;
                 output.flush()
             }
+        }
+    }
+}
+
+impl Verb {
+    /// How far it goes with a database, and its name where that is not to open it.
+    fn reach(&self) -> (&'static str, Reach) {
+        match self {
+            Self::Check(_) => ("check", Reach::Lock),
+            Self::Recover(_) => ("recover", Reach::Lock),
+            Self::Inspect(_) => ("inspect", Reach::Files),
+            Self::Completions(_) => ("completions", Reach::Files),
+            _ => ("", Reach::Open),
         }
     }
 }

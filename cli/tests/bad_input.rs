@@ -212,30 +212,39 @@ fn a_directory_without_write_permission_is_named() {
     mode("db/LOCK", 0o444);
     mode("db", 0o555);
     // Permissions do not hold for root.
-    let output = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", SILT, "put", "db", "a", "b"])
-        .current_dir(place.path(""))
-        .output();
     let probe = place.path("db/probe");
-    let output = match output {
-        _ if fs::write(&probe, "").is_err() => place.command(VERBS[3]).output().unwrap(),
-        Ok(output) => {
-            fs::remove_file(&probe).unwrap();
-            output
+    let is_root = fs::write(&probe, "").is_ok();
+    let run = |arguments: &[&str]| {
+        if !is_root {
+            return place.command(arguments).output();
         }
-        Err(_) => {
-            eprintln!("SKIPPED: this is root, and setpriv is missing");
+        let user = ["--reuid=65534", "--regid=65534", "--clear-groups", SILT];
+        let mut command = Command::new("setpriv");
+        command.args(user).args(arguments).current_dir(place.path("")).output()
+    };
+    if is_root {
+        fs::remove_file(&probe).unwrap();
+    }
+    let refused = run(VERBS[3]);
+    let shell = run(&["shell", "db", "-c", "get SFO", "-c", "put a b"]);
+    mode("db", 0o755);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (refused, shell) = match (refused, shell) {
+        (Ok(refused), Ok(shell)) if !text(&refused.stderr).contains("setpriv:") => (refused, shell),
+        outcome => {
+            eprintln!("SKIPPED: this is root, and setpriv does not run: {outcome:?}");
             return;
         }
     };
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    mode("db", 0o755);
-    if stderr.contains("setpriv:") {
-        eprintln!("SKIPPED: this is root, and {stderr}");
-        return;
-    }
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("error: read-only: ") && stderr.contains("file=db/"), "{stderr}");
+    // The shell reads what it may not write.
+    let (stdout, stderr) = (text(&shell.stdout), text(&shell.stderr));
+    assert!(stdout.contains("SFO"), "{stdout}{stderr}");
+    assert!(stderr.starts_with("opened to be read only: "), "{stderr}");
+    assert!(stderr.contains("error: read-only: "), "{stderr}");
+    assert_eq!(shell.status.code(), Some(1), "{stderr}");
     assert!(files(&place) == before, "the files were changed");
 }
 

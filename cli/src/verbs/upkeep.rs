@@ -11,7 +11,7 @@ use crate::session::{Session, exists};
 use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::{CheckProgress, CheckReport, salvage::Lost};
+use siltdb::{CheckProgress, CheckReport, Options, salvage::Lost};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -113,7 +113,8 @@ pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
         return Err(Failure::no_database(path));
     }
     let mut progress = CheckBar::start();
-    let report = siltdb::check(path, &mut |done| progress.show(done))?;
+    let options = Options::new().lock_wait(output.settings().wait);
+    let report = options.check(path, &mut |done| progress.show(done))?;
     drop(progress);
     print_report(output, &report)
 }
