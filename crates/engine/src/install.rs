@@ -363,7 +363,8 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
         | Change::NextFamily(_)
         | Change::LastSequence(_)
         | Change::LogSynced { .. }
-        | Change::LatestTime(_) => {}
+        | Change::LatestTime(_)
+        | Change::Unknown { .. } => {}
         _ => return Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }
     Ok(Vec::new())

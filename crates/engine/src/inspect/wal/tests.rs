@@ -12,7 +12,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::BatchBytes,
-    edit::{Change, Edit},
+    edit::{Change, Edit, FORMAT_VERSION},
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
@@ -231,7 +231,7 @@ fn what_the_manifest_says_of_the_log_comes_first() {
     Writer::begin(&fs, "000001.log", FIRST, None);
     let snapshot = Edit {
         changes: vec![
-            Change::Format { version: 1, features: 0 },
+            Change::Format { version: FORMAT_VERSION, features: 0 },
             Change::LogStart { segment: FIRST },
             Change::LogCut {
                 position: LogPosition { segment: FIRST, offset: 64 },
