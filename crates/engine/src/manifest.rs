@@ -405,7 +405,7 @@ pub fn read_manifest(
         match record.header.kind {
             RecordKind::Edit => {}
             RecordKind::Skip | RecordKind::End => return Ok(()),
-            RecordKind::Batch => {
+            RecordKind::Batch | RecordKind::Void => {
                 return Err(Error::corruption("a record of a log stands in the manifest"));
             }
         }
