@@ -290,6 +290,7 @@ fn a_database_of_a_later_version_or_with_a_later_feature_is_refused() {
         });
         let parts = ["unsupported: ", &name(&path), "a later version: open it with that"];
         assert_refused_by_verbs(&place, 1, &parts);
+        place.run(&["upgrade", "db"], 1).says(&parts);
     }
 }
 

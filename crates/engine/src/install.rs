@@ -20,7 +20,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, FEATURES_KNOWN, FORMAT_VERSION},
+    edit::{Change, Edit, FORMAT_VERSION},
     log::record::LogPosition,
 };
 use siltdb_tree::{
@@ -182,7 +182,8 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
 
 /// Everything that is true before the edit at hand, as one edit.
 fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
-    let mut changes = vec![Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN }];
+    let features = manifest.state.features;
+    let mut changes = vec![Change::Format { version: FORMAT_VERSION, features }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());
     for family in database.families.load().iter() {

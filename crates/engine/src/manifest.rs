@@ -71,9 +71,11 @@ pub struct Manifest {
     pub state: LogState,
 }
 
-/// What a manifest says of the log and the sequence.
+/// What a manifest says of the format, the log and the sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogState {
+    /// The features in use, one bit each.
+    pub features: u64,
     /// The first segment that is needed.
     pub first: SegmentId,
     /// Where recoveries cut.
@@ -93,6 +95,7 @@ impl LogState {
     pub fn note(&mut self, edit: &Edit) {
         for change in &edit.changes {
             match change {
+                Change::Format { features, .. } => self.features |= features,
                 Change::LogStart { segment } => self.first = self.first.max(*segment),
                 Change::LogCut { position, next, .. } => {
                     // What was durable behind it is gone, and that was accepted.
