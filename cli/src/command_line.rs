@@ -8,7 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session};
 use crate::verbs::{
-    batch, completions, export, families, import, inspect, point, recover, scan, shell, upkeep,
+    batch, checkpoint, completions, export, families, import, inspect, point, recover, scan, shell,
+    upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,9 @@ enum Verb {
     /// Write what verifies of a damaged database into a new one
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
+    /// Make a second database of what this one holds, by hard links
+    #[command(after_help = CHECKPOINT)]
+    Checkpoint(On<checkpoint::Arguments>),
     /// Merge all tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<Nothing>),
@@ -313,6 +317,14 @@ Example:
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
+const CHECKPOINT: &str = "\
+Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
+hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
+whole it is called DIR.partial.
+
+Example:
+  silt checkpoint demo.db demo-before.db";
+
 const COMPACT: &str = "\
 Example:
   silt compact demo.db";
@@ -411,6 +423,7 @@ impl CommandLine {
                 let outcome = recover::run(&mut output, &arguments);
                 flushed(outcome, &mut output)
             }
+            Verb::Checkpoint(on) => existing(&on, output, checkpoint::run),
             Verb::Compact(on) => existing(&on, output, |session, _| upkeep::compact(session)),
             Verb::Flush(on) => existing(&on, output, |session, _| upkeep::flush(session)),
             Verb::Inspect(arguments) => {

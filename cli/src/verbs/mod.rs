@@ -11,6 +11,7 @@ pub mod recover;
 pub mod export;
 pub mod families;
 pub mod upkeep;
+pub mod checkpoint;
 pub mod inspect;
 pub mod completions;
 pub mod shell;

@@ -2,7 +2,7 @@
 //!
 //! There is one version so far: any other is refused, and this one has nowhere to go.
 
-use crate::manifest::{LogState, read_current, read_manifest};
+use crate::catalog::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind},

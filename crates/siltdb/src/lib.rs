@@ -1,4 +1,4 @@
-//! SiltDB: an embedded, transactional, ordered key-value storage engine.
+//! SiltDB: an embedded, ordered key-value storage engine.
 //!
 //! A database is a directory. It holds *families*, each an ordered map from byte strings to byte
 //! strings; a batch over any number of families happens as a whole or not at all, also when the
@@ -56,6 +56,7 @@ pub use siltdb_base::{
 };
 pub use siltdb_engine::{
     check::{CheckProgress, CheckReport},
+    checkpoint::Checkpoint,
     stats::Stats,
 };
 pub use snapshot::Snapshot;

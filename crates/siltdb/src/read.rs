@@ -9,7 +9,7 @@ use siltdb_base::{
     slice::{Pinnable, Slice},
 };
 use siltdb_engine::{
-    engine::Engine, family::Family as EngineFamily, instance::Instance, read::ReadRange,
+    catalog::family::Family as EngineFamily, engine::Engine, instance::Instance, read::ReadRange,
 };
 use std::{
     fmt,

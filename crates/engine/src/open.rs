@@ -1,0 +1,6 @@
+//! Opening a database: what its manifest and log say becomes its state, and what that rests on is
+//! made durable.
+
+pub mod replay;
+pub mod recovery;
+pub mod close;
