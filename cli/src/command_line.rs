@@ -125,6 +125,9 @@ enum Verb {
     /// Print what lies in a log, a manifest or a table
     #[command(after_help = INSPECT)]
     Inspect(inspect::Arguments),
+    /// Print the format version of a database, and bring it to the newest
+    #[command(after_help = UPGRADE)]
+    Upgrade(On<Nothing>),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions(completions::Arguments),
@@ -341,6 +344,13 @@ Example:
   silt inspect manifest demo.db --json
   silt inspect table demo.db/000012.table";
 
+const UPGRADE: &str = "\
+A database keeps the format version that it was created with. There is one version so far: of a \
+database that has it nothing is changed, and any other is refused. The database must not be open.
+
+Example:
+  silt upgrade demo.db";
+
 const COMPLETIONS: &str = "\
 Example:
   silt completions bash > ~/.local/share/bash-completion/completions/silt
@@ -420,6 +430,10 @@ impl CommandLine {
             Verb::Flush(on) => existing(&on, output, |session, _| upkeep::flush(session)),
             Verb::Inspect(arguments) => {
                 let outcome = inspect::run(&mut output, &arguments);
+                flushed(outcome, &mut output)
+            }
+            Verb::Upgrade(on) => {
+                let outcome = upkeep::upgrade(&on.db, &mut output);
                 flushed(outcome, &mut output)
             }
             Verb::Completions(arguments) => {

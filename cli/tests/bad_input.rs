@@ -280,15 +280,16 @@ fn a_log_or_manifest_of_a_later_version_is_refused() {
 
 #[test]
 fn a_database_of_a_later_version_or_with_a_later_feature_is_refused() {
-    for (offset, number) in [(1, 99), (2, 1)] {
+    for (offset, number) in [(2, 99), (3, 1)] {
         let place = filled();
         let path = file(&place, "manifest");
         change(&path, |bytes| {
-            // The first change of the first edit is the format: a tag, the version, the features.
+            // The first change of the first edit is the format: its tag, the length of its value,
+            // the version, the features.
             let segment_high = u32::from_le_bytes(bytes[20..24].try_into().unwrap());
             let record = &mut bytes[64..];
             let length = u32::from_le_bytes(record[8..12].try_into().unwrap()) as usize;
-            assert_eq!(record[24..27], [1, 1, 0]);
+            assert_eq!(record[24..28], [1, 2, 2, 0]);
             record[24 + offset] = number;
             let body = crc32c(record[24..24 + length].iter().copied());
             put_u32(record, 16, body);
@@ -296,7 +297,9 @@ fn a_database_of_a_later_version_or_with_a_later_feature_is_refused() {
             let header = crc32c(record[..24].iter().copied());
             put_u32(record, 20, header ^ segment_high);
         });
-        assert_refused_by_verbs(&place, 1, &["unsupported: ", &name(&path)]);
+        let parts = ["unsupported: ", &name(&path), "a later version: open it with that"];
+        assert_refused_by_verbs(&place, 1, &parts);
+        place.run(&["upgrade", "db"], 1).says(&parts);
     }
 }
 

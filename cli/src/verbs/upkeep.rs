@@ -1,4 +1,4 @@
-//! The verbs that look after a database: stats, check, compact, flush.
+//! The verbs that look after a database: stats, check, compact, flush, upgrade.
 //!
 //! `check` also takes a database that does not open; the others do not open it.
 
@@ -117,6 +117,21 @@ pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
     let report = options.check(path, &mut |done| progress.show(done))?;
     drop(progress);
     print_report(output, &report)
+}
+
+/// Prints the format of the database at `path`, brought to the newest version.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is none; those of the database.
+pub fn upgrade(path: &Path, output: &mut Output) -> Result<()> {
+    if !exists(path)? {
+        return Err(Failure::no_database(path));
+    }
+    let format = siltdb::upgrade(path)?;
+    let (version, features) = (format.version, format.features);
+    let text = format!("format version {version}, features {features:#x}: nothing to do");
+    let object = json!({ "version": version, "features": features, "changed": false });
+    output.result(&text, &object)
 }
 
 struct CheckBar {

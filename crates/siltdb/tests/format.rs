@@ -257,7 +257,7 @@ fn a_log_that_was_closed_ends_with_a_mark() {
 fn a_segment_names_where_the_one_before_it_ended() {
     let fs = MemFs::new();
     options(&fs).open("data").unwrap().put(b"first", b"1").unwrap();
-    // Without a close: as a killed process leaves it.
+    // A database that is dropped is closed.
     let fs = fs.crash_clone(Crash::Kill);
     options(&fs).open("data").unwrap().put(b"second", b"2").unwrap();
     let found = segments(&fs, "data");

@@ -422,15 +422,7 @@ impl Found {
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
-        let reference = TableReference {
-            file,
-            offset: place.offset,
-            length: place.length,
-            summary: summary.clone(),
-            visible_to: None,
-            key_slice: None,
-            global_sequence: None,
-        };
+        let reference = TableReference::whole(file, place.offset, summary.clone());
         let path = path.to_owned();
         family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
         self.log.first = self.log.first.max(origin.log_start);
