@@ -6,6 +6,7 @@
 use crate::{database::Database, family::Family};
 use arc_swap::Guard;
 use siltdb_base::{
+    cursor::Fetch,
     error::Result,
     id::SequenceNumber,
     key::successor,
@@ -13,11 +14,7 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     view::{View, ViewIter},
-    visible::{
-        bounds::Bounds,
-        judge::Resolver,
-        reader::{Fetch, Reader as TreeReader},
-    },
+    visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 

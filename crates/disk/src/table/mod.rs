@@ -26,6 +26,7 @@ mod ahead;
 mod table_filter;
 mod reader;
 mod lookup;
+mod key_block;
 mod cursor;
 mod passing;
 mod block_walk;
