@@ -175,7 +175,7 @@ impl Session for SiltdbSession<'_> {
 
     #[inline]
     fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
-        Ok(self.family.get_with(key, seen)?.is_some())
+        Ok(self.family.read(key, seen)?.is_some())
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use crate::{
     instance::Instance,
     jobs, log_sync,
     options::{Access, Durability, EngineOptions},
-    read::{self, PinnedReader, ReadCursor, ReadRange},
+    read::{self, PinnedReader},
     recovery, replayed, request,
     snapshots::LiveSnapshot,
     stats::{self, Stats},
@@ -22,7 +22,7 @@ use siltdb_base::{
     fs::FileLock,
     id::SequenceNumber,
     process::Process,
-    slice::{Pinnable, Slice},
+    slice::Pinnable,
     sync::lock,
 };
 use siltdb_tree::{options::TreeOptions, tree::Pause};
@@ -167,33 +167,6 @@ impl Engine {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         read::get(self.database(), family, key, sequence, look)
-    }
-
-    /// The values of many keys at one moment, in the order of `keys`.
-    ///
-    /// # Errors
-    /// As [`PinnedReader::get`].
-    pub fn get_many<K: AsRef<[u8]>>(
-        &self,
-        family: &Family,
-        keys: &[K],
-        sequence: Option<SequenceNumber>,
-    ) -> Result<Vec<Option<Slice>>> {
-        let reader = self.reader(family, sequence)?;
-        keys.iter().map(|key| reader.get(key.as_ref())).collect()
-    }
-
-    /// A cursor over a range of a family.
-    ///
-    /// # Errors
-    /// As [`PinnedReader::get`].
-    pub fn cursor(
-        &self,
-        family: &Family,
-        range: ReadRange,
-        sequence: Option<SequenceNumber>,
-    ) -> Result<ReadCursor> {
-        self.reader(family, sequence)?.cursor(range)
     }
 
     /// Registers a snapshot of this moment.

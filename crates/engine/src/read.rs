@@ -94,6 +94,13 @@ impl PinnedReader {
         Ok(Self { view: Guard::into_inner(view), reader })
     }
 
+    /// The same, for cursors that fetch what `fetch` says.
+    #[must_use]
+    pub fn fetching(mut self, fetch: Fetch) -> Self {
+        self.reader.fetch = fetch;
+        self
+    }
+
     /// The value of a key.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ impl WriteBatch {
     /// Notes whose families the batch names, and says which one this is there.
     #[inline]
     fn id_of(&mut self, family: &Family) -> Result<FamilyId> {
-        let instance = Some(family.source.instance);
+        let instance = Some(family.place.instance);
         if self.instance != instance {
             if !self.is_empty() {
                 return Err(other_database());

@@ -4,16 +4,20 @@ use crate::{
     batch::{WriteBatch, other_database},
     family::Family,
     options::{FamilyOptions, Options},
-    read::{Read, Source, sealed::Sealed},
+    read::{Place, Read, sealed},
     snapshot::Snapshot,
     write_options::WriteOptions,
 };
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    slice::Pinnable,
+};
 use siltdb_engine::{
     check::{CheckProgress, CheckReport},
     commit::Payload,
     engine::Engine,
     family::DEFAULT_FAMILY,
+    read::PinnedReader,
     stats::Stats,
 };
 use std::{fmt, path::Path};
@@ -61,12 +65,12 @@ impl Db {
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
         let (family, instance) = (engine.family(DEFAULT_FAMILY)?, engine.instance());
-        let source = Source { engine, instance, family, sequence: None };
-        Ok(Self { default: Family { source } })
+        let place = Place { engine, instance, family, sequence: None };
+        Ok(Self { default: Family { place } })
     }
 
     fn engine(&self) -> &Engine {
-        &self.default.source.engine
+        &self.default.place.engine
     }
 
     /// Sets the value of a key of the default family; see [`Family::put`].
@@ -117,7 +121,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        if !batch.is_empty() && batch.instance != Some(self.default.source.instance) {
+        if !batch.is_empty() && batch.instance != Some(self.default.place.instance) {
             return Err(other_database());
         }
         self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
@@ -135,7 +139,7 @@ impl Db {
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
         let family = self.engine().family(name)?;
-        Ok(Family { source: Source { family, ..self.default.source.clone() } })
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 
     /// Creates a family. It is durable on return. A name has 1 to 255 bytes and no control
@@ -146,7 +150,7 @@ impl Db {
     /// [`Family::put`].
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().create_family(name, options.tree)?;
-        Ok(Family { source: Source { family, ..self.default.source.clone() } })
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 
     /// The family called `name`, which is created if there is none; `options` count only then.
@@ -205,7 +209,7 @@ impl Db {
     /// This moment, to be read later.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(&self.default.source, self.engine().snapshot())
+        Snapshot::new(&self.default.place, self.engine().snapshot())
     }
 
     /// Makes every commit that was acknowledged so far survive a power loss, `Volatile` ones
@@ -309,13 +313,18 @@ impl Options {
     }
 }
 
-impl Sealed for Db {}
+impl sealed::Source for Db {
+    #[inline]
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        self.default.place.look(key, look)
+    }
 
-impl Read for Db {
-    fn source(&self) -> &Source {
-        &self.default.source
+    fn pin(&self) -> Result<PinnedReader> {
+        self.default.place.pin()
     }
 }
+
+impl Read for Db {}
 
 /// Checks a database that nobody has open, without changing it: what [`Db::check`] looks at, and
 /// the log.

@@ -3,13 +3,14 @@
 //! A handle is cheap to clone and stays valid when the family is renamed.
 
 use crate::{
-    read::{Read, Source, sealed::Sealed},
+    read::{Place, Read, sealed},
     write_options::WriteOptions,
 };
-use siltdb_base::{error::Result, id::FamilyId, key::EntryKind};
+use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
 use siltdb_engine::{
     commit::Payload,
     options::Durability,
+    read::PinnedReader,
     stats::{Stats, family_stats},
 };
 use std::{fmt, time::Duration};
@@ -30,24 +31,24 @@ use std::{fmt, time::Duration};
 /// ```
 #[derive(Clone)]
 pub struct Family {
-    pub(crate) source: Source,
+    pub(crate) place: Place,
 }
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Family").field(&self.source).finish()
+        f.debug_tuple("Family").field(&self.place).finish()
     }
 }
 
 impl Family {
     pub(crate) fn id(&self) -> FamilyId {
-        self.source.family.id
+        self.place.family.id
     }
 
     /// What it is called now.
     #[must_use]
     pub fn name(&self) -> String {
-        self.source.family.name().to_string()
+        self.place.family.name().to_string()
     }
 
     /// Sets the value of a key. Durable as the database was opened for.
@@ -147,7 +148,7 @@ impl Family {
     pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         let (start, end) = (start.as_ref(), end.as_ref());
         if start >= end {
-            return self.source.engine.check_writable(&self.source.family);
+            return self.place.engine.check_writable(&self.place.family);
         }
         self.apply(EntryKind::RangeDelete, start, end)
     }
@@ -163,13 +164,13 @@ impl Family {
 
     /// When a value expires that is to be there for `time` from now on.
     pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
-        self.source.engine.now_ms().saturating_add(whole_ms(time))
+        self.place.engine.now_ms().saturating_add(whole_ms(time))
     }
 
     /// What the family holds, counted now.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        family_stats(&self.source.family)
+        family_stats(&self.place.family)
     }
 
     #[inline]
@@ -185,8 +186,8 @@ impl Family {
         value: &[u8],
         durability: Option<Durability>,
     ) -> Result<()> {
-        let operation = Payload::one(&self.source.family, kind, key, value);
-        self.source.engine.commit(&operation, durability)
+        let operation = Payload::one(&self.place.family, kind, key, value);
+        self.place.engine.commit(&operation, durability)
     }
 
     /// Merges all tables of the family into the deepest level and forgets what nobody can see.
@@ -199,17 +200,22 @@ impl Family {
     /// `NotFound`, if it was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is
     /// damaged; the system's.
     pub fn compact(&self) -> Result<()> {
-        self.source.engine.compact(&self.source.family)
+        self.place.engine.compact(&self.place.family)
     }
 }
 
-impl Sealed for Family {}
+impl sealed::Source for Family {
+    #[inline]
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        self.place.look(key, look)
+    }
 
-impl Read for Family {
-    fn source(&self) -> &Source {
-        &self.source
+    fn pin(&self) -> Result<PinnedReader> {
+        self.place.pin()
     }
 }
+
+impl Read for Family {}
 
 /// Whole milliseconds, rounded up.
 pub(crate) fn whole_ms(time: Duration) -> u64 {

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod iter;
+mod read_options;
 mod read;
 mod write_options;
 mod family;
@@ -42,12 +43,13 @@ pub struct Readme;
 pub use batch::WriteBatch;
 pub use db::{Db, check};
 pub use family::Family;
-pub use iter::{Cursor, Iter};
+pub use iter::{Cursor, Iter, Keys};
 pub use options::{
     Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
     RecoveryMode,
 };
 pub use read::Read;
+pub use read_options::ReadOptions;
 pub use siltdb_base::{
     error::{Error, ErrorKind, Result},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
