@@ -214,7 +214,7 @@ impl Session for SiltdbSession<'_> {
     }
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        Ok(self.family.delete_range(from, to)?)
+        Ok(self.family.delete_range(from..to)?)
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

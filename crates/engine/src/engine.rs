@@ -18,9 +18,9 @@ use crate::{
     workers::Workers,
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::FileLock,
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
     process::Process,
     slice::Pinnable,
     sync::lock,
@@ -182,6 +182,17 @@ impl Engine {
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Arc<Family>> {
         self.database().families.named(name)
+    }
+
+    /// The family with this number.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<Family>> {
+        self.database().families.get(id).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "no family with this number")
+                .with_mismatch("a family", id)
+        })
     }
 
     /// The names of all families, sorted.

@@ -1,20 +1,18 @@
 //! The database: opening it, its families, writing, and looking after it.
 
 use crate::{
-    batch::{WriteBatch, other_database},
     family::Family,
     options::{FamilyOptions, Options},
     read::{Place, Read, sealed},
     snapshot::Snapshot,
-    write_options::WriteOptions,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    id::FamilyId,
     slice::Pinnable,
 };
 use siltdb_engine::{
     check::{CheckProgress, CheckReport},
-    commit::Payload,
     engine::Engine,
     family::DEFAULT_FAMILY,
     read::PinnedReader,
@@ -43,7 +41,7 @@ use std::{fmt, path::Path};
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    default: Family,
+    pub(crate) default: Family,
 }
 
 impl fmt::Debug for Db {
@@ -69,62 +67,8 @@ impl Db {
         Ok(Self { default: Family { place } })
     }
 
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         &self.default.place.engine
-    }
-
-    /// Sets the value of a key of the default family; see [`Family::put`].
-    ///
-    /// # Errors
-    /// As [`Family::put`].
-    #[inline]
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.default.put(key, value)
-    }
-
-    /// Sets the value of a key of the default family with options of its own; see
-    /// [`Family::put_with`].
-    ///
-    /// # Errors
-    /// As [`Family::put`].
-    pub fn put_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: &WriteOptions,
-    ) -> Result<()> {
-        self.default.put_with(key, value, options)
-    }
-
-    /// Deletes a key of the default family, whether it exists or not.
-    ///
-    /// # Errors
-    /// As [`Family::put`].
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.default.delete(key)
-    }
-
-    /// Applies a batch: all of it or nothing, also across a crash. Durable as the database was
-    /// opened for. The batch can be used again.
-    ///
-    /// # Errors
-    /// As [`Family::put`]; `InvalidArgument`, if it merges in a family without a merge operator, or
-    /// names families of another open database: nothing of it was written then; after `Poisoned`
-    /// too the batch is there as a whole or not at all.
-    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
-        self.write_with(batch, &WriteOptions::new())
-    }
-
-    /// Applies a batch with options of its own. An empty one that asks to be synced does what
-    /// [`Db::sync_wal`] does.
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        if !batch.is_empty() && batch.instance != Some(self.default.place.instance) {
-            return Err(other_database());
-        }
-        self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
     }
 
     /// The family `default`, which every database has.
@@ -139,6 +83,15 @@ impl Db {
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
         let family = self.engine().family(name)?;
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+    }
+
+    /// The family with this number, as [`Family::id`] and [`Operation`](crate::Operation) name it.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Family> {
+        let family = self.engine().family_by_id(id)?;
         Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 

@@ -3,10 +3,13 @@
 //! A handle is cheap to clone and stays valid when the family is renamed.
 
 use crate::{
+    deletion::Deletion,
+    key_range::KeyRange,
     read::{Place, Read, sealed},
     write_options::WriteOptions,
 };
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
+use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
     options::Durability,
@@ -41,7 +44,10 @@ impl fmt::Debug for Family {
 }
 
 impl Family {
-    pub(crate) fn id(&self) -> FamilyId {
+    /// The number that names the family for good, also when it is renamed; no other family of the
+    /// database ever gets it. 0 is the default family.
+    #[must_use]
+    pub fn id(&self) -> FamilyId {
         self.place.family.id
     }
 
@@ -107,9 +113,23 @@ impl Family {
         value: impl AsRef<[u8]>,
         time: Duration,
     ) -> Result<()> {
+        self.put_for_with(key, value, time, &WriteOptions::new())
+    }
+
+    /// Sets the value of a key for a time with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_for_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Duration,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let expiry = self.expiry_ms(time).to_le_bytes();
         let payload = [&expiry[..], value.as_ref()].concat();
-        self.apply(EntryKind::PutExpiring, key.as_ref(), &payload)
+        self.apply_with(EntryKind::PutExpiring, key.as_ref(), &payload, options.durability)
     }
 
     /// Deletes a key, whether it exists or not. Durable as the database was opened for.
@@ -128,29 +148,106 @@ impl Family {
         self.apply_with(EntryKind::Delete, key.as_ref(), b"", options.durability)
     }
 
-    /// Deletes every key from `start` up to, but not including, `end`, at the cost of one write. An
-    /// empty range writes nothing.
+    /// Deletes every key of a range, with bounds of any kind, at the cost of one write; one without
+    /// an end writes 128 KiB. A range without keys writes nothing. The space comes back as
+    /// compactions come by; tables that lie within the range go unread.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = siltdb::Db::open(dir.path())?;
     /// use siltdb::Read;
-    /// for key in ["a", "b", "c"] {
+    /// for key in ["a", "b", "c", "d"] {
     ///     db.put(key, "")?;
     /// }
-    /// db.default_family().delete_range("a", "c")?;
-    /// assert!(!db.contains("b")? && db.contains("c")?);
+    /// db.delete_range("a"..="b")?;
+    /// db.delete_range("d"..)?;
+    /// let keys: siltdb::Result<Vec<_>> = db.iter()?.keys().collect();
+    /// assert_eq!(keys?, [b"c"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Family::put`].
-    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        let (start, end) = (start.as_ref(), end.as_ref());
-        if start >= end {
-            return self.place.engine.check_writable(&self.place.family);
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+        self.delete_all(&Deletion::of(&range), &WriteOptions::new())
+    }
+
+    /// Deletes every key of a range with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_range_with(&self, range: impl KeyRange, options: &WriteOptions) -> Result<()> {
+        self.delete_all(&Deletion::of(&range), options)
+    }
+
+    /// Deletes every key that begins with `prefix`. Costs as [`Family::delete_range`]; only a
+    /// prefix that is empty or holds nothing but bytes 0xff has no end.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// for key in ["user:1", "user:2", "user;"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete_prefix("user:")?;
+    /// assert_eq!(db.first()?.unwrap().0, b"user;");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_prefix_with(prefix, &WriteOptions::new())
+    }
+
+    /// Deletes every key that begins with `prefix` with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_prefix_with(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.delete_all(&Deletion::of_prefix(prefix.as_ref()), options)
+    }
+
+    /// Deletes every key of the family, in one write, as [`Family::delete_range`] does without
+    /// bounds: snapshots still see them, and other writes come before or after it. What is to go
+    /// for good, with its options and its name, [`Db::drop_family`](crate::Db::drop_family) drops
+    /// for less.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put("a", "1")?;
+    /// let before = db.snapshot();
+    /// db.default_family().clear()?;
+    /// assert!(db.is_empty()? && before.contains("a")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn clear(&self) -> Result<()> {
+        self.delete_prefix(b"")
+    }
+
+    fn delete_all(&self, deletion: &Deletion, options: &WriteOptions) -> Result<()> {
+        match deletion {
+            Deletion::Nothing => self.place.engine.check_writable(&self.place.family),
+            Deletion::Before { start, end } => {
+                self.apply_with(EntryKind::RangeDelete, start, end, options.durability)
+            }
+            Deletion::Through { .. } => {
+                self.place.engine.check_writable(&self.place.family)?;
+                let mut bytes = BatchBytes::new();
+                deletion.add_to(&mut bytes, self.id())?;
+                self.place.engine.commit(&Payload::batch(&bytes), options.durability)
+            }
         }
-        self.apply(EntryKind::RangeDelete, start, end)
     }
 
     /// Hands `operand` to the family's merge operator; see
@@ -160,6 +257,19 @@ impl Family {
     /// As [`Family::put`]; `InvalidArgument`, if the family has no merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.apply(EntryKind::Merge, key.as_ref(), operand.as_ref())
+    }
+
+    /// Hands `operand` to the family's merge operator with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::merge`].
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.apply_with(EntryKind::Merge, key.as_ref(), operand.as_ref(), options.durability)
     }
 
     /// When a value expires that is to be there for `time` from now on.

@@ -22,15 +22,19 @@
 //! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 5; 65,536 families.
 #![forbid(unsafe_code)]
 
+mod key_range;
 mod iter;
 mod read_options;
 mod read;
 mod write_options;
+mod deletion;
+mod operation;
 mod family;
 mod batch;
 mod snapshot;
 mod options;
 mod db;
+mod db_write;
 pub mod inspect;
 pub mod salvage;
 pub mod testing;
@@ -44,6 +48,8 @@ pub use batch::WriteBatch;
 pub use db::{Db, check};
 pub use family::Family;
 pub use iter::{Cursor, Iter, Keys};
+pub use key_range::KeyRange;
+pub use operation::{Action, Operation, Operations};
 pub use options::{
     Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
     RecoveryMode,
@@ -52,6 +58,7 @@ pub use read::Read;
 pub use read_options::ReadOptions;
 pub use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    id::FamilyId,
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
 };

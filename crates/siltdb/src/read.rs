@@ -5,6 +5,7 @@
 
 use crate::{
     iter::{Cursor, Iter},
+    key_range::KeyRange,
     read_options::ReadOptions,
 };
 use siltdb_base::{
@@ -18,11 +19,7 @@ use siltdb_engine::{
     instance::Instance,
     read::{PinnedReader, ReadCursor},
 };
-use std::{
-    fmt,
-    ops::{ControlFlow, RangeBounds},
-    sync::Arc,
-};
+use std::{fmt, ops::ControlFlow, sync::Arc};
 
 /// What [`Read`] is built on, and what keeps others from implementing it, so that it may grow.
 pub mod sealed {
@@ -305,7 +302,7 @@ pub trait Read: sealed::Source {
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+    fn range(&self, range: impl KeyRange) -> Result<Iter> {
         self.iter_with(&ReadOptions::new().range(range))
     }
 
@@ -342,7 +339,7 @@ pub trait Read: sealed::Source {
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn count<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    fn count(&self, range: impl KeyRange) -> Result<u64> {
         let options = ReadOptions::new().range(range).keys_only(true);
         let mut cursor = self.cursor_with(&options)?;
         cursor.seek_to_first()?;

@@ -1,8 +1,8 @@
 //! What a walk over keys may decide for itself: which keys, and whether their values are wanted.
 
-use siltdb_base::{cursor::Fetch, slice::Slice};
+use crate::key_range::{KeyRange, read_range};
+use siltdb_base::cursor::Fetch;
 use siltdb_engine::read::ReadRange;
-use std::ops::{Bound, RangeBounds};
 
 /// What a [`Cursor`](crate::Cursor) or an [`Iter`](crate::Iter) walks over. The default is
 /// everything.
@@ -37,7 +37,7 @@ impl ReadOptions {
     /// The keys of a range alone: a cursor stands nowhere beyond it, wherever it is sent. A range
     /// whose start lies behind its end is empty. Replaces an earlier range or prefix.
     #[must_use]
-    pub fn range<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
+    pub fn range(mut self, range: impl KeyRange) -> Self {
         self.range = read_range(&range);
         self
     }
@@ -58,10 +58,4 @@ impl ReadOptions {
         self.fetch = if keys_only { Fetch::KeysOnly } else { Fetch::Values };
         self
     }
-}
-
-/// A range, as the engine takes it.
-pub(crate) fn read_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> ReadRange {
-    let owned = |bound: Bound<&K>| bound.map(|key| Slice::copy_from(key.as_ref()));
-    ReadRange { start: owned(range.start_bound()), end: owned(range.end_bound()) }
 }

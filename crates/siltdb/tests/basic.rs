@@ -129,7 +129,7 @@ fn a_batch_over_families_and_a_reopen_without_a_close() {
     let mut batch = WriteBatch::new();
     batch.put(&users, b"alice", b"1").unwrap();
     batch.put(&db.default_family(), b"count", b"1").unwrap();
-    batch.delete_range(&users, b"b", b"z").unwrap();
+    batch.delete_range(&users, "b".."z").unwrap();
     db.write(&batch).unwrap();
     users.put(b"bob", b"2").unwrap();
     let snapshot = db.snapshot();

@@ -515,8 +515,12 @@ fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
             Operation::Put { key, value, .. } => return family(index).put(key, value),
             Operation::Delete { key } => return family(index).delete(key),
             Operation::DeleteRange { start, end } => {
-                return family(index).delete_range(start, end);
+                return family(index).delete_range(&**start..&**end);
             }
+            Operation::DeletePrefix { prefix } if prefix.is_empty() => {
+                return family(index).clear();
+            }
+            Operation::DeletePrefix { prefix } => return family(index).delete_prefix(prefix),
             Operation::SingleDelete { .. } | Operation::Merge { .. } => {}
         }
     }
@@ -531,7 +535,10 @@ fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
             }
             Operation::Delete { key } => batch.delete(family, key)?,
             Operation::SingleDelete { key } => batch.single_delete(family, key)?,
-            Operation::DeleteRange { start, end } => batch.delete_range(family, start, end)?,
+            Operation::DeleteRange { start, end } => {
+                batch.delete_range(family, &**start..&**end)?;
+            }
+            Operation::DeletePrefix { prefix } => batch.delete_prefix(family, prefix)?,
             Operation::Merge { key, operand } => batch.merge(family, key, operand)?,
         }
     }
@@ -553,6 +560,7 @@ fn describe(number: u64, planned: &Planned) -> String {
             Operation::DeleteRange { start, end } => {
                 format!("delete {}..{}", show(start), show(end))
             }
+            Operation::DeletePrefix { prefix } => format!("delete prefix {}", show(prefix)),
             Operation::Merge { key, operand } => format!("merge {} {}", show(key), show(operand)),
         };
         format!("#{} {what}", family.0)

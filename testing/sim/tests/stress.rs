@@ -104,7 +104,7 @@ impl Database {
         batch.merge(left, b"shared", one)?;
         batch.put(left, log_key(writer, number), log_value(writer, number))?;
         if log_start(number) > log_start(number - 1) {
-            batch.delete_range(left, log_key(writer, 0), log_key(writer, log_start(number)))?;
+            batch.delete_range(left, log_key(writer, 0)..log_key(writer, log_start(number)))?;
         }
         batch.put(left, seen_key(writer), seen.map(u64::to_le_bytes).concat())?;
         batch.merge(right, b"shared", one)?;
