@@ -6,12 +6,13 @@ use crate::{
     check::{self, CheckProgress, CheckReport},
     commit::{self, Payload},
     database::{Database, Waiting},
+    destroy::remove_locked,
     family::Family,
-    install,
+    family_options, install,
     instance::Instance,
     jobs, log_sync,
-    options::{Access, Durability, EngineOptions},
-    read::{self, PinnedReader},
+    options::{Access, Durability, EngineOptions, Lifetime},
+    read::{self, PinnedReader, ReadRange},
     recovery, replayed, request,
     snapshots::LiveSnapshot,
     stats::{self, Stats},
@@ -25,7 +26,11 @@ use siltdb_base::{
     slice::Pinnable,
     sync::lock,
 };
-use siltdb_tree::{options::TreeOptions, tree::Pause};
+use siltdb_tree::{
+    options::TreeOptions,
+    range_size::{RangeSize, range_size},
+    tree::Pause,
+};
 use std::{
     path::Path,
     sync::{Arc, Mutex},
@@ -201,6 +206,30 @@ impl Engine {
         self.database().families.load().iter().map(|family| family.name().to_string()).collect()
     }
 
+    /// Makes `options` those of a family.
+    ///
+    /// # Errors
+    /// As [`family_options::change_options`].
+    pub fn change_options(&self, family: &Family, options: TreeOptions) -> Result<()> {
+        self.at_work(|database| family_options::change_options(database, family, options))
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn options(&self) -> &EngineOptions {
+        &self.database().options
+    }
+
+    /// About how much a range of a family takes.
+    ///
+    /// # Errors
+    /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
+    pub fn range_size(&self, family: &Family, range: ReadRange) -> Result<RangeSize> {
+        self.database().health.check_open()?;
+        family.check()?;
+        range_size(&family.tree.view(), &range.bounds())
+    }
+
     /// Creates a family.
     ///
     /// # Errors
@@ -239,6 +268,28 @@ impl Engine {
     /// What keeps it from being written.
     pub fn flush(&self) -> Result<()> {
         self.at_work(jobs::flush_all)
+    }
+
+    /// Writes what a family has in memory to tables, and with it what the others have: memtables
+    /// are frozen together. If it has nothing there, nothing is written.
+    ///
+    /// # Errors
+    /// `NotFound`, if it was dropped; what keeps it from being written.
+    pub fn flush_family(&self, family: &Family) -> Result<()> {
+        self.check_writable(family)?;
+        if family.tree.view().memory.tables().is_empty() {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    /// Merges a range of a family into one level.
+    ///
+    /// # Errors
+    /// As [`Engine::compact`].
+    pub fn compact_range(&self, family: &Family, range: ReadRange) -> Result<()> {
+        self.flush_family(family)?;
+        self.at_work(|database| request::compact_range(database, family, &range.bounds()))
     }
 
     /// Merges all of a family into one level.
@@ -340,6 +391,9 @@ impl Open {
             closing.directory = None;
             return Ok(());
         }
+        if self.database.options.lifetime == Lifetime::Temporary {
+            return self.remove(&mut closing);
+        }
         let flushed = self.database.at_work(jobs::flush_for_close);
         self.workers.end(&self.database);
         self.database.calls.end();
@@ -357,6 +411,21 @@ impl Open {
             }
         };
         closing.directory = None;
+        closing.failure = result.as_ref().err().map(Error::duplicate);
+        result
+    }
+
+    /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
+    fn remove(&self, closing: &mut Closing) -> Result<()> {
+        self.workers.end(&self.database);
+        self.database.calls.end();
+        let (last, _) = lock(&self.database.tail).last();
+        self.database.publisher.wait(last);
+        self.database.files.close();
+        let Some(directory_lock) = closing.directory.take() else { return Ok(()) };
+        let (database, fs) = (&self.database, &*self.database.options.fs);
+        let result =
+            remove_locked(fs, &**database.files.directory(), &database.dir, directory_lock);
         closing.failure = result.as_ref().err().map(Error::duplicate);
         result
     }

@@ -44,7 +44,9 @@ impl ReadRange {
         }
     }
 
-    fn bounds(self) -> Bounds {
+    /// The range, as the tree takes it.
+    #[must_use]
+    pub fn bounds(self) -> Bounds {
         Bounds {
             lower: match self.start {
                 Bound::Unbounded => None,

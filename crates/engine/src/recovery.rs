@@ -128,7 +128,10 @@ fn remove_lone_lock(directory: &dyn Fs) {
 }
 
 /// Takes the lock of a directory, waiting for it as the options say.
-fn lock_directory(
+///
+/// # Errors
+/// `Locked`; the system's.
+pub(crate) fn lock_directory(
     directory: &dyn Fs,
     options: &EngineOptions,
     kind: LockKind,
@@ -176,7 +179,7 @@ fn check_operators(database: &Database) -> Result<()> {
     Ok(())
 }
 
-fn no_database(dir: &Path) -> Error {
+pub(crate) fn no_database(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
 }
 
@@ -259,7 +262,7 @@ fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> 
 }
 
 /// What a file of ours is called; `None` for other files, and for what has a number but is no file.
-fn own_file(entry: &DirEntry) -> Option<FileName> {
+pub(crate) fn own_file(entry: &DirEntry) -> Option<FileName> {
     let is_file = matches!(entry.metadata, Metadata::File { .. });
     let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
     FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))

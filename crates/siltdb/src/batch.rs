@@ -228,8 +228,9 @@ impl WriteBatch {
         Operations::new(self.bytes.operations())
     }
 
-    /// Its operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes). They name families by their ids,
-    /// and hold no checksum: what stores or sends them has to notice damage.
+    /// Its operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes). They
+    /// name families by their ids, and hold no checksum: what stores or sends them has to notice
+    /// damage.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_bytes()

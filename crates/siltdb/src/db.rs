@@ -3,8 +3,9 @@
 use crate::{
     family::Family,
     options::{FamilyOptions, Options},
-    read::{Place, Read, sealed},
+    read::Read,
     snapshot::Snapshot,
+    source::{Place, Source},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -15,6 +16,7 @@ use siltdb_engine::{
     check::{CheckProgress, CheckReport},
     engine::Engine,
     family::DEFAULT_FAMILY,
+    options::{EngineOptions, Lifetime},
     read::PinnedReader,
     stats::Stats,
 };
@@ -176,6 +178,10 @@ impl Db {
 
     /// Writes everything in memory to tables; returns when they are durable.
     ///
+    /// This is not a sync, as `flush` is elsewhere: what was committed survives a power loss after
+    /// [`Db::sync_wal`] as well, for far less. A flush frees memory and log, and makes `Volatile`
+    /// commits durable.
+    ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`; the system's.
     pub fn flush(&self) -> Result<()> {
@@ -205,6 +211,23 @@ impl Db {
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         self.engine().background_error()
+    }
+
+    /// How it was opened, merge operators included: opening it again so gives the same.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::Options;
+    ///
+    /// let db = Options::new().memtable_bytes(1 << 20).open(dir.path())?;
+    /// assert_eq!(db.options().get("memtable_bytes")?, "1048576");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn options(&self) -> Options {
+        // Of a temporary one: another that is opened so is not to remove itself.
+        let lifetime = Lifetime::Lasting;
+        Options { engine: EngineOptions { lifetime, ..self.engine().options().clone() } }
     }
 
     /// What the database holds and does, counted now.
@@ -266,7 +289,7 @@ impl Options {
     }
 }
 
-impl sealed::Source for Db {
+impl Source for Db {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.default.place.look(key, look)

@@ -81,7 +81,8 @@ impl Db {
         self.default.delete_with(key, options)
     }
 
-    /// Deletes every key of a range of the default family; see [`Family::delete_range`](crate::Family::delete_range).
+    /// Deletes every key of a range of the default family; see
+    /// [`Family::delete_range`](crate::Family::delete_range).
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put).
@@ -143,9 +144,9 @@ impl Db {
     /// opened for. The batch can be used again.
     ///
     /// # Errors
-    /// As [`Family::put`](crate::Family::put); `InvalidArgument`, if it merges in a family without a merge operator, or
-    /// names families of another open database: nothing of it was written then; after `Poisoned`
-    /// too the batch is there as a whole or not at all.
+    /// As [`Family::put`](crate::Family::put); `InvalidArgument`, if it merges in a family without
+    /// a merge operator, or names families of another open database: nothing of it was written
+    /// then; after `Poisoned` too the batch is there as a whole or not at all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
     }
@@ -183,8 +184,8 @@ impl Db {
     ///
     /// # Errors
     /// `Corruption`, if they are no batch; `NotFound`, if they name a family that this database
-    /// does not have; `InvalidArgument`, if they exceed a limit; `Unsupported`, if they refer to a value that
-    /// lies in a file.
+    /// does not have; `InvalidArgument`, if they exceed a limit; `Unsupported`, if they refer to a
+    /// value that lies in a file.
     pub fn batch_from_bytes(&self, bytes: &[u8]) -> Result<WriteBatch> {
         let bytes = BatchBytes::decode(bytes)?;
         let mut last = None;

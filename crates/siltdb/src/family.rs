@@ -4,8 +4,10 @@
 
 use crate::{
     deletion::Deletion,
-    key_range::KeyRange,
-    read::{Place, Read, sealed},
+    key_range::{KeyRange, read_range},
+    options::FamilyOptions,
+    read::Read,
+    source::{Place, Source},
     write_options::WriteOptions,
 };
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
@@ -16,6 +18,7 @@ use siltdb_engine::{
     read::PinnedReader,
     stats::{Stats, family_stats},
 };
+use siltdb_tree::{options::TreeOptions, range_size::RangeSize};
 use std::{fmt, time::Duration};
 
 /// A handle on a family. It keeps the database open, and its directory locked; after the family was
@@ -277,6 +280,106 @@ impl Family {
         self.place.engine.now_ms().saturating_add(whole_ms(time))
     }
 
+    /// Its options as they are now. [`FamilyOptions::entries`] lists them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::FamilyOptions;
+    ///
+    /// let logs = db.create_family("logs", FamilyOptions::new().block_bytes(16 << 10))?;
+    /// assert_eq!(logs.options().get("block_bytes")?, "16384");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn options(&self) -> FamilyOptions {
+        FamilyOptions { tree: TreeOptions::clone(&self.place.family.tree.options()) }
+    }
+
+    /// Gives the family other options, durably on return, while it is in use. What is written to
+    /// tables from then on follows them. Tables that are there stay as they are until a compaction
+    /// takes them, and blocks that it copies unread keep their size and compression.
+    ///
+    /// All of [`FamilyOptions`] can change but the merge operator: a family without one may get one
+    /// here, and keeps it; without one in `options` it keeps its own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Compression;
+    ///
+    /// let family = db.default_family();
+    /// family.set_options(&family.options().compression(Compression::None).level0_runs(4))?;
+    /// assert_eq!(family.options().get("compression")?, "none");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if an option is out of its range, or for another merge operator than the
+    /// family has; as [`Family::put`].
+    pub fn set_options(&self, options: &FamilyOptions) -> Result<()> {
+        self.place.engine.change_options(&self.place.family, options.tree.clone())
+    }
+
+    /// About how much a range of keys takes, in tables and in memory.
+    ///
+    /// It counts what is stored: versions that no reader sees any more and deletions too, and what
+    /// a deleted range covers until a compaction has come by. A table that lies within the range
+    /// counts as the manifest says; of one that reaches beyond, blocks count as its index says,
+    /// those at the ends of the range as halves. Memory is walked over. Costs no block read, but
+    /// opens the tables at the ends of the range.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// for number in 0..1000 {
+    ///     db.put(format!("user:{number:04}"), "value")?;
+    /// }
+    /// db.flush()?;
+    /// let users = db.default_family().size_of("user:".."user;")?;
+    /// assert!(users.entries == 1000 && users.table_bytes > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound`, if the family was dropped; `Closed`; `Corruption`, if a table cannot be opened;
+    /// the system's.
+    pub fn size_of(&self, range: impl KeyRange) -> Result<RangeSize> {
+        self.place.engine.range_size(&self.place.family, read_range(&range))
+    }
+
+    /// Writes what the family has in memory to tables; returns when they are durable. Families
+    /// share memtables that are frozen together, so that what others have there is written, too. If
+    /// this one has nothing there, nothing is written.
+    ///
+    /// This is not a sync: what was committed survives a power loss after
+    /// [`Db::sync_wal`](crate::Db::sync_wal) as well, for far less.
+    ///
+    /// # Errors
+    /// `NotFound`, if it was dropped; as [`Db::flush`](crate::Db::flush).
+    pub fn flush(&self) -> Result<()> {
+        self.place.engine.flush_family(&self.place.family)
+    }
+
+    /// As [`Family::compact`], for the tables that hold keys of a range; they are merged whole,
+    /// also where they reach beyond. Compactions that run already are waited for.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.put("log:1", "line")?;
+    /// db.delete_prefix("log:")?;
+    /// db.default_family().compact_range("log:".."log;")?;
+    /// assert_eq!(db.default_family().size_of(..)?.entries, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        self.place.engine.compact_range(&self.place.family, read_range(&range))
+    }
+
     /// What the family holds, counted now.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -314,7 +417,7 @@ impl Family {
     }
 }
 
-impl sealed::Source for Family {
+impl Source for Family {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.place.look(key, look)

@@ -7,77 +7,16 @@ use crate::{
     iter::{Cursor, Iter},
     key_range::KeyRange,
     read_options::ReadOptions,
+    source::Source,
 };
-use siltdb_base::{
-    error::Result,
-    id::SequenceNumber,
-    slice::{Pinnable, Slice},
-};
-use siltdb_engine::{
-    engine::Engine,
-    family::Family as EngineFamily,
-    instance::Instance,
-    read::{PinnedReader, ReadCursor},
-};
-use std::{fmt, ops::ControlFlow, sync::Arc};
-
-/// What [`Read`] is built on, and what keeps others from implementing it, so that it may grow.
-pub mod sealed {
-    use super::{Pinnable, PinnedReader, Result};
-
-    /// What can be read from.
-    pub trait Source {
-        /// Calls `look` with the value of a key, if it has one.
-        ///
-        /// # Errors
-        /// As [`Read::get`](super::Read::get).
-        fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>>;
-
-        /// All keys and values as they are now, pinned.
-        ///
-        /// # Errors
-        /// As [`Read::get`](super::Read::get).
-        fn pin(&self) -> Result<PinnedReader>;
-    }
-}
-
-/// A family now, or at a moment: what a reader of a database, a family or a snapshot reads.
-#[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) engine: Engine,
-    /// Which of the open databases that is.
-    pub(crate) instance: Instance,
-    pub(crate) family: Arc<EngineFamily>,
-    /// `None`: now.
-    pub(crate) sequence: Option<SequenceNumber>,
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("Place");
-        fields.field("dir", &self.engine.dir()).field("family", &self.family.name());
-        if let Some(sequence) = self.sequence {
-            fields.field("sequence", &sequence.0);
-        }
-        fields.finish()
-    }
-}
-
-impl sealed::Source for Place {
-    #[inline]
-    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        self.engine.get(&self.family, key, self.sequence, look)
-    }
-
-    fn pin(&self) -> Result<PinnedReader> {
-        self.engine.reader(&self.family, self.sequence)
-    }
-}
+use siltdb_base::{error::Result, slice::Slice};
+use siltdb_engine::read::ReadCursor;
+use std::ops::ControlFlow;
 
 /// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
 /// in a [`Snapshot`](crate::Snapshot).
 ///
-/// Each call reads one consistent moment: of a snapshot that of the snapshot, of others the present.
+/// Each call reads one consistent moment: that of the snapshot, or else the present.
 /// A key that reads as deleted, or has expired, is not there.
 ///
 /// ```
@@ -96,7 +35,7 @@ impl sealed::Source for Place {
 /// assert_eq!((total(&db)?, total(&before)?), (2, 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Read: sealed::Source {
+pub trait Read: Source {
     /// The value of a key, pinned, without a copy where it lies in a table.
     ///
     /// Costs at most one block read for each level, and each run of level 0, that the filters do
@@ -348,7 +287,7 @@ pub trait Read: sealed::Source {
 }
 
 /// The pair that a cursor over everything stands on after `go`, copied.
-fn beside<S: sealed::Source + ?Sized>(
+fn beside<S: Source + ?Sized>(
     source: &S,
     go: impl FnOnce(&mut ReadCursor) -> Result<()>,
 ) -> Result<Option<(Slice, Slice)>> {

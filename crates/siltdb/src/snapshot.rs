@@ -4,7 +4,8 @@
 
 use crate::{
     family::Family,
-    read::{Place, Read, sealed},
+    read::Read,
+    source::{Place, Source},
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -66,7 +67,7 @@ impl Snapshot {
     }
 }
 
-impl sealed::Source for Snapshot {
+impl Source for Snapshot {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.place.look(key, look)
