@@ -5,10 +5,10 @@
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
-use crate::output::{Output, message};
+use crate::output::{Output, Settings, message};
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, RecoveryMode, WriteBatch,
-    WriteOptions,
+    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, ReadOptions, RecoveryMode,
+    WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,14 @@ pub enum Direction {
     Backward,
 }
 
+/// What it takes to open a database: where results go, and the options.
+pub struct Start {
+    /// Where results go.
+    pub output: Output,
+    /// The options that were asked for.
+    pub options: Options,
+}
+
 /// An open database, the family in use, and where results go.
 pub struct Session {
     db: Db,
@@ -55,7 +63,8 @@ impl Session {
     /// # Errors
     /// [`Failure::Missing`] if there is none and it is not to be made;
     /// [`Failure::MergeOperator`] if a family needs one; those of the database.
-    pub fn open(path: &Path, opening: Opening, output: Output) -> Result<Self> {
+    pub fn open(path: &Path, opening: Opening, start: Start) -> Result<Self> {
+        let Start { output, options } = start;
         if opening != Opening::Create && !exists(path)? {
             return Err(Failure::no_database(path));
         }
@@ -65,13 +74,7 @@ impl Session {
         };
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
-        let is_strict = output.settings().recovery == RecoveryMode::Strict;
-        let options = Options::new()
-            .create(create)
-            // A cut of the log is written down, so that the next opening accepts it.
-            .read_only(opening == Opening::Read && is_strict)
-            .lock_wait(output.settings().wait)
-            .recovery(output.settings().recovery);
+        let options = options_for(options, opening, &output).create(create);
         let db = options.open(path).map_err(|error| {
             // Nothing on the command line is wrong then, as it is with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
@@ -173,6 +176,20 @@ impl Session {
     }
 }
 
+/// The options of a verb, on top of those that were asked for by name.
+fn options_for(mut options: Options, opening: Opening, output: &Output) -> Options {
+    let Settings { recovery, wait, .. } = output.settings();
+    if recovery != RecoveryMode::Strict {
+        options = options.recovery(recovery);
+    }
+    if !wait.is_zero() {
+        options = options.lock_wait(wait);
+    }
+    // A cut of the log is written down, so that the next opening accepts it.
+    let is_strict = options.get("recovery").is_ok_and(|recovery| recovery == "strict");
+    if opening == Opening::Read && is_strict { options.read_only(true) } else { options }
+}
+
 /// Whether something lies at `path`.
 ///
 /// # Errors
@@ -190,6 +207,15 @@ fn is_about_operator(error: &Error) -> bool {
 /// What is shown each key and value, and says whether to go on.
 pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
+/// Whether a walk shows the values, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Keys and values.
+    Entries,
+    /// Keys; values are not read, and are empty.
+    Keys,
+}
+
 /// Shows `on_entry` the entries of `range` until it breaks.
 ///
 /// # Errors
@@ -197,10 +223,11 @@ pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 pub fn visit(
     family: &Family,
     range: KeyRange,
-    direction: Direction,
+    (direction, wanted): (Direction, Wanted),
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
-    let mut entries = family.range(range)?;
+    let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
+    let mut entries = family.iter_with(&options)?;
     loop {
         interrupt::check()?;
         let entry = match direction {
