@@ -284,7 +284,8 @@ fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Ch
     Ok(keys.len() as u64)
 }
 
-fn bound(key: Shared, draw: &mut Draw) -> Bound<Shared> {
+/// An end of a range at a key, or none.
+pub(crate) fn bound(key: Shared, draw: &mut Draw) -> Bound<Shared> {
     match draw.below(5) {
         0 => Bound::Unbounded,
         1 | 2 => Bound::Excluded(key),
