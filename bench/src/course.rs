@@ -323,8 +323,8 @@ fn classes(rows: &[Chosen], arm: Arm, options: &Options<'_>) -> HashMap<Promise,
     classes
 }
 
-/// The command line with these words, as results keep it: of paths from the root, which say
-/// where somebody keeps their files, only the last component.
+/// The command line with these words, as results keep it: of paths from the root, which tell
+/// how a machine is laid out, only the last component.
 fn command(words: impl Iterator<Item = String>) -> String {
     words.fold("silt-bench".to_owned(), |all, word| {
         let path = Path::new(&word);

@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, completions, destroy, export, families, import, inspect, point, recover, scan, shell,
-    upkeep,
+    batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
+    scan, shell, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -113,6 +113,9 @@ enum Verb {
     /// Write what verifies of a damaged database into a new one
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
+    /// Make a second database of what this one holds, by hard links
+    #[command(after_help = CHECKPOINT)]
+    Checkpoint(On<checkpoint::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<upkeep::CompactArguments>),
@@ -322,6 +325,14 @@ Example:
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
+const CHECKPOINT: &str = "\
+Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
+hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
+whole it is called DIR.partial.
+
+Example:
+  silt checkpoint demo.db demo-before.db";
+
 const COMPACT: &str = "\
 With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
 beyond.
@@ -431,6 +442,7 @@ impl CommandLine {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
             }
+            Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
             Verb::Compact(on) => existing(&on, start, upkeep::compact),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {

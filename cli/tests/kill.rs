@@ -475,3 +475,67 @@ fn a_kill_at_each_system_call_loses_nothing() {
         assert_eq!(entries(&place, round), *found, "round {round} changed after its recovery");
     }
 }
+
+/// The calls by which a checkpoint changes what is on disk.
+const CHECKPOINT_CALLS: [&str; 7] =
+    ["openat", "linkat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
+
+/// Makes a checkpoint under strace, killed where `how` says; returns whether it was killed.
+fn checkpoint_and_kill(place: &Place, copy: &str, how: &[&str]) -> bool {
+    let mut child = Command::new("strace")
+        .current_dir(place.directory.path())
+        .args(["-f", "-qq", "-o", "/dev/null"])
+        .args(how)
+        .args([SILT, "checkpoint", "db", copy])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace runs");
+    let status = child.wait().expect("it can be waited for");
+    assert!(status.success() || status.signal() == Some(SIGKILL), "{how:?}: {status:?}");
+    !status.success()
+}
+
+#[test]
+fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
+        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["flush", "db"]);
+    // Of the log, too, something is to be copied.
+    place.import_and_kill("synced", 5, Duration::ZERO);
+    place.ok(&["put", "db", "late", "value"]);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in CHECKPOINT_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let copy = format!("copy-{call}");
+            let was_killed = checkpoint_and_kill(&place, &copy, &["-e", &trace, "-e", &inject]);
+            killed += usize::from(was_killed);
+            assert_eq!(place.ok(&["scan", "db"]), expected, "{call} {nth}");
+            if place.path(&copy).exists() {
+                assert_eq!(place.ok(&["scan", &copy]), expected, "{call} {nth}");
+                place.ok(&["check", &copy]);
+                fs::remove_dir_all(place.path(&copy)).expect("it can be removed");
+                whole += usize::from(was_killed);
+            }
+            if !was_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} checkpoints were killed, {whole} of them were whole by then");
+    assert!(killed > 40 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+    // What they have left behind is in nobody's way.
+    place.ok(&["checkpoint", "db", "copy-openat"]);
+    assert_eq!(place.ok(&["scan", "copy-openat"]), expected);
+    assert!(!place.path("copy-openat.partial").exists());
+}

@@ -12,6 +12,7 @@ pub mod names;
 pub mod signatures;
 pub mod manifest;
 pub mod floors;
+pub mod packages;
 pub mod modules;
 pub mod documents;
 pub mod dependencies;

@@ -5,14 +5,14 @@ use crate::finding::Finding;
 use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
-    calls, documents, files, floors, headers, modules, names, paths, signatures, sizes, unit_tests,
-    unsafety,
+    calls, documents, files, floors, headers, modules, names, packages, paths, signatures, sizes,
+    unit_tests, unsafety,
 };
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 12] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 13] = [
     files::check,
     sizes::check,
     headers::check,
@@ -24,6 +24,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 12] = [
     signatures::check,
     modules::check,
     floors::check,
+    packages::check,
     documents::check,
 ];
 

@@ -12,6 +12,7 @@ pub mod export;
 pub mod families;
 pub mod destroy;
 pub mod upkeep;
+pub mod checkpoint;
 pub mod inspect;
 pub mod completions;
 pub mod shell;

@@ -7,7 +7,7 @@
 mod words;
 mod completion;
 
-use super::{batch, export, families, import, point, scan, upkeep};
+use super::{batch, checkpoint, export, families, import, point, scan, upkeep};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -93,6 +93,8 @@ enum Verb {
     Stats(upkeep::StatsArguments),
     /// Verify everything
     Check,
+    /// Make a second database of what this one holds
+    Checkpoint(checkpoint::Arguments),
     /// Merge tables: all, those of a family or those of a range
     Compact(upkeep::CompactArguments),
     /// Write what is in memory to tables
@@ -381,6 +383,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
+        Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),
         Verb::Quit => return Ok(Next::End),

@@ -108,7 +108,7 @@ pub fn check(session: &mut Session) -> Result<()> {
 /// # Errors
 /// [`Failure::Interrupted`] with a note that the work goes on; [`Failure::File`] if the system has
 /// no thread.
-fn aside<T: Send + 'static>(
+pub fn aside<T: Send + 'static>(
     verb: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! stats, check, compact, flush, inspect, completions.
+//! stats, check, checkpoint, compact, flush, inspect, completions.
 
 use crate::place::Place;
 use serde_json::json;
@@ -60,6 +60,23 @@ fn compacting_and_flushing_keep_everything() {
     assert_eq!(place.ok(&["scan", "db"]), "a\t1\nb\t2\nc\t3\n");
     assert_eq!(place.run(&["flush", "db", "--json"], 0).json(), [json!({ "flushed": true })]);
     assert_eq!(place.run(&["compact", "db", "--json"], 0).json(), [json!({ "compacted": true })]);
+}
+
+#[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    place.ok(&["put", "db", "d", "4"]);
+    let made = place.ok(&["checkpoint", "db", "copy"]);
+    assert!(made.starts_with("checkpoint in copy: 1 files linked, 1 copied"), "{made}");
+    place.ok(&["put", "db", "d", "later"]);
+    place.ok(&["delete", "copy", "a"]);
+    assert_eq!(place.ok(&["scan", "copy"]), "b\t2\nc\t3\nd\t4\n");
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\nb\t2\nc\t3\nd\tlater\n");
+    place.run(&["checkpoint", "db", "copy"], 1).says(&["already exists", "copy"]);
+    let object = place.run(&["checkpoint", "db", "second", "--json"], 0).json().remove(0);
+    assert!(object["sequence"].as_u64().unwrap() >= 5, "{object}");
+    place.run(&["checkpoint", "absent", "third"], 1).says(&["absent"]);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! It does not mend; see the report for what is wrong.
 
 use crate::{
+    catalog::family::Families,
+    catalog::manifest::{read_current, read_manifest},
     database::{Database, Waiting},
-    family::Families,
     install::{ManifestReplay, Target},
     lost::Lost,
-    manifest::{read_current, read_manifest},
+    open::recovery,
     options::{Create, EngineOptions},
-    recovery,
 };
 use siltdb_base::{
     budget::Budget,
@@ -83,8 +83,9 @@ pub fn check(
     database: &Database,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
-    let mut report = CheckReport { log_records: database.log_records, ..CheckReport::default() };
-    check_tables(&database.families, &database.files, &mut report, on_progress);
+    let mut report =
+        CheckReport { log_records: database.log.replayed_records, ..CheckReport::default() };
+    check_tables(&database.catalog.families, &database.catalog.files, &mut report, on_progress);
     Ok(report)
 }
 

@@ -4,18 +4,19 @@
 //! 2. Reserve sequence numbers and log space: one short lock.
 //! 3. Fill the record, beside other commits.
 //! 4. Insert into the memtables, beside other commits.
-//! 5. Publish in order; return from here once every earlier commit is published too.
-//! 6. Wait for a sync, if the durability asks for one.
+//! 5. Run the commit hook of each family: its observers learn of the entries before readers do.
+//! 6. Publish in order; return from here once every earlier commit is published too.
+//! 7. Wait for a sync, if the durability asks for one.
 //!
 //! A commit that fails at 3 leaves a hole in the log, behind which nothing would be recovered. So
 //! it poisons the log before it is published, and every commit behind it sees that and fails.
 
 use crate::{
+    catalog::family::Family,
     database::Database,
-    family::Family,
+    log::tail::{Chore, Counts, Demand, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
-    tail::{Chore, Counts, Demand, Reservation},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -96,10 +97,10 @@ fn commit_one(
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
     commit_parts(database, parts, Counts { all: 1, range_deletes }, durability, |reservation| {
         let entry = operation.entry(reservation.first);
-        family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
+        family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
         });
-        report(family, slice::from_ref(&entry));
+        family.tree.commit_hook().run(slice::from_ref(&entry));
     })
 }
 
@@ -124,7 +125,7 @@ fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability)
 type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
 
 fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamilies, Counts)> {
-    let map = database.families.load();
+    let map = database.catalog.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
     let mut last = None;
@@ -172,20 +173,20 @@ fn commit_parts(
         payload_bytes: payload_bytes as u64,
         counts,
     };
-    database.pay(demand.payload_bytes);
+    database.backpressure.pay(demand.payload_bytes, &database.log);
     let reservation = reserve(database, &demand)?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
     if let Err(error) = fill(&reservation, kind, counts.all, parts) {
         // Before publication, so that every commit behind this one sees it.
         let error = database.health.poison(error);
-        database.publisher.complete(reservation.ticket, last);
+        database.log.publisher.complete(reservation.ticket, last);
         return Err(error);
     }
     insert(&reservation);
     if kind == RecordKind::Skip {
-        database.note_unlogged(last);
+        database.log.note_unlogged(last);
     }
-    database.publisher.complete(reservation.ticket, last);
+    database.log.publisher.complete(reservation.ticket, last);
     database.health.check_log()?;
     let at = reservation.at();
     let end = LogPosition { offset: at.offset + demand.record_bytes, ..at };
@@ -205,10 +206,11 @@ fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
 
 /// Gets a place, or the chore that is in the way.
 fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservation, Chore> {
-    let mut tail = lock(&database.tail);
+    let mut tail = lock(&database.log.tail);
     database.health.check().map_err(Chore::GiveUp)?;
-    let limits = database.tail_limits();
-    let mut reservation = tail.reserve(demand, &limits, &database.wal, &database.publisher)?;
+    let limits = database.backpressure.tail_limits();
+    let mut reservation =
+        tail.reserve(demand, &limits, &database.log.wal, &database.log.publisher)?;
     if let Some(rotation) = &mut reservation.rotation
         && let Some(frozen) = rotation.frozen.take()
     {
@@ -218,10 +220,10 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
     let grown_to = reservation.grown.then(|| tail.active_bytes());
     drop(tail);
     if reservation.low {
-        database.log_work.raise();
+        database.log.work.raise();
     }
     if let Some(active_bytes) = grown_to {
-        database.update_pressure(active_bytes);
+        database.backpressure.update_at(active_bytes, &database.log);
     }
     Ok(reservation)
 }
@@ -229,15 +231,17 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
 #[cold]
 fn attend(database: &Database, chore: Chore) -> Result<()> {
     match chore {
-        Chore::MakeReady(bytes) => database.at_work(|database| database.wal.make_ready_now(bytes)),
+        Chore::MakeReady(bytes) => {
+            database.at_work(|database| database.log.wal.make_ready_now(bytes))
+        }
         Chore::Prepare(segment, end) => {
             database.at_work(|_| segment.file.prepare(end))?;
-            lock(&database.tail).prepared(segment.id, end);
+            lock(&database.log.tail).prepared(segment.id, end);
             Ok(())
         }
         Chore::WaitForRoom => database.wait_for_room(),
         Chore::WaitForTicket(ticket) => {
-            database.publisher.wait_for_ticket(ticket);
+            database.log.publisher.wait_for_ticket(ticket);
             Ok(())
         }
         Chore::GiveUp(error) => Err(error.or_file(&database.dir)),
@@ -267,10 +271,10 @@ fn insert_batch(
     let insert = |family: FamilyId, entries: &mut Vec<Entry<'_>>| {
         let found = families.iter().find(|(id, _)| *id == family);
         let (_, family) = found.expect("the families of a batch were collected before");
-        family.tree.with_memtable(reservation.generation(), &database.arenas, |memtable| {
+        family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert_batch(entries);
         });
-        report(family, entries);
+        family.tree.commit_hook().run(entries);
         entries.clear();
     };
     for operation in batch.operations() {
@@ -284,16 +288,6 @@ fn insert_batch(
     }
     insert(family, &mut entries);
     debug_assert_eq!(sequence.0, reservation.first.0 + u64::from(batch.count()));
-}
-
-/// Tells who knows of gaps in the family what is added to it. Called between reservation and
-/// publication.
-#[inline]
-fn report(family: &Family, entries: &[Entry<'_>]) {
-    let gaps = family.tree.gaps();
-    if gaps.is_watched() && !cfg!(seeded_fault = "write_into_gap_unreported") {
-        gaps.report(entries);
-    }
 }
 
 /// Waits for what the durability promises of a record that ends at `end`.

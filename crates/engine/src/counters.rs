@@ -1,4 +1,4 @@
-//! What a database counts of its work while it is open.
+//! What a database counts of its background work while it is open.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,12 +17,6 @@ pub struct Counters {
     pub dropped_tables: AtomicU64,
     /// Compactions of tables that were garbage for a fair part.
     pub space_compactions: AtomicU64,
-    /// Nanoseconds that writers slept for the debt.
-    pub delayed_ns: AtomicU64,
-    /// Nanoseconds that writers waited for room.
-    pub stalled_ns: AtomicU64,
-    /// Times that writers waited for room.
-    pub stalls: AtomicU64,
 }
 
 impl Counters {

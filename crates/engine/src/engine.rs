@@ -3,20 +3,25 @@
 //! Every method forwards to the room that does the work.
 
 use crate::{
+    catalog::family::Family,
     check::{self, CheckProgress, CheckReport},
+    checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     database::{Database, Waiting},
-    destroy::remove_locked,
-    family::Family,
     family_options, install,
     instance::Instance,
-    jobs, log_sync,
+    jobs,
+    jobs::replayed,
+    jobs::request,
+    jobs::workers::Workers,
+    log_sync,
+    open::close::close_log,
+    open::destroy::remove_locked,
+    open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     read::{self, PinnedReader, ReadRange},
-    recovery, replayed, request,
     snapshots::LiveSnapshot,
     stats::{self, Stats},
-    workers::Workers,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -75,7 +80,7 @@ impl Engine {
         };
         let waiting = match (options.access, options.workers) {
             (Access::ReadOnly, _) => Waiting::RunJob(|_| Ok(false)),
-            (Access::ReadWrite, 0) => Waiting::RunJob(jobs::run_one),
+            (Access::ReadWrite, 0) => Waiting::RunJob(jobs::next::run_one),
             (Access::ReadWrite, _) => Waiting::ForWorkers,
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
@@ -178,7 +183,7 @@ impl Engine {
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
         let database = self.database();
-        database.snapshots.take(|| database.publisher.published())
+        database.snapshots.take(|| database.log.publisher.published())
     }
 
     /// The family called `name`.
@@ -186,7 +191,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Arc<Family>> {
-        self.database().families.named(name)
+        self.database().catalog.families.named(name)
     }
 
     /// The family with this number.
@@ -194,7 +199,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<Family>> {
-        self.database().families.get(id).ok_or_else(|| {
+        self.database().catalog.families.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this number")
                 .with_mismatch("a family", id)
         })
@@ -203,7 +208,13 @@ impl Engine {
     /// The names of all families, sorted.
     #[must_use]
     pub fn family_names(&self) -> Vec<String> {
-        self.database().families.load().iter().map(|family| family.name().to_string()).collect()
+        self.database()
+            .catalog
+            .families
+            .load()
+            .iter()
+            .map(|family| family.name().to_string())
+            .collect()
     }
 
     /// Makes `options` those of a family.
@@ -267,7 +278,15 @@ impl Engine {
     /// # Errors
     /// What keeps it from being written.
     pub fn flush(&self) -> Result<()> {
-        self.at_work(jobs::flush_all)
+        self.at_work(jobs::flush::flush_all)
+    }
+
+    /// Makes a second database of what this one holds in `dir`, which must not exist or be empty.
+    ///
+    /// # Errors
+    /// As [`checkpoint::checkpoint`].
+    pub fn checkpoint(&self, dir: &Path) -> Result<Checkpoint> {
+        self.at_work(|database| checkpoint::checkpoint(database, dir))
     }
 
     /// Writes what a family has in memory to tables, and with it what the others have: memtables
@@ -311,7 +330,7 @@ impl Engine {
     /// # Errors
     /// What keeps them from being merged.
     pub fn compact_all(&self) -> Result<()> {
-        let families = self.database().families.load();
+        let families = self.database().catalog.families.load();
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
         self.flush()?;
@@ -338,7 +357,7 @@ impl Engine {
     /// # Errors
     /// What the job failed with.
     pub fn run_job(&self) -> Result<bool> {
-        self.at_work(jobs::run_one)
+        self.at_work(jobs::next::run_one)
     }
 
     /// What the last background job that failed did so with, until that job succeeds.
@@ -386,27 +405,27 @@ impl Open {
         }
         self.database.health.close();
         if self.database.options.access == Access::ReadOnly {
-            self.database.calls.end();
-            self.database.files.close();
+            self.database.background.calls.end();
+            self.database.catalog.files.close();
             closing.directory = None;
             return Ok(());
         }
         if self.database.options.lifetime == Lifetime::Temporary {
             return self.remove(&mut closing);
         }
-        let flushed = self.database.at_work(jobs::flush_for_close);
+        let flushed = self.database.at_work(jobs::flush::flush_for_close);
         self.workers.end(&self.database);
-        self.database.calls.end();
-        self.database.files.close();
+        self.database.background.calls.end();
+        self.database.catalog.files.close();
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Each completes, also if it fails.
-                let (last, _) = lock(&self.database.tail).last();
-                self.database.publisher.wait(last);
+                let (last, _) = lock(&self.database.log.tail).last();
+                self.database.log.publisher.wait(last);
                 Err(failure)
             }
             None => {
-                let closed = jobs::close_log(&self.database);
+                let closed = close_log(&self.database);
                 flushed.and(closed)
             }
         };
@@ -418,14 +437,14 @@ impl Open {
     /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
-        self.database.calls.end();
-        let (last, _) = lock(&self.database.tail).last();
-        self.database.publisher.wait(last);
-        self.database.files.close();
+        self.database.background.calls.end();
+        let (last, _) = lock(&self.database.log.tail).last();
+        self.database.log.publisher.wait(last);
+        self.database.catalog.files.close();
         let Some(directory_lock) = closing.directory.take() else { return Ok(()) };
         let (database, fs) = (&self.database, &*self.database.options.fs);
         let result =
-            remove_locked(fs, &**database.files.directory(), &database.dir, directory_lock);
+            remove_locked(fs, &**database.catalog.files.directory(), &database.dir, directory_lock);
         closing.failure = result.as_ref().err().map(Error::duplicate);
         result
     }

@@ -3,8 +3,8 @@
 //! What is written from then on follows the new ones; nothing that is written already changes.
 
 use crate::{
+    catalog::family::Family,
     database::Database,
-    family::Family,
     install::{install_with, options_change},
 };
 use siltdb_base::{
@@ -22,7 +22,7 @@ use siltdb_tree::options::TreeOptions;
 pub fn change_options(database: &Database, family: &Family, options: TreeOptions) -> Result<()> {
     options.check()?;
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
+    let _changing = lock(&database.catalog.changing_io);
     family.check()?;
     let now = family.tree.options();
     let operator = match (&now.merge_operator, options.merge_operator) {
@@ -35,10 +35,10 @@ pub fn change_options(database: &Database, family: &Family, options: TreeOptions
         (None, given) => given,
     };
     let options = TreeOptions { merge_operator: operator.clone(), ..options };
-    let manifest = lock(&database.manifest_io);
+    let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
     install_with(database, manifest, (changes, None), operator.as_ref())?;
     // A level may be too large now.
-    database.work.raise();
+    database.background.work.raise();
     Ok(())
 }

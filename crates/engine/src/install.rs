@@ -1,17 +1,17 @@
 //! The one function that makes a change of the set of files and families durable and applies it.
 //!
-//! It does not decide what to change. Recovery makes the changes of old edits through the same
-//! functions, the tables of all edits at once.
+//! It does not decide what to change. Recovery folds the old edits into one, and puts it in force
+//! through the same functions.
 //!
-//! 1. The versions that the edit leads to are worked out: what cannot be applied must not become
-//!    durable.
+//! 1. The families and versions that the edit leads to are worked out: what cannot be applied must
+//!    not become durable.
 //! 2. The edit is appended to the manifest and synced, or a new manifest is begun.
-//! 3. Versions and families are put in force; files that nobody refers to are noted for purging.
+//! 3. Versions and families are put in force; files that nothing refers to are noted for purging.
 
 use crate::{
+    catalog::family::{DEFAULT_FAMILY, Families, Family, FamilyMap, check_name},
+    catalog::manifest::{Failure, Manifest},
     database::Database,
-    family::{DEFAULT_FAMILY, Families, Family, check_name},
-    manifest::{Failure, Manifest},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -59,7 +59,7 @@ pub fn install(
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
-    install_with(database, lock(&database.manifest_io), (changes, flushed), None)
+    install_with(database, lock(&database.catalog.manifest_io), (changes, flushed), None)
 }
 
 /// Makes it known that the log segment of `position`, which is synced, has durable records. Of
@@ -68,8 +68,8 @@ pub fn install(
 /// # Errors
 /// As [`install`].
 pub fn install_synced_segment(database: &Database, position: LogPosition) -> Result<()> {
-    let manifest = lock(&database.manifest_io);
-    if database.wal.is_noted(position) {
+    let manifest = lock(&database.catalog.manifest_io);
+    if database.log.wal.is_noted(position) {
         return Ok(());
     }
     // Each edit says how far the log is synced, so this one has nothing to add.
@@ -84,21 +84,21 @@ pub(crate) fn install_with(
     operator: Option<&Arc<dyn MergeOperator>>,
 ) -> Result<()> {
     database.health.check_log()?;
-    database.numbers.check_files_left()?;
+    database.catalog.numbers.check_files_left()?;
     omit_dropped(database, &mut changes);
-    changes.push(Change::NextFile(database.numbers.next_file()));
-    changes.push(Change::NextFamily(database.numbers.next_family()));
+    changes.push(Change::NextFile(database.catalog.numbers.next_file()));
+    changes.push(Change::NextFamily(database.catalog.numbers.next_family()));
     changes.push(Change::LatestTime(database.time.stored()));
-    let (position, slot) = database.wal.synced_in();
+    let (position, slot) = database.log.wal.synced_in();
     if position > manifest.state.synced && !cfg!(seeded_fault = "synced_segment_not_noted") {
         changes.push(Change::LogSynced { position, slot });
     }
     let edit = Edit { changes };
-    let mut operators = database.operators.clone();
+    let mut operators = database.catalog.operators.clone();
     operators.extend(operator.cloned());
     let target = Target {
-        families: &database.families,
-        files: &database.files,
+        families: &database.catalog.families,
+        files: &database.catalog.files,
         operators: &operators,
         absent: |_| None,
     };
@@ -107,17 +107,17 @@ pub(crate) fn install_with(
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
         manifest.state.note(&edit);
         note_changed(database, &edit);
-        database.forget(gone);
+        database.catalog.forget(gone);
         return append(database, &mut manifest, &edit);
     }
     append(database, &mut manifest, &edit)?;
     manifest.state.note(&edit);
-    database.wal.noted(manifest.state.synced);
+    database.log.wal.noted(manifest.state.synced);
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
     note_changed(database, &edit);
-    database.forget(gone);
+    database.catalog.forget(gone);
     drop(manifest);
-    database.update_debts();
+    database.backpressure.update(&database.log);
     Ok(())
 }
 
@@ -128,7 +128,7 @@ fn note_changed(database: &Database, edit: &Edit) {
     changed.sort_unstable();
     changed.dedup();
     for id in changed {
-        match database.families.get(id) {
+        match database.catalog.families.get(id) {
             Some(family) => database.note_changed(&family),
             None => database.note_dropped(id),
         }
@@ -145,18 +145,27 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
 /// Takes out of `changes` what a job has done for families that were dropped meanwhile; its new
 /// files are for the purge. Called under `manifest_io`: no family goes after this.
 fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
-    let families = database.families.load();
+    let families = database.catalog.families.load();
+    let next = database.catalog.numbers.next_family();
+    let created: Vec<FamilyId> = changes
+        .iter()
+        .filter(|change| phase(change) == Phase::Create)
+        .filter_map(family_of)
+        .collect();
+    // One that never was is no dropped one: such an edit does not fit.
+    let is_dropped =
+        |id: FamilyId| id < next && families.get(id).is_none() && !created.contains(&id);
     let mut omitted = Vec::new();
     changes.retain(|change| {
-        let is_there = table_family(change).is_none_or(|family| families.get(family).is_some());
+        let is_omitted = table_family(change).is_some_and(is_dropped);
         if let Change::AddTable { table, .. } = change
-            && !is_there
+            && is_omitted
         {
             omitted.push(table.file);
         }
-        is_there
+        !is_omitted
     });
-    database.forget(omitted);
+    database.catalog.forget(omitted);
 }
 
 /// Makes an edit durable.
@@ -165,12 +174,12 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     edit.encode(&mut bytes);
     manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
-        let number = database.numbers.file();
+        let number = database.catalog.numbers.file();
         let mut snapshot = snapshot(database, manifest, number);
         snapshot.changes.extend_from_slice(&edit.changes);
         let mut bytes = Vec::new();
         snapshot.encode(&mut bytes);
-        manifest.begin(number, &bytes, database.numbers.random())
+        manifest.begin(number, &bytes, database.catalog.numbers.random())
     } else {
         manifest.append(&bytes)
     };
@@ -180,12 +189,13 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     })
 }
 
-/// Everything that is true before the edit at hand, as one edit.
-fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
+/// Everything that the manifest says, as one edit, which begins the manifest `number`.
+#[must_use]
+pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
     let mut changes = vec![Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());
-    for family in database.families.load().iter() {
+    for family in database.catalog.families.load().iter() {
         changes.push(create_change(family.id, &family.name(), &family.tree.options()));
         for (level, table) in family.tree.view().version.references() {
             changes.push(Change::AddTable { family: family.id, level, table: table.clone() });
@@ -207,85 +217,108 @@ fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }
 }
 
-/// A replay of a manifest: families as its edits come, and what all edits come to in tables at the
-/// end, so that each level is put together and checked once.
+/// A replay of a manifest: what all edits come to is one edit, which is put in force as any other,
+/// so that each level is put together and checked once.
 #[derive(Debug)]
 pub struct ManifestReplay<'a> {
     target: Target<'a>,
-    /// The changes of the tables of each family, in the order of the edits.
-    tables: BTreeMap<FamilyId, Vec<Change>>,
+    /// The creation of each family that is left, as it would have to be now, and the changes of its
+    /// tables in the order of the edits.
+    families: BTreeMap<FamilyId, Vec<Change>>,
 }
 
 impl<'a> ManifestReplay<'a> {
     /// A replay of which nothing was done yet.
     #[must_use]
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, tables: BTreeMap::new() }
+        Self { target, families: BTreeMap::new() }
     }
 
     /// Notes an edit that is durable already.
     ///
     /// # Errors
-    /// `Corruption`, if it does not fit; `InvalidArgument`, if a family needs a merge operator that
-    /// was not given.
+    /// `Corruption`, if it does not fit.
     pub fn note(&mut self, edit: Edit) -> Result<()> {
-        let is_creation = |change: &Change| matches!(change, Change::CreateFamily { .. });
-        // A snapshot creates families and adds their tables in one edit.
-        for change in edit.changes.iter().filter(|change| is_creation(change)) {
-            change_families(&self.target, change)?;
+        let (creations, others): (Vec<_>, Vec<_>) =
+            edit.changes.into_iter().partition(|change| phase(change) == Phase::Create);
+        for change in creations {
+            if let Change::CreateFamily { id, .. } = &change
+                && self.families.insert(*id, vec![change]).is_some()
+            {
+                return Err(Error::corruption("an edit creates a family that exists"));
+            }
         }
         let (tables, others): (Vec<_>, Vec<_>) =
-            edit.changes.into_iter().partition(|change| table_family(change).is_some());
-        for change in tables {
-            let id = table_family(&change).expect("those of others were parted from it");
-            if self.target.families.get(id).is_none() {
-                return Err(no_such_family(id));
+            others.into_iter().partition(|change| phase(change) == Phase::Tables);
+        tables.into_iter().chain(others).try_for_each(|change| self.note_change(change))
+    }
+
+    fn note_change(&mut self, change: Change) -> Result<()> {
+        let Some(id) = family_of(&change) else { return check_known(&change) };
+        let changes = self.families.get_mut(&id).ok_or_else(|| no_such_family(id))?;
+        match (change, &mut changes[0]) {
+            (Change::RenameFamily { name: new, .. }, Change::CreateFamily { name, .. }) => {
+                *name = new;
             }
-            self.tables.entry(id).or_default().push(change);
-        }
-        for change in others.iter().filter(|change| !is_creation(change)) {
-            change_families(&self.target, change)?;
-            if let Change::DropFamily { id } = change {
-                self.tables.remove(id);
+            (Change::FamilyOptions { options: new, .. }, Change::CreateFamily { options, .. }) => {
+                *options = new;
             }
+            (Change::DropFamily { .. }, _) => {
+                self.families.remove(&id);
+            }
+            (change, _) => changes.push(change),
         }
         Ok(())
     }
 
-    /// Puts the tables in force.
+    /// Puts families and tables in force.
     ///
     /// # Errors
-    /// `Corruption`, if what the edits come to does not fit.
+    /// `Corruption`, if what the edits come to does not fit; `InvalidArgument`, if a family needs a
+    /// merge operator that was not given.
     pub fn finish(self) -> Result<()> {
-        for (id, changes) in &self.tables {
-            let family = self.target.families.get(*id).ok_or_else(|| no_such_family(*id))?;
-            family.tree.apply(changes, None)?;
-        }
+        let edit = Edit { changes: self.families.into_values().flatten().collect() };
+        let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::corruption("two families have one name"),
+            _ => error,
+        })?;
+        put_in_force(&self.target, &edit, prepared, None)?;
         Ok(())
     }
 }
 
 fn no_such_family(id: FamilyId) -> Error {
-    Error::corruption("an edit changes tables of a family that does not exist")
-        .with_mismatch("a family", id)
+    Error::corruption("an edit changes a family that does not exist").with_mismatch("a family", id)
 }
 
-/// The versions that an edit leads to, for every family whose tables change.
-type PreparedTrees = Vec<(Arc<Family>, Prepared)>;
+/// The order in which the changes of an edit take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Families are created first: an edit may bring their tables, too.
+    Create,
+    /// Tables come and go.
+    Tables,
+    /// Families get other names and options, or go.
+    Change,
+}
 
-fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedTrees> {
-    let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
-    for change in &edit.changes {
-        if let Some(id) = table_family(change) {
-            by_family.entry(id).or_default().push(change);
-        }
+fn phase(change: &Change) -> Phase {
+    match change {
+        Change::CreateFamily { .. } => Phase::Create,
+        Change::AddTable { .. } | Change::RemoveTable { .. } => Phase::Tables,
+        _ => Phase::Change,
     }
-    let prepare = |(id, changes): (FamilyId, Vec<&Change>)| {
-        let family = target.families.get(id).ok_or_else(|| no_such_family(id))?;
-        let prepared = family.tree.prepare(changes)?;
-        Ok((family, prepared))
-    };
-    by_family.into_iter().map(prepare).collect()
+}
+
+/// The family that a change is about, if it is about one.
+fn family_of(change: &Change) -> Option<FamilyId> {
+    match change {
+        Change::CreateFamily { id, .. }
+        | Change::DropFamily { id }
+        | Change::RenameFamily { id, .. }
+        | Change::FamilyOptions { id, .. } => Some(*id),
+        _ => table_family(change),
+    }
 }
 
 fn table_family(change: &Change) -> Option<FamilyId> {
@@ -295,11 +328,92 @@ fn table_family(change: &Change) -> Option<FamilyId> {
     }
 }
 
+/// Refuses a change that this version does not know. Those about no family are for others.
+fn check_known(change: &Change) -> Result<()> {
+    match change {
+        Change::Format { .. }
+        | Change::LogStart { .. }
+        | Change::LogCut { .. }
+        | Change::NextFile(_)
+        | Change::NextFamily(_)
+        | Change::LastSequence(_)
+        | Change::LogSynced { .. }
+        | Change::LatestTime(_) => Ok(()),
+        _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
+    }
+}
+
+/// What an edit leads to: all that may fail is done, and nothing is in force.
+struct PreparedEdit {
+    /// The families, if they change.
+    map: Option<FamilyMap>,
+    /// The versions, for every family whose tables change.
+    trees: Vec<(Arc<Family>, Prepared)>,
+    options: Vec<(Arc<Family>, TreeOptions)>,
+    renamed: Vec<(Arc<Family>, Arc<str>)>,
+    dropped: Vec<Arc<Family>>,
+}
+
+fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
+    let before = target.families.load();
+    // A copy shares all but what changes; an edit of tables alone needs none.
+    let mut map = None;
+    let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
+    for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
+        let Change::CreateFamily { id, name, options } = change else { continue };
+        let options = decode_options(target, options)?;
+        let tree = Tree::new(*id, options, Arc::clone(target.files))
+            .with_holders(Arc::clone(target.families.holders()));
+        let mut families = copied(&mut map);
+        families.add(Arc::new(Family::new(*id, name, tree)))?;
+        map = Some(families);
+    }
+    let trees = prepare_trees(map.as_ref().unwrap_or(&before), edit)?;
+    let mut prepared =
+        PreparedEdit { map, trees, options: Vec::new(), renamed: Vec::new(), dropped: Vec::new() };
+    for change in edit.changes.iter().filter(|change| phase(change) == Phase::Change) {
+        match change {
+            Change::DropFamily { id } => {
+                let mut families = copied(&mut prepared.map);
+                prepared.dropped.push(families.remove(*id)?);
+                prepared.map = Some(families);
+            }
+            Change::RenameFamily { id, name } => {
+                let mut families = copied(&mut prepared.map);
+                prepared.renamed.push((families.rename(*id, name)?, name.as_str().into()));
+                prepared.map = Some(families);
+            }
+            Change::FamilyOptions { id, options } => {
+                let families = prepared.map.as_ref().unwrap_or(&before);
+                let family = families.get(*id).cloned().ok_or_else(|| no_such_family(*id))?;
+                prepared.options.push((family, decode_options(target, options)?));
+            }
+            other => check_known(other)?,
+        }
+    }
+    Ok(prepared)
+}
+
+fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<Family>, Prepared)>> {
+    let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
+    for change in &edit.changes {
+        if let Some(id) = table_family(change) {
+            by_family.entry(id).or_default().push(change);
+        }
+    }
+    let prepare = |(id, changes): (FamilyId, Vec<&Change>)| {
+        let family = families.get(id).ok_or_else(|| no_such_family(id))?;
+        let prepared = family.tree.prepare(changes)?;
+        Ok((Arc::clone(family), prepared))
+    };
+    by_family.into_iter().map(prepare).collect()
+}
+
 /// Puts an edit in force, and says which files it makes superfluous.
 fn put_in_force(
     target: &Target<'_>,
     edit: &Edit,
-    prepared: PreparedTrees,
+    prepared: PreparedEdit,
     flushed: Option<Generation>,
 ) -> Result<Vec<FileNumber>> {
     let mut gone = Vec::new();
@@ -309,8 +423,8 @@ fn put_in_force(
         }
     }
     // In the order of their ids.
-    let changed: Vec<FamilyId> = prepared.iter().map(|(family, _)| family.id).collect();
-    for (family, prepared) in prepared {
+    let changed: Vec<FamilyId> = prepared.trees.iter().map(|(family, _)| family.id).collect();
+    for (family, prepared) in prepared.trees {
         family.tree.install(prepared, flushed);
     }
     if let Some(generation) = flushed {
@@ -325,8 +439,15 @@ fn put_in_force(
         }
         holders.forget(generation);
     }
-    for change in &edit.changes {
-        gone.extend(change_families(target, change)?);
+    for (family, options) in prepared.options {
+        family.tree.set_options(options);
+    }
+    for family in &prepared.dropped {
+        let view = family.tree.view();
+        gone.extend(view.version.tables().map(|(_, table)| table.id().file));
+    }
+    if let Some(map) = prepared.map {
+        target.families.store(map, &prepared.renamed, &prepared.dropped);
     }
     Ok(gone)
 }
@@ -338,44 +459,6 @@ fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
     TreeOptions::decode(bytes, &|name: &str| given(name).or_else(|| (target.absent)(name)))
 }
 
-/// Applies a change of the families; returns the files of tables that go with a dropped one.
-fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumber>> {
-    match change {
-        Change::CreateFamily { id, name, options } => {
-            let options = decode_options(target, options)?;
-            let tree = Tree::new(*id, options, Arc::clone(target.files))
-                .with_holders(Arc::clone(target.families.holders()));
-            target.families.add(Arc::new(Family::new(*id, name, tree)))?;
-        }
-        Change::DropFamily { id } => {
-            let family = target.families.remove(*id)?;
-            let view = family.tree.view();
-            return Ok(view.version.tables().map(|(_, table)| table.id().file).collect());
-        }
-        Change::RenameFamily { id, name } => target.families.rename(*id, name)?,
-        Change::FamilyOptions { id, options } => {
-            let options = decode_options(target, options)?;
-            let family = target.families.get(*id).ok_or_else(|| {
-                Error::corruption("an edit changes options of a family that does not exist")
-                    .with_mismatch("a family", id)
-            })?;
-            family.tree.set_options(options);
-        }
-        Change::AddTable { .. }
-        | Change::RemoveTable { .. }
-        | Change::Format { .. }
-        | Change::LogStart { .. }
-        | Change::LogCut { .. }
-        | Change::NextFile(_)
-        | Change::NextFamily(_)
-        | Change::LastSequence(_)
-        | Change::LogSynced { .. }
-        | Change::LatestTime(_) => {}
-        _ => return Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
-    }
-    Ok(Vec::new())
-}
-
 /// Creates a family.
 ///
 /// # Errors
@@ -384,18 +467,18 @@ fn change_families(target: &Target<'_>, change: &Change) -> Result<Vec<FileNumbe
 pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
     check_name(name)?;
     options.check()?;
-    if database.families.load().len() >= FAMILIES_MAX {
+    if database.catalog.families.load().len() >= FAMILIES_MAX {
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
     }
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
-    if database.families.named(name).is_ok() {
+    let _changing = lock(&database.catalog.changing_io);
+    if database.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    let creation = create_change(database.numbers.family(), name, &options);
-    let manifest = lock(&database.manifest_io);
+    let creation = create_change(database.catalog.numbers.family(), name, &options);
+    let manifest = lock(&database.catalog.manifest_io);
     install_with(database, manifest, (vec![creation], None), options.merge_operator.as_ref())?;
-    database.families.named(name)
+    database.catalog.families.named(name)
 }
 
 /// Gives the default family the merge operator that the database is opened with, if it has none.
@@ -404,7 +487,7 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
 /// `InvalidArgument`, if it has another; as [`install`].
 pub fn adopt_operator(database: &Database) -> Result<()> {
     let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
-    let family = database.families.named(DEFAULT_FAMILY)?;
+    let family = database.catalog.families.named(DEFAULT_FAMILY)?;
     let options = family.tree.options();
     if let Some(operator) = &options.merge_operator {
         if operator.name() == given.name() {
@@ -428,10 +511,10 @@ pub fn drop_family(database: &Database, name: &str) -> Result<()> {
         return Err(Error::invalid("the default family cannot be dropped"));
     }
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
-    let id = database.families.named(name)?.id;
+    let _changing = lock(&database.catalog.changing_io);
+    let id = database.catalog.families.named(name)?.id;
     install(database, vec![Change::DropFamily { id }], None)?;
-    database.work.raise();
+    database.background.work.raise();
     Ok(())
 }
 
@@ -446,9 +529,9 @@ pub fn rename_family(database: &Database, name: &str, to: &str) -> Result<()> {
         return Err(Error::invalid("the default family cannot be renamed"));
     }
     database.health.check()?;
-    let _changing = lock(&database.changing_io);
-    let id = database.families.named(name)?.id;
-    if database.families.named(to).is_ok() {
+    let _changing = lock(&database.catalog.changing_io);
+    let id = database.catalog.families.named(name)?.id;
+    if database.catalog.families.named(to).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {to:?} exists")));
     }
     install(database, vec![Change::RenameFamily { id, name: to.to_owned() }], None)

@@ -3,7 +3,7 @@
 //! A log file that is missing tells nothing of itself, and neither does the last one that was cut.
 //! So the first sync that reaches into a segment is noted in the manifest before any commit of that
 //! segment is acknowledged as synced: an opening that does not find the segment knows what it
-//! misses (law A5).
+//! misses (law A11).
 
 use crate::{
     database::{Database, Waiting},
@@ -22,8 +22,8 @@ use std::time::Duration;
 /// `Poisoned`, if a sync fails or failed.
 #[cold]
 pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
-    let synced = database.wal.sync_to(end, &database.health)?;
-    lock(&database.tail).synced(synced);
+    let synced = database.log.wal.sync_to(end, &database.health)?;
+    lock(&database.log.tail).synced(synced);
     note_segment(database, end)
 }
 
@@ -32,8 +32,8 @@ pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
 /// # Errors
 /// `Poisoned`, if the sync fails.
 pub fn sync_wal(database: &Database) -> Result<()> {
-    let (last, end) = lock(&database.tail).last();
-    database.publisher.wait(last);
+    let (last, end) = lock(&database.log.tail).last();
+    database.log.publisher.wait(last);
     database.health.check_log()?;
     sync_to(database, end)
 }
@@ -41,7 +41,7 @@ pub fn sync_wal(database: &Database) -> Result<()> {
 /// Tells the manifest once that a segment has durable records. Should there be no space for it, or
 /// should it fail without harm, a later sync tries again: the records are durable all the same.
 fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
-    if cfg!(seeded_fault = "synced_segment_not_noted") || database.wal.is_noted(end) {
+    if cfg!(seeded_fault = "synced_segment_not_noted") || database.log.wal.is_noted(end) {
         return Ok(());
     }
     match install_synced_segment(database, end) {
@@ -59,9 +59,9 @@ fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
 /// # Errors
 /// `Poisoned`, if a sync that was due fails.
 pub fn sync_within(database: &Database, interval: Duration) -> Result<()> {
-    let is_sooner = database.sync_timer.ask(interval);
+    let is_sooner = database.log.sync_timer.ask(interval);
     match database.waiting {
-        Waiting::ForWorkers if is_sooner => database.sync_work.raise(),
+        Waiting::ForWorkers if is_sooner => database.log.sync_work.raise(),
         Waiting::ForWorkers => {}
         Waiting::RunJob(_) => sync_if_due(database)?,
     }
@@ -71,10 +71,10 @@ pub fn sync_within(database: &Database, interval: Duration) -> Result<()> {
 /// In how long the log must be synced; zero if it is time.
 #[must_use]
 pub fn sync_due_in(database: &Database) -> Duration {
-    database.sync_timer.due_in(database.options.clock.monotonic_ns())
+    database.log.sync_timer.due_in(database.options.clock.monotonic_ns())
 }
 
-/// Syncs the log if it is time, and looks whether anybody writes.
+/// Syncs the log if it is time.
 ///
 /// # Errors
 /// `Poisoned`, if the sync fails.
@@ -82,8 +82,7 @@ pub fn sync_if_due(database: &Database) -> Result<()> {
     if !sync_due_in(database).is_zero() {
         return Ok(());
     }
-    database.sync_timer.begin(database.options.clock.monotonic_ns());
-    lock(&database.tail).look();
+    database.log.sync_timer.begin(database.options.clock.monotonic_ns());
     sync_wal(database)
 }
 

@@ -3,7 +3,7 @@
 //! What may be seen is decided in `tree`; here the moment is chosen: the view is pinned first, then
 //! the published sequence number is read (DESIGN D13).
 
-use crate::{database::Database, family::Family};
+use crate::{catalog::family::Family, database::Database};
 use arc_swap::Guard;
 use siltdb_base::{
     cursor::Fetch,
@@ -90,7 +90,7 @@ impl PinnedReader {
             blobs: None,
             fetch: Fetch::Values,
             gaps: Some(Arc::clone(family.tree.gaps())),
-            sequencer: Some(database.tail.sequencer()),
+            sequencer: Some(database.log.tail.sequencer()),
             folds: Some(Arc::clone(family.tree.folds())),
         };
         Ok(Self { view: Guard::into_inner(view), reader })
@@ -156,7 +156,7 @@ fn pin(
         Some(sequence) => Ok((family.tree.view(), sequence)),
         None => {
             family.check()?;
-            Ok(family.tree.pin(|| database.publisher.published()))
+            Ok(family.tree.pin(|| database.log.publisher.published()))
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is on any hot path: counters lie where they are counted.
 
-use crate::{database::Database, family::Family};
+use crate::{catalog::family::Family, database::Database};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use std::{
     fmt,
@@ -75,33 +75,33 @@ pub struct Stats {
 pub fn stats(database: &Database) -> Stats {
     // Relaxed: counters are a picture, not a proof.
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let counters = &database.counters;
-    let cache = database.cache.stats();
+    let (counters, waits) = (&database.counters, &database.backpressure.waits);
+    let cache = database.memory.cache.stats();
     let mut stats = Stats {
-        sequence: database.publisher.published().0,
+        sequence: database.log.publisher.published().0,
         snapshots: database.snapshots.count() as u64,
-        memtable_held_bytes: database.budget.used(Part::Memtables) as u64,
-        memtable_idle_bytes: database.arenas.idle_bytes() as u64,
-        fold_bytes: database.budget.used(Part::Folds) as u64,
-        frozen_generations: lock(&database.frozen).len() as u64,
-        cache_bytes: database.budget.used(Part::Blocks) as u64,
+        memtable_held_bytes: database.memory.budget.used(Part::Memtables) as u64,
+        memtable_idle_bytes: database.memory.arenas.idle_bytes() as u64,
+        fold_bytes: database.memory.budget.used(Part::Folds) as u64,
+        frozen_generations: lock(&database.log.frozen).len() as u64,
+        cache_bytes: database.memory.budget.used(Part::Blocks) as u64,
         cache_bytes_max: cache.capacity as u64,
         cache_hits: cache.hits,
         cache_misses: cache.misses,
-        index_bytes: database.budget.used(Part::Tables) as u64,
-        log_syncs: database.wal.syncs(),
+        index_bytes: database.memory.budget.used(Part::Tables) as u64,
+        log_syncs: database.log.wal.syncs(),
         flushes: count(&counters.flushes),
         flushed_bytes: count(&counters.flushed_bytes),
         compactions: count(&counters.compactions),
         compacted_bytes: count(&counters.compacted_bytes),
         dropped_tables: count(&counters.dropped_tables),
         space_compactions: count(&counters.space_compactions),
-        delayed_ms: count(&counters.delayed_ns) / 1_000_000,
-        stalls: count(&counters.stalls),
-        stalled_ms: count(&counters.stalled_ns) / 1_000_000,
+        delayed_ms: count(&waits.delayed_ns) / 1_000_000,
+        stalls: count(&waits.stalls),
+        stalled_ms: count(&waits.stalled_ns) / 1_000_000,
         ..Stats::default()
     };
-    for family in database.families.load().iter() {
+    for family in database.catalog.families.load().iter() {
         stats.add_family(family);
     }
     stats

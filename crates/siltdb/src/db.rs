@@ -13,9 +13,10 @@ use siltdb_base::{
     slice::Pinnable,
 };
 use siltdb_engine::{
+    catalog::family::DEFAULT_FAMILY,
     check::{CheckProgress, CheckReport},
+    checkpoint::Checkpoint,
     engine::Engine,
-    family::DEFAULT_FAMILY,
     options::{EngineOptions, Lifetime},
     read::PinnedReader,
     stats::Stats,
@@ -186,6 +187,39 @@ impl Db {
     /// `NoSpace`, `Poisoned`, `Closed`; the system's.
     pub fn flush(&self) -> Result<()> {
         self.engine().flush()
+    }
+
+    /// Makes a second database of what this one holds, in the directory `dir`, which must not exist
+    /// or be empty. It has every commit that was acknowledged before the call; readers and writers
+    /// go on meanwhile, and neither database sees what is written to the other later. On return it
+    /// is durable.
+    ///
+    /// Cost: a hard link for each table file, or a copy of it where the file system cannot link, as
+    /// to another disk; a copy of the part of the log that is not flushed; a few syncs. A linked
+    /// file takes space once, as long as either database needs it, and its damage is that of both:
+    /// a checkpoint on the same disk is no backup.
+    ///
+    /// While it is made, it is called `DIR.partial`; a killed checkpoint leaves that name behind,
+    /// and the next checkpoint in `dir` replaces it.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, if something is there; `Locked`, while another checkpoint is made there;
+    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's. This database is as before.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (path, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    /// use siltdb::{Db, Read};
+    ///
+    /// let db = Db::open(path)?;
+    /// db.put(b"key", b"before")?;
+    /// db.checkpoint(&copy)?;
+    /// db.put(b"key", b"after")?;
+    /// assert_eq!(Db::open(&copy)?.get(b"key")?.as_deref(), Some(&b"before"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Checkpoint> {
+        self.engine().checkpoint(dir.as_ref())
     }
 
     /// Compacts every family; see [`Family::compact`].

@@ -105,6 +105,7 @@ pub use siltdb_base::{
 };
 pub use siltdb_engine::{
     check::{CheckProgress, CheckReport},
+    checkpoint::Checkpoint,
     stats::Stats,
 };
 pub use siltdb_tree::range_size::RangeSize;

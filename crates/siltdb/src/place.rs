@@ -6,7 +6,9 @@ use crate::{
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
 use siltdb_engine::{
-    destroy::destroy, family_names::family_names, options::Lifetime, random::Random,
+    open::{destroy::destroy, family_names::family_names},
+    options::Lifetime,
+    random::Random,
 };
 use std::{env, path::Path, process};
 

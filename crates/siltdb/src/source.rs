@@ -4,7 +4,9 @@
 //! reading may grow.
 
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable};
-use siltdb_engine::{engine::Engine, family::Family, instance::Instance, read::PinnedReader};
+use siltdb_engine::{
+    catalog::family::Family, engine::Engine, instance::Instance, read::PinnedReader,
+};
 use std::{fmt, sync::Arc};
 
 /// What can be read from.

@@ -62,7 +62,7 @@ impl Bench {
         files.map(|file| file.len()).sum()
     }
 
-    /// What threads would do in a minute in which nobody writes.
+    /// What threads would do in a minute without writes.
     fn pass_a_minute(&self) {
         for _ in 0..60 {
             while self.db.run_job().unwrap() {}
@@ -265,7 +265,7 @@ fn the_workers_notice_that_time_has_passed() {
     // They look once a second.
     let start = Instant::now();
     while db.stats().table_entries > 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "nobody looks again");
+        assert!(start.elapsed() < Duration::from_secs(60), "no worker looks again");
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(db.stats().dropped_tables, 1);

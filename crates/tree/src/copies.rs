@@ -204,10 +204,14 @@ impl Copies {
     pub fn read_next(&mut self) -> Result<Option<SealedBlock>> {
         let Some(run) = self.runs.front_mut() else { return Ok(None) };
         let is_of_run = |walk: &BlockWalk| Arc::ptr_eq(walk.table(), &run.table);
-        let walk = match self.walks.iter().position(is_of_run) {
-            Some(index) => &mut self.walks[index],
-            None => self.walks.push_mut(run.table.blocks()?),
+        let index = match self.walks.iter().position(is_of_run) {
+            Some(index) => index,
+            None => {
+                self.walks.push(run.table.blocks()?);
+                self.walks.len() - 1
+            }
         };
+        let walk = &mut self.walks[index];
         walk.go_to(run.blocks.start)?;
         let sealed = match walk.block() {
             Some(info) => run.table.read_sealed(&info)?,

@@ -12,15 +12,13 @@
 //! A family is not watched until a reader needs it, and no longer once gaps are of no use, so
 //! that a write elsewhere costs no more than a look at a flag.
 
+use crate::commit_hook::{CommitObserver, Wish};
 use siltdb_base::{
     cursor::Course,
     id::SequenceNumber,
     key::{Entry, EntryKind, successor},
     limits::{GAP_KEY_BYTES_MAX, GAP_SURVEYS_MAX, GAPS_MAX},
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, MutexGuard},
 };
 use std::{fmt, sync::Arc};
 
@@ -58,12 +56,11 @@ pub trait Sequencer: fmt::Debug + Send + Sync {
 ///    reported before anybody could see it, and divided the gap. Deletions and time only take away.
 /// 4. Gaps ascend, are not empty, and no two of them touch.
 ///
-/// On cache lines of its own: every write looks at a flag.
-#[derive(Debug)]
-#[repr(align(128))]
+/// It observes the commits of its family while that is watched.
+#[derive(Debug, Default)]
 pub struct Gaps {
-    /// Changed under the lock of `known`.
-    is_watched: AtomicBool,
+    /// Set while the family is watched; changed under the lock of `known`.
+    wish: Wish,
     known: Mutex<Known>,
 }
 
@@ -107,20 +104,25 @@ impl Stretch {
     }
 }
 
-impl Default for Gaps {
-    fn default() -> Self {
-        Self { is_watched: AtomicBool::new(false), known: Mutex::new(Known::default()) }
+impl CommitObserver for Gaps {
+    fn committing(&self, entries: &[Entry<'_>]) {
+        self.report(entries);
     }
 }
 
 impl Gaps {
+    /// No gaps in a family that is not watched, and is by way of `wish`.
+    #[must_use]
+    pub fn new(wish: Wish) -> Self {
+        Self { wish, known: Mutex::new(Known::default()) }
+    }
+
     /// Whether writers report. They look once they have their sequence numbers, and before these
     /// are published.
     #[inline]
     #[must_use]
     pub fn is_watched(&self) -> bool {
-        // Relaxed: by (1) it is the lock under which numbers are handed out that orders it.
-        self.is_watched.load(Ordering::Relaxed)
+        self.wish.is_set()
     }
 
     /// Has writers report from now on. To be called under the lock under which sequence numbers are
@@ -129,7 +131,7 @@ impl Gaps {
         let mut known = self.lock();
         if !self.is_watched() {
             known.told_from = last;
-            self.is_watched.store(true, Ordering::Relaxed);
+            self.wish.set();
         }
     }
 
@@ -156,7 +158,7 @@ impl Gaps {
         known.gaps.clear();
         known.surveys.clear();
         known.reports_in_vain = 0;
-        self.is_watched.store(false, Ordering::Relaxed);
+        self.wish.clear();
     }
 
     /// Says whether a reader at `snapshot` is in a gap at `key`, and then puts into `border` where

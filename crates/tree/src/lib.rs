@@ -14,6 +14,7 @@ pub mod level;
 pub mod version;
 pub mod covered;
 pub mod merge;
+pub mod commit_hook;
 pub mod gaps;
 pub mod visible;
 pub mod source;

@@ -1,5 +1,5 @@
-//! Links in the documents lead somewhere, decisions are numbered without gaps, and each law that is
-//! cited stands in `docs/laws.md`, once.
+//! Links in the documents lead somewhere, decisions are numbered without gaps, each law that is
+//! cited stands in `docs/laws.md`, once, and each test that a document names exists.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
@@ -18,6 +18,7 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
                 findings.push(source.finding_at_line(line, "documents", message));
             }
         }
+        check_tests(checkout, source, findings);
     }
     check_decisions(checkout, findings);
     check_laws(checkout, findings);
@@ -102,6 +103,21 @@ fn headings(text: &str) -> impl Iterator<Item = String> + '_ {
         let letters = title.trim().to_lowercase().replace(' ', "-");
         Some(letters.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect())
     })
+}
+
+/// A code span `path/of/file.rs::name` names a function of that file.
+fn check_tests(checkout: &Checkout, document: &Source, findings: &mut Vec<Finding>) {
+    for (index, line) in document.text.lines().enumerate() {
+        for span in line.split('`').skip(1).step_by(2) {
+            let Some((path, name)) = span.split_once(".rs::") else { continue };
+            let defined = format!("fn {name}(");
+            let file = checkout.source(&format!("{path}.rs"));
+            if file.is_none_or(|file| !file.code.contains(&defined)) {
+                let message = format!("there is no `{span}`");
+                findings.push(document.finding_at_line(index + 1, "documents", message));
+            }
+        }
+    }
 }
 
 /// Decisions are `NNNN-title.md`, from 0001 on, each number once.

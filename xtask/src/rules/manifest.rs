@@ -1,13 +1,16 @@
-//! Reads what the rules need from a `Cargo.toml`: the name and the dependencies.
+//! Reads what the rules need from a `Cargo.toml`: the name, the keys of the package and the
+//! dependencies.
 //! Knows tables, keys and inline tables on one line, not the whole of TOML.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A `Cargo.toml`, as far as the rules care.
 #[derive(Default)]
 pub struct Manifest {
     /// The package's name; empty for a workspace alone.
     pub name: String,
+    /// The keys of `[package]`.
+    pub keys: BTreeSet<String>,
     /// All dependencies: normal, for tests, for build scripts, for one platform.
     pub dependencies: Vec<Dependency>,
     /// `[workspace.dependencies]`: key to package.
@@ -45,7 +48,12 @@ pub fn parse(text: &str) -> Manifest {
         let key = split_key(key.trim()).into_iter().next().unwrap_or_default();
         let package = package_of(value);
         match section.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["package"] if key == "name" => manifest.name = unquoted(value),
+            ["package"] => {
+                if key == "name" {
+                    manifest.name = unquoted(value);
+                }
+                manifest.keys.insert(key);
+            }
             ["workspace", "dependencies"] => {
                 manifest.workspace.insert(key.clone(), package.unwrap_or(key));
             }

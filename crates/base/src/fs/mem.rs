@@ -395,6 +395,15 @@ impl Fs for MemFs {
         self.touch(CallKind::Link, to, |state, to| state.link(source, to))
     }
 
+    fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()> {
+        let (source, target) = (self.place(from), into.full_path(to));
+        self.shared.call(CallKind::Link, &target, |state| {
+            let to = Place { from: Start::Working, path: &target };
+            state.note_touched(to);
+            state.link(source, to)
+        })
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         self.touch(CallKind::Remove, path, State::remove)
     }

@@ -87,6 +87,18 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// `AlreadyExists` and the system's.
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
 
+    /// Gives a file a second name in another directory, which was opened by the same kind of file
+    /// system.
+    ///
+    /// # Errors
+    /// As [`Fs::hard_link`]; the system's, where the two directories cannot share a file.
+    fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()>;
+
+    /// The descriptor of the opened directory, if there is one.
+    fn descriptor(&self) -> Option<Arc<std::fs::File>> {
+        None
+    }
+
     /// Removes a file.
     ///
     /// # Errors

@@ -70,6 +70,10 @@ impl Fs for OsFs {
         working().hard_link(from, to)
     }
 
+    fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()> {
+        working().hard_link_into(from, into, to)
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         working().remove(path)
     }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A feature is a bit; a reader refuses a table with a bit that it does not know. Feature 0 says
-//! that the origin is there. It serves those who have no manifest any more, and nobody else.
+//! that the origin is there. Only a salvage without the manifest reads it.
 
 use super::footer::FOOTER_BYTES;
 use crate::summary::TableSummary;

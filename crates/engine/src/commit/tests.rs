@@ -9,9 +9,10 @@ use crate::{
         DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, on_segments, open,
         options, put_range, stop_call, tree_options, try_put, until,
     },
-    jobs::run_one,
+    jobs::next::run_one,
+    open::recovery,
     options::FROZEN_MAX,
-    read, recovery,
+    read,
 };
 use siltdb_base::{
     budget::Part,
@@ -233,12 +234,12 @@ fn a_failed_fill_poisons_before_it_is_published_and_fails_all_behind_it() {
         let fs = MemFs::new();
         let waiting = Waiting::RunJob(run_one);
         let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
-        let family = database.families.named("default").unwrap();
+        let family = database.catalog.families.named("default").unwrap();
         let put = |key: &str, durability| {
             let put = Payload::one(&family, EntryKind::Put, key.as_bytes(), b"value");
             commit(&database, &put, durability)
         };
-        let published = || database.publisher.published().0;
+        let published = || database.log.publisher.published().0;
         put("early", Durability::Buffered).unwrap();
         thread::scope(|scope| {
             let fill = stop_call(&fs, on_segments(CallKind::Fill));
@@ -502,7 +503,7 @@ fn nested_range_deletes_stay_within_the_memory_of_memtables() {
     let fs = MemFs::new();
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
-    let family = database.families.named("default").unwrap();
+    let family = database.catalog.families.named("default").unwrap();
     let memtable_bytes = database.options.memtable_bytes;
     let count = 5_000_u32;
     let mut most = 0;
@@ -514,7 +515,7 @@ fn nested_range_deletes_stay_within_the_memory_of_memtables() {
             let reader = read::PinnedReader::new(&database, &family, None).unwrap();
             let mut cursor = reader.cursor(read::ReadRange::default()).unwrap();
             cursor.seek_to_first().unwrap();
-            most = most.max(database.budget.used(Part::Memtables));
+            most = most.max(database.memory.budget.used(Part::Memtables));
         }
     }
     assert!(most > memtable_bytes / 2, "they are not charged: {most}");

@@ -3,7 +3,7 @@
 //! It does not apply them.
 
 use super::line::{Detail, Line, OnLine, locate};
-use crate::manifest::read_current;
+use crate::catalog::manifest::read_current;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, Metadata},

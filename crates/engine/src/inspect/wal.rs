@@ -4,7 +4,7 @@
 //! the lines at the beginning say what recovery would make of them.
 
 use super::line::{Detail, Line, OnLine, locate};
-use crate::manifest::{LogState, read_current, read_manifest};
+use crate::catalog::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
     error::Result,
     fs::{DirEntry, File, Fs, Metadata},

@@ -4,17 +4,24 @@
 use super::*;
 use crate::{
     commit::Payload,
+    database::Waiting,
     engine::Engine,
     fixture::{
-        FamilyPicture, contents, fault, files, killed, open, picture, put, put_range, tree_options,
+        DIR, FamilyPicture, Pairs, contents, fault, files, killed, leave_manifest_unfinished, open,
+        options, picture, put, put_range, tree_options,
     },
+    jobs::next::run_one,
+    open::recovery,
 };
 use siltdb_base::{
-    fs::mem::{Crash, FaultError, MemFs},
+    fs::{
+        FileLock,
+        mem::{Crash, FaultError, MemFs},
+    },
     key::EntryKind,
     limits::FAMILY_NAME_BYTES_MAX,
 };
-use std::sync::Mutex;
+use std::{path::Path, sync::Mutex};
 
 /// One edit.
 struct Step {
@@ -78,9 +85,10 @@ fn replaying_the_manifest_gives_the_version_that_was() {
         step.run(&engine);
         let was = picture(&engine);
         assert_eq!(recovered(&killed(&fs)), was, "after {}", step.name);
-        // The first edit of a process begins a manifest with a snapshot of all there was.
+        // The next edit begins a manifest with a snapshot of all there was.
         if step.name == "flush" {
             engine.close().unwrap();
+            leave_manifest_unfinished(&fs);
             engine = open(&fs);
             assert_eq!(picture(&engine), was);
         }
@@ -155,8 +163,9 @@ fn ready_for(index: usize) -> (MemFs, Engine) {
     let mut engine = open(&fs);
     STEPS[..index].iter().for_each(|step| step.run(&engine));
     if index % 2 == 1 {
-        // So that the step begins a manifest, as the first edit of a process does.
+        // So that the step begins a manifest.
         drop(engine);
+        leave_manifest_unfinished(&fs);
         engine = open(&fs);
     }
     (STEPS[index].prepare)(&engine);
@@ -198,6 +207,105 @@ fn fail_at_call(index: usize, nth: u64, error: FaultError) -> bool {
     assert_eq!(contents(&engine, "default", None), shown, "{place}");
     assert_eq!(contents(&open(&killed(&fs)), "default", None), shown, "{place}");
     true
+}
+
+/// A database of which the default family has tables, opened for edits made by hand.
+fn with_tables(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
+    let engine = open(fs);
+    put_range(&engine, "a", 0..100, b"value");
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..100, b"value");
+    engine.close().unwrap();
+    recovery::open(Path::new(DIR), options(fs), Waiting::RunJob(run_one)).unwrap()
+}
+
+/// The creation of the family `name`, and its id.
+fn creation(database: &Database, name: &str) -> (FamilyId, Change) {
+    let id = database.catalog.numbers.family();
+    (id, create_change(id, name, &tree_options()))
+}
+
+#[test]
+fn a_family_and_its_tables_come_in_one_edit() {
+    let fs = MemFs::new();
+    let (database, lock) = with_tables(&fs);
+    let source = database.catalog.families.named("default").unwrap();
+    let (family, created) = creation(&database, "copy");
+    let mut changes = vec![created];
+    for (level, table) in source.tree.view().version.references() {
+        changes.push(Change::AddTable { family, level, table: table.clone() });
+    }
+    assert!(changes.len() > 1);
+    // Whatever the order.
+    changes.reverse();
+    changes.push(Change::RenameFamily { id: family, name: "second".to_owned() });
+    install(&database, changes, None).unwrap();
+    let copy = database.catalog.families.named("second").unwrap();
+    assert_eq!(&*copy.name(), "second");
+    let references = |family: &Family| {
+        let view = family.tree.view();
+        view.version.references().map(|(level, table)| (level, table.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(references(&copy), references(&source));
+    drop((database, lock));
+    let engine = open(&killed(&fs));
+    let expected: Pairs = contents(&engine, "default", None);
+    let flushed: Pairs = expected.into_iter().filter(|(key, _)| key.starts_with(b"a")).collect();
+    assert_eq!(contents(&engine, "second", None), flushed);
+}
+
+#[test]
+fn an_edit_that_does_not_fit_becomes_neither_durable_nor_visible() {
+    let fs = MemFs::new();
+    let (database, lock) = with_tables(&fs);
+    install(&database, vec![creation(&database, "first").1], None).unwrap();
+    let (id, other) = creation(&database, "other");
+    let first = database.catalog.families.named("first").unwrap().id;
+    let absent = FamilyId(id.0 + 100);
+    let table = |family| {
+        let source = database.catalog.families.named("default").unwrap();
+        let table = source.tree.view().version.references().next().unwrap().1.clone();
+        Change::AddTable { family, level: 1, table }
+    };
+    let misfits = [
+        creation(&database, "first").1,
+        other.clone(),
+        table(absent),
+        Change::RenameFamily { id: first, name: "other".to_owned() },
+        Change::DropFamily { id: absent },
+        Change::FamilyOptions { id: absent, options: Vec::new() },
+        Change::FamilyOptions { id: first, options: vec![0xff; 3] },
+    ];
+    for misfit in misfits {
+        let what = format!("{misfit:?}");
+        // A part of it that fits must not stay, either.
+        let error = install(&database, vec![other.clone(), misfit], None).unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::Poisoned, "{what}");
+        assert!(database.catalog.families.named("other").is_err(), "{what}");
+    }
+    drop((database, lock));
+    assert_eq!(open(&killed(&fs)).family_names(), ["default", "first"]);
+}
+
+#[test]
+fn a_family_that_is_renamed_and_dropped_in_one_edit_is_gone() {
+    let fs = MemFs::new();
+    let (database, lock) = with_tables(&fs);
+    install(&database, vec![creation(&database, "first").1], None).unwrap();
+    let first = database.catalog.families.named("first").unwrap();
+    let (_, second) = creation(&database, "first");
+    let edit = vec![
+        Change::RenameFamily { id: first.id, name: "gone".to_owned() },
+        Change::DropFamily { id: first.id },
+    ];
+    install(&database, edit, None).unwrap();
+    assert!(first.is_dropped() && database.catalog.families.get(first.id).is_none());
+    for name in ["first", "gone"] {
+        assert!(database.catalog.families.named(name).is_err(), "{name}");
+    }
+    install(&database, vec![second], None).unwrap();
+    drop((database, lock));
+    assert_eq!(open(&killed(&fs)).family_names(), ["default", "first"]);
 }
 
 /// The last operand.

@@ -4,9 +4,9 @@
 
 use super::report::ManifestState;
 use crate::{
-    family::{DEFAULT_FAMILY, check_name},
+    catalog::family::{DEFAULT_FAMILY, check_name},
+    catalog::manifest::{LogState, read_current, read_manifest},
     lost::Lost,
-    manifest::{LogState, read_current, read_manifest},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::{
+    catalog::family::Family,
     commit::Payload,
     engine::Engine,
-    family::Family,
     fixture::{DIR, contents, files, killed, open, options, put, put_range, tree_options},
     salvage::report::ManifestState,
 };

@@ -7,9 +7,9 @@ use super::{
     scratch::Scratch,
 };
 use crate::{
+    catalog::family::{DEFAULT_FAMILY, Family},
     commit::Payload,
     engine::Engine,
-    family::{DEFAULT_FAMILY, Family},
     lost::Lost,
     options::{Create, Durability, EngineOptions},
 };

@@ -346,26 +346,30 @@ proptest! {
 /// the second time, and while the first watch ends.
 #[cfg(loom)]
 fn loom_write_and_look(again: bool) {
-    use siltdb_base::sync::{atomic::AtomicU64, thread};
+    use crate::commit_hook::CommitHook;
+    use siltdb_base::sync::{
+        atomic::{AtomicU64, Ordering},
+        thread,
+    };
 
     loom::model(move || {
-        let gaps = Arc::new(Gaps::default());
+        let mut hook = CommitHook::default();
+        let gaps = hook.add(Gaps::new);
+        let hook = Arc::new(hook);
         if again {
             gaps.watch(SequenceNumber::ZERO);
         }
         let tail = loom::sync::Arc::new(Mutex::new(0_u64));
         let published = loom::sync::Arc::new(AtomicU64::new(0));
         let writer = thread::spawn({
-            let (gaps, tail, published) = (gaps.clone(), tail.clone(), published.clone());
+            let (hook, tail, published) = (hook.clone(), tail.clone(), published.clone());
             move || {
                 let sequence = {
                     let mut last = tail.lock().unwrap();
                     *last += 1;
                     *last
                 };
-                if gaps.is_watched() {
-                    gaps.report(&[put(b"d", sequence)]);
-                }
+                hook.run(&[put(b"d", sequence)]);
                 published.store(sequence, Ordering::Release);
             }
         });

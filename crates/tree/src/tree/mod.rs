@@ -4,6 +4,7 @@
 //! return changes, and the engine installs them here once they are durable.
 
 use crate::{
+    commit_hook::CommitHook,
     compact::Compaction,
     flush::FlushInput,
     folds::Folds,
@@ -57,6 +58,7 @@ pub struct Tree {
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
     garbage: GarbageWatch,
+    hook: CommitHook,
     gaps: Arc<Gaps>,
     holders: Arc<Holders>,
     folds: Arc<Folds>,
@@ -87,6 +89,8 @@ impl Tree {
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
         let folds = Arc::new(Folds::new(Arc::clone(files.cache())));
+        let mut hook = CommitHook::default();
+        let gaps = hook.add(Gaps::new);
         Self {
             id,
             files,
@@ -96,7 +100,8 @@ impl Tree {
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
             garbage: GarbageWatch::default(),
-            gaps: Arc::default(),
+            hook,
+            gaps,
             holders: Arc::default(),
             folds,
         }
@@ -139,7 +144,15 @@ impl Tree {
         self.options.store(Arc::new(options));
     }
 
-    /// Where it is known to hold nothing. Who fills memtables while it is watched reports it.
+    /// Who is told of commits. Every writer runs it once its entries are in the memtables, and
+    /// before they are published.
+    #[inline]
+    #[must_use]
+    pub fn commit_hook(&self) -> &CommitHook {
+        &self.hook
+    }
+
+    /// Where it is known to hold nothing, as far as the commit hook is run.
     #[inline]
     #[must_use]
     pub fn gaps(&self) -> &Arc<Gaps> {
@@ -231,7 +244,7 @@ impl Tree {
         assert!(flushed.0.is_none_or(|flushed| flushed < generation), "the generation is gone");
         let memtable = Memtable::new(arenas);
         let memory = view.memory.with(generation, memtable.clone());
-        // Before any entry can be in it: whoever flushes the generation has waited for its writers.
+        // Before any entry can be in it: a flush of the generation has waited for its writers.
         self.holders.note(generation, self.id);
         self.replace(View { memory, version: view.version.clone() });
         memtable

@@ -32,7 +32,7 @@ fn tests_are_spared_from_most_bans() {
 
 #[test]
 fn each_place_of_its_own_is_the_only_one() {
-    assert!(lines("crates/engine/src/workers.rs", "thread::Builder::new()").is_empty());
+    assert!(lines("crates/engine/src/jobs/workers.rs", "thread::Builder::new()").is_empty());
     assert_eq!(lines("crates/engine/src/jobs.rs", "thread::Builder::new()"), [1]);
     assert!(lines("crates/base/src/fs/os.rs", "use std::fs::File;").is_empty());
     assert_eq!(lines("crates/base/src/clock.rs", "use std::fs::File;"), [1]);

@@ -36,6 +36,17 @@ fn code_and_foreign_links_are_not_followed() {
 }
 
 #[test]
+fn a_named_test_exists() {
+    let text = "`a/tests.rs::one` `a/tests.rs::two`\n`b.rs::one` and `crate::two`";
+    let found = messages(&[("docs/a.md", text), ("a/tests.rs", "fn one() {}\n// fn two()")]);
+    let expected = [
+        "docs/a.md:1: documents: there is no `a/tests.rs::two`",
+        "docs/a.md:2: documents: there is no `b.rs::one`",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn decisions_have_no_gaps_and_no_twins() {
     let good = [("docs/decisions/0001-a.md", ""), ("docs/decisions/0002-b.md", "")];
     assert!(messages(&good).is_empty());

@@ -18,6 +18,12 @@ fn every_way_to_list_a_dependency_is_read() {
 }
 
 #[test]
+fn keys_of_the_package_are_read_and_no_others() {
+    let manifest = parse("[package]\nname = \"a\"\nreadme.workspace = true\n[lib]\npath = \"b\"\n");
+    assert_eq!(manifest.keys.iter().collect::<Vec<_>>(), ["name", "readme"]);
+}
+
+#[test]
 fn renames_of_the_workspace_are_kept() {
     let manifest = parse("[workspace.dependencies]\nx = { package = \"y\" }\nz = { path = \"z\" }");
     assert_eq!(manifest.workspace["x"], "y");

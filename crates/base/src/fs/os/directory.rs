@@ -136,6 +136,16 @@ impl Fs for OsDirectory {
         self.place.hard_link(from, to).map_err(|error| self.failed("link", to, error))
     }
 
+    fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()> {
+        let into_dir = into.descriptor().ok_or(io::ErrorKind::Unsupported.into());
+        let linked = into_dir.and_then(|dir| self.place.hard_link_into(from, &dir, to));
+        linked.map_err(|error| self.failed("link", from, error))
+    }
+
+    fn descriptor(&self) -> Option<Arc<std::fs::File>> {
+        self.place.descriptor()
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         self.place.remove(path).map_err(|error| self.failed("remove", path, error))
     }

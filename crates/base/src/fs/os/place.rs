@@ -146,6 +146,16 @@ impl Place {
         Ok(sys::linkat(self.dir(), from, self.dir(), to, AtFlags::empty())?)
     }
 
+    /// Gives a file a second name in another directory.
+    pub(super) fn hard_link_into(&self, from: &Path, into: &fs::File, to: &Path) -> io::Result<()> {
+        Ok(sys::linkat(self.dir(), from, into, to, AtFlags::empty())?)
+    }
+
+    /// The descriptor of a held directory.
+    pub(super) fn descriptor(&self) -> Option<Arc<fs::File>> {
+        self.held.as_ref().map(|held| Arc::clone(&held.dir))
+    }
+
     /// Removes the name of a file.
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
         Ok(sys::unlinkat(self.dir(), path, AtFlags::empty())?)

@@ -224,7 +224,7 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     let mut properties = source.read_properties(None).unwrap();
     let at = properties.index_offset();
     let mut bytes = file.0[..at as usize].to_vec();
-    // A sound frame but for its claim: what it is tied to is known to whoever writes the file.
+    // A sound frame but for its claim: an attacker who writes the file knows what it is tied to.
     let mut frame = vec![FrameKind::Index as u8, 1];
     put_varint(&mut frame, CLAIM);
     put_varint(&mut frame, CLAIM / 255);

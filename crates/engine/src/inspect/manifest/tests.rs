@@ -2,8 +2,8 @@
 
 use super::inspect_manifest;
 use crate::{
+    catalog::manifest::{LogState, Manifest},
     inspect::line::{Detail, Line},
-    manifest::{LogState, Manifest},
 };
 use siltdb_base::{
     error::{ErrorKind, Result},

@@ -2,8 +2,8 @@
 
 use super::inspect_wal;
 use crate::{
+    catalog::manifest::{LogState, Manifest},
     inspect::line::{Detail, Line},
-    manifest::{LogState, Manifest},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

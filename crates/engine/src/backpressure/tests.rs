@@ -1,0 +1,250 @@
+//! What writers wait for (law B8).
+
+use super::*;
+use crate::{
+    backpressure::throttle::Pressure,
+    commit::{Payload, commit},
+    database::{Database, Waiting},
+    engine::Engine,
+    fixture::{DIR, fault, not_stuck, options, put},
+    jobs::compact::compact_next,
+    jobs::flush::{flush_all, flush_next},
+    jobs::next::run_one,
+    log::sync_timer::SYNC_INTERVAL,
+    log_sync::{sync_due_in, sync_if_due, sync_within},
+    open::recovery,
+    options::{Durability, EngineOptions},
+};
+use siltdb_base::{
+    clock::ManualClock,
+    error::ErrorKind,
+    fs::{
+        FileLock,
+        mem::{CallKind, FaultError, MemFs},
+    },
+    key::EntryKind,
+};
+use siltdb_tree::{options::TreeOptions, progress::Progress};
+use std::{path::Path, sync::atomic::Ordering, time::Duration};
+
+#[test]
+fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
+    for waiting in [Waiting::ForWorkers, Waiting::RunJob(run_one)] {
+        let fs = MemFs::new();
+        let (database, lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+        not_stuck(move || {
+            let family = database.catalog.families.named("default").unwrap();
+            let huge = vec![7; 2 * database.options.memtable_bytes];
+            let put = Payload::one(&family, EntryKind::Put, b"key", &huge);
+            commit(&database, &put, Durability::Buffered).unwrap();
+            // By a thread that looked before the last flush, and stores only now what it saw.
+            database.backpressure.pace.press(Pressure::Stop);
+            // It needs a generation of its own, and so asks for room.
+            commit(&database, &put, Durability::Buffered).unwrap();
+            drop(lock);
+        });
+    }
+}
+
+#[test]
+fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
+    let (database, _lock) = recovery::open(Path::new(DIR), options, Waiting::ForWorkers).unwrap();
+    let soon = Duration::from_millis(5);
+    assert_eq!(sync_due_in(&database), SYNC_INTERVAL);
+    for _ in 0..2 {
+        sync_within(&database, soon).unwrap();
+        assert_eq!(sync_due_in(&database), soon);
+        clock.advance(soon);
+        sync_if_due(&database).unwrap();
+        assert_eq!(sync_due_in(&database), SYNC_INTERVAL, "no commit asks for it any more");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_compaction_that_is_not_due() {
+    // Runs that overlap, of which many may be; and tables in order, which are one run.
+    for (trigger, overlap) in [(100, true), (4, false)] {
+        let fs = MemFs::new();
+        let tree = TreeOptions {
+            level0_runs_trigger: trigger,
+            base_level_bytes: 1 << 30,
+            ..TreeOptions::default()
+        };
+        let options = EngineOptions { tree, ..options(&fs) };
+        let engine = Engine::open(Path::new(DIR), options).unwrap();
+        not_stuck(move || {
+            for number in 0..60_u32 {
+                let prefix = if overlap { 0 } else { number };
+                for key in 0..2 {
+                    put(&engine, "default", format!("{prefix:03}-{key}").as_bytes(), b"value");
+                }
+                engine.flush().unwrap();
+            }
+            // Tables in order are joined when they are many, which frees no room.
+            assert!(!overlap || !engine.run_job().unwrap(), "a compaction is due");
+            for _ in 0..4 {
+                put(&engine, "default", b"large", &vec![7; 64 << 10]);
+            }
+        });
+    }
+}
+
+#[test]
+fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
+    for (trigger, delayed, stopped) in [(1, 12, 20), (4, 12, 20), (8, 24, 40), (10, 30, 50)] {
+        let fs = MemFs::new();
+        let tree = TreeOptions { level0_runs_trigger: trigger, ..TreeOptions::default() };
+        let options = EngineOptions { tree, ..options(&fs) };
+        let waiting = Waiting::RunJob(run_one);
+        let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
+        let family = database.catalog.families.named("default").unwrap();
+        let runs = || family.tree.view().version.levels()[0].runs() as u64;
+        let mut first_delayed = None;
+        while !database.backpressure.pace.is_stopped() {
+            let put = Payload::one(&family, EntryKind::Put, b"key", b"value");
+            commit(&database, &put, Durability::Buffered).unwrap();
+            flush_all(&database).unwrap();
+            if database.backpressure.level_share() > 0.0 {
+                first_delayed.get_or_insert_with(runs);
+            }
+            assert!(runs() <= stopped, "{} runs with a trigger of {trigger}", runs());
+        }
+        assert_eq!((first_delayed, runs()), (Some(delayed + 1), stopped), "trigger {trigger}");
+        assert!(compact_next(&database).unwrap());
+        assert!(!database.backpressure.pace.is_stopped() && runs() < trigger.into());
+    }
+}
+
+/// A database with generations to be flushed, one behind the other, and a level 0 that would be
+/// compacted but for them.
+fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
+    let waiting = Waiting::RunJob(run_one);
+    let (database, held) = recovery::open(Path::new(DIR), options(fs), waiting).unwrap();
+    let family = database.catalog.families.named("default").unwrap();
+    let write = |bytes: usize| {
+        let value = vec![7; bytes];
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+    };
+    for _ in 0..family.tree.peek_options().level0_runs_trigger {
+        write(1);
+        flush_all(&database).unwrap();
+    }
+    while lock(&database.log.frozen).len() < 3 {
+        write(database.options.memtable_bytes / 4);
+    }
+    (database, held)
+}
+
+#[test]
+fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
+    let (database, _lock) = lagging(&MemFs::new());
+    let mut flushes = 0;
+    while database.backpressure.unwritten_share(&database.log) > 0.0 {
+        assert!(!compact_next(&database).unwrap(), "writes are slowed down");
+        assert!(flush_next(&database).unwrap());
+        flushes += 1;
+    }
+    assert!(flushes >= 2);
+    assert!(compact_next(&database).unwrap());
+}
+
+#[test]
+fn nothing_is_put_off_that_writers_wait_for() {
+    let (database, _lock) = lagging(&MemFs::new());
+    assert!(
+        database.backpressure.unwritten_share(&database.log) > 0.0
+            && database.backpressure.level_share() == 0.0
+    );
+    // As if level 0 had come to slow down writes.
+    database.backpressure.levels.note(FamilyId(1), 0.5);
+    assert!(compact_next(&database).unwrap());
+}
+
+#[test]
+fn what_a_failing_flush_may_need_is_not_kept_waiting_for_it() {
+    let fs = MemFs::new();
+    let (database, _lock) = lagging(&fs);
+    assert!(!compact_next(&database).unwrap());
+    fs.set_fault(fault(Some(CallKind::Create), 1, FaultError::NoSpace));
+    assert_eq!(flush_next(&database).unwrap_err().kind(), ErrorKind::NoSpace);
+    assert!(compact_next(&database).unwrap());
+}
+
+#[test]
+fn what_a_flush_has_written_weighs_no_more() {
+    let (database, _lock) = lagging(&MemFs::new());
+    assert_eq!(
+        database.backpressure.memory_share(0, &database.log),
+        SHARE_DELAYED_MOST,
+        "unwritten, but memory is not full"
+    );
+    assert!(flush_next(&database).unwrap());
+    let share = || database.backpressure.memory_share(0, &database.log);
+    let progress = || Arc::clone(&lock(&database.log.frozen)[0].progress);
+    let before = share();
+    assert!((0.1..1.0).contains(&before), "{before}");
+    progress().begin(1_000);
+    let mut last = share();
+    assert_eq!(last, before, "nothing is written yet");
+    let steps: [fn(&Progress); 2] =
+        [|progress| progress.read(250), |progress| progress.verified(250)];
+    for step in steps.into_iter().flat_map(|step| [step; 4]).take(7) {
+        step(&progress());
+        assert!(share() < last);
+        last = share();
+    }
+    progress().verified(100);
+    let last = share();
+    progress().verified(150);
+    assert_eq!(share(), last, "its tables are to be synced and installed still");
+    // Memory is given back only at the end.
+    lock(&database.log.frozen)[0].bytes += 2 * database.options.memtable_bytes as u64;
+    assert_eq!(share(), 1.0);
+}
+
+#[test]
+fn of_a_flush_that_failed_nothing_is_written() {
+    let fs = MemFs::new();
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.catalog.families.named("default").unwrap();
+    for key in 0..3_000_u32 {
+        let key = key.to_be_bytes();
+        let put = Payload::one(&family, EntryKind::Put, &key, b"");
+        commit(&database, &put, Durability::Buffered).unwrap();
+    }
+    let parts = |database: &Database| {
+        let frozen = lock(&database.log.frozen);
+        frozen.iter().map(|frozen| frozen.progress.rest_of(1_000)).collect::<Vec<_>>()
+    };
+    fs.set_fault(fault(Some(CallKind::SyncDir), 1, FaultError::Io));
+    assert_eq!(flush_all(&database).unwrap_err().kind(), ErrorKind::Io);
+    let rests = parts(&database);
+    assert!(!rests.is_empty() && rests.iter().all(|&rest| rest == 1_000), "{rests:?}");
+}
+
+#[test]
+fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
+    let fs = MemFs::new();
+    // There are no workers, so nothing is flushed.
+    let opened = recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers);
+    let (database, _lock) = opened.unwrap();
+    let family = database.catalog.families.named("default").unwrap();
+    let value = [7; 10_000];
+    let delayed_ns = || database.backpressure.waits.delayed_ns.load(Ordering::Relaxed);
+    let put = || {
+        let before = delayed_ns();
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+        delayed_ns() - before
+    };
+    // 20 ms, were there anything to be flushed.
+    database.backpressure.pace.press(Pressure::Delay(1000.0));
+    assert_eq!(put(), 2_000_000);
+    let delays: Vec<u64> = (0..18).map(|_| put()).collect();
+    assert!(delays.iter().any(|&delay| delay > 4_000_000), "{delays:?}");
+    assert!(delays.is_sorted(), "{delays:?}");
+}

@@ -1,0 +1,235 @@
+//! The families of a database: named trees that share one log.
+//!
+//! It finds them; creating, renaming and dropping are edits (see `install`).
+
+use crate::catalog::chunked::ChunkedMap;
+use arc_swap::ArcSwap;
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::FamilyId,
+    limits::FAMILY_NAME_BYTES_MAX,
+    sync::lock,
+};
+use siltdb_tree::{memory::Holders, tree::Tree};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// The family that every database has.
+pub const DEFAULT_FAMILY: &str = "default";
+
+/// One named tree.
+#[derive(Debug)]
+pub struct Family {
+    /// Names it for ever.
+    pub id: FamilyId,
+    name: Mutex<Arc<str>>,
+    /// Its ordered map.
+    pub tree: Tree,
+    dropped: AtomicBool,
+}
+
+impl Family {
+    /// A family called `name`.
+    #[must_use]
+    pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
+        Self { id, name: Mutex::new(name.into()), tree, dropped: AtomicBool::new(false) }
+    }
+
+    /// What it is called now.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&lock(&self.name))
+    }
+
+    /// Whether it was dropped; readers that hold it finish on what they have.
+    #[inline]
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        // Relaxed: a commit that races with the drop may still go through; recovery passes over it.
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Passes while the family exists.
+    ///
+    /// # Errors
+    /// `NotFound`, once it was dropped.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.is_dropped() { Err(not_found(&self.name())) } else { Ok(()) }
+    }
+
+    /// Passes if the family can do something with merge operands.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if it has no merge operator.
+    pub fn check_operator(&self) -> Result<()> {
+        if self.tree.peek_options().merge_operator.is_some() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
+            "a family gets one when it is created or by its options, the default one at opening",
+        ))
+    }
+}
+
+/// The families by id and by name, swapped as a whole.
+#[derive(Debug, Default)]
+pub struct Families {
+    map: ArcSwap<FamilyMap>,
+    holders: Arc<Holders>,
+}
+
+/// An immutable picture of all families.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyMap {
+    by_id: ChunkedMap<FamilyId, Arc<Family>>,
+    by_name: ChunkedMap<Arc<str>, Arc<Family>>,
+}
+
+impl FamilyMap {
+    /// The family with this id.
+    #[must_use]
+    pub fn get(&self, id: FamilyId) -> Option<&Arc<Family>> {
+        self.by_id.get(&id)
+    }
+
+    /// All families in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Family>> {
+        self.by_name.values()
+    }
+
+    /// Adds a family.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, by id or by name.
+    pub fn add(&mut self, family: Arc<Family>) -> Result<()> {
+        let name = family.name();
+        if self.by_id.contains_key(&family.id) || self.by_name.contains_key(&name) {
+            return Err(already_exists(&name));
+        }
+        self.by_id.insert(family.id, Arc::clone(&family));
+        self.by_name.insert(name, family);
+        Ok(())
+    }
+
+    /// Takes a family out.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove(&mut self, id: FamilyId) -> Result<Arc<Family>> {
+        let family = self.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
+        let name = self.name_of(&family);
+        self.by_name.remove(&name);
+        Ok(family)
+    }
+
+    /// Gives a family another name in this picture. The family itself learns it when the picture
+    /// comes into force.
+    ///
+    /// # Errors
+    /// `NotFound`; `AlreadyExists` if another has the name.
+    pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<Family>> {
+        let family = self.get(id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
+        if self.by_name.contains_key(name) {
+            return Err(already_exists(name));
+        }
+        let before = self.name_of(&family);
+        self.by_name.remove(&before);
+        self.by_name.insert(name.into(), Arc::clone(&family));
+        Ok(family)
+    }
+
+    /// The name of a family in this picture.
+    fn name_of(&self, family: &Arc<Family>) -> Arc<str> {
+        let name = family.name();
+        let is_it = |found: &Arc<Family>| found.id == family.id;
+        if self.by_name.get(&name).is_some_and(is_it) {
+            return name;
+        }
+        // It was renamed in this picture alone.
+        self.by_name.iter().find(|(_, found)| is_it(found)).map_or(name, |(name, _)| name.clone())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none, as before recovery.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+impl Families {
+    /// The families as they are now.
+    #[must_use]
+    pub fn load(&self) -> Arc<FamilyMap> {
+        self.map.load_full()
+    }
+
+    /// Which of them have a memtable.
+    #[must_use]
+    pub fn holders(&self) -> &Arc<Holders> {
+        &self.holders
+    }
+
+    /// The family with this id.
+    #[must_use]
+    pub fn get(&self, id: FamilyId) -> Option<Arc<Family>> {
+        self.map.load().get(id).cloned()
+    }
+
+    /// The family called `name`.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn named(&self, name: &str) -> Result<Arc<Family>> {
+        self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
+    }
+
+    /// Puts a picture in force, in which some families have got another name and some are gone. To
+    /// be called by one thread at a time.
+    pub fn store(
+        &self,
+        map: FamilyMap,
+        renamed: &[(Arc<Family>, Arc<str>)],
+        dropped: &[Arc<Family>],
+    ) {
+        for (family, name) in renamed {
+            *lock(&family.name) = Arc::clone(name);
+        }
+        for family in dropped {
+            // Relaxed: a hint; what was dropped is refused wherever it counts.
+            family.dropped.store(true, Ordering::Relaxed);
+        }
+        self.map.store(Arc::new(map));
+    }
+}
+
+/// Checks that a family may be called `name`.
+///
+/// # Errors
+/// `InvalidArgument`, if it is empty, too long or has control characters.
+pub fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > FAMILY_NAME_BYTES_MAX {
+        return Err(Error::invalid("bad length of a family name, in bytes")
+            .with_mismatch(format!("1..={FAMILY_NAME_BYTES_MAX}"), name.len()));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid("a family name has control characters"));
+    }
+    Ok(())
+}
+
+fn not_found(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no family {name:?}"))
+}
+
+fn already_exists(name: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists"))
+}

@@ -1,0 +1,455 @@
+//! The manifest: a record log of edits, each synced before it takes effect.
+//!
+//! It stores edits; what they mean is applied by `install` and `recovery`. Behind each edit stands
+//! an empty record that says that the edit was synced: without it, damage to the last edit could
+//! not be told from an edit that was never finished.
+//!
+//! A manifest that was found at open is appended to if it ends with its last edit, as closing a
+//! database leaves it: then nothing that lies behind can be taken for a part of what is appended.
+//! The mark at its end, which may not be durable, is written again with the first edit. Behind any
+//! other end, the first edit begins a new file with a snapshot of the whole state, and `CURRENT`
+//! is switched to it:
+//!
+//! 1. The new manifest is written and synced.
+//! 2. The new `CURRENT` is written beside the old one and synced.
+//! 3. The directory is synced: both files can be found.
+//! 4. The new `CURRENT` replaces the old one by renaming.
+//! 5. The directory is synced: from here on the new manifest counts.
+//! 6. The old manifest is removed.
+
+use siltdb_base::{
+    clock::StoredTime,
+    error::{Error, ErrorKind, Result},
+    fs::{Fs, LogFile, LogFileOptions, LogIo},
+    id::{FileNumber, SegmentId, SequenceNumber},
+};
+use siltdb_disk::{
+    edit::{
+        Change, Edit,
+        current::{CURRENT_BYTES_MAX, CurrentFile},
+    },
+    file_name::FileName,
+    log::{
+        fill::{fill_record, fill_segment_header},
+        record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
+        recover::{KnownCut, RecoveryMode, RecoveryOptions, SegmentFile, recover},
+        segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
+    },
+};
+use std::{ops::Range, path::Path, sync::Arc};
+
+/// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
+const MANIFEST_BYTES: u64 = 1 << 20;
+
+/// What to do about a database whose tables and log cannot be found.
+pub const RECOVER_HINT: &str =
+    "restore a copy, or save what verifies into a new database with `silt recover OLD NEW`";
+
+/// Why an edit is not in the manifest, or may not be.
+#[derive(Debug)]
+pub enum Failure {
+    /// It is not: everything is as it was.
+    Unchanged(Error),
+    /// It may be, now or after a crash.
+    Unknown(Error),
+}
+
+impl Failure {
+    /// What failed.
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Unchanged(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
+/// The manifest of an open database.
+///
+/// # Invariants
+/// 1. Everything before `end` is durable.
+/// 2. `open` is `None` until the first edit, and after a file that could not be begun.
+#[derive(Debug)]
+pub struct Manifest {
+    directory: Arc<dyn Fs>,
+    /// The file that `CURRENT` names, if there is one.
+    number: Option<FileNumber>,
+    /// The end of that file, if it was found at open and nothing was appended yet.
+    found: Option<ManifestEnd>,
+    open: Option<OpenManifest>,
+    /// What it says of the log.
+    pub state: LogState,
+}
+
+/// What a manifest says of the log and the sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogState {
+    /// The first segment that is needed.
+    pub first: SegmentId,
+    /// Where recoveries cut.
+    pub cuts: Vec<KnownCut>,
+    /// Every sequence number up to this one is taken, the log aside.
+    pub last_sequence: SequenceNumber,
+    /// Everything before this position is durable.
+    pub synced: LogPosition,
+    /// The slot of the file with the segment of that position; 0: not known.
+    pub synced_slot: u64,
+    /// The time that expiry was decided by.
+    pub time: StoredTime,
+}
+
+impl LogState {
+    /// Takes notice of what an edit says.
+    pub fn note(&mut self, edit: &Edit) {
+        for change in &edit.changes {
+            match change {
+                Change::LogStart { segment } => self.first = self.first.max(*segment),
+                Change::LogCut { position, next, .. } => {
+                    // What was durable behind it is gone, and that was accepted.
+                    self.synced = self.synced.min(*position);
+                    self.cuts.push(KnownCut { at: *position, next: *next });
+                }
+                Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
+                Change::LogSynced { position, slot } if *position > self.synced => {
+                    (self.synced, self.synced_slot) = (*position, *slot);
+                }
+                Change::LatestTime(time) => {
+                    let latest_ms = self.time.latest_ms.max(time.latest_ms);
+                    self.time = StoredTime { latest_ms, ..*time };
+                }
+                _ => {}
+            }
+        }
+        let first = self.first;
+        self.cuts.retain(|cut| cut.next > first);
+    }
+
+    /// The changes that say the same.
+    pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
+        let cuts = self.cuts.iter().map(|cut| Change::LogCut {
+            position: cut.at,
+            next: cut.next,
+            bytes: 0,
+        });
+        let last = Change::LastSequence(self.last_sequence);
+        let start = Change::LogStart { segment: self.first };
+        let synced = Change::LogSynced { position: self.synced, slot: self.synced_slot };
+        cuts.chain([start, last, synced, Change::LatestTime(self.time)])
+    }
+}
+
+#[derive(Debug)]
+struct OpenManifest {
+    file: Arc<dyn LogFile>,
+    end: LogPosition,
+    /// Up to the end of the last edit.
+    synced: Synced,
+    edits: u64,
+}
+
+impl Manifest {
+    /// The manifest of the database in `directory`, of which `CURRENT` names the file `number`.
+    #[must_use]
+    pub fn new(
+        directory: Arc<dyn Fs>,
+        number: Option<FileNumber>,
+        found: Option<ManifestEnd>,
+        state: LogState,
+    ) -> Self {
+        Self { directory, number, found, open: None, state }
+    }
+
+    /// Opens the file that was found, for the next edit to be appended to, if that may be. Should
+    /// it fail, that edit begins a new file.
+    pub fn go_on(&mut self) {
+        let found = self.found.take().filter(|found| found.is_last);
+        if let (Some(number), Some(found)) = (self.number, found) {
+            self.open = self.reopen(number, &found).ok();
+        }
+    }
+
+    fn reopen(&self, number: FileNumber, found: &ManifestEnd) -> Result<OpenManifest> {
+        let name = FileName::Manifest(number).to_path();
+        let end = LogPosition { segment: found.segment, offset: found.end };
+        let capacity = capacity(found.snapshot_end).max(found.end);
+        let options = LogFileOptions { capacity, io: LogIo::Write };
+        let mut mark = vec![0; (found.end - found.last_edit_end) as usize];
+        self.directory.open(&name)?.read_exact_at(&mut mark, found.last_edit_end)?;
+        let file = self.directory.open_log(&name, options)?;
+        file.prepare(found.end)?;
+        file.fill(found.last_edit_end, &[&mark])?;
+        let last = LogPosition { offset: found.last_edit_end, ..end };
+        let synced = Synced::new(last, end.segment);
+        Ok(OpenManifest { file, end, synced, edits: found.edits })
+    }
+
+    /// The file that `CURRENT` names.
+    #[must_use]
+    pub fn number(&self) -> Option<FileNumber> {
+        self.number
+    }
+
+    /// Whether the next edit would begin a new file and so needs a number and a snapshot.
+    #[must_use]
+    pub fn needs_snapshot(&self, edit: &[u8]) -> bool {
+        self.open
+            .as_ref()
+            .is_none_or(|open| open.end.offset + with_mark(edit.len()) > open.file.capacity())
+    }
+
+    /// Appends an edit and makes it durable.
+    ///
+    /// # Errors
+    /// `Unchanged`, if there is no space for it; `Unknown`, for anything else.
+    pub fn append(&mut self, edit: &[u8]) -> std::result::Result<(), Failure> {
+        let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
+        let end = open.end.offset + with_mark(edit.len());
+        open.file.prepare(end).map_err(Failure::Unchanged)?;
+        open.append(edit).map_err(Failure::Unknown)
+    }
+
+    /// Begins the file `number` with a snapshot of the state, and makes it the manifest.
+    ///
+    /// # Errors
+    /// `Unchanged`, until `CURRENT` is replaced: the old file counts; from then on `Unknown`.
+    pub fn begin(
+        &mut self,
+        number: FileNumber,
+        snapshot: &[u8],
+        random: u32,
+    ) -> std::result::Result<(), Failure> {
+        let path = FileName::Manifest(number).to_path();
+        let temporary = FileName::Temporary(number).to_path();
+        let begun = self.write_snapshot(&path, snapshot, random);
+        let begun = begun.and_then(|open| self.write_current(&temporary, number).map(|()| open));
+        let open = begun.map_err(|error| {
+            // What is left over is removed now, or else at the next open.
+            let _ = self.directory.remove(&path);
+            let _ = self.directory.remove(&temporary);
+            Failure::Unchanged(error)
+        })?;
+        let current = FileName::Current.to_path();
+        self.directory.rename(&temporary, &current).map_err(Failure::Unknown)?;
+        self.open = Some(open);
+        let old = self.number.replace(number);
+        self.directory.sync_dir(Path::new("")).map_err(Failure::Unknown)?;
+        if let Some(old) = old {
+            // As above.
+            let _ = self.directory.remove(&FileName::Manifest(old).to_path());
+        }
+        Ok(())
+    }
+
+    /// Gives back the space behind the last edit. Should there be another, it begins a new file.
+    pub fn give_back_unused(&mut self) {
+        if let Some(open) = self.open.take() {
+            // Everything is durable, and the space comes back with the next file.
+            let _ = open.file.shorten(open.end.offset);
+        }
+    }
+
+    fn write_snapshot(&self, path: &Path, snapshot: &[u8], random: u32) -> Result<OpenManifest> {
+        let first = SEGMENT_HEADER_BYTES as u64 + with_mark(snapshot.len());
+        let options = LogFileOptions { capacity: capacity(first), io: LogIo::Write };
+        let file = self.directory.open_log(path, options)?;
+        file.prepare(first)?;
+        let header = SegmentHeader {
+            id: next_segment(SegmentId(0), random)?,
+            first_sequence: SequenceNumber(1),
+            previous: LogPosition::ZERO,
+            synced: LogPosition::ZERO,
+        };
+        fill_segment_header(&*file, &header)?;
+        let mut open =
+            OpenManifest { file, end: header.first_record(), synced: Synced::UNSAID, edits: 0 };
+        open.append(snapshot)?;
+        Ok(open)
+    }
+
+    /// Writes what will be `CURRENT` when it is renamed.
+    fn write_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
+        let mut file = self.directory.create(temporary)?;
+        file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
+        file.sync()?;
+        drop(file);
+        self.check_current(temporary, number)?;
+        if cfg!(seeded_fault = "skip_directory_sync") {
+            return Ok(());
+        }
+        self.directory.sync_dir(Path::new(""))
+    }
+
+    /// Reads back what will be `CURRENT`: the file that it replaces is the only one that names a
+    /// manifest.
+    fn check_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
+        let found = read_current_file(&*self.directory, temporary)?.manifest;
+        if found == number {
+            return Ok(());
+        }
+        Err(Error::corruption("what was written is not what is read back")
+            .with_file(&self.directory.full_path(temporary))
+            .with_mismatch(number, found))
+    }
+}
+
+/// The size of a manifest whose snapshot ends there, at which the next is begun.
+fn capacity(snapshot_end: u64) -> u64 {
+    MANIFEST_BYTES.max(4 * snapshot_end)
+}
+
+/// The end of a manifest that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestEnd {
+    /// The part of the file whose edits were shown and that is not known to be durable.
+    pub unsynced: Range<u64>,
+    /// Edits that were shown, the snapshot among them.
+    pub edits: u64,
+    segment: SegmentId,
+    /// Where the snapshot ends, with its mark.
+    snapshot_end: u64,
+    last_edit_end: u64,
+    end: u64,
+    /// Whether the file ends there.
+    is_last: bool,
+}
+
+/// The bytes that an edit takes, with the mark behind it.
+const fn with_mark(edit_bytes: usize) -> u64 {
+    record_bytes(RecordKind::Edit, 1, edit_bytes) + record_bytes(RecordKind::Skip, 0, 0)
+}
+
+impl OpenManifest {
+    /// Appends an edit, syncs it, and marks it as synced.
+    fn append(&mut self, edit: &[u8]) -> Result<()> {
+        self.fill(RecordKind::Edit, &[edit])?;
+        if cfg!(not(seeded_fault = "skip_sync")) {
+            self.file.sync(self.end.offset)?;
+        }
+        self.fill(RecordKind::Skip, &[])
+    }
+
+    fn fill(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<()> {
+        let count = u32::from(kind == RecordKind::Edit);
+        let header = RecordHeader {
+            first_sequence: SequenceNumber(self.edits + 1),
+            count,
+            kind,
+            // An edit stands behind the mark of the one before, which was not synced for itself.
+            synced: self.synced,
+        };
+        fill_record(&*self.file, self.end, &header, parts)?;
+        self.edits += u64::from(count);
+        let payload_bytes = parts.iter().map(|part| part.len()).sum();
+        self.end.offset += record_bytes(kind, count, payload_bytes);
+        if kind == RecordKind::Edit {
+            self.synced = Synced::new(self.end, self.end.segment);
+        }
+        Ok(())
+    }
+}
+
+/// The file that `CURRENT` of the database in `directory` names; `None` if there is no `CURRENT`.
+///
+/// # Errors
+/// Corruption, if it names none; the system's.
+pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
+    let name = FileName::Current.to_path();
+    if directory.metadata(&name)?.is_none() {
+        return Ok(None);
+    }
+    read_current_file(directory, &name).map(|current| Some(current.manifest))
+}
+
+/// What a `CURRENT` called `name` says.
+fn read_current_file(directory: &dyn Fs, name: &Path) -> Result<CurrentFile> {
+    let (file, path) = (directory.open(name)?, directory.full_path(name));
+    if file.len() > CURRENT_BYTES_MAX as u64 {
+        return Err(Error::corruption("CURRENT is too long")
+            .with_file(&path)
+            .with_mismatch(format_args!("at most {CURRENT_BYTES_MAX}"), file.len()));
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let hint = |error: Error| error.or_file(&path).or_offset(0).with_hint(RECOVER_HINT);
+    CurrentFile::decode(&bytes).map_err(hint)
+}
+
+/// Shows `deliver` the edits of the manifest `number`, in order.
+///
+/// An edit that was being appended when the process ended is passed over.
+///
+/// # Errors
+/// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
+pub fn read_manifest(
+    directory: &dyn Fs,
+    number: FileNumber,
+    deliver: &mut dyn FnMut(Edit) -> Result<()>,
+) -> Result<ManifestEnd> {
+    let name = FileName::Manifest(number).to_path();
+    let path = directory.full_path(&name);
+    let file = directory.open(&name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::corruption("the manifest that CURRENT names is missing").with_file(&path)
+        }
+        _ => error,
+    })?;
+    let Some(header) = SegmentHeader::read(&*file, &path)? else {
+        return Err(Error::corruption("the manifest has no header")
+            .with_file(&path)
+            .with_offset(0));
+    };
+    let options = RecoveryOptions {
+        first: header.id,
+        mode: RecoveryMode::Strict,
+        // The snapshot was synced before `CURRENT` named the file.
+        synced: LogPosition { segment: header.id, offset: SEGMENT_HEADER_BYTES as u64 + 1 },
+        synced_file: None,
+        known_cuts: Vec::new(),
+    };
+    let files = [SegmentFile { path, file }];
+    let (mut edits, mut snapshot_end) = (0, 0);
+    let (mut last_edit, mut last_edit_end) = (0, 0);
+    let file_bytes = files[0].file.len();
+    let path = files[0].path.clone();
+    let recovered = recover(&files, &options, &mut |record| {
+        match record.header.kind {
+            RecordKind::Edit => {}
+            RecordKind::Skip | RecordKind::End => return Ok(()),
+            RecordKind::Batch => {
+                return Err(Error::corruption("a record of a log stands in the manifest"));
+            }
+        }
+        let edit = match edits {
+            0 => Edit::decode_snapshot(record.payload)?,
+            _ => Edit::decode(record.payload)?,
+        };
+        last_edit = record.at.offset;
+        let bytes = record.payload.len();
+        last_edit_end = last_edit + record_bytes(RecordKind::Edit, 1, bytes);
+        if edits == 0 {
+            snapshot_end = last_edit + with_mark(bytes);
+        }
+        edits += 1;
+        deliver(edit)
+    })
+    .map_err(|error| damaged(error, &path))?;
+    let (synced, end) = (recovered.synced.offset, recovered.end.offset);
+    Ok(ManifestEnd {
+        // Of marks alone nothing is shown.
+        unsynced: if last_edit < synced { end..end } else { synced..end },
+        edits,
+        segment: header.id,
+        snapshot_end,
+        last_edit_end,
+        end,
+        is_last: edits > 0 && end == file_bytes,
+    })
+}
+
+/// What to do about a manifest that cannot be read.
+fn damaged(error: Error, path: &Path) -> Error {
+    match error.kind() {
+        ErrorKind::Corruption => error.or_file(path).with_hint(RECOVER_HINT),
+        _ => error,
+    }
+}

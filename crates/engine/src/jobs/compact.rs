@@ -1,0 +1,199 @@
+//! Compactions: what the trees find due is carried out, family by family.
+//!
+//! What is worth doing is decided in `tree`, by pure functions.
+
+use crate::{
+    background::JobOf,
+    catalog::family::{Family, FamilyMap},
+    counters::Counters,
+    database::Database,
+    install::install,
+    jobs::{
+        context::{ended, install_output, purge, with_context},
+        flush::has_flush_due,
+        shared::run_shared,
+        space::{freeze_what_covers, moment, stripes},
+    },
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    sync::lock,
+};
+use siltdb_tree::{
+    compact::Compaction,
+    pick_leveled::Writers,
+    plan::{Plan, Reason, Way},
+};
+use std::{sync::Arc, time::Duration};
+
+/// How often all families are looked at for a compaction that time has made due.
+const DUE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Helps with a job that is in parts, or compacts what is due, if anything is. Families that were
+/// last seen to fail come last, and keep no other from being compacted.
+///
+/// # Errors
+/// `NoSpace`, `Corruption` of an input, and everything else that merging tables can fail with; the
+/// inputs stay.
+pub fn compact_next(database: &Database) -> Result<bool> {
+    database.health.check_log()?;
+    let shared =
+        lock(&database.background.jobs).shared.iter().find(|shared| shared.has_part()).cloned();
+    if let Some(shared) = shared {
+        with_context(database, |context| {
+            shared.run_parts(context);
+            Ok(())
+        })?;
+        return Ok(true);
+    }
+    let moment = moment(database);
+    let oldest = moment.stripes.oldest_end();
+    let families = database.catalog.families.load();
+    note_all_due(database, &families, DUE_INTERVAL);
+    let (mut due, failing) = {
+        let jobs = lock(&database.background.jobs);
+        let failing: Vec<JobOf> = jobs.failures.keys().copied().collect();
+        (jobs.due.iter().copied().collect::<Vec<_>>(), failing)
+    };
+    let writers = writers(database, &failing);
+    if !failing.is_empty() {
+        due.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
+    }
+    // What is removed unread need not be merged first. What is rewritten for space alone comes
+    // after all that readers and writers wait for.
+    let drops_and_merges = |family: &Family| {
+        family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
+    };
+    let rewrites = |family: &Family| match writers {
+        Writers::Ahead => None,
+        _ => family.tree.begin_rewrite(&moment),
+    };
+    let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
+    let mut failure = None;
+    for begin in [&drops_and_merges as &dyn Fn(&Family) -> Option<Plan>, &rewrites] {
+        for family in &due {
+            let Some(plan) = begin(family) else { continue };
+            match run_plan(database, family, plan) {
+                Ok(()) => return Ok(true),
+                // What keeps all jobs from being done.
+                Err(error) if is_everywhere(&error) => return Err(error),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+    }
+    let is_surveyed =
+        writers != Writers::Ahead && due.iter().any(|family| family.tree.survey_garbage());
+    let is_frozen = writers == Writers::AtRest && freeze_what_covers(database, &moment);
+    if failure.is_none() && (is_surveyed || is_frozen) {
+        return Ok(true);
+    }
+    due.iter().for_each(|family| pass_quiet(database, family));
+    // What a reader held, or what went with a family, has waited for no job.
+    purge(database);
+    failure.map_or(Ok(false), Err)
+}
+
+/// Passes over a family until its tables change or all families are looked at again, if nothing can
+/// be due before.
+fn pass_quiet(database: &Database, family: &Family) {
+    // It may wait for IO, so it is asked before the lock.
+    let Some(version) = family.tree.version_without_garbage() else { return };
+    let mut jobs = lock(&database.background.jobs);
+    // Under the lock: a version that comes into force after this look is noted after it, too.
+    if family.tree.is_quiet(&version) {
+        jobs.due.remove(&family.id);
+    }
+}
+
+/// Has all families looked at, if that was last so at least `interval` ago: time makes a compaction
+/// due that nothing has been noted for.
+pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duration) {
+    let now_ns = database.options.clock.monotonic_ns();
+    let mut jobs = lock(&database.background.jobs);
+    let since_ns = now_ns.saturating_sub(jobs.all_due_ns);
+    if u128::from(since_ns) >= interval.as_nanos() {
+        jobs.all_due_ns = now_ns;
+        jobs.due.extend(families.iter().map(|family| family.id));
+    }
+}
+
+/// What writers leave to compactions, while these jobs fail.
+fn writers(database: &Database, failing: &[JobOf]) -> Writers {
+    // A flush that fails for want of space may need a compaction before it.
+    if failing.contains(&JobOf::Memory) {
+        return Writers::Slow;
+    }
+    // What writers wait for already is not put off.
+    if database.backpressure.unwritten_share(&database.log) > 0.0
+        && database.backpressure.level_share() == 0.0
+    {
+        return Writers::Ahead;
+    }
+    if lock(&database.log.tail).is_at_rest(database.options.clock.monotonic_ns())
+        && !has_flush_due(database)
+    {
+        return Writers::AtRest;
+    }
+    let is_half_full = database.log.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
+    if is_half_full { Writers::Fast } else { Writers::Slow }
+}
+
+/// Whether a job for another family would fail with the same.
+fn is_everywhere(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Poisoned | ErrorKind::Closed)
+}
+
+/// Carries out a plan that was noted as running.
+///
+/// # Errors
+/// As [`compact_next`].
+pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
+    lock(&database.background.jobs).compactions += 1;
+    let result = match plan.way {
+        Way::Move | Way::Drop => install(database, plan.edit_changes(family.id), None),
+        Way::Merge => merge(database, family, &plan),
+    };
+    family.tree.end_plan(&plan);
+    let result = match result {
+        // What was asked for does it all.
+        Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
+        result => result.inspect(|()| count_plan(database, &plan)),
+    };
+    // It holds its inputs, which would outlast the purge.
+    drop(plan);
+    ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
+    database.background.work.raise();
+    Ok(())
+}
+
+fn count_plan(database: &Database, plan: &Plan) {
+    Counters::add(&database.counters.compactions, 1);
+    if plan.way == Way::Drop {
+        Counters::add(&database.counters.dropped_tables, plan.tables().count() as u64);
+    } else if plan.reason == Reason::Garbage {
+        Counters::add(&database.counters.space_compactions, 1);
+    }
+}
+
+fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
+    let version = Arc::clone(&family.tree.view().version);
+    let compaction = Compaction::new(
+        family.id,
+        family.tree.options(),
+        plan.clone(),
+        &version,
+        stripes(database),
+        database.options.workers.max(1),
+    )?;
+    let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
+        compaction.finish(outputs, context)
+    })?;
+    install_output(database, std::mem::take(&mut output.changes), None)?;
+    Counters::add(&database.counters.compacted_bytes, output.bytes_written);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,684 @@
+//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs give way.
+
+use super::*;
+use crate::{
+    commit::{Payload, commit},
+    database::Waiting,
+    engine::Engine,
+    fixture::{
+        DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, not_stuck,
+        open, options, pairs, put, put_range, stop_call, tree_options, try_put, until,
+    },
+    inspect::{line::Detail, table::inspect_table},
+    jobs::{
+        flush::{flush_all, flush_next},
+        log_keeper::keep_log,
+        next::run_one,
+    },
+    log::tail::REST_NS,
+    open::recovery,
+    options::FROZEN_MAX,
+    options::{Durability, EngineOptions},
+    read::ReadRange,
+};
+use siltdb_base::{
+    clock::ManualClock,
+    fs::mem::{Call, CallKind, Fault, FaultError, FaultSpan, MemFs},
+    key::EntryKind,
+};
+use siltdb_tree::options::TreeOptions;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    thread,
+};
+
+/// A database with several tables that overlap.
+fn with_tables(fs: &MemFs) -> Engine {
+    let engine = open(fs);
+    for value in 1..4 {
+        put_range(&engine, "a", 0..100, &[value; 50]);
+        engine.flush().unwrap();
+    }
+    engine
+}
+
+/// The table files that the newest versions refer to.
+fn used(engine: &Engine) -> BTreeSet<PathBuf> {
+    let mut used = BTreeSet::new();
+    for name in engine.family_names() {
+        let family = engine.family(&name).unwrap();
+        let view = family.tree.view();
+        let path = |number| family.tree.files().path(number);
+        used.extend(view.version.tables().map(|(_, table)| path(table.id().file)));
+    }
+    used
+}
+
+fn tables(fs: &MemFs) -> BTreeSet<PathBuf> {
+    files(fs, ".table").into_iter().collect()
+}
+
+#[test]
+fn files_that_an_iterator_reads_stay_until_it_is_gone() {
+    let fs = MemFs::new();
+    let engine = with_tables(&fs);
+    let old = tables(&fs);
+    let expected = contents(&engine, "default", None);
+    let family = engine.family("default").unwrap();
+    // The cursor alone keeps them.
+    let mut cursor = engine.reader(&family, None).unwrap().cursor(ReadRange::default()).unwrap();
+    cursor.seek_to_first().unwrap();
+    put_range(&engine, "a", 0..100, b"newer");
+    engine.compact_all().unwrap();
+    assert!(tables(&fs).is_superset(&old), "a reader holds them");
+    assert!(used(&engine).is_disjoint(&old));
+    assert_eq!(pairs(cursor), expected);
+    assert!(!engine.run_job().unwrap());
+    assert_eq!(tables(&fs), used(&engine), "the reader is gone");
+}
+
+#[test]
+fn files_of_a_dropped_family_go_with_its_last_reader() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    engine.create_family("short", tree_options()).unwrap();
+    crate::fixture::put(&engine, "short", b"key", b"value");
+    engine.flush().unwrap();
+    let family = engine.family("short").unwrap();
+    let reader = engine.reader(&family, None).unwrap();
+    engine.drop_family("short").unwrap();
+    assert!(!engine.run_job().unwrap());
+    assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(tables(&fs).len(), 1);
+    drop((family, reader));
+    assert!(!engine.run_job().unwrap());
+    assert_eq!(tables(&fs).len(), 0);
+}
+
+#[test]
+fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
+    let fs = MemFs::new();
+    // Without a cache, which would keep what was written.
+    let uncached = EngineOptions { cache_bytes: Some(0), ..options(&fs) };
+    let engine = Engine::open(Path::new(DIR), uncached).unwrap();
+    for family in ["a", "z"] {
+        engine.create_family(family, tree_options()).unwrap();
+        // The same keys again and again, so that they must be merged.
+        for value in 0..5 {
+            put(&engine, family, b"key", &[value]);
+            engine.flush().unwrap();
+        }
+        if family == "a" {
+            for table in files(&fs, ".table") {
+                fs.bytes_flip(&table, 10, 1).unwrap();
+            }
+        }
+    }
+    let runs = |family: &str| {
+        let family = engine.family(family).unwrap();
+        family.tree.view().version.levels()[0].tables().len()
+    };
+    assert!(engine.background_error().is_none());
+    assert!(engine.run_job().unwrap());
+    assert_eq!((runs("a"), runs("z")), (5, 0));
+    // Where nothing else is to be done.
+    assert_eq!(engine.run_job().unwrap_err().kind(), ErrorKind::Corruption);
+    // Also after other jobs have succeeded.
+    put(&engine, "z", b"key", b"value");
+    engine.flush().unwrap();
+    assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::Corruption);
+    engine.drop_family("a").unwrap();
+    assert!(engine.background_error().is_none());
+    // Whatever is left to do for the other one succeeds.
+    engine.settle().unwrap();
+    assert!(!engine.run_job().unwrap());
+}
+
+#[test]
+fn a_file_that_could_not_be_removed_is_removed_later() {
+    let fs = MemFs::new();
+    let engine = with_tables(&fs);
+    fs.set_fault(fault(Some(CallKind::Remove), 1, FaultError::Io));
+    engine.compact_all().unwrap();
+    assert_eq!(fs.faults(), 1);
+    assert_eq!(tables(&fs).len(), used(&engine).len() + 1);
+    assert!(!engine.run_job().unwrap());
+    assert_eq!(tables(&fs), used(&engine));
+}
+
+/// The job has looked which snapshots there are, and writes files with newer numbers.
+#[test]
+fn compacting_forgets_what_a_job_that_ran_already_keeps() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..600, b"old");
+    let snapshot = engine.snapshot();
+    for value in 1..5 {
+        put_range(&engine, "a", 0..300, &[value]);
+        engine.flush().unwrap();
+    }
+    let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
+    let stopped = stop_call(&fs, move |call| call.kind == CallKind::Sync && is_table(call));
+    let job = std::thread::spawn({
+        let engine = engine.clone();
+        move || engine.run_job()
+    });
+    stopped.wait();
+    drop(snapshot);
+    let compacting = held_up({
+        let engine = engine.clone();
+        move || engine.compact_all()
+    });
+    stopped.go_on();
+    assert!(job.join().unwrap().unwrap());
+    compacting.recv().unwrap().unwrap();
+    assert_eq!(engine.stats().table_entries, 600);
+}
+
+/// What it has merged would be merged again with what was written since.
+#[test]
+fn compacting_gives_up_a_job_that_it_outdoes() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    for value in 1..6 {
+        put_range(&engine, "a", 0..300, &[value]);
+        engine.flush().unwrap();
+    }
+    put_range(&engine, "a", 0..300, b"newest");
+    let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
+    let stopped = stop_call(&fs, move |call| call.kind == CallKind::Create && is_table(call));
+    let job = std::thread::spawn({
+        let engine = engine.clone();
+        move || engine.run_job()
+    });
+    stopped.wait();
+    let family = engine.family("default").unwrap();
+    let compacting = held_up({
+        let engine = engine.clone();
+        move || engine.compact_all()
+    });
+    // The flush that comes first has been done.
+    until(|| family.tree.view().version.levels()[0].tables().len() == 6);
+    stopped.go_on();
+    assert!(job.join().unwrap().unwrap());
+    compacting.recv().unwrap().unwrap();
+    assert_eq!((engine.stats().compactions, engine.stats().table_entries), (1, 300));
+    assert_eq!(engine.background_error().map(|error| error.kind()), None);
+    assert_eq!(tables(&fs), used(&engine));
+    assert_eq!(get(&engine, "default", b"a00299").as_deref(), Some(&b"newest"[..]));
+    put_range(&engine, "a", 0..10, b"later");
+    engine.flush().unwrap();
+    assert!(!engine.run_job().unwrap(), "one table in level 0 that replaces little is not due");
+}
+
+#[test]
+fn compacting_again_writes_nothing_new_until_something_can_go() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..300, b"value");
+    engine.flush().unwrap();
+    let flushed = tables(&fs);
+    engine.compact_all().unwrap();
+    assert_eq!(tables(&fs), flushed);
+    let snapshot = engine.snapshot();
+    put_range(&engine, "a", 0..10, b"newer");
+    engine.compact_all().unwrap();
+    let merged = tables(&fs);
+    assert!(merged.is_disjoint(&flushed));
+    assert_eq!(engine.stats().table_entries, 310);
+    drop(snapshot);
+    engine.compact_all().unwrap();
+    assert!(tables(&fs).is_disjoint(&merged));
+    assert_eq!(engine.stats().table_entries, 300);
+}
+
+/// A database whose next edit begins a manifest, and a job that is due in it.
+fn before_a_job(job: Job) -> (MemFs, Engine) {
+    let fs = MemFs::new();
+    let engine = with_tables(&fs);
+    put_range(&engine, "a", 0..100, b"newer");
+    if job == Job::Merge {
+        engine.flush().unwrap();
+    }
+    engine.close().unwrap();
+    leave_manifest_unfinished(&fs);
+    let engine = open(&fs);
+    (fs, engine)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Flush,
+    Merge,
+}
+
+fn run(engine: &Engine) -> ErrorKind {
+    engine.run_job().unwrap_err().kind()
+}
+
+/// Each try would leave its tables behind: on a full disk the database would fill it further.
+#[test]
+fn the_new_files_of_a_job_whose_edit_failed_are_removed() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let before = tables(&fs);
+        fs.set_fault(fault(Some(CallKind::OpenLog), 1, FaultError::NoSpace));
+        assert_eq!(run(&engine), ErrorKind::NoSpace);
+        assert_eq!(tables(&fs), before, "{job:?}");
+        assert!(engine.run_job().unwrap());
+        assert_eq!(tables(&fs), used(&engine), "{job:?}");
+        assert_ne!(tables(&fs), before, "{job:?}");
+    }
+}
+
+/// Until the next open nobody knows whether the edit counts: if it does, it refers to them.
+#[test]
+fn the_new_files_of_a_job_whose_edit_may_be_durable_stay() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        // The name of the table, those of manifest and CURRENT, and CURRENT in its place.
+        fs.set_fault(fault(Some(CallKind::SyncDir), 3, FaultError::Io));
+        assert_eq!(run(&engine), ErrorKind::Poisoned);
+        let reopened = open(&killed(&fs));
+        assert!(!used(&reopened).is_subset(&used(&engine)), "{job:?}: the edit is durable");
+        assert_eq!(get(&reopened, "default", b"a00000").as_deref(), Some(&b"newer"[..]));
+        assert!(tables(&fs).is_superset(&used(&engine)), "{job:?}: or it is not");
+    }
+}
+
+/// Picks the sync of the directory by which a job makes the names of its new files durable.
+fn on_new_names(call: &Call<'_>) -> bool {
+    call.kind == CallKind::SyncDir
+}
+
+#[test]
+fn closing_waits_for_jobs_that_callers_do_themselves() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let expected = contents(&engine, "default", None);
+        let stopped = stop_call(&fs, on_new_names);
+        let works = engine.clone();
+        let worker = thread::spawn(move || works.run_job());
+        stopped.wait();
+        let closes = engine.clone();
+        let closed = held_up(move || closes.close());
+        let again = Engine::open(Path::new(DIR), options(&fs));
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Locked);
+        stopped.go_on();
+        // It may end or be cut short, but not touch anything once the database is closed.
+        let _ = worker.join().unwrap();
+        closed.recv().unwrap().unwrap();
+        let left = tables(&fs);
+        let reopened = open(&fs);
+        assert_eq!(contents(&reopened, "default", None), expected, "{job:?}");
+        assert!(used(&reopened).is_subset(&left), "{job:?}");
+        assert_eq!(engine.run_job().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn a_second_close_returns_when_the_first_does() {
+    let (fs, engine) = before_a_job(Job::Flush);
+    let stopped = stop_call(&fs, on_new_names);
+    let works = engine.clone();
+    let worker = thread::spawn(move || works.run_job());
+    stopped.wait();
+    let close = || {
+        let engine = engine.clone();
+        held_up(move || engine.close())
+    };
+    let closed = [close(), close()];
+    stopped.go_on();
+    closed.iter().for_each(|closed| closed.recv().unwrap().unwrap());
+    let _ = worker.join().unwrap();
+    assert!(Engine::open(Path::new(DIR), options(&fs)).is_ok());
+}
+
+#[test]
+fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let expected = contents(&engine, "default", None);
+        engine.create_family("short", tree_options()).unwrap();
+        put(&engine, "short", b"key", b"value");
+        if job == Job::Merge {
+            engine.flush().unwrap();
+            put(&engine, "short", b"key", b"newer");
+            engine.flush().unwrap();
+        }
+        let stopped = stop_call(&fs, on_new_names);
+        let works = engine.clone();
+        let worker = thread::spawn(move || match job {
+            Job::Flush => works.flush(),
+            Job::Merge => works.compact(&works.family("short").unwrap()),
+        });
+        stopped.wait();
+        engine.drop_family("short").unwrap();
+        stopped.go_on();
+        match (job, worker.join().unwrap()) {
+            (Job::Flush, result) => result.unwrap(),
+            (Job::Merge, result) => assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound),
+        }
+        while engine.run_job().unwrap() {}
+        assert_eq!(tables(&fs), used(&engine), "{job:?}");
+        drop(engine);
+        assert_eq!(contents(&open(&fs), "default", None), expected, "{job:?}");
+    }
+}
+
+#[test]
+fn a_dropped_family_is_not_there_to_be_compacted() {
+    let engine = with_tables(&MemFs::new());
+    let family = engine.create_family("short", tree_options()).unwrap();
+    put(&engine, "short", b"key", b"value");
+    engine.flush().unwrap();
+    engine.drop_family("short").unwrap();
+    assert_eq!(engine.compact(&family).unwrap_err().kind(), ErrorKind::NotFound);
+    engine.compact_all().unwrap();
+}
+
+#[test]
+fn a_panic_in_a_job_of_a_caller_poisons_the_database_and_holds_nobody_up() {
+    for job in [Job::Flush, Job::Merge] {
+        let (fs, engine) = before_a_job(job);
+        let stopped = stop_call(&fs, on_new_names);
+        let works = engine.clone();
+        let worker = thread::spawn(move || works.run_job());
+        stopped.wait();
+        stopped.panic();
+        assert!(worker.join().is_err());
+        let (flushes, settles, closes) = (engine.clone(), engine.clone(), engine.clone());
+        let kind = |result: Result<()>| result.unwrap_err().kind();
+        assert_eq!(kind(not_stuck(move || flushes.flush())), ErrorKind::Poisoned, "{job:?}");
+        assert_eq!(kind(not_stuck(move || settles.settle())), ErrorKind::Poisoned, "{job:?}");
+        assert_eq!(kind(not_stuck(move || closes.close())), ErrorKind::Poisoned, "{job:?}");
+    }
+}
+
+#[test]
+fn a_log_that_has_no_room_for_the_mark_of_a_close_is_closed_all_the_same() {
+    let mut unmarked = 0;
+    // Records that end shortly before the window that is prepared at first, and behind it.
+    for bytes in (0..40).map(|step| (256 << 10) - 240 + 8 * step) {
+        let fs = MemFs::new();
+        let options = EngineOptions { memtable_bytes: 1 << 20, ..options(&fs) };
+        let engine = Engine::open(Path::new(DIR), options).unwrap();
+        let value = vec![7; bytes];
+        put(&engine, "default", b"key", &value);
+        fs.set_fault(fault(Some(CallKind::Prepare), 1, FaultError::NoSpace));
+        match engine.close() {
+            // It was the mark that there was no room for.
+            Ok(()) => unmarked += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{bytes}"),
+        }
+        assert_eq!(get(&open(&fs), "default", b"key"), Some(value), "{bytes}");
+    }
+    assert!(unmarked > 0);
+}
+
+#[test]
+fn a_closed_database_keeps_no_more_of_the_log_than_what_is_not_flushed() {
+    let log_bytes = |fs: &MemFs| -> Vec<usize> {
+        files(fs, ".log").iter().map(|path| fs.read_all(path).unwrap().len()).collect()
+    };
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    for round in 0..5 {
+        put_range(&engine, "a", 0..1_000, &[round; 100]);
+    }
+    engine.flush().unwrap();
+    put(&engine, "default", b"last", &[7; 1_000]);
+    assert!(log_bytes(&fs).len() > 1, "files wait to be used again");
+    engine.close().unwrap();
+    let [left] = log_bytes(&fs)[..] else { panic!("{:?}", files(&fs, ".log")) };
+    assert!((1_000..100_000).contains(&left), "{left}");
+    for _ in 0..3 {
+        let engine = open(&fs);
+        assert_eq!(get(&engine, "default", b"last"), Some(vec![7; 1_000]));
+        assert_eq!(get(&engine, "default", b"a00999"), Some(vec![4; 100]));
+        put(&engine, "default", b"last", &[7; 1_000]);
+        engine.close().unwrap();
+        assert!(log_bytes(&fs).iter().sum::<usize>() <= 4 * left, "{:?}", log_bytes(&fs));
+    }
+}
+
+#[test]
+fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
+    let fs = MemFs::new();
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.catalog.families.named("default").unwrap();
+    let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
+    let late = database.options.memtable_bytes as u64 / 8 * 7;
+    for segments in [1, 2] {
+        loop {
+            commit(&database, &put, Durability::Buffered).unwrap();
+            keep_log(&database).unwrap();
+            if lock(&database.log.tail).active_bytes() >= late {
+                break;
+            }
+            assert_eq!(files(&fs, ".log").len(), segments, "it is not needed yet");
+        }
+        assert_eq!(files(&fs, ".log").len(), segments + 1);
+        while lock(&database.log.tail).active_bytes() >= late {
+            commit(&database, &put, Durability::Buffered).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
+    let fs = MemFs::new();
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
+    let family = database.catalog.families.named("default").unwrap();
+    let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
+    let fill = |bytes: u64| {
+        while lock(&database.log.tail).active_bytes() < bytes {
+            commit(&database, &put, Durability::Buffered).unwrap();
+        }
+    };
+    let freeze = || {
+        let frozen = lock(&database.log.tail).freeze().unwrap();
+        database.freeze(frozen);
+    };
+    let now = || writers(&database, &[]);
+    let memtable = database.options.memtable_bytes as u64;
+    assert_eq!(now(), Writers::AtRest);
+    fill(memtable / 2 - 1_000);
+    assert_eq!(now(), Writers::Slow);
+    freeze();
+    assert_eq!(now(), Writers::Slow, "it is not flushed yet, so nobody rests");
+    fill(2_000);
+    assert_eq!(now(), Writers::Fast, "half a memtable in two");
+    assert_eq!(writers(&database, &[JobOf::Memory]), Writers::Slow);
+    fill(memtable - 1_000);
+    assert_eq!(now(), Writers::Ahead);
+    freeze();
+    assert!(flush_next(&database).unwrap() && flush_next(&database).unwrap());
+    assert_eq!(now(), Writers::AtRest);
+    // Of what is not flushed, only time can tell.
+    fill(memtable / 2);
+    for expected in [Writers::Fast, Writers::AtRest] {
+        assert_eq!(now(), expected);
+        clock.advance(Duration::from_nanos(REST_NS));
+    }
+}
+
+#[test]
+fn a_small_database_is_tidied_up_when_its_writers_rest() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..100, &[1; 50]);
+    engine.compact_all().unwrap();
+    put_range(&engine, "a", 0..15, &[2; 50]);
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..1, b"still writing");
+    assert!(!engine.run_job().unwrap());
+    assert_eq!(engine.stats().table_entries, 115);
+    engine.flush().unwrap();
+    assert!(engine.run_job().unwrap());
+    assert_eq!(engine.stats().table_entries, 101);
+}
+
+#[test]
+fn jobs_give_way_while_writers_wait_a_little() {
+    let fs = MemFs::new();
+    // There are no workers, so nothing is flushed.
+    let (database, _lock) =
+        recovery::open(Path::new(DIR), options(&fs), Waiting::ForWorkers).unwrap();
+    let family = database.catalog.families.named("default").unwrap();
+    let value = [7; 10_000];
+    let mut ways = Vec::new();
+    while database.backpressure.unwritten_share(&database.log) < 0.9 {
+        let put = Payload::one(&family, EntryKind::Put, b"key", &value);
+        commit(&database, &put, Durability::Buffered).unwrap();
+        let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
+        ways.push(way.unwrap());
+    }
+    // Not before they wait; then for a while; then they wait for too long.
+    ways.dedup();
+    assert_eq!(ways, [false, true, false]);
+}
+
+/// A settled database of `count` families more than the default one, each with a table.
+fn with_families(fs: &MemFs, count: usize) -> Engine {
+    // So large that a small table is not worth its syncs.
+    let tree = TreeOptions { base_level_bytes: 1 << 20, ..tree_options() };
+    let options = EngineOptions { tree: tree.clone(), ..options(fs) };
+    let engine = Engine::open(Path::new(DIR), options).unwrap();
+    for number in 0..count {
+        let name = format!("f{number}");
+        engine.create_family(&name, tree.clone()).unwrap();
+        put(&engine, &name, b"key", b"value");
+    }
+    put(&engine, "default", b"key", b"value");
+    engine.settle().unwrap();
+    engine.flush().unwrap();
+    engine.settle().unwrap();
+    engine
+}
+
+#[test]
+fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
+    let fs = MemFs::new();
+    drop(with_families(&fs, 30));
+    let (database, _lock) =
+        recovery::open(Path::new(DIR), options(&fs), Waiting::RunJob(run_one)).unwrap();
+    let due = || lock(&database.background.jobs).due.clone();
+    assert_eq!(due().len(), 31, "whether one is due is not known at first");
+    assert!(!compact_next(&database).unwrap());
+    assert!(due().is_empty(), "nothing is due: {:?}", due());
+    let family = database.catalog.families.named("f7").unwrap();
+    let operation = Payload::one(&family, EntryKind::Put, b"key", b"new");
+    commit(&database, &operation, Durability::Buffered).unwrap();
+    let generation = family.tree.view().memory.oldest().unwrap();
+    assert_eq!(database.catalog.families.holders().of(generation), [family.id]);
+    flush_all(&database).unwrap();
+    assert_eq!(due(), BTreeSet::from([family.id]));
+    assert!(database.catalog.families.holders().of(generation).is_empty());
+    assert!(family.tree.view().memory.tables().is_empty());
+    assert!(!compact_next(&database).unwrap());
+    assert!(due().is_empty(), "{:?}", due());
+}
+
+#[test]
+fn what_time_makes_due_is_looked_for_in_all_families_now_and_then() {
+    let fs = MemFs::new();
+    drop(with_families(&fs, 3));
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
+    assert!(!compact_next(&database).unwrap());
+    let all_due_ns = lock(&database.background.jobs).all_due_ns;
+    clock.advance(DUE_INTERVAL);
+    assert!(!compact_next(&database).unwrap());
+    assert!(lock(&database.background.jobs).all_due_ns > all_due_ns);
+}
+
+#[test]
+fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put(&engine, "default", b"before", b"value");
+    engine.flush().unwrap();
+    let no_tables = Fault {
+        kind: Some(CallKind::Create),
+        nth: 1,
+        span: FaultSpan::FromThenOn,
+        error: FaultError::NoSpace,
+    };
+    fs.set_fault(Some(no_tables));
+    let mut acknowledged = 0_u32;
+    for number in 0..200_u32 {
+        put(&engine, "default", &number.to_be_bytes(), &[7; 100]);
+        acknowledged += 1;
+        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::NoSpace);
+    }
+    let generations = || engine.stats().frozen_generations as usize;
+    assert_eq!(generations(), 1, "each call tries the one that failed");
+    assert!(files(&fs, ".log").len() <= 3, "{:?}", files(&fs, ".log"));
+    // A writer goes on until memory is full, and is told then.
+    let refused = loop {
+        let key = acknowledged.to_be_bytes();
+        let put = try_put(&engine, "default", (&key, &[7; 1000]), Durability::Buffered);
+        match put {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 10_000, "no put is refused");
+    };
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    // The first, a small one, takes less memory than another.
+    assert!(generations() <= FROZEN_MAX + 1, "{} generations", generations());
+    fs.set_fault(None);
+    engine.flush().unwrap();
+    assert_eq!(generations(), 0);
+    assert!(engine.background_error().is_none());
+    assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);
+}
+
+/// Who has no manifest any more learns from its tables what the families are.
+#[test]
+fn tables_say_which_family_they_are_of() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    engine.create_family("first", tree_options()).unwrap();
+    let origins = |fs: &MemFs| {
+        let mut origins = Vec::new();
+        for path in files(fs, ".table") {
+            inspect_table(fs, &path, Detail::Summary, &mut |line| {
+                if line.field("item") == Some("origin") {
+                    origins.push((
+                        line.field("family").unwrap().to_owned(),
+                        line.field("name").unwrap().to_owned(),
+                    ));
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        origins.sort();
+        origins.dedup();
+        origins
+    };
+    let named = |id: &str, name: &str| (id.to_owned(), format!("{name:?}"));
+    for family in ["default", "first"] {
+        put(&engine, family, b"key", b"value");
+        engine.flush().unwrap();
+    }
+    assert_eq!(origins(&fs), [named("0", "default"), named("1", "first")]);
+    engine.rename_family("first", "second").unwrap();
+    put(&engine, "second", b"key", b"other");
+    engine.compact_all().unwrap();
+    drop(engine);
+    drop(open(&fs));
+    assert_eq!(origins(&fs), [named("0", "default"), named("1", "second")]);
+}

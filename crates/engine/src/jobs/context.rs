@@ -1,0 +1,96 @@
+//! What every job needs of the database, and how each ends.
+
+use crate::{
+    background::{JobOf, JobState},
+    database::Database,
+    install::install,
+};
+use siltdb_base::{
+    error::{ErrorKind, Result},
+    id::{FileNumber, TableUid},
+    sync::lock,
+};
+use siltdb_disk::edit::Change;
+use siltdb_tree::{job::JobContext, memory::Generation};
+
+/// What a job needs of the database.
+pub fn with_context<T>(
+    database: &Database,
+    job: impl FnOnce(&JobContext<'_>) -> Result<T>,
+) -> Result<T> {
+    let file_numbers = || -> FileNumber { database.catalog.numbers.file() };
+    let uids = || -> TableUid { database.catalog.numbers.table_uid() };
+    let log_start = lock(&database.catalog.manifest_io).state.first;
+    let family_names = |id| database.catalog.families.get(id).map(|family| family.name());
+    job(&JobContext {
+        files: &database.catalog.files,
+        file_numbers: &file_numbers,
+        uids: &uids,
+        family_names: &family_names,
+        log_start,
+        clock: &*database.options.clock,
+        cancelled: &database.background.ending,
+        given_up: None,
+        gives_way: database.backpressure.gives_way(),
+        progress: None,
+    })
+}
+
+/// Notes how a job ended, and wakes those who wait for room or for files.
+pub fn ended<T>(
+    database: &Database,
+    job: JobOf,
+    result: Result<T>,
+    end: impl FnOnce(&mut JobState),
+) -> Result<T> {
+    {
+        let mut jobs = lock(&database.background.jobs);
+        end(&mut jobs);
+        match &result {
+            Ok(_) => {
+                jobs.failures.remove(&job);
+            }
+            Err(error) => {
+                let before = jobs.failures.insert(job, error.duplicate());
+                // Once: it is tried again and again.
+                if before.is_none() && error.kind() != ErrorKind::Closed {
+                    log::error!("a job for {job:?} failed: {error}");
+                }
+            }
+        }
+    }
+    database.backpressure.update(&database.log);
+    purge(database);
+    database.backpressure.room.raise();
+    result
+}
+
+/// Installs what a job has made. If nothing came of it, the new tables are for the purge; if it is
+/// open whether they count, they stay for the next open, which knows.
+pub fn install_output(
+    database: &Database,
+    changes: Vec<Change>,
+    flushed: Option<Generation>,
+) -> Result<()> {
+    let file = |change: &Change| match change {
+        Change::AddTable { table, .. } => Some(table.file),
+        _ => None,
+    };
+    let new: Vec<FileNumber> = changes.iter().filter_map(file).collect();
+    let result = install(database, changes, flushed);
+    if result.is_err() && database.health.check_log().is_ok() {
+        database.catalog.forget(new);
+    }
+    result
+}
+
+/// Removes files that nothing uses any more.
+pub fn purge(database: &Database) {
+    for number in database.catalog.take_unused() {
+        // What cannot be removed now is tried again with the next job, or at the next open.
+        let removed = database.catalog.files.remove(number);
+        if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+            database.catalog.forget([number]);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Flushes: what memory holds is written to tables, and the log that held it is given back.
+
+use crate::{
+    background::{JobOf, JobState},
+    counters::Counters,
+    database::{Database, Waiting},
+    jobs::{
+        context::{ended, install_output},
+        shared::run_shared,
+        space::stripes,
+    },
+    log::generation::{Flushed, Frozen},
+    options::FROZEN_MAX,
+};
+use siltdb_base::{
+    error::Result,
+    id::{SegmentId, SequenceNumber},
+    sync::lock,
+};
+use siltdb_disk::{edit::Change, log::segment::segments_end};
+use siltdb_tree::flush::{Flush, FlushInput};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+/// What a close leaves in the log for the next opening to replay, at most. So much takes about as
+/// long to replay, at each opening, as to write out once.
+pub const REPLAY_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a caller waits for other jobs before it looks again.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Whether a generation waits for its flush: one that is left to the log does not.
+fn is_due(frozen: &VecDeque<Frozen>, jobs: &JobState) -> bool {
+    let oldest = frozen.front().map(|oldest| oldest.number);
+    frozen.len() > 1 || oldest.is_some() && oldest != jobs.left
+}
+
+/// Whether a generation waits for its flush, running or not.
+pub fn has_flush_due(database: &Database) -> bool {
+    is_due(&lock(&database.log.frozen), &lock(&database.background.jobs))
+}
+
+/// Flushes the oldest frozen generation, unless another thread does.
+///
+/// # Errors
+/// `NoSpace`, and everything else that writing tables can fail with; the generation stays in memory
+/// and in the log.
+pub fn flush_next(database: &Database) -> Result<bool> {
+    database.health.check_log()?;
+    let frozen = {
+        let frozen = lock(&database.log.frozen);
+        let mut jobs = lock(&database.background.jobs);
+        match frozen.front() {
+            Some(front) if !jobs.is_flushing && is_due(&frozen, &jobs) => {
+                jobs.is_flushing = true;
+                front.clone()
+            }
+            _ => return Ok(false),
+        }
+    };
+    let result = flush_generation(database, &frozen);
+    if result.is_err() {
+        // What was written of it is gone.
+        frozen.progress.begin(0);
+    }
+    let flushed = ended(database, JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
+    match database.waiting {
+        Waiting::RunJob(_) => drop(flushed),
+        Waiting::ForWorkers => lock(&database.background.jobs).flushed.push(flushed),
+    }
+    database.background.work.raise();
+    Ok(true)
+}
+
+/// Frees what was flushed. To unmap memory takes long, so no thread that waits for a flush does it.
+pub fn free_flushed(database: &Database) {
+    let flushed = std::mem::take(&mut lock(&database.background.jobs).flushed);
+    // After the lock was left.
+    drop(flushed);
+}
+
+fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
+    // Its writers hold places before this one; once it is published they are done.
+    database.log.publisher.wait(frozen.last);
+    let stripes = stripes(database);
+    let mut inputs = Vec::new();
+    let families = database.catalog.families.load();
+    let holders = database.catalog.families.holders().of(frozen.number);
+    // A dropped one is gone.
+    for family in holders.into_iter().filter_map(|id| families.get(id)) {
+        let view = Arc::clone(&family.tree.view());
+        if let Some(memtable) = view.memory.find(frozen.number) {
+            inputs.push(FlushInput {
+                family: family.id,
+                options: family.tree.options(),
+                generation: frozen.number,
+                memtable: Arc::clone(memtable),
+                view,
+            });
+        }
+    }
+    let workers = database.options.workers.max(1);
+    let flush = Flush::new(inputs, stripes, Arc::clone(&frozen.progress), workers);
+    let mut output =
+        run_shared(database, flush.parts(), |outputs, context| flush.finish(outputs, context))?;
+    let mut changes = std::mem::take(&mut output.changes);
+    changes.push(Change::LogStart { segment: segment_after(database) });
+    changes.push(Change::LastSequence(frozen.last));
+    install_output(database, changes, Some(frozen.number))?;
+    Counters::add(&database.counters.flushes, 1);
+    Counters::add(&database.counters.flushed_bytes, output.bytes_written);
+    lock(&database.log.frozen).pop_front();
+    let segments = database.log.wal.retire(&frozen.segments)?;
+    Ok(Flushed { flush, segments })
+}
+
+/// The first segment that is needed once the oldest frozen generation is flushed.
+fn segment_after(database: &Database) -> SegmentId {
+    let tail = lock(&database.log.tail);
+    let frozen = lock(&database.log.frozen);
+    let next = frozen.get(1).and_then(|next| next.segments.first().map(|segment| segment.id));
+    let never_begun = segments_end(database.log.wal.highest_segment());
+    next.or_else(|| tail.active_segment()).unwrap_or(never_begun)
+}
+
+/// Freezes what is in memory and waits until it is flushed.
+///
+/// # Errors
+/// What keeps it from being flushed.
+pub fn flush_all(database: &Database) -> Result<()> {
+    database.health.check()?;
+    flush_memory(database)
+}
+
+/// Writes out what memory holds, if some of it is in no log, or so much that the next one to open
+/// the database would wait for it to be replayed. Called when the database takes no commits any
+/// more and is about to close.
+///
+/// # Errors
+/// What keeps commits from being written that are in no log.
+pub fn flush_for_close(database: &Database) -> Result<()> {
+    let (last, _) = lock(&database.log.tail).last();
+    database.log.publisher.wait(last);
+    // What a flush has written is known to the manifest.
+    let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
+    if database.log.unlogged_last() > flushed {
+        return flush_memory(database);
+    }
+    if database.log.memory_bytes() > REPLAY_BYTES_MAX
+        && let Err(error) = flush_memory(database)
+    {
+        log::warn!("memory is left to the log, as it could not be written out: {error}");
+    }
+    Ok(())
+}
+
+fn flush_memory(database: &Database) -> Result<()> {
+    // While flushes fail or lag behind, what is frozen goes first: each call would leave one more
+    // generation in memory and in the log.
+    let (is_full, last) = {
+        let frozen = lock(&database.log.frozen);
+        (frozen.len() >= FROZEN_MAX, frozen.back().map(|last| last.last))
+    };
+    let is_failing = lock(&database.background.jobs).failures.contains_key(&JobOf::Memory);
+    if let Some(last) = last.filter(|_| is_full || is_failing) {
+        flush_up_to(database, last)?;
+    }
+    let last = {
+        let mut tail = lock(&database.log.tail);
+        if let Some(frozen) = tail.freeze() {
+            database.freeze(frozen);
+        }
+        tail.last().0
+    };
+    flush_up_to(database, last)
+}
+
+/// Flushes the generations that were frozen up to `last`, or waits until others have.
+fn flush_up_to(database: &Database, last: SequenceNumber) -> Result<()> {
+    lock(&database.background.jobs).left = None;
+    loop {
+        let seen = database.backpressure.room.seen();
+        let oldest = lock(&database.log.frozen).front().map(|frozen| frozen.last);
+        if oldest.is_none_or(|oldest| oldest > last) {
+            return Ok(());
+        }
+        if !flush_next(database)? {
+            database.backpressure.room.wait(seen, PATIENCE);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The log is prepared ahead of its writers.
+
+use crate::database::Database;
+use siltdb_base::{error::Result, sync::lock};
+
+/// Keeps the log ahead of its writers, the next window and the next segment, and gives back the
+/// memory of what lies behind them.
+///
+/// # Errors
+/// `NoSpace`, with nothing lost.
+pub fn keep_log(database: &Database) -> Result<()> {
+    let low = lock(&database.log.tail).low_window();
+    if let Some((segment, end)) = low {
+        segment.file.prepare(end)?;
+        lock(&database.log.tail).prepared(segment.id, end);
+    }
+    if lock(&database.log.tail).is_nearly_full(&database.backpressure.tail_limits()) {
+        database.log.wal.make_ready(0)?;
+    }
+    let published = database.log.publisher.published();
+    let passed = lock(&database.log.tail).pass(published);
+    if let Some((segment, end)) = passed {
+        segment.file.release(end);
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Carries out what the user asked for: compactions, step by step, beside those that are due; and
+//! that none is due any more.
+//!
+//! What the steps are is decided in `tree`.
+
+use crate::{
+    catalog::family::{Family, FamilyMap},
+    database::Database,
+    install::install,
+    jobs::compact::{note_all_due, run_plan},
+    jobs::flush::{PATIENCE, has_flush_due},
+    jobs::next::run_one,
+};
+use siltdb_base::{error::Result, id::FileNumber, sync::lock};
+use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_tree::{
+    compact::would_change_nothing,
+    pick_range::{Request, Step},
+    plan::Way,
+    tree::Pause,
+    visible::bounds::Bounds,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Families whose tables one edit moves at most: it stays far below the size of a manifest.
+const MOVED_FAMILIES_MAX: usize = 512;
+
+/// Takes the first step of compacting each of `families`, where that is a move by reference: one
+/// edit for many, as thousands of small families would take a sync each.
+///
+/// # Errors
+/// As [`install`].
+pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
+    let request = Request::new(None, database.log.publisher.published(), FileNumber(0));
+    let families: Vec<&Arc<Family>> = families.iter().collect();
+    for families in families.chunks(MOVED_FAMILIES_MAX) {
+        let mut moves = Vec::new();
+        for family in families {
+            let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
+            match plan.way {
+                Way::Move => moves.push((family, plan)),
+                Way::Merge | Way::Drop => family.tree.end_plan(&plan),
+            }
+        }
+        let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
+        let changes: Vec<_> = changes.collect();
+        let installed = if changes.is_empty() { Ok(()) } else { install(database, changes, None) };
+        for (family, plan) in moves {
+            family.tree.end_plan(&plan);
+        }
+        // Others may have been refused for them.
+        database.backpressure.room.raise();
+        database.background.work.raise();
+        installed?;
+    }
+    Ok(())
+}
+
+/// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
+/// tables of which the same would be written again stay as they are. `pause` is that of the family:
+/// it ends once the first step has begun.
+///
+/// # Errors
+/// `NotFound`, if it was dropped; what keeps it from being merged.
+pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
+    carry_out(database, family, None, Some(pause))
+}
+
+/// Merges what a family has in tables within `bounds` now into one level, as [`compact_family`]
+/// does with all; whole tables, which may reach beyond.
+///
+/// # Errors
+/// As [`compact_family`].
+pub fn compact_range(database: &Database, family: &Family, bounds: &Bounds) -> Result<()> {
+    let version = family.tree.view().version.clone();
+    match version.range().and_then(|all| within(all, bounds)) {
+        Some(range) => carry_out(database, family, Some(range), None),
+        None => family.check(),
+    }
+}
+
+/// The part of `all` that lies within `bounds`, if there is one.
+fn within(all: KeyRange, bounds: &Bounds) -> Option<KeyRange> {
+    let KeyRange { mut first, mut last, mut end } = all;
+    if let Some(lower) = &bounds.lower {
+        first = first.max(lower.clone());
+    }
+    if let Some(upper) = bounds.upper.as_ref().filter(|upper| **upper <= last) {
+        (last, end) = (upper.clone(), RangeEnd::Exclusive);
+    }
+    let is_empty = match end {
+        RangeEnd::Inclusive => first > last,
+        RangeEnd::Exclusive => first >= last,
+    };
+    (!is_empty).then_some(KeyRange { first, last, end })
+}
+
+fn carry_out(
+    database: &Database,
+    family: &Family,
+    range: Option<KeyRange>,
+    mut pause: Option<Pause<'_>>,
+) -> Result<()> {
+    wait_for_plans(database, family)?;
+    let (newest, next_file) =
+        (database.log.publisher.published(), database.catalog.numbers.next_file());
+    let mut request = Request::new(range, newest, next_file);
+    let parallelism = database.options.workers.max(1);
+    loop {
+        database.health.check()?;
+        family.check()?;
+        let seen = database.backpressure.room.seen();
+        let step = family.tree.begin_request(&request);
+        if pause.take().is_some() {
+            database.background.work.raise();
+        }
+        match step {
+            Step::Plan(plan)
+                if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
+            {
+                family.tree.end_plan(&plan);
+                request.keep(&plan);
+                // Others may have been refused for it.
+                database.backpressure.room.raise();
+                database.background.work.raise();
+            }
+            Step::Plan(plan) => run_plan(database, family, plan)?,
+            Step::Wait => database.backpressure.room.wait(seen, PATIENCE),
+            Step::Done => return Ok(()),
+        }
+    }
+}
+
+/// Waits for the compactions of a family that run already: they keep what could be seen when they
+/// began, in files whose numbers do not tell.
+fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
+    let begun = family.tree.plans_begun();
+    loop {
+        database.health.check()?;
+        let seen = database.backpressure.room.seen();
+        if !family.tree.runs_any_of(begun) {
+            return Ok(());
+        }
+        database.backpressure.room.wait(seen, PATIENCE);
+    }
+}
+
+/// Runs jobs, and waits for those of others, until none is due.
+///
+/// # Errors
+/// What a job failed with.
+pub fn settle(database: &Database) -> Result<()> {
+    note_all_due(database, &database.catalog.families.load(), Duration::ZERO);
+    loop {
+        let seen = database.backpressure.room.seen();
+        database.health.check()?;
+        if run_one(database)? {
+            continue;
+        }
+        let idle = idle_after(database);
+        if run_one(database)? {
+            continue;
+        }
+        // A job that ran at any time while one was looked for may have kept that from being found,
+        // or have made one due.
+        if idle.is_some() && idle == idle_after(database) {
+            return Ok(());
+        }
+        database.backpressure.room.wait(seen, PATIENCE);
+    }
+}
+
+/// How many compactions have begun so far, if no job is running and nothing waits for a flush.
+fn idle_after(database: &Database) -> Option<u64> {
+    let is_flushed = !has_flush_due(database);
+    let is_idle = {
+        let jobs = lock(&database.background.jobs);
+        is_flushed && !jobs.is_flushing && jobs.compactions == 0
+    };
+    if !is_idle {
+        return None;
+    }
+    // A compaction is counted as it is found, and only then noted among the jobs.
+    let families = database.catalog.families.load();
+    families.iter().map(|family| family.tree.idle_after()).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! A job in parts, which several threads do.
+
+use crate::{background::share::Shared, database::Database, jobs::context::with_context};
+use siltdb_base::{error::Result, sync::lock};
+use siltdb_tree::job::{JobContext, JobOutput, NewTables, Part};
+use std::sync::Arc;
+
+/// Runs the parts of a job on this thread and on idle ones, and joins what they wrote.
+pub fn run_shared(
+    database: &Database,
+    parts: Vec<impl Part + 'static>,
+    finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
+) -> Result<JobOutput> {
+    let shared = Arc::new(Shared::new(parts));
+    let is_shared = shared.parts() > 1;
+    if is_shared {
+        lock(&database.background.jobs).shared.push(Arc::clone(&shared));
+        database.background.work.raise();
+    }
+    with_context(database, |context| {
+        shared.run_parts(context);
+        let outputs = shared.wait();
+        if is_shared {
+            lock(&database.background.jobs).shared.retain(|other| !Arc::ptr_eq(other, &shared));
+        }
+        finish(outputs?, context)
+    })
+}

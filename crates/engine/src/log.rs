@@ -1,0 +1,103 @@
+//! The log with the order of commits: segments, the place of the next commit, what readers see,
+//! and the generations that wait for their flush.
+
+pub mod pins;
+pub mod wal;
+pub mod generation;
+pub mod publish;
+pub mod tail;
+pub mod sync_timer;
+
+use crate::{
+    log::{
+        generation::Frozen,
+        publish::Publisher,
+        sync_timer::SyncTimer,
+        tail::{SharedTail, Tail},
+        wal::Wal,
+    },
+    signal::Signal,
+};
+use siltdb_base::{id::SequenceNumber, sync::lock};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// The log of a database.
+///
+/// Lock order: `tail`, then `frozen`.
+#[derive(Debug)]
+pub struct Log {
+    /// The segments and their syncs.
+    pub wal: Wal,
+    /// The end of the log, where commits get their place.
+    pub tail: SharedTail,
+    /// What readers see.
+    pub publisher: Publisher,
+    /// Generations that wait for their flush, oldest first.
+    pub frozen: Mutex<VecDeque<Frozen>>,
+    /// When the log must be synced next.
+    pub sync_timer: SyncTimer,
+    /// Something may be due for the thread that prepares the log.
+    pub work: Signal,
+    /// A sync may be due sooner than before.
+    pub sync_work: Signal,
+    /// Records that were replayed at open.
+    pub replayed_records: u64,
+    /// The sequence number of the last commit that is not in the log.
+    unlogged_last: AtomicU64,
+}
+
+impl Log {
+    /// The log as an opening found it.
+    #[must_use]
+    pub fn new(wal: Wal, tail: Tail, publisher: Publisher, now_ns: u64) -> Self {
+        Self {
+            wal,
+            tail: SharedTail::new(tail),
+            publisher,
+            frozen: Mutex::default(),
+            sync_timer: SyncTimer::new(now_ns),
+            work: Signal::default(),
+            sync_work: Signal::default(),
+            replayed_records: 0,
+            unlogged_last: AtomicU64::new(0),
+        }
+    }
+
+    /// What an opening has replayed: so many records, and the generations they were frozen in.
+    #[must_use]
+    pub fn with_replayed(self, records: u64, frozen: VecDeque<Frozen>) -> Self {
+        Self { frozen: Mutex::new(frozen), replayed_records: records, ..self }
+    }
+
+    /// Roughly what the memtables of the active generation hold, in bytes.
+    #[must_use]
+    pub fn active_bytes(&self) -> u64 {
+        lock(&self.tail).active_bytes()
+    }
+
+    /// Roughly what all memtables hold, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let active_bytes = self.active_bytes();
+        let frozen = lock(&self.frozen);
+        active_bytes + frozen.iter().map(|frozen| frozen.bytes).sum::<u64>()
+    }
+
+    /// Notes that a commit up to `last` is in memory alone; called before it is published.
+    pub fn note_unlogged(&self, last: SequenceNumber) {
+        // Relaxed, here and below: who asks has waited for the publication.
+        self.unlogged_last.fetch_max(last.0, Ordering::Relaxed);
+    }
+
+    /// The sequence number of the last published commit that is not in the log; 0 if there is none.
+    #[must_use]
+    pub fn unlogged_last(&self) -> SequenceNumber {
+        SequenceNumber(self.unlogged_last.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,443 @@
+//! The log as the engine uses it: files made ready ahead, filled by commits, synced in groups, used
+//! again when retired.
+//!
+//! What a record looks like is `disk::log`'s business; which commit goes where is `commit`'s.
+//!
+//! A segment's file has a *slot* number for its name and keeps it; the segment id inside changes
+//! with each use. So recycling renames nothing, and a stale id is older than the manifest's log
+//! start.
+
+use crate::{
+    health::Health,
+    log::pins::{Pin, Pins, SegmentSlot},
+    random::Random,
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
+    id::SegmentId,
+    sync::lock,
+};
+use siltdb_disk::{
+    file_name::FileName,
+    log::{record::LogPosition, segment::next_segment},
+};
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Retired files kept for the next segments; more are removed.
+const IDLE_FILES_MAX: usize = 2;
+
+/// What is prepared of a segment before it is filled, in bytes.
+const FIRST_WINDOW_BYTES: u64 = 256 << 10;
+
+/// A log file that is ready to become a segment.
+#[derive(Debug)]
+struct Ready {
+    slot: u64,
+    file: Arc<dyn LogFile>,
+    /// Up to here it is prepared.
+    prepared: u64,
+    /// Whether it can be found after a loss of power.
+    name: Name,
+}
+
+/// Whether the name of a log file is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    /// It is, or the next sync of the log makes it so for the sake of another use of the file.
+    Durable,
+    /// The next sync of the log has to make it so.
+    Unsynced,
+}
+
+/// One use of a log file.
+#[derive(Debug)]
+pub struct Segment {
+    /// Names this use.
+    pub id: SegmentId,
+    /// Names the file.
+    pub slot: u64,
+    /// The file.
+    pub file: Arc<dyn LogFile>,
+}
+
+/// Where a log goes on after recovery.
+#[derive(Clone, Debug, Default)]
+pub struct LogStart {
+    /// No larger segment id was ever used.
+    pub highest_segment: SegmentId,
+    /// The slots of the files that are there.
+    pub slots: Vec<u64>,
+    /// The end of what was recovered, all of it durable or replayed again at the next recovery.
+    pub end: LogPosition,
+}
+
+/// The segments of a database.
+///
+/// # Thread safety
+/// Everything may be called from any thread. `files_io` is held while files are opened and removed;
+/// `ready` and `groups` never during IO. They are taken in the order `files_io`, `ready`, `groups`.
+///
+/// # Invariants
+/// 1. A file's name is durable before `synced` reaches into a segment in it.
+/// 2. `synced` only grows; everything before it is durable.
+/// 3. One thread at most syncs at a time (`running`).
+#[derive(Debug)]
+pub struct Wal {
+    directory: Arc<dyn Fs>,
+    io: LogIo,
+    capacity: u64,
+    files_io: Mutex<Files>,
+    ready: Mutex<Vec<Ready>>,
+    groups: Mutex<Groups>,
+    synced_changed: Condvar,
+    /// The manifest knows of a sync in this segment, and of none in a later one.
+    noted_segment: AtomicU64,
+    pins: Arc<Pins>,
+}
+
+#[derive(Debug)]
+struct Files {
+    /// Slots that were there before: whoever looks for a new one passes over them. A stray file may
+    /// have the largest number there is, so new ones are counted from 1 and not from the last.
+    found: Vec<u64>,
+    /// No slot from here on was taken by this process.
+    next_slot: u64,
+    idle: Vec<u64>,
+}
+
+impl Files {
+    fn unused_slot(&self) -> u64 {
+        let mut slots = self.next_slot..;
+        slots.find(|slot| !self.found.contains(slot)).expect("there are more numbers than files")
+    }
+}
+
+#[derive(Debug)]
+struct Groups {
+    highest_segment: SegmentId,
+    random: Random,
+    /// Segments that hold unsynced records, oldest first; the last is being filled.
+    unsynced: VecDeque<Arc<Segment>>,
+    synced: LogPosition,
+    requested: LogPosition,
+    running: bool,
+    syncs: u64,
+    /// There are segments in files whose names the next sync has to make durable.
+    has_unsynced_name: bool,
+}
+
+impl Wal {
+    /// A log of segments of `capacity` bytes in `directory` that goes on where `start` says.
+    #[must_use]
+    pub fn new(
+        directory: Arc<dyn Fs>,
+        io: LogIo,
+        capacity: u64,
+        start: &LogStart,
+        random: Random,
+    ) -> Self {
+        Self {
+            directory,
+            io,
+            capacity,
+            files_io: Mutex::new(Files {
+                found: start.slots.clone(),
+                next_slot: 1,
+                idle: Vec::new(),
+            }),
+            ready: Mutex::default(),
+            groups: Mutex::new(Groups {
+                highest_segment: start.highest_segment,
+                random,
+                unsynced: VecDeque::new(),
+                synced: start.end,
+                requested: start.end,
+                running: false,
+                syncs: 0,
+                has_unsynced_name: false,
+            }),
+            synced_changed: Condvar::new(),
+            noted_segment: AtomicU64::new(start.end.segment.0),
+            pins: Arc::default(),
+        }
+    }
+
+    /// No segment so far has a larger id.
+    #[must_use]
+    pub fn highest_segment(&self) -> SegmentId {
+        lock(&self.groups).highest_segment
+    }
+
+    /// Makes a file ready to become the next segment, its first `needed` bytes prepared, unless one
+    /// is. It has the usual size, or `needed` if that is more. To be called ahead of need, as it
+    /// syncs the directory, so that no sync of the log has to.
+    ///
+    /// # Errors
+    /// `NoSpace` and the system's; nothing is lost.
+    pub fn make_ready(&self, needed: u64) -> Result<()> {
+        self.make(needed, Name::Durable)
+    }
+
+    /// As [`Wal::make_ready`], for a commit that waits for it: the first sync of the log that
+    /// reaches into the segment syncs the directory, too.
+    ///
+    /// # Errors
+    /// `NoSpace` and the system's; nothing is lost.
+    pub fn make_ready_now(&self, needed: u64) -> Result<()> {
+        self.make(needed, Name::Unsynced)
+    }
+
+    fn make(&self, needed: u64, name: Name) -> Result<()> {
+        if self.is_ready(needed) {
+            return Ok(());
+        }
+        let mut files = lock(&self.files_io);
+        // Whoever held the lock may have made just that.
+        if self.is_ready(needed) {
+            return Ok(());
+        }
+        let usual = needed <= self.capacity;
+        let recycled = if usual { files.idle.pop() } else { None };
+        let slot = recycled.unwrap_or_else(|| files.unused_slot());
+        // The name of a file that is used again was seen to when it was new.
+        let name = if recycled.is_some() { Name::Durable } else { name };
+        let made = self.open(slot, needed, name).and_then(|ready| {
+            if recycled.is_none() && name == Name::Durable {
+                self.sync_dir()?;
+            }
+            Ok(ready)
+        });
+        match made {
+            Ok(ready) => {
+                if recycled.is_none() {
+                    files.next_slot = slot + 1;
+                }
+                lock(&self.ready).push(ready);
+                Ok(())
+            }
+            Err(error) => {
+                files.idle.extend(recycled);
+                Err(error)
+            }
+        }
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        if cfg!(seeded_fault = "skip_directory_sync") {
+            return Ok(());
+        }
+        self.directory.sync_dir(Path::new(""))
+    }
+
+    fn is_ready(&self, needed: u64) -> bool {
+        lock(&self.ready).iter().any(|ready| ready.prepared >= needed)
+    }
+
+    fn open(&self, slot: u64, needed: u64, name: Name) -> Result<Ready> {
+        let capacity = needed.max(self.capacity);
+        let options = LogFileOptions { capacity, io: self.io };
+        let file = self.directory.open_log(&file_name(slot), options)?;
+        let prepared = needed.max(FIRST_WINDOW_BYTES).min(capacity);
+        file.prepare(prepared)?;
+        Ok(Ready { slot, file, prepared, name })
+    }
+
+    /// The next segment, if a file with `needed` prepared bytes is ready, and how many are.
+    ///
+    /// # Errors
+    /// Corruption, if segment ids are used up; the file stays ready.
+    pub fn take_segment(&self, needed: u64) -> Result<Option<(Arc<Segment>, u64)>> {
+        let mut ready = lock(&self.ready);
+        let Some(index) = ready.iter().position(|ready| ready.prepared >= needed) else {
+            return Ok(None);
+        };
+        let mut groups = lock(&self.groups);
+        let random = groups.random.next_u64() as u32;
+        let id = next_segment(groups.highest_segment, random)?;
+        groups.highest_segment = id;
+        let Ready { slot, file, prepared, name } = ready.swap_remove(index);
+        groups.has_unsynced_name |= name == Name::Unsynced;
+        let segment = Arc::new(Segment { id, slot, file });
+        groups.unsynced.push_back(Arc::clone(&segment));
+        Ok(Some((segment, prepared)))
+    }
+
+    /// Everything before this is durable.
+    #[must_use]
+    pub fn synced(&self) -> LogPosition {
+        lock(&self.groups).synced
+    }
+
+    /// The same, with the slot of the file that has its segment, or 0 if it is none of this
+    /// process.
+    #[must_use]
+    pub fn synced_in(&self) -> (LogPosition, u64) {
+        let groups = lock(&self.groups);
+        let synced = groups.synced;
+        let segment = groups.unsynced.iter().find(|segment| segment.id == synced.segment);
+        (synced, segment.map_or(0, |segment| segment.slot))
+    }
+
+    /// Whether the manifest knows that the segment of `position` was synced.
+    #[must_use]
+    pub fn is_noted(&self, position: LogPosition) -> bool {
+        // Acquire pairs with the release in `noted`: the edit is durable.
+        position.segment.0 <= self.noted_segment.load(Ordering::Acquire)
+    }
+
+    /// The manifest says durably that everything before `position` is synced.
+    pub fn noted(&self, position: LogPosition) {
+        // Release: as in `is_noted`.
+        self.noted_segment.fetch_max(position.segment.0, Ordering::Release);
+    }
+
+    /// Syncs that were made.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        lock(&self.groups).syncs
+    }
+
+    /// Returns once everything before `target` is durable, and how far that reaches now; all of it
+    /// must be published, that is, contiguously filled. Many callers share one sync (group commit).
+    ///
+    /// # Errors
+    /// `Poisoned`, if the sync fails or failed: a sync is never tried again.
+    pub fn sync_to(&self, target: LogPosition, health: &Health) -> Result<LogPosition> {
+        let mut groups = lock(&self.groups);
+        groups.requested = groups.requested.max(target);
+        loop {
+            if groups.synced >= target {
+                return Ok(groups.synced);
+            }
+            health.check_log()?;
+            if !groups.running {
+                break;
+            }
+            let woken = self.synced_changed.wait(groups);
+            groups = woken.unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        let upto = groups.requested;
+        let segments: Vec<_> =
+            groups.unsynced.iter().filter(|segment| segment.id <= upto.segment).cloned().collect();
+        groups.running = true;
+        let has_unsynced_name = std::mem::take(&mut groups.has_unsynced_name);
+        drop(groups);
+        let mut turn = Turn { wal: self, health, is_done: false };
+        let named = if has_unsynced_name { self.sync_dir() } else { Ok(()) };
+        let result = named.and_then(|()| sync_segments(&segments, upto));
+        turn.is_done = true;
+        match result {
+            Ok(()) => {
+                let mut groups = lock(&self.groups);
+                groups.synced = groups.synced.max(upto);
+                groups.syncs += 1;
+                groups.unsynced.retain(|segment| segment.id >= upto.segment);
+                Ok(groups.synced)
+            }
+            Err(error) => Err(health.poison(error)),
+        }
+    }
+
+    /// Keeps the files of the segments from `segment` on, which must not be retired yet, as they
+    /// are. Those that are retired meanwhile are given back by the next [`Wal::retire`] after the
+    /// pin was dropped.
+    #[must_use]
+    pub fn pin(&self, segment: SegmentId) -> Pin {
+        self.pins.pin(segment)
+    }
+
+    /// Gives back the files of segments that a durable edit has retired: the next segments use
+    /// them, unless they are larger than those need, or pinned. Returns what is still open of the
+    /// segments.
+    ///
+    /// # Errors
+    /// The system's, from removing a file; it stays retired, and the next open removes it.
+    pub fn retire(&self, segments: &[SegmentSlot]) -> Result<Vec<Arc<Segment>>> {
+        let is_retired = |id| segments.iter().any(|segment| segment.id == id);
+        let retired = {
+            let mut groups = lock(&self.groups);
+            let unsynced = std::mem::take(&mut groups.unsynced).into_iter();
+            let (retired, kept): (VecDeque<_>, _) =
+                unsynced.partition(|segment| is_retired(segment.id));
+            groups.unsynced = kept;
+            retired.into()
+        };
+        let mut files = lock(&self.files_io);
+        for segment in self.pins.retire(segments) {
+            let name = file_name(segment.slot);
+            let is_usual = || match self.directory.metadata(&name) {
+                Ok(Some(Metadata::File { len })) => len <= self.capacity,
+                _ => false,
+            };
+            if files.idle.len() < IDLE_FILES_MAX && is_usual() {
+                files.idle.push(segment.slot);
+            } else {
+                self.directory.remove(&name)?;
+            }
+        }
+        Ok(retired)
+    }
+
+    /// Gives back the space of the files that no segment uses. Nothing may be written any more.
+    ///
+    /// What cannot be removed now is when the database is opened.
+    pub fn give_back_unused(&self) {
+        let mut files = lock(&self.files_io);
+        let ready = std::mem::take(&mut *lock(&self.ready));
+        let ready = ready.into_iter().map(|ready| ready.slot);
+        let kept = self.pins.retire(&[]).into_iter().map(|segment| segment.slot);
+        for slot in ready.chain(kept).chain(files.idle.drain(..)) {
+            let _ = self.directory.remove(&file_name(slot));
+        }
+    }
+}
+
+/// The name of the file of a slot.
+fn file_name(slot: u64) -> PathBuf {
+    FileName::Segment(slot).to_path()
+}
+
+/// The turn of the one thread that syncs, given back however that ends.
+struct Turn<'a> {
+    wal: &'a Wal,
+    health: &'a Health,
+    /// The sync has returned; it did not panic.
+    is_done: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // What it has synced is not known, so nobody may try again.
+            let _ = self.health.poison(Error::new(ErrorKind::Poisoned, "a sync panicked"));
+        }
+        lock(&self.wal.groups).running = false;
+        self.wal.synced_changed.notify_all();
+    }
+}
+
+/// Syncs segments whose records before `upto` are all filled.
+fn sync_segments(segments: &[Arc<Segment>], upto: LogPosition) -> Result<()> {
+    if cfg!(seeded_fault = "skip_sync") {
+        return Ok(());
+    }
+    segments.iter().try_for_each(|segment| {
+        let is_last = segment.id == upto.segment;
+        let end = if is_last { upto.offset } else { segment.file.capacity() };
+        // Nobody fills these bytes again. Pages that are mapped nowhere are written back without
+        // taking each from the page tables, which would interrupt the other processors every time.
+        segment.file.release(end);
+        segment.file.sync(end)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! Opening a database: what its manifest and log say becomes its state, and what that rests on is
+//! made durable.
+
+pub mod replay;
+pub mod recovery;
+pub mod destroy;
+pub mod family_names;
+pub mod close;

@@ -1,0 +1,67 @@
+//! The end of the log of a database that is being closed.
+
+use crate::{database::Database, install::install, log_sync::sync_wal};
+use siltdb_base::{
+    error::{ErrorKind, Result},
+    sync::lock,
+};
+use siltdb_disk::log::{
+    fill::fill_record,
+    record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
+};
+
+/// Ends the log of a database that is being closed: everything is published and synced, then
+/// marked, and the manifest is told where it ends, if there is space for that, so that a log that
+/// is missing or cut short is noticed at the next open. What the log does not need is given back.
+///
+/// # Errors
+/// `Poisoned`, if a sync fails; as [`install`].
+pub fn close_log(database: &Database) -> Result<()> {
+    sync_wal(database)?;
+    // Before the end is marked, which needs space.
+    database.log.wal.give_back_unused();
+    let active = lock(&database.log.tail).active();
+    let end = mark_end(database)?;
+    if active.is_some()
+        || database.log.wal.synced() > lock(&database.catalog.manifest_io).state.synced
+    {
+        note_end(database)?;
+    }
+    if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
+        // Everything is durable, and the space comes back with the next use of the file.
+        let _ = segment.file.shorten(end.offset);
+    }
+    lock(&database.catalog.manifest_io).give_back_unused();
+    Ok(())
+}
+
+/// Tells the manifest where the log ends, and the time, if there is space for that.
+fn note_end(database: &Database) -> Result<()> {
+    match install(database, Vec::new(), None) {
+        // Everything is durable; a log that is cut short will be taken for one of a kill.
+        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
+        result => result,
+    }
+}
+
+/// Says at the end of the log that it was closed, if it has a segment with room for that. Returns
+/// where it ends. The mark tells nothing that the manifest does not, and is not synced.
+fn mark_end(database: &Database) -> Result<LogPosition> {
+    let (last, end) = lock(&database.log.tail).last();
+    let mark = end.offset + record_bytes(RecordKind::End, 0, 0);
+    let active = lock(&database.log.tail).active();
+    let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
+        return Ok(end);
+    };
+    let synced = Synced::new(end, end.segment);
+    let header =
+        RecordHeader { first_sequence: last.next(), count: 0, kind: RecordKind::End, synced };
+    match segment.file.prepare(mark) {
+        // The next open reads the log as after a kill.
+        Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(end),
+        prepared => prepared
+            .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
+            .map_err(|error| database.health.poison(error))?,
+    }
+    Ok(LogPosition { offset: mark, ..end })
+}

@@ -1,0 +1,582 @@
+//! Opening: from whatever lies in the directory to a database that holds everything promised.
+//!
+//! It removes nothing that it has not replaced durably, so it may be killed at any point and begun
+//! again.
+//!
+//! 1. The directory is looked at and locked. Without `CURRENT` there is no database: it is created,
+//!    if the options allow and nothing of anybody else's lies there.
+//! 2. The manifest's edits are applied through the function that applies new ones.
+//! 3. The log is replayed into memtables, which are frozen generations again.
+//! 4. What was replayed is synced, and a cut is recorded: what this recovery shows, the next one
+//!    shows too.
+//! 5. A default family without a merge operator gets the one that is given now.
+//! 6. Files that nothing refers to are removed.
+
+use crate::{
+    catalog::Catalog,
+    catalog::family::{DEFAULT_FAMILY, Families},
+    catalog::manifest::{
+        LogState, Manifest, ManifestEnd, RECOVER_HINT, read_current, read_manifest,
+    },
+    catalog::numbers::Numbers,
+    database::{Database, Parts, Waiting},
+    install::{self, ManifestReplay, Target},
+    log::Log,
+    log::pins::SegmentSlot,
+    log::publish::Publisher,
+    log::tail::Tail,
+    log::wal::{LogStart, Wal},
+    memory::Memory,
+    open::replay::{Replay, Replayed},
+    options::{Access, Create, EngineOptions},
+    random::Random,
+};
+use siltdb_base::{
+    budget::Budget,
+    clock::{Clock, ForwardClock, StoredTime},
+    error::{Error, ErrorKind, Result},
+    fs::{DirEntry, FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
+    id::{FamilyId, FileNumber},
+    limits::FILES_BETWEEN_EDITS_MAX,
+    sync::lock,
+};
+use siltdb_disk::{
+    cache::Cache,
+    edit::{Change, Edit},
+    file_name::FileName,
+    log::{
+        record::LogPosition,
+        recover::{Recovered, RecoveryOptions, SegmentFile, recover},
+        segment::{SEGMENT_HEADER_BYTES, segments_end},
+    },
+};
+use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
+use siltdb_tree::{
+    merge_operator::{AbsentOperator, not_given},
+    open_files::OpenFiles,
+};
+use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc, time::Duration};
+
+/// How long an opener waits before it tries again to take a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The directory that a new file system of Linux has at its root.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Bytes written again at once.
+const REWRITE_BYTES: usize = 1 << 20;
+
+/// Room in a segment beyond the memtables written under it, for headers of records.
+const SEGMENT_SLACK: u64 = 2;
+
+/// Opens the database in `dir`.
+///
+/// # Errors
+/// `Locked`, `NotFound`, `AlreadyExists`, `Corruption`, `Unsupported`, `InvalidArgument`; the
+/// system's.
+pub fn open(
+    dir: &Path,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<(Database, Box<dyn FileLock>)> {
+    options.check()?;
+    if options.access == Access::ReadOnly {
+        return inspect(dir, options, waiting);
+    }
+    let (directory, found) = open_directory(dir, &options)?;
+    let directory_lock = lock_directory(&*directory, &options, LockKind::Exclusive)?;
+    match open_locked(dir, &directory, options, waiting) {
+        Ok(database) => Ok((database, directory_lock)),
+        Err(error) => {
+            if found.lock_file == LockFile::Missing {
+                remove_lone_lock(&*directory);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Opens the database in `directory`, which is locked.
+fn open_locked(
+    dir: &Path,
+    directory: &Arc<dyn Fs>,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<Database> {
+    // Another process may have created a database between the look and the lock.
+    check_contents(&**directory, &options)?;
+    let database = load(dir, Arc::clone(directory), options, waiting)?;
+    check_operators(&database.database)?;
+    make_durable(&database)?;
+    install::adopt_operator(&database.database)?;
+    remove_orphans(&database.database)?;
+    Ok(database.database)
+}
+
+/// Whether a directory had a lock file before it was locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockFile {
+    Found,
+    Missing,
+}
+
+/// Removes the lock file that a failed open has created, if the directory holds nothing else.
+///
+/// The lock must be held: an opener that has the same file open finds it replaced once it has
+/// locked it, and locks the new one.
+fn remove_lone_lock(directory: &dyn Fs) {
+    let lock = FileName::Lock.to_string();
+    let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
+    if directory.list(Path::new("")).is_ok_and(|entries| is_alone(&entries)) {
+        // The error of the open is what the caller is told.
+        let _ = directory.remove(Path::new(&lock));
+    }
+}
+
+/// Takes the lock of a directory, waiting for it as the options say.
+///
+/// # Errors
+/// `Locked`; the system's.
+pub(crate) fn lock_directory(
+    directory: &dyn Fs,
+    options: &EngineOptions,
+    kind: LockKind,
+) -> Result<Box<dyn FileLock>> {
+    let clock = &*options.clock;
+    let start_ns = clock.monotonic_ns();
+    loop {
+        let locked = directory.lock(&FileName::Lock.to_path(), kind);
+        let waited = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
+        match locked {
+            Err(error) if error.kind() == ErrorKind::Locked && waited < options.lock_wait => {
+                clock.sleep(LOCK_PAUSE.min(options.lock_wait - waited));
+            }
+            locked => return locked,
+        }
+    }
+}
+
+/// Loads the database in `dir`, which must exist, to read it: no byte is written and no file
+/// created. Families whose merge operator was not given can be read but for what was merged.
+///
+/// # Errors
+/// As [`open`].
+pub fn inspect(
+    dir: &Path,
+    options: EngineOptions,
+    waiting: Waiting,
+) -> Result<(Database, Box<dyn FileLock>)> {
+    let options = EngineOptions { create: Create::Never, access: Access::ReadOnly, ..options };
+    let (directory, _) = open_directory(dir, &options)?;
+    let directory_lock = lock_directory(&*directory, &options, LockKind::Shared)?;
+    let database = load(dir, directory, options, waiting)?;
+    Ok((database.database, directory_lock))
+}
+
+/// Checks that the merge operators are given that the families name.
+fn check_operators(database: &Database) -> Result<()> {
+    let given = &database.catalog.operators;
+    for family in database.catalog.families.load().iter() {
+        let Some(named) = &family.tree.options().merge_operator else { continue };
+        if !given.iter().any(|given| given.name() == named.name()) {
+            return Err(not_given(named.name()));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn no_database(dir: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
+}
+
+/// Opens the directory that holds a database, or may get one; from here on it is that directory,
+/// whatever becomes of its name.
+fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, Found)> {
+    let fs = &*options.fs;
+    match fs.metadata(dir)? {
+        None if options.create == Create::Never => {
+            return Err(no_database(dir).with_hint("check the path"));
+        }
+        None => {
+            fs.create_dir_all(dir)?;
+        }
+        Some(Metadata::Directory) => {}
+        Some(_) => {
+            return Err(
+                Error::invalid("the path of a database is a file, not a directory").with_file(dir)
+            );
+        }
+    }
+    let directory = fs.open_dir(dir)?;
+    let found = check_contents(&*directory, options)?;
+    if found.contents == Contents::Nothing {
+        // The process that made the directory may have been killed before its entry was synced.
+        sync_ancestors(fs, dir)?;
+    }
+    Ok((directory, found))
+}
+
+/// What lies in a directory that may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    contents: Contents,
+    lock_file: LockFile,
+}
+
+/// Whether there is a database already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    Database,
+    Nothing,
+}
+
+/// Looks whether a directory holds a database, or may get one.
+fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> {
+    let dir = &directory.full_path(Path::new(""));
+    let entries = directory.list(Path::new(""))?;
+    let names: Vec<_> = entries.iter().map(own_file).collect();
+    let lock_file = match names.contains(&Some(FileName::Lock)) {
+        true => LockFile::Found,
+        false => LockFile::Missing,
+    };
+    if names.contains(&Some(FileName::Current)) {
+        return match options.create {
+            Create::New => {
+                Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
+                    .with_file(dir))
+            }
+            _ => Ok(Found { contents: Contents::Database, lock_file }),
+        };
+    }
+    if let Some(index) = names.iter().position(|name| {
+        matches!(name, Some(FileName::Table(_) | FileName::Segment(_) | FileName::Blob(_)))
+    }) {
+        return Err(Error::corruption("CURRENT is missing, but files of a database are there")
+            .with_file(&dir.join(&entries[index].name))
+            .with_hint(RECOVER_HINT));
+    }
+    if options.create == Create::Never {
+        return Err(no_database(dir));
+    }
+    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
+    match entries.iter().position(is_foreign) {
+        None => Ok(Found { contents: Contents::Nothing, lock_file }),
+        Some(index) => Err(Error::invalid("the directory holds other files and no database")
+            .with_file(&dir.join(&entries[index].name))
+            .with_hint("give a directory of its own to a new database")),
+    }
+}
+
+/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
+pub(crate) fn own_file(entry: &DirEntry) -> Option<FileName> {
+    let is_file = matches!(entry.metadata, Metadata::File { .. });
+    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
+    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
+}
+
+/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
+fn is_of_file_system(entry: &DirEntry) -> bool {
+    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
+}
+
+/// Makes the directory's own entry durable, and those of the directories above it: without them the
+/// database would be lost as a whole.
+///
+/// # Errors
+/// The system's.
+pub fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    for ancestor in dir.ancestors().skip(1) {
+        match fs.sync_dir(ancestor) {
+            // Not ours to look into, so we have not made anything there either.
+            Err(error) if error.kind() == ErrorKind::ReadOnly => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+/// A database that was read, and what is left to do about it.
+struct LoadedDatabase {
+    database: Database,
+    /// The log's files that were found.
+    slots: Vec<u64>,
+    recovered: Recovered,
+    /// The end of the manifest; `None`: there is none.
+    manifest_end: Option<ManifestEnd>,
+    is_new: bool,
+}
+
+/// Reads the database in `dir`. Something stands for merge operators that are not given: a family
+/// that needed one may have been dropped since.
+fn load(
+    dir: &Path,
+    directory: Arc<dyn Fs>,
+    mut options: EngineOptions,
+    waiting: Waiting,
+) -> Result<LoadedDatabase> {
+    let mut random = Random::new(options.seed);
+    let budget = Arc::new(Budget::new(options.memory_budget));
+    let table_memory = options.table_memory();
+    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
+    let mut arenas = ArenaOptions::default();
+    arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
+    let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
+    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
+    let families = Families::default();
+    let operators = options.operators();
+    let target = Target {
+        families: &families,
+        files: &files,
+        operators: &operators,
+        absent: |name| Some(Arc::new(AbsentOperator::new(name))),
+    };
+    let current = read_current(&*directory)?;
+    let mut known = Known::default();
+    let replay = |number| replay_manifest(&*directory, number, target, &mut known);
+    let manifest_end = current.map(replay).transpose()?;
+    let slots = known.note_files(&*directory)?;
+    let stored = match cfg!(seeded_fault = "undo_time") {
+        true => StoredTime::default(),
+        false => known.log.time,
+    };
+    let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
+    options.clock = Arc::clone(&time) as Arc<dyn Clock>;
+    let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
+    let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
+    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots.files);
+    let last = last.max(known.log.last_sequence);
+    let start = log_start(&recovered, &slots);
+    let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
+    let wal = Wal::new(
+        Arc::clone(&directory),
+        options.log_io,
+        usual.next_multiple_of(8),
+        &start,
+        Random::new(Some(random.next_u64())),
+    );
+    let manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
+    let numbers = Numbers::new(known.next_file, known.next_family, random);
+    let now_ns = options.clock.monotonic_ns();
+    let log = Log::new(wal, Tail::new(last, start.end), Publisher::new(last), now_ns);
+    let database = Database::new(Parts {
+        dir: dir.to_owned(),
+        memory: Memory { budget, cache, arenas },
+        log: log.with_replayed(records, frozen.into()),
+        catalog: Catalog::new(families, files, options.operators(), (numbers, manifest)),
+        options,
+        time,
+        waiting,
+    });
+    let is_new = current.is_none();
+    let slots = slots.files;
+    Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })
+}
+
+/// Makes the changes that the manifest `number` says; returns as [`read_manifest`].
+fn replay_manifest(
+    directory: &dyn Fs,
+    number: FileNumber,
+    target: Target<'_>,
+    known: &mut Known,
+) -> Result<ManifestEnd> {
+    let mut replay = ManifestReplay::new(target);
+    let tail = read_manifest(directory, number, &mut |edit| {
+        known.note(&edit);
+        replay.note(edit)
+    })?;
+    replay.finish()?;
+    Ok(tail)
+}
+
+/// What the manifest and the directory tell besides families and tables.
+#[derive(Default)]
+struct Known {
+    next_file: FileNumber,
+    next_family: FamilyId,
+    log: LogState,
+}
+
+impl Known {
+    fn note(&mut self, edit: &Edit) {
+        self.log.note(edit);
+        for change in &edit.changes {
+            match change {
+                Change::NextFile(next) => self.next_file = self.next_file.max(*next),
+                Change::NextFamily(next) => self.next_family = self.next_family.max(*next),
+                _ => {}
+            }
+        }
+    }
+
+    /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
+    /// A file whose number is so far ahead that no process can have got there is a stray one, and
+    /// must not take the numbers up to its own.
+    ///
+    /// What has the name of a file but is none is left alone, and so is its number.
+    fn note_files(&mut self, directory: &dyn Fs) -> Result<Slots> {
+        let mut slots = Slots::default();
+        let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
+        let mut above = |number: FileNumber| {
+            if number.0 < end {
+                self.next_file = self.next_file.max(FileNumber(number.0 + 1));
+            }
+        };
+        for entry in directory.list(Path::new(""))? {
+            let name = FileName::parse(&entry.name);
+            let is_file = matches!(entry.metadata, Metadata::File { .. });
+            if name.is_some() && !is_file {
+                let path = directory.full_path(Path::new(&entry.name));
+                log::warn!("{} is no file; it is left alone", path.display());
+            }
+            match name {
+                Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
+                Some(FileName::Segment(slot)) => slots.taken.push(slot),
+                Some(
+                    FileName::Table(number)
+                    | FileName::Manifest(number)
+                    | FileName::Blob(number)
+                    | FileName::Temporary(number),
+                ) => above(number),
+                Some(FileName::Current | FileName::Lock) | None => {}
+            }
+        }
+        slots.files.sort_unstable();
+        Ok(slots)
+    }
+}
+
+/// The names of log files that are there.
+#[derive(Debug, Default)]
+struct Slots {
+    /// The log's files.
+    files: Vec<u64>,
+    /// Slots whose names something else has.
+    taken: Vec<u64>,
+}
+
+fn recover_log(
+    directory: &dyn Fs,
+    slots: &[u64],
+    known: &LogState,
+    options: &EngineOptions,
+    replay: &mut Replay<'_>,
+) -> Result<Recovered> {
+    let open = |&slot: &u64| {
+        let name = FileName::Segment(slot).to_path();
+        Ok(SegmentFile { path: directory.full_path(&name), file: directory.open(&name)? })
+    };
+    let files = slots.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let options = RecoveryOptions {
+        first: known.first,
+        mode: options.recovery,
+        synced: known.synced,
+        synced_file: (known.synced_slot > 0)
+            .then(|| directory.full_path(&FileName::Segment(known.synced_slot).to_path())),
+        known_cuts: known.cuts.clone(),
+    };
+    recover(&files, &options, &mut |record| replay.record(&record))
+}
+
+/// Where the log goes on.
+fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
+    // Nothing was replayed: the next segment follows nothing, and what was found is retired.
+    let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
+    let slots = [&slots.files[..], &slots.taken[..]].concat();
+    LogStart { highest_segment: recovered.highest_segment, slots, end }
+}
+
+/// Sees to it that the next recovery shows what this one does.
+fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
+    let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
+    let directory = &**database.catalog.files.directory();
+    if *is_new {
+        let id = database.catalog.numbers.family();
+        let mut options = Vec::new();
+        database.options.tree.check()?;
+        database.options.tree.encode(&mut options);
+        let name = DEFAULT_FAMILY.to_owned();
+        return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
+    }
+    let manifest = lock(&database.catalog.manifest_io).number();
+    let mut parts = Vec::new();
+    if let (Some(number), Some(end)) = (manifest, manifest_end) {
+        parts.push((FileName::Manifest(number), end.unsynced.clone()));
+    }
+    for segment in &recovered.segments {
+        let id = segment.header.id;
+        let start = match id.cmp(&recovered.synced.segment) {
+            Ordering::Less => segment.end,
+            Ordering::Equal => recovered.synced.offset,
+            Ordering::Greater => 0,
+        };
+        parts.push((FileName::Segment(slots[segment.file_index]), start..segment.end));
+    }
+    parts.retain(|(_, part)| !part.is_empty());
+    // The names of a manifest were made durable before a second edit was appended to it; so were
+    // those of log files before a sync reached into them.
+    let is_named = parts.is_empty() && manifest_end.as_ref().is_some_and(|end| end.edits > 1);
+    for (name, part) in parts {
+        write_again(directory, name, part)?;
+    }
+    if !is_named {
+        directory.sync_dir(Path::new(""))?;
+    }
+    let next = segments_end(recovered.highest_segment);
+    match recovered.cut {
+        None => Ok(()),
+        Some(_) if recovered.segments.is_empty() => {
+            install::install(database, vec![Change::LogStart { segment: next }], None)
+        }
+        Some(cut) => {
+            log::warn!("the log was cut at {}: {} bytes were never synced", cut.at, cut.bytes);
+            let cut = Change::LogCut { position: cut.at, next, bytes: cut.bytes };
+            install::install(database, vec![cut], None)
+        }
+    }
+}
+
+/// Makes durable what an earlier process wrote to a part of a file and may not have synced.
+///
+/// A sync alone does not: if that process synced and failed, the system may hold the pages for
+/// clean although they never reached the medium. Only bytes that are written again do.
+fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<()> {
+    let file = directory.open(&name.to_path())?;
+    let options = LogFileOptions { capacity: part.end, io: LogIo::Write };
+    let log_file = directory.open_log(&name.to_path(), options)?;
+    let mut bytes = vec![0; REWRITE_BYTES.min((part.end - part.start) as usize)];
+    let mut offset = part.start;
+    while offset < part.end {
+        let piece = &mut bytes[..REWRITE_BYTES.min((part.end - offset) as usize)];
+        file.read_exact_at(piece, offset)?;
+        log_file.fill(offset, &[piece])?;
+        offset += piece.len() as u64;
+    }
+    log_file.sync(part.end)
+}
+
+/// Removes files that nothing refers to: of jobs and creations that did not finish, and retired
+/// ones.
+fn remove_orphans(database: &Database) -> Result<()> {
+    let manifest = lock(&database.catalog.manifest_io).number();
+    let live: Vec<SegmentSlot> = {
+        let frozen = lock(&database.log.frozen);
+        frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
+    };
+    let directory = database.catalog.files.directory();
+    for entry in directory.list(Path::new(""))? {
+        let is_orphan = match own_file(&entry) {
+            Some(FileName::Table(number)) => !database.catalog.files.is_in_use(number),
+            Some(FileName::Manifest(number)) => Some(number) != manifest,
+            Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),
+            Some(FileName::Temporary(_)) => true,
+            Some(FileName::Current | FileName::Lock | FileName::Blob(_)) | None => false,
+        };
+        if is_orphan {
+            directory.remove(Path::new(&entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

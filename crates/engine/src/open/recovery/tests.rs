@@ -1,0 +1,464 @@
+//! What recovery shows it shows for good, wherever it is interrupted (laws A5, L5 and F8).
+
+use super::*;
+use crate::{
+    engine::Engine,
+    fixture::{
+        DIR, Pairs, contents, fault, files, killed, leave_manifest_unfinished, open, options, put,
+        put_range, tree_options, try_put,
+    },
+    jobs::next::run_one,
+    options::Durability,
+};
+use siltdb_base::{
+    fs::mem::{CallKind, Crash, FaultError, MemFs},
+    id::SegmentId,
+    limits::FILE_NUMBER_MAX,
+};
+use siltdb_disk::{edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
+use std::sync::Mutex;
+
+/// Chances that a loss of power is given.
+const SEEDS: u64 = 8;
+
+fn power_lost(fs: &MemFs, seed: u64) -> MemFs {
+    fs.crash_clone(Crash::PowerLoss { seed })
+}
+
+fn shown(fs: &MemFs) -> Pairs {
+    contents(&open(fs), "default", None)
+}
+
+fn with_keys(keys: &[&str]) -> Pairs {
+    keys.iter().map(|key| (key.as_bytes().to_vec(), b"value".to_vec())).collect()
+}
+
+fn put_keys(engine: &Engine, keys: &[&str]) {
+    keys.iter().for_each(|key| put(engine, "default", key.as_bytes(), b"value"));
+}
+
+/// Flips a byte of the record that holds `key`, and returns where.
+fn damage(fs: &MemFs, key: &str) -> std::path::PathBuf {
+    for path in files(fs, ".log") {
+        let bytes = fs.read_all(&path).unwrap();
+        if let Some(at) = bytes.windows(key.len()).position(|bytes| bytes == key.as_bytes()) {
+            fs.bytes_flip(&path, at as u64, 1).unwrap();
+            return path;
+        }
+    }
+    panic!("no log holds {key}");
+}
+
+#[test]
+fn nothing_is_appended_to_a_segment_of_an_earlier_process() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..50, b"value");
+    put_keys(&engine, &["torn"]);
+    for is_torn in [false, true] {
+        let fs = killed(&fs);
+        if is_torn {
+            damage(&fs, "torn");
+        }
+        let old: Vec<_> = files(&fs, ".log")
+            .into_iter()
+            .map(|path| (fs.read_all(&path).unwrap(), path))
+            .collect();
+        let engine = open(&fs);
+        put_range(&engine, "b", 0..50, b"value");
+        engine.sync_wal().unwrap();
+        assert!(!old.is_empty());
+        for (bytes, path) in old {
+            assert!(fs.read_all(&path).unwrap() == bytes, "{path:?} was written to");
+        }
+        assert_eq!(shown(&killed(&fs)).len(), 101 - usize::from(is_torn));
+    }
+}
+
+#[test]
+fn a_log_that_is_wholly_retired_goes_on_behind_where_it_ended() {
+    let mut fs = MemFs::new();
+    for process in 1..5 {
+        let engine = open(&fs);
+        put_range(&engine, "a", 0..process, b"value");
+        engine.flush().unwrap();
+        put_range(&engine, "b", 0..process, b"value");
+        fs = killed(&fs);
+        assert_eq!(shown(&killed(&fs)).len(), 2 * process as usize);
+        let engine = open(&fs);
+        engine.flush().unwrap();
+        // What is retired is removed by the next process, which finds no segment then.
+        fs = killed(&fs);
+        drop(open(&fs));
+        assert_eq!(files(&fs, ".log"), [] as [std::path::PathBuf; 0]);
+    }
+}
+
+#[test]
+fn what_was_never_synced_but_shown_survives_a_loss_of_power() {
+    for seed in 0..SEEDS {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_range(&engine, "a", 0..100, &[7; 100]);
+        let fs = killed(&fs);
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None).len(), 100);
+        assert_eq!(shown(&power_lost(&fs, seed)).len(), 100, "seed {seed}");
+    }
+}
+
+/// The system may hold the pages of a failed sync for clean: a second sync would not save them.
+#[test]
+fn what_was_shown_after_a_failed_sync_survives_a_loss_of_power() {
+    for seed in 0..SEEDS {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_range(&engine, "a", 0..100, &[7; 100]);
+        fs.set_fault(fault(Some(CallKind::Sync), 1, FaultError::Io));
+        assert_eq!(engine.sync_wal().unwrap_err().kind(), ErrorKind::Poisoned);
+        let fs = killed(&fs);
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None).len(), 100);
+        assert_eq!(shown(&power_lost(&fs, seed)).len(), 100, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_was_cut_never_comes_back_and_what_came_after_the_cut_stays() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_keys(&engine, &["early", "torn", "whole"]);
+    for later in [&["later"][..], &[]] {
+        let fs = killed(&fs);
+        let path = damage(&fs, "torn");
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None), with_keys(&["early"]));
+        for key in later {
+            let pair = (key.as_bytes(), &b"value"[..]);
+            try_put(&engine, "default", pair, Durability::Synced).unwrap();
+        }
+        let fs = killed(&fs);
+        let expected = with_keys(&[&["early"], later].concat());
+        assert_eq!(shown(&killed(&fs)), expected);
+        // The torn record is whole again: an unsynced page may reach the disk after all.
+        let bytes = fs.read_all(&path).unwrap();
+        let at = bytes.windows(4).position(|bytes| bytes == b"uorn").unwrap();
+        fs.bytes_flip(&path, at as u64, 1).unwrap();
+        for seed in 0..SEEDS {
+            assert_eq!(shown(&power_lost(&fs, seed)), expected, "{later:?}, seed {seed}");
+        }
+    }
+}
+
+/// What an interrupted process may leave: tables, a manifest, segments of two processes, a lost
+/// tail if `tail` says so, and files of jobs that did not end.
+fn left_behind(tail: Tail) -> (MemFs, usize) {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..40, &[7; 50]);
+    engine.flush().unwrap();
+    engine.create_family("second", tree_options()).unwrap();
+    put_range(&engine, "b", 0..10, &[7; 50]);
+    let fs = killed(&fs);
+    let engine = open(&fs);
+    put_range(&engine, "c", 0..10, &[7; 50]);
+    try_put(&engine, "default", (b"synced", b"value"), Durability::Synced).unwrap();
+    let durable = contents(&engine, "default", None).len();
+    put_range(&engine, "t", 0..20, &[7; 200]);
+    let fs = killed(&fs);
+    if tail == Tail::Torn {
+        damage(&fs, "t00015");
+    }
+    for name in ["000900.table", "000901.tmp", "000902.manifest"] {
+        fs.write_all(&Path::new(DIR).join(name), b"unfinished").unwrap();
+    }
+    (fs, durable)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    Whole,
+    Torn,
+}
+
+/// The states in which crashes before each call of opening leave the disk: a kill and a loss of
+/// power each.
+fn crashes_of_opening(fs: &MemFs) -> Vec<(Crash, MemFs)> {
+    let crashes = Arc::new(Mutex::new(Vec::new()));
+    let (disk, seen) = (fs.clone(), Arc::clone(&crashes));
+    fs.on_call(Some(Arc::new(move |call| {
+        for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
+            lock(&seen).push((crash, disk.crash_clone(crash)));
+        }
+    })));
+    let engine = open(fs);
+    fs.on_call(None);
+    drop(engine);
+    std::mem::take(&mut *lock(&crashes))
+}
+
+#[test]
+fn a_crash_during_recovery_loses_nothing_and_the_next_recovery_shows_it_for_good() {
+    for tail in [Tail::Whole, Tail::Torn] {
+        let (fs, durable) = left_behind(tail);
+        let expected = shown(&killed(&fs));
+        assert_eq!(expected.len(), durable + if tail == Tail::Whole { 20 } else { 15 });
+        let once = crashes_of_opening(&fs);
+        assert!(once.len() >= 16, "recovery made {} calls", once.len() / 2);
+        let twice = once.iter().step_by(3).flat_map(|(first, fs)| {
+            let second = crashes_of_opening(&killed(fs));
+            second
+                .into_iter()
+                .map(|(second, fs)| (if *first == Crash::Kill { second } else { *first }, fs))
+        });
+        let twice: Vec<_> = twice.collect();
+        for (crash, fs) in once.iter().chain(&twice) {
+            let engine = open(fs);
+            let found = contents(&engine, "default", None);
+            assert!(found.len() >= durable && expected.starts_with(&found), "{crash:?}");
+            assert!(found == expected || *crash != Crash::Kill, "a kill loses nothing");
+            assert_eq!(engine.family_names(), ["default", "second"]);
+            assert_eq!(files(fs, ".tmp"), [] as [std::path::PathBuf; 0]);
+            assert_eq!(shown(&power_lost(fs, 1)), found, "{crash:?}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_during_creation_leaves_what_can_be_opened() {
+    let crashes = crashes_of_opening(&MemFs::new());
+    assert!(crashes.len() > 10);
+    for (crash, fs) in crashes {
+        let engine = open(&fs);
+        assert_eq!(engine.family_names(), ["default"], "{crash:?}");
+        try_put(&engine, "default", (b"key", b"value"), Durability::Synced).unwrap();
+        assert_eq!(shown(&power_lost(&fs, 1)), with_keys(&["key"]), "{crash:?}");
+    }
+}
+
+#[test]
+fn only_files_with_our_names_are_removed_at_open() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..50, b"value");
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..50, b"value");
+    drop(engine);
+    let used = fs.list(Path::new(DIR)).unwrap();
+    let orphans = ["000900.table", "000901.manifest", "000902.tmp", "000903.log"];
+    let strangers = [
+        "notes.txt",
+        "900.table",
+        "0000900.table",
+        "000900.table.bak",
+        "000900.TABLE",
+        "x000900.table",
+        "000900",
+        ".table",
+        "CURRENT.old",
+        "000901.manifest~",
+    ];
+    for name in orphans.iter().chain(&strangers) {
+        fs.write_all(&Path::new(DIR).join(name), b"bytes").unwrap();
+    }
+    assert_eq!(shown(&fs).len(), 100);
+    let mut expected: Vec<_> = used.into_iter().map(|entry| entry.name).collect();
+    expected.extend(strangers.iter().map(|&name| name.to_owned()));
+    expected.sort();
+    let mut left: Vec<_> = fs.list(Path::new(DIR)).unwrap().into_iter().map(|e| e.name).collect();
+    left.sort();
+    assert_eq!(left, expected);
+}
+
+/// Whoever put it there, a file that nobody refers to takes nothing from a good database.
+#[test]
+fn a_stray_file_with_the_largest_number_does_no_harm() {
+    for kind in ["tmp", "table", "manifest", "blob", "log"] {
+        for number in [FILE_NUMBER_MAX, FILE_NUMBER_MAX - 1, FILE_NUMBER_MAX / 2] {
+            let mut fs = MemFs::new();
+            drop(open(&fs));
+            let stray = Path::new(DIR).join(format!("{number:06}.{kind}"));
+            for process in 0..3 {
+                fs.write_all(&stray, b"stray").unwrap();
+                let engine = open(&fs);
+                put_range(&engine, "a", 0..100 * (process + 1), b"value");
+                engine.flush().unwrap();
+                put_range(&engine, "b", 0..10 * (process + 1), b"value");
+                engine.create_family(&format!("family {process}"), tree_options()).unwrap();
+                fs = killed(&fs);
+                let found = shown(&killed(&fs));
+                assert_eq!(found.len() as u32, 110 * (process + 1), "{}", stray.display());
+                assert_eq!(open(&killed(&fs)).family_names().len() as u32, process + 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_a_process_may_have_left_keeps_its_number() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..10, b"value");
+    engine.flush().unwrap();
+    let fs = killed(&fs);
+    let left = 5_000;
+    fs.write_all(&Path::new(DIR).join(format!("{left:06}.table")), b"unfinished").unwrap();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..10, b"value");
+    engine.flush().unwrap();
+    let tables = files(&fs, ".table");
+    assert!(tables.contains(&Path::new(DIR).join(format!("{:06}.table", left + 1))), "{tables:?}");
+}
+
+/// A manifest that claims numbers which nobody reaches can be read, and is not made worse.
+#[test]
+fn numbers_that_are_used_up_are_errors() {
+    let segments_end = SegmentId(SEGMENT_ID_MAX.0 + 1);
+    let position = LogPosition { segment: SegmentId(1 << 40), offset: 64 };
+    for change in [
+        Change::LogStart { segment: segments_end },
+        Change::LogStart { segment: SEGMENT_ID_MAX },
+        Change::LogCut { position, next: segments_end, bytes: 0 },
+        Change::NextFile(NEXT_FILE_MAX),
+    ] {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_keys(&engine, &["key"]);
+        engine.flush().unwrap();
+        drop(engine);
+        let waiting = Waiting::RunJob(run_one);
+        let (database, _lock) = super::open(Path::new(DIR), options(&fs), waiting).unwrap();
+        install::install(&database, vec![change.clone()], None).unwrap();
+        let mut fs = killed(&fs);
+        for _ in 0..3 {
+            let engine = open(&fs);
+            let pair = (&b"key"[..], &b"value"[..]);
+            let put = try_put(&engine, "default", pair, Durability::Synced);
+            let error = put.and_then(|()| engine.flush()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{change:?}");
+            assert_eq!(contents(&engine, "default", None), with_keys(&["key"]));
+            fs = killed(&fs);
+        }
+    }
+}
+
+#[test]
+fn what_has_the_name_of_a_file_but_is_none_is_left_alone() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..100, b"value");
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..100, b"value");
+    let mut fs = killed(&fs);
+    let odd: Vec<std::path::PathBuf> =
+        ["000009.table", "000002.log", "000003.log", "000011.manifest", "000012.tmp"]
+            .into_iter()
+            .map(|name| Path::new(DIR).join(name))
+            .filter(|path| fs.metadata(path).unwrap().is_none())
+            .collect();
+    assert!(odd.len() >= 4, "{odd:?}");
+    odd.iter().for_each(|path| fs.create_dir_all(path).unwrap());
+    for process in 1..6 {
+        let engine = open(&fs);
+        assert_eq!(contents(&engine, "default", None).len(), 100 * (process + 1));
+        // Enough to need the numbers and slots that the odd ones stand for.
+        put_range(&engine, &format!("c{process}"), 0..100, &[7; 1000]);
+        engine.flush().unwrap();
+        fs = killed(&fs);
+    }
+    for path in odd {
+        assert_eq!(fs.metadata(&path).unwrap(), Some(Metadata::Directory), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_new_mount_point_is_fit_for_a_new_database() {
+    let fs = MemFs::new();
+    let found = Path::new(DIR).join("lost+found");
+    fs.create_dir_all(&found).unwrap();
+    put_keys(&open(&fs), &["key"]);
+    assert_eq!(shown(&killed(&fs)), with_keys(&["key"]));
+    assert_eq!(fs.metadata(&found).unwrap(), Some(Metadata::Directory));
+    // A file of this name belongs to another program.
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new(DIR)).unwrap();
+    fs.write_all(&found, b"mine").unwrap();
+    let error = Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
+    assert!(error.to_string().contains("other files"), "{error}");
+}
+
+#[test]
+fn a_failed_open_leaves_no_lock_file_of_its_own() {
+    let lock = Path::new(DIR).join("LOCK");
+    // Nothing can be created, so that nothing but the lock file is.
+    let full = |fs: &MemFs| {
+        fs.set_fault(fault(Some(CallKind::OpenLog), 1, FaultError::NoSpace));
+        assert_eq!(
+            Engine::open(Path::new(DIR), options(fs)).unwrap_err().kind(),
+            ErrorKind::NoSpace
+        );
+        fs.set_fault(None);
+    };
+    let fs = MemFs::new();
+    full(&fs);
+    assert_eq!(fs.list(Path::new(DIR)).unwrap(), []);
+    // That of another stays, and so does that of a database.
+    fs.write_all(&lock, b"").unwrap();
+    full(&fs);
+    assert!(fs.metadata(&lock).unwrap().is_some());
+    fs.remove(&lock).unwrap();
+    put_keys(&open(&fs), &["key"]);
+    let fs = killed(&fs);
+    fs.remove(&lock).unwrap();
+    damage(&fs, "key");
+    let path = Path::new(DIR).join("CURRENT");
+    fs.bytes_flip(&path, 3, 1).unwrap();
+    Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
+    assert!(fs.metadata(&lock).unwrap().is_some());
+}
+
+#[test]
+fn a_current_that_is_not_read_back_replaces_nothing() {
+    let fs = MemFs::new();
+    put_keys(&open(&fs), &["key"]);
+    let fs = killed(&fs);
+    leave_manifest_unfinished(&fs);
+    let (device, flips) = (fs.clone(), Arc::new(Mutex::new(0)));
+    let seen = Arc::clone(&flips);
+    fs.on_call(Some(Arc::new(move |call| {
+        let is_current = call.path.extension().is_some_and(|extension| extension == "tmp");
+        if is_current && call.kind == CallKind::Sync {
+            device.bytes_flip(call.path, 20, 1).unwrap();
+            *lock(&seen) += 1;
+        }
+    })));
+    let engine = open(&fs);
+    let error = engine.create_family("other", tree_options()).unwrap_err();
+    assert!(error.to_string().contains(".tmp"), "{error}");
+    assert_eq!(*lock(&flips), 1);
+    fs.on_call(None);
+    assert_eq!(shown(&killed(&fs)), with_keys(&["key"]));
+    drop(engine);
+    assert_eq!(shown(&fs), with_keys(&["key"]));
+}
+
+#[test]
+fn a_database_that_was_closed_is_opened_without_a_sync() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_keys(&engine, &["a", "b"]);
+    engine.close().unwrap();
+    drop(engine);
+    let syncs = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&syncs);
+    fs.on_call(Some(Arc::new(move |call| {
+        if matches!(call.kind, CallKind::Sync | CallKind::SyncDir) {
+            lock(&seen).push(call.kind);
+        }
+    })));
+    let engine = open(&fs);
+    assert_eq!(*lock(&syncs), [], "everything shown is durable");
+    drop(engine);
+    fs.on_call(None);
+    assert_eq!(shown(&fs), with_keys(&["a", "b"]));
+}
