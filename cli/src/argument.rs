@@ -8,7 +8,7 @@ use crate::output::{Settings, Style};
 use crate::session::{DEFAULT_FAMILY, Opening};
 use crate::text::Form;
 use clap::{Args, ValueEnum};
-use siltdb::{Durability, RecoveryMode};
+use siltdb::{Durability, Options, RecoveryMode};
 use std::{ffi::OsStr, ffi::OsString, time::Duration};
 
 #[cfg(test)]
@@ -42,8 +42,13 @@ impl SettingsArguments {
 }
 
 /// How a verb opens a database with a damaged log, and one that another process has open.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct OpeningArguments {
+    /// Open the database with this option; may be given several times. Names are those of the
+    /// library (memory_budget, workers, …); default_family.NAME counts where a database is made
+    #[arg(long, global = true, value_name = "NAME=VALUE", display_order = 105)]
+    #[arg(value_parser = parse_setting)]
+    option: Vec<Setting>,
     /// What to do if the log is damaged below what was synced: refuse to open (`strict`), or open
     /// with what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
     #[arg(long, global = true, value_name = "MODE", display_order = 103)]
@@ -63,6 +68,18 @@ pub enum Reach {
     Lock,
     /// It reads files, if anything.
     Files,
+}
+
+/// An option and its value.
+pub type Setting = (String, String);
+
+/// The option and value that `NAME=VALUE` names.
+///
+/// # Errors
+/// If there is no equals sign.
+pub fn parse_setting(text: &str) -> std::result::Result<Setting, String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Units of time and how many milliseconds each has.
@@ -104,12 +121,24 @@ impl OpeningArguments {
     }
 
     /// The settings asked for, on top of `base`.
-    pub fn settings(self, base: Settings) -> Settings {
+    pub fn settings(&self, base: Settings) -> Settings {
         let recovery = match self.recovery {
             None | Some(Recovery::Strict) => RecoveryMode::Strict,
             Some(Recovery::PointInTime) => RecoveryMode::PointInTime,
         };
         Settings { recovery, wait: self.wait.unwrap_or_default(), ..base }
+    }
+
+    /// The options to open with.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for an unknown name or a bad value.
+    pub fn options(&self) -> Result<Options> {
+        let mut options = Options::new();
+        for (name, value) in &self.option {
+            options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+        }
+        Ok(options)
     }
 }
 
@@ -152,6 +181,11 @@ pub struct BoundsArguments {
 }
 
 impl BoundsArguments {
+    /// Whether any bound was given.
+    pub fn is_given(&self) -> bool {
+        self.prefix.is_some() || self.from.is_some() || self.to.is_some()
+    }
+
     /// The range of keys asked for; none if it is empty.
     ///
     /// # Errors

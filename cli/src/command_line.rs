@@ -6,10 +6,10 @@ use crate::argument::{OpeningArguments, Reach, SettingsArguments};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
-use crate::session::{Opening, Session};
+use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, checkpoint, completions, export, families, import, inspect, point, recover, scan, shell,
-    upkeep,
+    batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
+    scan, shell, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ enum Verb {
     /// Write a key and its value; creates the database
     #[command(after_help = PUT)]
     Put(On<point::PutArguments>),
-    /// Delete a key
+    /// Delete a key, or the keys of a range
     #[command(after_help = DELETE)]
     Delete(On<point::DeleteArguments>),
     /// Print the entries of a range: key, tab, value
@@ -101,7 +101,7 @@ enum Verb {
     /// Write entries as csv, tsv, jsonl, json or lines
     #[command(after_help = EXPORT)]
     Export(On<export::Arguments>),
-    /// List, create, drop or rename families
+    /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
     /// Print what the database counts: sizes, levels, cache, stalls
@@ -116,12 +116,15 @@ enum Verb {
     /// Make a second database of what this one holds, by hard links
     #[command(after_help = CHECKPOINT)]
     Checkpoint(On<checkpoint::Arguments>),
-    /// Merge all tables, so that deleted and overwritten data takes no space
+    /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
-    Compact(On<Nothing>),
+    Compact(On<upkeep::CompactArguments>),
     /// Write what is in memory to tables
     #[command(after_help = FLUSH)]
-    Flush(On<Nothing>),
+    Flush(On<upkeep::FlushArguments>),
+    /// Remove a database for good
+    #[command(after_help = DESTROY)]
+    Destroy(destroy::Arguments),
     /// Print what lies in a log, a manifest or a table
     #[command(after_help = INSPECT)]
     Inspect(inspect::Arguments),
@@ -153,6 +156,8 @@ enum FamiliesVerb {
     Drop(On<families::NameArguments>),
     /// Give a family another name
     Rename(On<families::RenameArguments>),
+    /// Print the options of a family, or change some
+    Options(On<families::OptionsArguments>),
 }
 
 const SHELL: &str = "\
@@ -179,7 +184,8 @@ Ends with exit code 1 if there is no such key.
 
 Example:
   silt get demo.db SFO
-  silt get demo.db photo:17 --raw > photo.jpg";
+  silt get demo.db photo:17 --raw > photo.jpg
+  silt get demo.db SFO --next";
 
 const PUT: &str = "\
 A family other than default must be there. A value has less than 4 GiB - 1 MiB.
@@ -190,10 +196,12 @@ Example:
   silt put demo.db --hex 00ff 2a";
 
 const DELETE: &str = "\
-A key that does not exist is deleted as well.
+A key that does not exist is deleted as well. With --prefix, --from or --to all keys of the range \
+are deleted, by one write.
 
 Example:
-  silt delete demo.db user:1";
+  silt delete demo.db user:1
+  silt delete demo.db --prefix user:";
 
 const SCAN: &str = "\
 Example:
@@ -203,7 +211,8 @@ Example:
 const COUNT: &str = "\
 Example:
   silt count demo.db
-  silt count demo.db --prefix user:";
+  silt count demo.db --prefix user:
+  silt count demo.db --prefix user: --estimate";
 
 const BATCH: &str = "\
 One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
@@ -275,6 +284,8 @@ Example:
   silt families demo.db
   silt families create demo.db users
   silt families rename demo.db users people
+  silt families options demo.db people
+  silt families options demo.db people compression=none level0_runs=4
   silt families drop demo.db people";
 
 const STATS: &str = "\
@@ -326,12 +337,26 @@ Example:
   silt checkpoint demo.db demo-before.db";
 
 const COMPACT: &str = "\
+With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
+beyond.
+
 Example:
-  silt compact demo.db";
+  silt compact demo.db
+  silt compact demo.db --family users --from A --to C";
 
 const FLUSH: &str = "\
 Example:
-  silt flush demo.db";
+  silt flush demo.db
+  silt flush demo.db --family users";
+
+const DESTROY: &str = "\
+Removes the files of the database, and its directory if nothing else lies there; asks first, \
+unless --yes is given. Only a directory whose CURRENT is one of ours is a database. One that a \
+process has open is refused.
+
+Example:
+  silt destroy demo.db
+  silt destroy demo.db --yes";
 
 const INSPECT: &str = "\
 The part and the database may stand in either order. Keys stand between quotation marks, with a \
@@ -386,59 +411,63 @@ impl CommandLine {
         let (verb, reach) = self.verb.reach();
         self.opening.check_for(verb, reach)?;
         let settings = self.settings.settings(self.opening.settings(Settings::default()));
-        let mut output = Output::new(settings);
+        let mut start = Start { output: Output::new(settings), options: self.opening.options()? };
         match self.verb {
             Verb::Shell(on) => {
                 let shell = |session: &mut _| shell::run(session, &on.arguments);
-                open(&on.db, on.arguments.opening(), output, shell)
+                open(&on.db, on.arguments.opening(), start, shell)
             }
-            Verb::Get(on) => reading(&on, output, point::get),
+            Verb::Get(on) => reading(&on, start, point::get),
             Verb::Put(on) => {
                 let entry = on.arguments.entry(settings.form)?;
                 let put = |session: &mut _| point::put(session, &on.arguments, entry);
-                open(&on.db, on.arguments.opening(), output, put)
+                open(&on.db, on.arguments.opening(), start, put)
             }
-            Verb::Delete(on) => existing(&on, output, point::delete),
-            Verb::Scan(on) => reading(&on, output, scan::scan),
-            Verb::Count(on) => reading(&on, output, scan::count),
+            Verb::Delete(on) => existing(&on, start, point::delete),
+            Verb::Scan(on) => reading(&on, start, scan::scan),
+            Verb::Count(on) => reading(&on, start, scan::count),
             Verb::Batch(on) => {
                 let operations = on.arguments.operations(settings)?;
                 let batch = |session: &mut _| batch::run(session, &on.arguments, operations);
-                open(&on.db, on.arguments.opening(), output, batch)
+                open(&on.db, on.arguments.opening(), start, batch)
             }
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
-                open(&on.db, Opening::Create, output, |session| import::run(session, job))
+                open(&on.db, Opening::Create, start, |session| import::run(session, job))
             }
             Verb::Export(on) => {
                 let _watched = interrupt::watch()?;
-                reading(&on, output, export::run)
+                reading(&on, start, export::run)
             }
-            Verb::Families(arguments) => run_families(arguments, output),
-            Verb::Stats(on) => reading(&on, output, upkeep::stats),
+            Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => {
-                let outcome = upkeep::check_closed(&on.db, &mut output);
-                flushed(outcome, &mut output)
+                let outcome = upkeep::check_closed(&on.db, &mut start.output);
+                flushed(outcome, &mut start.output)
             }
             Verb::Recover(arguments) => {
-                let outcome = recover::run(&mut output, &arguments);
-                flushed(outcome, &mut output)
+                let outcome = recover::run(&mut start.output, &arguments);
+                flushed(outcome, &mut start.output)
             }
-            Verb::Checkpoint(on) => existing(&on, output, checkpoint::run),
-            Verb::Compact(on) => existing(&on, output, |session, _| upkeep::compact(session)),
-            Verb::Flush(on) => existing(&on, output, |session, _| upkeep::flush(session)),
+            Verb::Destroy(arguments) => {
+                let outcome = destroy::run(&mut start.output, start.options, &arguments);
+                flushed(outcome, &mut start.output)
+            }
+            Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
+            Verb::Compact(on) => existing(&on, start, upkeep::compact),
+            Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {
-                let outcome = inspect::run(&mut output, &arguments);
-                flushed(outcome, &mut output)
+                let outcome = inspect::run(&mut start.output, &arguments);
+                flushed(outcome, &mut start.output)
             }
             Verb::Upgrade(on) => {
-                let outcome = upkeep::upgrade(&on.db, &mut output);
-                flushed(outcome, &mut output)
+                let outcome = upkeep::upgrade(&on.db, &mut start.output);
+                flushed(outcome, &mut start.output)
             }
             Verb::Completions(arguments) => {
-                completions::run(&mut output, &arguments, Self::full_command())?;
-                output.flush()
+                completions::run(&mut start.output, &arguments, Self::full_command())?;
+                start.output.flush()
             }
         }
     }
@@ -457,16 +486,20 @@ impl Verb {
     }
 }
 
-fn run_families(arguments: FamiliesArguments, output: Output) -> Result<()> {
+fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
     match arguments.verb {
         None => {
             let db = arguments.db.expect("the command line demands it without a subverb");
-            open(&db, Opening::Read, output, families::list)
+            open(&db, Opening::Read, start, families::list)
         }
-        Some(FamiliesVerb::List(on)) => open(&on.db, Opening::Read, output, families::list),
-        Some(FamiliesVerb::Create(on)) => existing(&on, output, families::create),
-        Some(FamiliesVerb::Drop(on)) => existing(&on, output, families::drop),
-        Some(FamiliesVerb::Rename(on)) => existing(&on, output, families::rename),
+        Some(FamiliesVerb::List(on)) => open(&on.db, Opening::Read, start, families::list),
+        Some(FamiliesVerb::Create(on)) => existing(&on, start, families::create),
+        Some(FamiliesVerb::Drop(on)) => existing(&on, start, families::drop),
+        Some(FamiliesVerb::Rename(on)) => existing(&on, start, families::rename),
+        Some(FamiliesVerb::Options(on)) => {
+            let options = |session: &mut _| families::options(session, &on.arguments);
+            open(&on.db, on.arguments.opening(), start, options)
+        }
     }
 }
 
@@ -480,29 +513,29 @@ fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
 /// Runs `verb`, which only reads, on a database that must be there.
 fn reading<A: Args>(
     on: &On<A>,
-    output: Output,
+    start: Start,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Opening::Read, output, |session| verb(session, &on.arguments))
+    open(&on.db, Opening::Read, start, |session| verb(session, &on.arguments))
 }
 
 /// Runs `verb` on a database that must be there.
 fn existing<A: Args>(
     on: &On<A>,
-    output: Output,
+    start: Start,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Opening::Write, output, |session| verb(session, &on.arguments))
+    open(&on.db, Opening::Write, start, |session| verb(session, &on.arguments))
 }
 
 /// Opens the database, runs `verb` and closes it again, whatever the outcome.
 fn open(
     db: &Path,
     opening: Opening,
-    output: Output,
+    start: Start,
     verb: impl FnOnce(&mut Session) -> Result<()>,
 ) -> Result<()> {
-    let mut session = Session::open(db, opening, output)?;
+    let mut session = Session::open(db, opening, start)?;
     let outcome = verb(&mut session);
     let closed = session.close();
     outcome.and(closed)

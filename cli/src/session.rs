@@ -7,8 +7,8 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, RecoveryMode, WriteBatch,
-    WriteOptions,
+    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, ReadOptions, RecoveryMode,
+    WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,14 @@ pub enum Direction {
     Backward,
 }
 
+/// What it takes to open a database: where results go, and the options.
+pub struct Start {
+    /// Where results go.
+    pub output: Output,
+    /// The options that were asked for.
+    pub options: Options,
+}
+
 /// An open database, the family in use, and where results go.
 pub struct Session {
     db: Db,
@@ -57,7 +65,8 @@ impl Session {
     /// # Errors
     /// [`Failure::Missing`] if there is none and it is not to be made;
     /// [`Failure::MergeOperator`] if a family needs one; those of the database.
-    pub fn open(path: &Path, opening: Opening, output: Output) -> Result<Self> {
+    pub fn open(path: &Path, opening: Opening, start: Start) -> Result<Self> {
+        let Start { output, options } = start;
         if opening != Opening::Create && !exists(path)? {
             return Err(Failure::no_database(path));
         }
@@ -67,13 +76,13 @@ impl Session {
         };
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
-        let is_strict = output.settings().recovery == RecoveryMode::Strict;
-        let open = |read_only| {
-            let options = Options::new().create(create).read_only(read_only);
-            let Settings { wait, recovery, .. } = output.settings();
-            options.lock_wait(wait).recovery(recovery).open(path)
-        };
+        let options = options_for(options, &output).create(create);
         // A cut of the log is written down, so that the next opening accepts it.
+        let is_strict = options.get("recovery").is_ok_and(|recovery| recovery == "strict");
+        let open = |is_read_only| match is_read_only {
+            true => options.clone().read_only(true).open(path),
+            false => options.clone().open(path),
+        };
         let mut opened = open(opening == Opening::Read && is_strict);
         if let (Err(error), Opening::WriteIfAllowed) = (&opened, opening)
             && error.kind() == ErrorKind::ReadOnly
@@ -185,6 +194,18 @@ impl Session {
     }
 }
 
+/// The options of a verb, on top of those that were asked for by name.
+fn options_for(mut options: Options, output: &Output) -> Options {
+    let Settings { recovery, wait, .. } = output.settings();
+    if recovery != RecoveryMode::Strict {
+        options = options.recovery(recovery);
+    }
+    if !wait.is_zero() {
+        options = options.lock_wait(wait);
+    }
+    options
+}
+
 /// Whether something lies at `path`.
 ///
 /// # Errors
@@ -202,6 +223,15 @@ fn is_about_operator(error: &Error) -> bool {
 /// What is shown each key and value, and says whether to go on.
 pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
+/// Whether a walk shows the values, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Keys and values.
+    Entries,
+    /// Keys; values are not read, and are empty.
+    Keys,
+}
+
 /// Shows `on_entry` the entries of `range` until it breaks.
 ///
 /// # Errors
@@ -209,10 +239,11 @@ pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 pub fn visit(
     family: &Family,
     range: KeyRange,
-    direction: Direction,
+    (direction, wanted): (Direction, Wanted),
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
-    let mut entries = family.range(range)?;
+    let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
+    let mut entries = family.iter_with(&options)?;
     loop {
         interrupt::check()?;
         let entry = match direction {

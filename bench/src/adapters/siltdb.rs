@@ -175,7 +175,7 @@ impl Session for SiltdbSession<'_> {
 
     #[inline]
     fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
-        Ok(self.family.get_with(key, seen)?.is_some())
+        Ok(self.family.read(key, seen)?.is_some())
     }
 
     #[inline]
@@ -214,7 +214,7 @@ impl Session for SiltdbSession<'_> {
     }
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        Ok(self.family.delete_range(from, to)?)
+        Ok(self.family.delete_range(from..to)?)
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

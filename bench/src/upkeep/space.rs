@@ -109,7 +109,7 @@ pub fn range_delete(
     fill(&db, 0..amount.entries, 0, amount.length)?;
     db.flush()?;
     db.settle()?;
-    db.default_family().delete_range(key(0), key(deleted))?;
+    db.default_family().delete_range(key(0)..key(deleted))?;
     db.flush()?;
     let live = amount.bytes(amount.entries - deleted);
     let waited = wait(bar, (dir, live), most, teller, |_| ())?;

@@ -11,7 +11,7 @@ use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
 use crate::output::{Style, tell};
 use crate::progress::Progress;
-use crate::session::{Direction, Session, visit};
+use crate::session::{Direction, Session, Wanted, visit};
 use crate::text::{Form, counted};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
@@ -248,15 +248,20 @@ impl Exporter {
         self.exported = 0;
         let Self { family, ranges, exported, .. } = self;
         ranges.iter().try_for_each(|range| {
-            visit(family, range.clone(), Direction::Forward, &mut |key, value| {
-                on_entry(key, value)?;
-                *exported += 1;
-                bytes += (key.len() + value.len()) as u64;
-                if exported.is_multiple_of(1024) {
-                    progress.set(bytes);
-                }
-                Ok(ControlFlow::Continue(()))
-            })
+            visit(
+                family,
+                range.clone(),
+                (Direction::Forward, Wanted::Entries),
+                &mut |key, value| {
+                    on_entry(key, value)?;
+                    *exported += 1;
+                    bytes += (key.len() + value.len()) as u64;
+                    if exported.is_multiple_of(1024) {
+                        progress.set(bytes);
+                    }
+                    Ok(ControlFlow::Continue(()))
+                },
+            )
         })
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! It does not open the database.
 
+use crate::argument::{Setting, parse_setting};
 use crate::failure::{Failure, Result};
 use crate::output::Style;
-use crate::session::{DEFAULT_FAMILY, Session};
+use crate::session::{DEFAULT_FAMILY, Opening, Session};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use siltdb::FamilyOptions;
 
 /// What `families create` and `families drop` are told.
@@ -23,6 +24,45 @@ pub struct RenameArguments {
     from: String,
     /// The name it gets.
     to: String,
+}
+
+/// What `families options` is told.
+#[derive(Args, Debug)]
+pub struct OptionsArguments {
+    /// The name of the family.
+    name: String,
+    /// Options to change, as level0_runs=4; without any, all are printed.
+    #[arg(value_name = "NAME=VALUE", value_parser = parse_setting)]
+    changes: Vec<Setting>,
+}
+
+impl OptionsArguments {
+    /// What the database is opened for.
+    pub fn opening(&self) -> Opening {
+        if self.changes.is_empty() { Opening::Read } else { Opening::Write }
+    }
+}
+
+/// Changes options of a family, or prints them all.
+///
+/// # Errors
+/// [`Failure::Usage`] for an unknown name or a bad value; [`Failure::Missing`]; those of the
+/// database.
+pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()> {
+    let family = session.family(Some(&arguments.name))?;
+    let mut options = family.options();
+    for (name, value) in &arguments.changes {
+        options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    if !arguments.changes.is_empty() {
+        family.set_options(&options)?;
+        return session.output.result("", &json!({ "changed": arguments.name }));
+    }
+    let entries = options.entries();
+    let lines: Vec<_> = entries.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let object: Map<String, Value> =
+        entries.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    session.output.result(&lines.join("\n"), &Value::Object(object))
 }
 
 /// Prints the names of the families, in order.

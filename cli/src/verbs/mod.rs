@@ -10,6 +10,7 @@ pub mod import;
 pub mod recover;
 pub mod export;
 pub mod families;
+pub mod destroy;
 pub mod upkeep;
 pub mod checkpoint;
 pub mod inspect;

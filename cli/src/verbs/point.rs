@@ -2,7 +2,7 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{self, DurabilityArguments, FamilyArguments};
+use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
 use crate::session::{Opening, Session};
@@ -26,6 +26,12 @@ pub struct GetArguments {
     /// Print the bytes of the value exactly as they are, without a line end.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
+    /// Print the next entry after the key instead: key, tab, value.
+    #[arg(long, conflicts_with_all = ["raw", "prev"])]
+    next: bool,
+    /// Print the last entry before the key instead: key, tab, value.
+    #[arg(long, conflicts_with = "raw")]
+    prev: bool,
     #[command(flatten)]
     family: FamilyArguments,
 }
@@ -37,9 +43,16 @@ pub struct GetArguments {
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
     let family = session.family(arguments.family.name())?;
-    let Some(value) = family.get(&key)? else {
-        return Err(Failure::Missing(format!("no key `{}`", shortened_bytes(&key))));
-    };
+    let missing = |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key)));
+    if arguments.next {
+        let (key, value) = family.get_gt(&key)?.ok_or_else(|| missing("no key after"))?;
+        return session.output.entry(&key, &value);
+    }
+    if arguments.prev {
+        let (key, value) = family.get_lt(&key)?.ok_or_else(|| missing("no key before"))?;
+        return session.output.entry(&key, &value);
+    }
+    let value = family.get(&key)?.ok_or_else(|| missing("no key"))?;
     if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
 }
 
@@ -129,22 +142,31 @@ pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Res
 pub struct DeleteArguments {
     /// The key to delete; it need not exist.
     #[arg(allow_negative_numbers = true)]
-    key: OsString,
+    #[arg(required_unless_present_any = ["prefix", "from", "to"])]
+    #[arg(conflicts_with_all = ["prefix", "from", "to"])]
+    key: Option<OsString>,
+    #[command(flatten)]
+    bounds: BoundsArguments,
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
     durability: DurabilityArguments,
 }
 
-/// Deletes a key.
+/// Deletes a key, or all keys of a range.
 ///
 /// # Errors
 /// Those of the database.
 pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> {
-    let key = argument::bytes(&arguments.key, session.output.settings().form)?;
+    let form = session.output.settings().form;
     let family = session.family(arguments.family.name())?;
     let mut batch = WriteBatch::new();
-    batch.delete(&family, &key)?;
+    match (&arguments.key, arguments.bounds.range(form)?) {
+        (Some(key), _) => batch.delete(&family, argument::bytes(key, form)?)?,
+        (None, Some(range)) => batch.delete_range(&family, range)?,
+        // No key can be in it.
+        (None, None) => {}
+    }
     session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     session.output.result("", &json!({ "operations": 1 }))
 }

@@ -6,7 +6,7 @@ use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::failure::Result;
 use crate::output::message;
 use crate::progress::Progress;
-use crate::session::{Direction, Session, visit};
+use crate::session::{Direction, Session, Wanted, visit};
 use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ pub struct ScanArguments {
     /// From the last key to the first.
     #[arg(long)]
     reverse: bool,
-    /// Print only keys.
+    /// Print only keys; values are not read where they lie apart from their keys.
     #[arg(long)]
     keys_only: bool,
     #[command(flatten)]
@@ -47,7 +47,8 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
         return Ok(());
     }
     let mut has_more = false;
-    visit(&family, range, direction, &mut |key, value| {
+    let wanted = if arguments.keys_only { Wanted::Keys } else { Wanted::Entries };
+    visit(&family, range, (direction, wanted), &mut |key, value| {
         if left == 0 {
             has_more = true;
             return Ok(ControlFlow::Break(()));
@@ -87,6 +88,10 @@ fn parse_limit(text: &str) -> std::result::Result<u64, String> {
 pub struct CountArguments {
     #[command(flatten)]
     bounds: BoundsArguments,
+    /// Estimate by what is stored, at once: old versions and deletions count until a compaction
+    /// comes by. With --json the bytes, too.
+    #[arg(long)]
+    estimate: bool,
     #[command(flatten)]
     family: FamilyArguments,
 }
@@ -97,10 +102,20 @@ pub struct CountArguments {
 /// Those of the database and of stdout.
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     let family = session.family(arguments.family.name())?;
+    if arguments.estimate {
+        let range = arguments.bounds.range(session.output.settings().form)?;
+        let size = range.map(|range| family.size_of(range)).transpose()?.unwrap_or_default();
+        let object = json!({
+            "estimate": size.entries,
+            "table_bytes": size.table_bytes,
+            "memory_bytes": size.memory_bytes,
+        });
+        return session.output.result(&size.entries.to_string(), &object);
+    }
     let mut entries: u64 = 0;
     if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
         let progress = Progress::entries("counting");
-        visit(&family, range, Direction::Forward, &mut |_, _| {
+        visit(&family, range, (Direction::Forward, Wanted::Keys), &mut |_, _| {
             entries += 1;
             if entries.is_multiple_of(PROGRESS_ENTRIES) {
                 progress.set(entries);

@@ -70,7 +70,7 @@ enum Verb {
     Get(point::GetArguments),
     /// Write a key and its value
     Put(point::PutArguments),
-    /// Delete a key
+    /// Delete a key, or the keys of a range
     Delete(point::DeleteArguments),
     /// Print the entries of a range
     Scan(scan::ScanArguments),
@@ -95,10 +95,10 @@ enum Verb {
     Check,
     /// Make a second database of what this one holds
     Checkpoint(checkpoint::Arguments),
-    /// Merge all tables
-    Compact,
+    /// Merge tables: all, those of a family or those of a range
+    Compact(upkeep::CompactArguments),
     /// Write what is in memory to tables
-    Flush,
+    Flush(upkeep::FlushArguments),
     /// End the shell
     #[command(visible_alias = "exit")]
     Quit,
@@ -115,6 +115,8 @@ enum FamiliesVerb {
     Drop(families::NameArguments),
     /// Give a family another name
     Rename(families::RenameArguments),
+    /// Print or change the options of a family
+    Options(families::OptionsArguments),
 }
 
 /// What `use` is told.
@@ -374,6 +376,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
             Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
             Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
+            Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
         Verb::Use(arguments) => session
             .use_family(&arguments.name)
@@ -381,8 +384,8 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
-        Verb::Compact => upkeep::compact(session),
-        Verb::Flush => upkeep::flush(session),
+        Verb::Compact(arguments) => upkeep::compact(session, &arguments),
+        Verb::Flush(arguments) => upkeep::flush(session, &arguments),
         Verb::Quit => return Ok(Next::End),
     }?;
     Ok(Next::Command)

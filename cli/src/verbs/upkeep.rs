@@ -2,7 +2,7 @@
 //!
 //! `check` also takes a database that does not open; the others do not open it.
 
-use crate::argument::FamilyArguments;
+use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::Output;
@@ -41,23 +41,54 @@ pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
     session.output.result(stats.to_string().trim_end(), &Value::Object(object))
 }
 
+/// What `flush` is told.
+#[derive(Args, Debug)]
+pub struct FlushArguments {
+    /// Only if this family has anything in memory; what others have there is written, too
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+}
+
 /// Writes what is in memory to tables.
 ///
 /// # Errors
-/// Those of the database.
-pub fn flush(session: &mut Session) -> Result<()> {
+/// [`Failure::Missing`] if there is no such family; those of the database.
+pub fn flush(session: &mut Session, arguments: &FlushArguments) -> Result<()> {
     let db = session.db().clone();
-    aside("flushing", move || db.flush())??;
+    let family = arguments.family.as_deref().map(|name| session.family(Some(name))).transpose()?;
+    aside("flushing", move || family.map_or_else(|| db.flush(), |family| family.flush()))??;
     session.output.result("", &json!({ "flushed": true }))
 }
 
-/// Merges all tables, so that nothing deleted or overwritten takes space.
+/// What `compact` is told.
+#[derive(Args, Debug)]
+pub struct CompactArguments {
+    /// The family to compact [default: all; with a range, the one in use]
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+    #[command(flatten)]
+    bounds: BoundsArguments,
+}
+
+/// Merges tables, so that nothing deleted or overwritten takes space: all, those of a family, or
+/// those with keys of a range.
 ///
 /// # Errors
-/// Those of the database.
-pub fn compact(session: &mut Session) -> Result<()> {
-    let db = session.db().clone();
-    aside("compacting", move || db.compact())??;
+/// [`Failure::Missing`] if there is no such family; those of the database.
+pub fn compact(session: &mut Session, arguments: &CompactArguments) -> Result<()> {
+    let name = arguments.family.as_deref();
+    if arguments.bounds.is_given() {
+        let family = session.family(name)?;
+        if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
+            aside("compacting", move || family.compact_range(range))??;
+        }
+    } else if name.is_some() {
+        let family = session.family(name)?;
+        aside("compacting", move || family.compact())??;
+    } else {
+        let db = session.db().clone();
+        aside("compacting", move || db.compact())??;
+    }
     session.output.result("", &json!({ "compacted": true }))
 }
 

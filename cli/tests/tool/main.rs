@@ -4,6 +4,7 @@
 
 mod place;
 mod opening;
+mod options;
 mod point;
 mod range;
 mod transfer;

@@ -292,6 +292,7 @@ fn help_and_version_are_there_for_each_verb() {
         "check",
         "compact",
         "flush",
+        "destroy",
         "inspect",
         "completions",
     ] {

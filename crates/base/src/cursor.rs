@@ -19,6 +19,17 @@ pub enum Course {
     Backward,
 }
 
+/// Whether the values are wanted too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fetch {
+    /// Keys and values.
+    #[default]
+    Values,
+    /// Keys only: a source may show empty values, separated values are not read, and operands are
+    /// not combined.
+    KeysOnly,
+}
+
 /// A position among the ordered entries of one source (see [`crate::key`] for the order).
 ///
 /// A new cursor stands nowhere. A cursor that returned an error stands nowhere, and keeps returning

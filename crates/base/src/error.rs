@@ -8,38 +8,79 @@ use std::{borrow::Cow, fmt, io, path::Path};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What the caller can do about an [`Error`].
+///
+/// Each kind has a number that never changes meaning: bindings and logs may store it. A number
+/// that went out of use is not given to another kind. 0 is none, so that it can stand for success.
 #[non_exhaustive]
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The thing asked for does not exist.
-    NotFound,
+    NotFound = 1,
     /// The thing to be created exists.
-    AlreadyExists,
+    AlreadyExists = 2,
     /// An argument is outside what is allowed; nothing was changed.
-    InvalidArgument,
+    InvalidArgument = 3,
     /// Bytes on disk are not what was written; the message names file and offset.
-    Corruption,
+    Corruption = 4,
     /// The data was written by a newer version, or with a feature this build lacks.
-    Unsupported,
+    Unsupported = 5,
     /// Another opener holds the database.
-    Locked,
+    Locked = 6,
     /// The disk is full; nothing was lost, and writing resumes when there is space.
-    NoSpace,
+    NoSpace = 7,
     /// The operating system refused an operation.
-    Io,
+    Io = 8,
     /// An earlier write or sync failed; reads go on, reopen to recover.
-    Poisoned,
+    Poisoned = 9,
     /// The database, file or medium cannot be written.
-    ReadOnly,
+    ReadOnly = 10,
     /// The database was closed.
-    Closed,
+    Closed = 11,
     /// A resource is held by somebody else; try again.
-    Busy,
+    Busy = 12,
     /// This process was forked from the one that opened the database, and must not write to it.
-    Forked,
+    Forked = 13,
 }
 
 impl ErrorKind {
+    /// Every kind, in the order of the numbers.
+    pub const ALL: &'static [Self] = &[
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::InvalidArgument,
+        Self::Corruption,
+        Self::Unsupported,
+        Self::Locked,
+        Self::NoSpace,
+        Self::Io,
+        Self::Poisoned,
+        Self::ReadOnly,
+        Self::Closed,
+        Self::Busy,
+        Self::Forked,
+    ];
+
+    /// The number of the kind, from 1 on.
+    ///
+    /// ```
+    /// use siltdb_base::error::ErrorKind;
+    ///
+    /// assert_eq!(ErrorKind::Corruption.as_u8(), 4);
+    /// assert_eq!(ErrorKind::from_u8(4), Some(ErrorKind::Corruption));
+    /// assert_eq!(ErrorKind::from_u8(0), None);
+    /// ```
+    #[must_use]
+    pub fn as_u8(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind that has this number; `None` if this build knows none.
+    #[must_use]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_u8() == number)
+    }
+
     /// The kind as a word, as it appears in messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -267,3 +308,6 @@ impl std::error::Error for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

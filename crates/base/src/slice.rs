@@ -105,6 +105,14 @@ impl From<Bytes> for Slice {
     }
 }
 
+impl From<Slice> for Vec<u8> {
+    /// The bytes as a vector: without a copy if the slice is the last one of memory that was made
+    /// from a vector, as that of a merged value is. What a block or a mapping keeps is copied.
+    fn from(slice: Slice) -> Self {
+        slice.0.into()
+    }
+}
+
 impl From<Vec<u8>> for Slice {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
@@ -156,3 +164,6 @@ impl fmt::Debug for Slice {
         fmt::Debug::fmt(&self.0, f)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,26 @@ impl BatchBytes {
         Self { bytes: Vec::with_capacity(bytes), count: 0 }
     }
 
+    /// The batch of these bytes, which may be anything: as many operations as they hold.
+    ///
+    /// One pass; allocates as much as `bytes` take.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are no operations; `InvalidArgument`, if they exceed a limit.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() > BATCH_BYTES_MAX {
+            return Err(too_long("batch is too long", bytes.len(), BATCH_BYTES_MAX));
+        }
+        let mut all = Operations { reader: Reader::new(bytes), left: 1, state: State::Reading };
+        // An operation takes some bytes, so their number is below that of the bytes.
+        let mut count = 0_u32;
+        while !all.reader.is_empty() {
+            all.read()?;
+            count += 1;
+        }
+        Ok(Self { bytes: bytes.to_vec(), count })
+    }
+
     /// Gives `key` a value.
     ///
     /// # Errors
@@ -186,6 +206,21 @@ impl BatchBytes {
     /// As [`BatchBytes::put`].
     pub fn push(&mut self, operation: &Operation<'_>) -> Result<()> {
         self.add(operation.family, operation.kind, operation.key, &[operation.payload])
+    }
+
+    /// Adds all operations of another batch.
+    ///
+    /// # Errors
+    /// As [`BatchBytes::put`].
+    pub fn append(&mut self, other: &Self) -> Result<()> {
+        let bytes = self.bytes.len() + other.bytes.len();
+        if bytes > BATCH_BYTES_MAX {
+            return Err(too_long("batch is too long", bytes, BATCH_BYTES_MAX));
+        }
+        // An operation takes at least three bytes, so the sum of the counts fits.
+        self.bytes.extend_from_slice(&other.bytes);
+        self.count += other.count;
+        Ok(())
     }
 
     #[inline]

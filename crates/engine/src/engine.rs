@@ -8,7 +8,7 @@ use crate::{
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     database::{Database, Waiting},
-    install,
+    family_options, install,
     instance::Instance,
     jobs,
     jobs::replayed,
@@ -16,21 +16,26 @@ use crate::{
     jobs::workers::Workers,
     log_sync,
     open::close::close_log,
+    open::destroy::remove_locked,
     open::recovery,
-    options::{Access, Durability, EngineOptions},
-    read::{self, PinnedReader, ReadCursor, ReadRange},
+    options::{Access, Durability, EngineOptions, Lifetime},
+    read::{self, PinnedReader, ReadRange},
     snapshots::LiveSnapshot,
     stats::{self, Stats},
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::FileLock,
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
     process::Process,
-    slice::{Pinnable, Slice},
+    slice::Pinnable,
     sync::lock,
 };
-use siltdb_tree::{options::TreeOptions, tree::Pause};
+use siltdb_tree::{
+    options::TreeOptions,
+    range_size::{RangeSize, range_size},
+    tree::Pause,
+};
 use std::{
     path::Path,
     sync::{Arc, Mutex},
@@ -174,33 +179,6 @@ impl Engine {
         read::get(self.database(), family, key, sequence, look)
     }
 
-    /// The values of many keys at one moment, in the order of `keys`.
-    ///
-    /// # Errors
-    /// As [`PinnedReader::get`].
-    pub fn get_many<K: AsRef<[u8]>>(
-        &self,
-        family: &Family,
-        keys: &[K],
-        sequence: Option<SequenceNumber>,
-    ) -> Result<Vec<Option<Slice>>> {
-        let reader = self.reader(family, sequence)?;
-        keys.iter().map(|key| reader.get(key.as_ref())).collect()
-    }
-
-    /// A cursor over a range of a family.
-    ///
-    /// # Errors
-    /// As [`PinnedReader::get`].
-    pub fn cursor(
-        &self,
-        family: &Family,
-        range: ReadRange,
-        sequence: Option<SequenceNumber>,
-    ) -> Result<ReadCursor> {
-        self.reader(family, sequence)?.cursor(range)
-    }
-
     /// Registers a snapshot of this moment.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
@@ -216,6 +194,17 @@ impl Engine {
         self.database().catalog.families.named(name)
     }
 
+    /// The family with this number.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<Family>> {
+        self.database().catalog.families.get(id).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "no family with this number")
+                .with_mismatch("a family", id)
+        })
+    }
+
     /// The names of all families, sorted.
     #[must_use]
     pub fn family_names(&self) -> Vec<String> {
@@ -226,6 +215,30 @@ impl Engine {
             .iter()
             .map(|family| family.name().to_string())
             .collect()
+    }
+
+    /// Makes `options` those of a family.
+    ///
+    /// # Errors
+    /// As [`family_options::change_options`].
+    pub fn change_options(&self, family: &Family, options: TreeOptions) -> Result<()> {
+        self.at_work(|database| family_options::change_options(database, family, options))
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn options(&self) -> &EngineOptions {
+        &self.database().options
+    }
+
+    /// About how much a range of a family takes.
+    ///
+    /// # Errors
+    /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
+    pub fn range_size(&self, family: &Family, range: ReadRange) -> Result<RangeSize> {
+        self.database().health.check_open()?;
+        family.check()?;
+        range_size(&family.tree.view(), &range.bounds())
     }
 
     /// Creates a family.
@@ -274,6 +287,28 @@ impl Engine {
     /// As [`checkpoint::checkpoint`].
     pub fn checkpoint(&self, dir: &Path) -> Result<Checkpoint> {
         self.at_work(|database| checkpoint::checkpoint(database, dir))
+    }
+
+    /// Writes what a family has in memory to tables, and with it what the others have: memtables
+    /// are frozen together. If it has nothing there, nothing is written.
+    ///
+    /// # Errors
+    /// `NotFound`, if it was dropped; what keeps it from being written.
+    pub fn flush_family(&self, family: &Family) -> Result<()> {
+        self.check_writable(family)?;
+        if family.tree.view().memory.tables().is_empty() {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    /// Merges a range of a family into one level.
+    ///
+    /// # Errors
+    /// As [`Engine::compact`].
+    pub fn compact_range(&self, family: &Family, range: ReadRange) -> Result<()> {
+        self.flush_family(family)?;
+        self.at_work(|database| request::compact_range(database, family, &range.bounds()))
     }
 
     /// Merges all of a family into one level.
@@ -375,6 +410,9 @@ impl Open {
             closing.directory = None;
             return Ok(());
         }
+        if self.database.options.lifetime == Lifetime::Temporary {
+            return self.remove(&mut closing);
+        }
         let flushed = self.database.at_work(jobs::flush::flush_for_close);
         self.workers.end(&self.database);
         self.database.background.calls.end();
@@ -392,6 +430,21 @@ impl Open {
             }
         };
         closing.directory = None;
+        closing.failure = result.as_ref().err().map(Error::duplicate);
+        result
+    }
+
+    /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
+    fn remove(&self, closing: &mut Closing) -> Result<()> {
+        self.workers.end(&self.database);
+        self.database.background.calls.end();
+        let (last, _) = lock(&self.database.log.tail).last();
+        self.database.log.publisher.wait(last);
+        self.database.catalog.files.close();
+        let Some(directory_lock) = closing.directory.take() else { return Ok(()) };
+        let (database, fs) = (&self.database, &*self.database.options.fs);
+        let result =
+            remove_locked(fs, &**database.catalog.files.directory(), &database.dir, directory_lock);
         closing.failure = result.as_ref().err().map(Error::duplicate);
         result
     }

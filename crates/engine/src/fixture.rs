@@ -119,7 +119,8 @@ pub fn pairs(mut cursor: ReadCursor) -> Pairs {
 /// What a family shows now, or at a snapshot.
 pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>) -> Pairs {
     let family = engine.family(family).unwrap();
-    pairs(engine.cursor(&family, ReadRange::default(), sequence).unwrap())
+    let reader = engine.reader(&family, sequence).unwrap();
+    pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
 /// A family and its tables with their levels, as an edit would say it.

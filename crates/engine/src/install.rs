@@ -76,8 +76,8 @@ pub fn install_synced_segment(database: &Database, position: LogPosition) -> Res
     install_with(database, manifest, (Vec::new(), None), None)
 }
 
-/// As [`install`]; `operator` is that of a family that the changes create.
-fn install_with(
+/// As [`install`]; `operator` is that of a family that the changes create or give options.
+pub(crate) fn install_with(
     database: &Database,
     mut manifest: MutexGuard<'_, Manifest>,
     (mut changes, flushed): (Vec<Change>, Option<Generation>),
@@ -203,6 +203,13 @@ pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) ->
         }
     }
     Edit { changes }
+}
+
+/// The change that gives a family these options.
+pub(crate) fn options_change(id: FamilyId, options: &TreeOptions) -> Change {
+    let mut bytes = Vec::new();
+    options.encode(&mut bytes);
+    Change::FamilyOptions { id, options: bytes }
 }
 
 fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
@@ -494,9 +501,7 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
     }
     let operator = Some(Arc::clone(given));
     let options = TreeOptions { merge_operator: operator, ..TreeOptions::clone(&options) };
-    let mut bytes = Vec::new();
-    options.encode(&mut bytes);
-    install(database, vec![Change::FamilyOptions { id: family.id, options: bytes }], None)
+    install(database, vec![options_change(family.id, &options)], None)
 }
 
 /// Drops a family.

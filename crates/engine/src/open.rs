@@ -5,4 +5,6 @@ pub mod directory;
 pub mod lost_edits;
 pub mod replay;
 pub mod recovery;
+pub mod destroy;
+pub mod family_names;
 pub mod close;

@@ -58,6 +58,16 @@ pub enum Access {
     ReadOnly,
 }
 
+/// How long a database lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    /// It stays when it is closed.
+    #[default]
+    Lasting,
+    /// It is removed when it is closed.
+    Temporary,
+}
+
 /// Everything that is decided when a database is opened.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -65,6 +75,8 @@ pub struct EngineOptions {
     pub create: Create,
     /// What it is opened for.
     pub access: Access,
+    /// How long it lasts.
+    pub lifetime: Lifetime,
     /// How long to wait for another opener to close it.
     pub lock_wait: Duration,
     /// The durability of commits that do not say otherwise.
@@ -102,6 +114,7 @@ impl Default for EngineOptions {
         Self {
             create: Create::default(),
             access: Access::default(),
+            lifetime: Lifetime::default(),
             lock_wait: Duration::ZERO,
             durability: Durability::default(),
             memory_budget: 512 << 20,

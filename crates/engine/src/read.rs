@@ -6,6 +6,7 @@
 use crate::{catalog::family::Family, database::Database};
 use arc_swap::Guard;
 use siltdb_base::{
+    cursor::Fetch,
     error::Result,
     id::SequenceNumber,
     key::successor,
@@ -13,11 +14,7 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     view::{View, ViewIter},
-    visible::{
-        bounds::Bounds,
-        judge::Resolver,
-        reader::{Fetch, Reader as TreeReader},
-    },
+    visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 
@@ -47,7 +44,9 @@ impl ReadRange {
         }
     }
 
-    fn bounds(self) -> Bounds {
+    /// The range, as the tree takes it.
+    #[must_use]
+    pub fn bounds(self) -> Bounds {
         Bounds {
             lower: match self.start {
                 Bound::Unbounded => None,
@@ -95,6 +94,13 @@ impl PinnedReader {
             folds: Some(Arc::clone(family.tree.folds())),
         };
         Ok(Self { view: Guard::into_inner(view), reader })
+    }
+
+    /// The same, for cursors that fetch what `fetch` says.
+    #[must_use]
+    pub fn fetching(mut self, fetch: Fetch) -> Self {
+        self.reader.fetch = fetch;
+        self
     }
 
     /// The value of a key.

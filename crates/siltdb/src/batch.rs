@@ -2,7 +2,12 @@
 //!
 //! A batch holds the bytes that the log stores, so committing copies them once.
 
-use crate::family::{Family, whole_ms};
+use crate::{
+    deletion::Deletion,
+    family::{Family, whole_ms},
+    key_range::KeyRange,
+    operation::Operations,
+};
 use siltdb_base::{
     error::{Error, Result},
     id::FamilyId,
@@ -43,7 +48,7 @@ impl WriteBatch {
     /// Notes whose families the batch names, and says which one this is there.
     #[inline]
     fn id_of(&mut self, family: &Family) -> Result<FamilyId> {
-        let instance = Some(family.source.instance);
+        let instance = Some(family.place.instance);
         if self.instance != instance {
             if !self.is_empty() {
                 return Err(other_database());
@@ -147,19 +152,45 @@ impl WriteBatch {
         self.bytes.single_delete(id, key.as_ref())
     }
 
-    /// Deletes every key from `start` up to, but not including, `end`. Costs the same for any
-    /// number of keys. An empty range does nothing.
+    /// Deletes every key of a range, with bounds of any kind. Costs the same for any number of
+    /// keys: one operation, but two and 128 KiB for a range without an end. A range without keys
+    /// adds nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// # let logs = db.create_family("logs", siltdb::FamilyOptions::new())?;
+    /// use siltdb::{Read, WriteBatch};
+    ///
+    /// for day in ["2026-01-01", "2026-01-02", "2026-02-01"] {
+    ///     logs.put(day, "")?;
+    /// }
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete_range(&logs, ..="2026-01-02")?;
+    /// batch.put(&logs, "2026-02-02", "")?;
+    /// db.write(&batch)?;
+    /// assert_eq!(logs.first()?.unwrap().0, b"2026-02-01");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
-    pub fn delete_range(
-        &mut self,
-        family: &Family,
-        start: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<()> {
+    pub fn delete_range(&mut self, family: &Family, range: impl KeyRange) -> Result<()> {
+        self.delete_all(family, &Deletion::of(&range))
+    }
+
+    /// Deletes every key that begins with `prefix`. Costs as [`WriteBatch::delete_range`]; only a
+    /// prefix that is empty or holds nothing but bytes 0xff has no end.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn delete_prefix(&mut self, family: &Family, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_all(family, &Deletion::of_prefix(prefix.as_ref()))
+    }
+
+    fn delete_all(&mut self, family: &Family, deletion: &Deletion) -> Result<()> {
         let id = self.id_of(family)?;
-        self.bytes.delete_range(id, start.as_ref(), end.as_ref())
+        deletion.add_to(&mut self.bytes, id)
     }
 
     /// Hands `operand` to the family's merge operator, which combines it with the value when the
@@ -175,6 +206,34 @@ impl WriteBatch {
     ) -> Result<()> {
         let id = self.id_of(family)?;
         self.bytes.merge(id, key.as_ref(), operand.as_ref())
+    }
+
+    /// Its operations, in the order in which they are applied.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Action, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&db.default_family(), "a", "1")?;
+    /// batch.delete(&db.default_family(), "b")?;
+    /// let keys: Vec<_> = batch.operations().map(|operation| operation.key).collect();
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// assert_eq!(batch.operations().next().unwrap().action, Action::Put(b"1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn operations(&self) -> Operations<'_> {
+        Operations::new(self.bytes.operations())
+    }
+
+    /// Its operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes). They
+    /// name families by their ids, and hold no checksum: what stores or sends them has to notice
+    /// damage.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.as_bytes()
     }
 
     /// How many operations it holds.

@@ -1,20 +1,24 @@
 //! The database: opening it, its families, writing, and looking after it.
 
 use crate::{
-    batch::{WriteBatch, other_database},
     family::Family,
     options::{FamilyOptions, Options},
-    read::{Read, Source, sealed::Sealed},
+    read::Read,
     snapshot::Snapshot,
-    write_options::WriteOptions,
+    source::{Place, Source},
 };
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::FamilyId,
+    slice::Pinnable,
+};
 use siltdb_engine::{
     catalog::family::DEFAULT_FAMILY,
     check::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
-    commit::Payload,
     engine::Engine,
+    options::{EngineOptions, Lifetime},
+    read::PinnedReader,
     stats::Stats,
 };
 use std::{fmt, path::Path};
@@ -40,7 +44,7 @@ use std::{fmt, path::Path};
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    default: Family,
+    pub(crate) default: Family,
 }
 
 impl fmt::Debug for Db {
@@ -62,66 +66,12 @@ impl Db {
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
         let (family, instance) = (engine.family(DEFAULT_FAMILY)?, engine.instance());
-        let source = Source { engine, instance, family, sequence: None };
-        Ok(Self { default: Family { source } })
+        let place = Place { engine, instance, family, sequence: None };
+        Ok(Self { default: Family { place } })
     }
 
-    fn engine(&self) -> &Engine {
-        &self.default.source.engine
-    }
-
-    /// Sets the value of a key of the default family; see [`Family::put`].
-    ///
-    /// # Errors
-    /// As [`Family::put`].
-    #[inline]
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.default.put(key, value)
-    }
-
-    /// Sets the value of a key of the default family with options of its own; see
-    /// [`Family::put_with`].
-    ///
-    /// # Errors
-    /// As [`Family::put`].
-    pub fn put_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: &WriteOptions,
-    ) -> Result<()> {
-        self.default.put_with(key, value, options)
-    }
-
-    /// Deletes a key of the default family, whether it exists or not.
-    ///
-    /// # Errors
-    /// As [`Family::put`].
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.default.delete(key)
-    }
-
-    /// Applies a batch: all of it or nothing, also across a crash. Durable as the database was
-    /// opened for. The batch can be used again.
-    ///
-    /// # Errors
-    /// As [`Family::put`]; `InvalidArgument`, if it merges in a family without a merge operator, or
-    /// names families of another open database: nothing of it was written then; after `Poisoned`
-    /// too the batch is there as a whole or not at all.
-    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
-        self.write_with(batch, &WriteOptions::new())
-    }
-
-    /// Applies a batch with options of its own. An empty one that asks to be synced does what
-    /// [`Db::sync_wal`] does.
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        if !batch.is_empty() && batch.instance != Some(self.default.source.instance) {
-            return Err(other_database());
-        }
-        self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.default.place.engine
     }
 
     /// The family `default`, which every database has.
@@ -136,7 +86,16 @@ impl Db {
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
         let family = self.engine().family(name)?;
-        Ok(Family { source: Source { family, ..self.default.source.clone() } })
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+    }
+
+    /// The family with this number, as [`Family::id`] and [`Operation`](crate::Operation) name it.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Family> {
+        let family = self.engine().family_by_id(id)?;
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 
     /// Creates a family. It is durable on return. A name has 1 to 255 bytes and no control
@@ -147,7 +106,7 @@ impl Db {
     /// [`Family::put`].
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().create_family(name, options.tree)?;
-        Ok(Family { source: Source { family, ..self.default.source.clone() } })
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 
     /// The family called `name`, which is created if there is none; `options` count only then.
@@ -206,7 +165,7 @@ impl Db {
     /// This moment, to be read later.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(&self.default.source, self.engine().snapshot())
+        Snapshot::new(&self.default.place, self.engine().snapshot())
     }
 
     /// Makes every commit that was acknowledged so far survive a power loss, `Volatile` ones
@@ -219,6 +178,10 @@ impl Db {
     }
 
     /// Writes everything in memory to tables; returns when they are durable.
+    ///
+    /// This is not a sync, as `flush` is elsewhere: what was committed survives a power loss after
+    /// [`Db::sync_wal`] as well, for far less. A flush frees memory and log, and makes `Volatile`
+    /// commits durable.
     ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`; the system's.
@@ -282,6 +245,23 @@ impl Db {
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         self.engine().background_error()
+    }
+
+    /// How it was opened, merge operators included: opening it again so gives the same.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::Options;
+    ///
+    /// let db = Options::new().memtable_bytes(1 << 20).open(dir.path())?;
+    /// assert_eq!(db.options().get("memtable_bytes")?, "1048576");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn options(&self) -> Options {
+        // Of a temporary one: another that is opened so is not to remove itself.
+        let lifetime = Lifetime::Lasting;
+        Options { engine: EngineOptions { lifetime, ..self.engine().options().clone() } }
     }
 
     /// What the database holds and does, counted now.
@@ -356,13 +336,18 @@ impl Options {
     }
 }
 
-impl Sealed for Db {}
+impl Source for Db {
+    #[inline]
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        self.default.place.look(key, look)
+    }
 
-impl Read for Db {
-    fn source(&self) -> &Source {
-        &self.default.source
+    fn pin(&self) -> Result<PinnedReader> {
+        self.default.place.pin()
     }
 }
+
+impl Read for Db {}
 
 /// Checks a database that nobody has open, without changing it: what [`Db::check`] looks at, and
 /// the log.

@@ -3,15 +3,22 @@
 //! A handle is cheap to clone and stays valid when the family is renamed.
 
 use crate::{
-    read::{Read, Source, sealed::Sealed},
+    deletion::Deletion,
+    key_range::{KeyRange, read_range},
+    options::FamilyOptions,
+    read::Read,
+    source::{Place, Source},
     write_options::WriteOptions,
 };
-use siltdb_base::{error::Result, id::FamilyId, key::EntryKind};
+use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
+use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
     options::Durability,
+    read::PinnedReader,
     stats::{Stats, family_stats},
 };
+use siltdb_tree::{options::TreeOptions, range_size::RangeSize};
 use std::{fmt, time::Duration};
 
 /// A handle on a family. It keeps the database open, and its directory locked; after the family was
@@ -30,24 +37,27 @@ use std::{fmt, time::Duration};
 /// ```
 #[derive(Clone)]
 pub struct Family {
-    pub(crate) source: Source,
+    pub(crate) place: Place,
 }
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Family").field(&self.source).finish()
+        f.debug_tuple("Family").field(&self.place).finish()
     }
 }
 
 impl Family {
-    pub(crate) fn id(&self) -> FamilyId {
-        self.source.family.id
+    /// The number that names the family for good, also when it is renamed; no other family of the
+    /// database ever gets it. 0 is the default family.
+    #[must_use]
+    pub fn id(&self) -> FamilyId {
+        self.place.family.id
     }
 
     /// What it is called now.
     #[must_use]
     pub fn name(&self) -> String {
-        self.source.family.name().to_string()
+        self.place.family.name().to_string()
     }
 
     /// Sets the value of a key. Durable as the database was opened for.
@@ -106,9 +116,23 @@ impl Family {
         value: impl AsRef<[u8]>,
         time: Duration,
     ) -> Result<()> {
+        self.put_for_with(key, value, time, &WriteOptions::new())
+    }
+
+    /// Sets the value of a key for a time with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_for_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Duration,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let expiry = self.expiry_ms(time).to_le_bytes();
         let payload = [&expiry[..], value.as_ref()].concat();
-        self.apply(EntryKind::PutExpiring, key.as_ref(), &payload)
+        self.apply_with(EntryKind::PutExpiring, key.as_ref(), &payload, options.durability)
     }
 
     /// Deletes a key, whether it exists or not. Durable as the database was opened for.
@@ -127,29 +151,106 @@ impl Family {
         self.apply_with(EntryKind::Delete, key.as_ref(), b"", options.durability)
     }
 
-    /// Deletes every key from `start` up to, but not including, `end`, at the cost of one write. An
-    /// empty range writes nothing.
+    /// Deletes every key of a range, with bounds of any kind, at the cost of one write; one without
+    /// an end writes 128 KiB. A range without keys writes nothing. The space comes back as
+    /// compactions come by; tables that lie within the range go unread.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = siltdb::Db::open(dir.path())?;
     /// use siltdb::Read;
-    /// for key in ["a", "b", "c"] {
+    /// for key in ["a", "b", "c", "d"] {
     ///     db.put(key, "")?;
     /// }
-    /// db.default_family().delete_range("a", "c")?;
-    /// assert!(!db.contains("b")? && db.contains("c")?);
+    /// db.delete_range("a"..="b")?;
+    /// db.delete_range("d"..)?;
+    /// let keys: siltdb::Result<Vec<_>> = db.iter()?.keys().collect();
+    /// assert_eq!(keys?, [b"c"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Family::put`].
-    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        let (start, end) = (start.as_ref(), end.as_ref());
-        if start >= end {
-            return self.source.engine.check_writable(&self.source.family);
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+        self.delete_all(&Deletion::of(&range), &WriteOptions::new())
+    }
+
+    /// Deletes every key of a range with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_range_with(&self, range: impl KeyRange, options: &WriteOptions) -> Result<()> {
+        self.delete_all(&Deletion::of(&range), options)
+    }
+
+    /// Deletes every key that begins with `prefix`. Costs as [`Family::delete_range`]; only a
+    /// prefix that is empty or holds nothing but bytes 0xff has no end.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// for key in ["user:1", "user:2", "user;"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete_prefix("user:")?;
+    /// assert_eq!(db.first()?.unwrap().0, b"user;");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_prefix_with(prefix, &WriteOptions::new())
+    }
+
+    /// Deletes every key that begins with `prefix` with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_prefix_with(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.delete_all(&Deletion::of_prefix(prefix.as_ref()), options)
+    }
+
+    /// Deletes every key of the family, in one write, as [`Family::delete_range`] does without
+    /// bounds: snapshots still see them, and other writes come before or after it. What is to go
+    /// for good, with its options and its name, [`Db::drop_family`](crate::Db::drop_family) drops
+    /// for less.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put("a", "1")?;
+    /// let before = db.snapshot();
+    /// db.default_family().clear()?;
+    /// assert!(db.is_empty()? && before.contains("a")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn clear(&self) -> Result<()> {
+        self.delete_prefix(b"")
+    }
+
+    fn delete_all(&self, deletion: &Deletion, options: &WriteOptions) -> Result<()> {
+        match deletion {
+            Deletion::Nothing => self.place.engine.check_writable(&self.place.family),
+            Deletion::Before { start, end } => {
+                self.apply_with(EntryKind::RangeDelete, start, end, options.durability)
+            }
+            Deletion::Through { .. } => {
+                self.place.engine.check_writable(&self.place.family)?;
+                let mut bytes = BatchBytes::new();
+                deletion.add_to(&mut bytes, self.id())?;
+                self.place.engine.commit(&Payload::batch(&bytes), options.durability)
+            }
         }
-        self.apply(EntryKind::RangeDelete, start, end)
     }
 
     /// Hands `operand` to the family's merge operator; see
@@ -161,15 +262,128 @@ impl Family {
         self.apply(EntryKind::Merge, key.as_ref(), operand.as_ref())
     }
 
+    /// Hands `operand` to the family's merge operator with options of its own.
+    ///
+    /// # Errors
+    /// As [`Family::merge`].
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.apply_with(EntryKind::Merge, key.as_ref(), operand.as_ref(), options.durability)
+    }
+
     /// When a value expires that is to be there for `time` from now on.
     pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
-        self.source.engine.now_ms().saturating_add(whole_ms(time))
+        self.place.engine.now_ms().saturating_add(whole_ms(time))
+    }
+
+    /// Its options as they are now. [`FamilyOptions::entries`] lists them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::FamilyOptions;
+    ///
+    /// let logs = db.create_family("logs", FamilyOptions::new().block_bytes(16 << 10))?;
+    /// assert_eq!(logs.options().get("block_bytes")?, "16384");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn options(&self) -> FamilyOptions {
+        FamilyOptions { tree: TreeOptions::clone(&self.place.family.tree.options()) }
+    }
+
+    /// Gives the family other options, durably on return, while it is in use. What is written to
+    /// tables from then on follows them. Tables that are there stay as they are until a compaction
+    /// takes them, and blocks that it copies unread keep their size and compression.
+    ///
+    /// All of [`FamilyOptions`] can change but the merge operator: a family without one may get one
+    /// here, and keeps it; without one in `options` it keeps its own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Compression;
+    ///
+    /// let family = db.default_family();
+    /// family.set_options(&family.options().compression(Compression::None).level0_runs(4))?;
+    /// assert_eq!(family.options().get("compression")?, "none");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if an option is out of its range, or for another merge operator than the
+    /// family has; as [`Family::put`].
+    pub fn set_options(&self, options: &FamilyOptions) -> Result<()> {
+        self.place.engine.change_options(&self.place.family, options.tree.clone())
+    }
+
+    /// About how much a range of keys takes, in tables and in memory.
+    ///
+    /// It counts what is stored: versions that no reader sees any more and deletions too, and what
+    /// a deleted range covers until a compaction has come by. A table that lies within the range
+    /// counts as the manifest says; of one that reaches beyond, blocks count as its index says,
+    /// those at the ends of the range as halves. Memory is walked over. Costs no block read, but
+    /// opens the tables at the ends of the range.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// for number in 0..1000 {
+    ///     db.put(format!("user:{number:04}"), "value")?;
+    /// }
+    /// db.flush()?;
+    /// let users = db.default_family().size_of("user:".."user;")?;
+    /// assert!(users.entries == 1000 && users.table_bytes > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound`, if the family was dropped; `Closed`; `Corruption`, if a table cannot be opened;
+    /// the system's.
+    pub fn size_of(&self, range: impl KeyRange) -> Result<RangeSize> {
+        self.place.engine.range_size(&self.place.family, read_range(&range))
+    }
+
+    /// Writes what the family has in memory to tables; returns when they are durable. Families
+    /// share memtables that are frozen together, so that what others have there is written, too. If
+    /// this one has nothing there, nothing is written.
+    ///
+    /// This is not a sync: what was committed survives a power loss after
+    /// [`Db::sync_wal`](crate::Db::sync_wal) as well, for far less.
+    ///
+    /// # Errors
+    /// `NotFound`, if it was dropped; as [`Db::flush`](crate::Db::flush).
+    pub fn flush(&self) -> Result<()> {
+        self.place.engine.flush_family(&self.place.family)
+    }
+
+    /// As [`Family::compact`], for the tables that hold keys of a range; they are merged whole,
+    /// also where they reach beyond. Compactions that run already are waited for.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.put("log:1", "line")?;
+    /// db.delete_prefix("log:")?;
+    /// db.default_family().compact_range("log:".."log;")?;
+    /// assert_eq!(db.default_family().size_of(..)?.entries, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        self.place.engine.compact_range(&self.place.family, read_range(&range))
     }
 
     /// What the family holds, counted now.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        family_stats(&self.source.family)
+        family_stats(&self.place.family)
     }
 
     #[inline]
@@ -185,8 +399,8 @@ impl Family {
         value: &[u8],
         durability: Option<Durability>,
     ) -> Result<()> {
-        let operation = Payload::one(&self.source.family, kind, key, value);
-        self.source.engine.commit(&operation, durability)
+        let operation = Payload::one(&self.place.family, kind, key, value);
+        self.place.engine.commit(&operation, durability)
     }
 
     /// Merges all tables of the family into the deepest level and forgets what nobody can see.
@@ -199,17 +413,22 @@ impl Family {
     /// `NotFound`, if it was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is
     /// damaged; the system's.
     pub fn compact(&self) -> Result<()> {
-        self.source.engine.compact(&self.source.family)
+        self.place.engine.compact(&self.place.family)
     }
 }
 
-impl Sealed for Family {}
+impl Source for Family {
+    #[inline]
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        self.place.look(key, look)
+    }
 
-impl Read for Family {
-    fn source(&self) -> &Source {
-        &self.source
+    fn pin(&self) -> Result<PinnedReader> {
+        self.place.pin()
     }
 }
+
+impl Read for Family {}
 
 /// Whole milliseconds, rounded up.
 pub(crate) fn whole_ms(time: Duration) -> u64 {

@@ -2,8 +2,12 @@
 //!
 //! What is visible was decided below; here is only the shape that callers like.
 
-use siltdb_base::{cursor::Course, error::Result, slice::Slice};
-use siltdb_engine::read::ReadCursor;
+use siltdb_base::{
+    cursor::{Course, Fetch},
+    error::Result,
+    slice::Slice,
+};
+use siltdb_engine::read::{PinnedReader, ReadCursor, ReadRange};
 use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// A key and its value, borrowed from a [`Cursor`].
@@ -34,18 +38,41 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 /// ```
 pub struct Cursor {
     inner: ReadCursor,
+    fetch: Fetch,
 }
 
 impl Cursor {
-    pub(crate) fn new(inner: ReadCursor) -> Self {
-        Self { inner }
+    pub(crate) fn new(inner: ReadCursor, fetch: Fetch) -> Self {
+        Self { inner, fetch }
     }
 
-    /// The key and value under the cursor; `None` past either end.
+    /// `value`, if values are wanted: below, some are shown and some are not.
+    #[inline]
+    fn wanted<'a>(&self, value: &'a [u8]) -> &'a [u8] {
+        match self.fetch {
+            Fetch::Values => value,
+            Fetch::KeysOnly => b"",
+        }
+    }
+
+    fn walk_along(
+        &mut self,
+        course: Course,
+        limit: u64,
+        mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        match self.fetch {
+            Fetch::Values => self.inner.walk(course, limit, seen),
+            Fetch::KeysOnly => self.inner.walk(course, limit, |key, _| seen(key, b"")),
+        }
+    }
+
+    /// The key and value under the cursor; `None` past either end of what it walks over. The value
+    /// is empty if only keys were asked for.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<Pair<'_>> {
-        self.inner.entry()
+        self.inner.entry().map(|(key, value)| (key, self.wanted(value)))
     }
 
     /// The key under the cursor.
@@ -55,14 +82,14 @@ impl Cursor {
         self.inner.key()
     }
 
-    /// The value under the cursor.
+    /// The value under the cursor; empty if only keys were asked for.
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
-        self.inner.value()
+        self.inner.value().map(|value| self.wanted(value))
     }
 
-    /// Goes to the first key.
+    /// Goes to the first key of those it walks over.
     ///
     /// # Errors
     /// What reading fails with, or the family's merge operator; the cursor then stands nowhere.
@@ -70,7 +97,7 @@ impl Cursor {
         self.inner.seek_to_first()
     }
 
-    /// Goes to the last key.
+    /// Goes to the last key of those it walks over.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -139,7 +166,7 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.inner.walk(Course::Forward, limit, seen)
+        self.walk_along(Course::Forward, limit, seen)
     }
 
     /// As [`Cursor::walk`], but to earlier keys: the same as [`entry`](Self::entry) and
@@ -174,7 +201,7 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.inner.walk(Course::Backward, limit, seen)
+        self.walk_along(Course::Backward, limit, seen)
     }
 
     /// Goes to the previous key; stays nowhere if it stands nowhere.
@@ -199,7 +226,9 @@ impl fmt::Debug for Cursor {
 /// could be read: a merge operator that fails for one key ends it. A [`Cursor`] can go on from
 /// behind that key.
 pub struct Iter {
-    open: Box<dyn Fn() -> Result<ReadCursor> + Send>,
+    reader: PinnedReader,
+    range: ReadRange,
+    fetch: Fetch,
     front: Side,
     back: Side,
     finished: bool,
@@ -210,7 +239,7 @@ enum Side {
     /// Not asked for yet.
     Unused,
     /// On the last pair it yielded, which it owns the key of.
-    On { cursor: Box<ReadCursor>, key: Slice },
+    On { cursor: Box<Cursor>, key: Slice },
 }
 
 #[derive(Clone, Copy)]
@@ -220,24 +249,48 @@ enum Direction {
 }
 
 impl Iter {
-    pub(crate) fn new(open: impl Fn() -> Result<ReadCursor> + Send + 'static) -> Self {
-        Self { open: Box::new(open), front: Side::Unused, back: Side::Unused, finished: false }
+    pub(crate) fn new(reader: PinnedReader, range: ReadRange, fetch: Fetch) -> Self {
+        let (front, back) = (Side::Unused, Side::Unused);
+        Self { reader: reader.fetching(fetch), range, fetch, front, back, finished: false }
+    }
+
+    /// The keys alone, of what is left: values are neither copied, merged nor, where they have a
+    /// block of their own, read; see [`ReadOptions::keys_only`](crate::ReadOptions::keys_only).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put("photo:1", [7; 100_000])?;
+    /// db.put("photo:2", [8; 100_000])?;
+    /// let keys: siltdb::Result<Vec<_>> = db.prefix("photo:")?.keys().collect();
+    /// assert_eq!(keys?, [b"photo:1", b"photo:2"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn keys(self) -> Keys {
+        let fetch = Fetch::KeysOnly;
+        Keys { iter: Self { reader: self.reader.fetching(fetch), fetch, ..self } }
+    }
+
+    /// A cursor at an end of the range.
+    fn open(&self, direction: Direction) -> Result<Box<Cursor>> {
+        let cursor = self.reader.cursor(self.range.clone())?;
+        let mut cursor = Box::new(Cursor::new(cursor, self.fetch));
+        match direction {
+            Direction::Forward => cursor.seek_to_first()?,
+            Direction::Backward => cursor.seek_to_last()?,
+        }
+        Ok(cursor)
     }
 
     fn step(&mut self, direction: Direction) -> Result<Option<(Slice, Slice)>> {
-        let (side, other) = match direction {
-            Direction::Forward => (&mut self.front, &self.back),
-            Direction::Backward => (&mut self.back, &self.front),
+        let side = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
         };
         let cursor = match std::mem::replace(side, Side::Unused) {
-            Side::Unused => {
-                let mut cursor = Box::new((self.open)()?);
-                match direction {
-                    Direction::Forward => cursor.seek_to_first()?,
-                    Direction::Backward => cursor.seek_to_last()?,
-                }
-                cursor
-            }
+            Side::Unused => self.open(direction)?,
             Side::On { mut cursor, .. } => {
                 match direction {
                     Direction::Forward => cursor.next()?,
@@ -246,7 +299,11 @@ impl Iter {
                 cursor
             }
         };
-        let (Some(key), Some(value)) = (cursor.key(), cursor.value()) else { return Ok(None) };
+        let Some((key, value)) = cursor.entry() else { return Ok(None) };
+        let (side, other) = match direction {
+            Direction::Forward => (&mut self.front, &self.back),
+            Direction::Backward => (&mut self.back, &self.front),
+        };
         if let Side::On { key: met, .. } = other {
             let crossed = match direction {
                 Direction::Forward => key >= met.as_bytes(),
@@ -256,7 +313,11 @@ impl Iter {
                 return Ok(None);
             }
         }
-        let pair = (Slice::copy_from(key), Slice::copy_from(value));
+        let value = match self.fetch {
+            Fetch::Values => Slice::copy_from(value),
+            Fetch::KeysOnly => Slice::default(),
+        };
+        let pair = (Slice::copy_from(key), value);
         *side = Side::On { cursor, key: pair.0.clone() };
         Ok(Some(pair))
     }
@@ -295,3 +356,25 @@ impl fmt::Debug for Iter {
         f.debug_struct("Iter").field("finished", &self.finished).finish_non_exhaustive()
     }
 }
+
+/// The keys of a range, from both ends; made by [`Iter::keys`], and as that otherwise.
+#[derive(Debug)]
+pub struct Keys {
+    iter: Iter,
+}
+
+impl Iterator for Keys {
+    type Item = Result<Slice>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.iter.next().map(|pair| pair.map(|(key, _)| key))
+    }
+}
+
+impl DoubleEndedIterator for Keys {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.iter.next_back().map(|pair| pair.map(|(key, _)| key))
+    }
+}
+
+impl FusedIterator for Keys {}

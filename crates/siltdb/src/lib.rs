@@ -18,18 +18,64 @@
 //! What was written survives a process that is killed; a power cut it survives if it was synced
 //! ([`Durability`]).
 //!
+//! # The verbs
+//!
+//! A verb is called the same wherever it stands. `_with` takes options; without it the defaults
+//! hold. Reading is the trait [`Read`]; writing directly to a [`Db`] writes to its family
+//! `default`. What else stands at [`Db`] is about the whole database, at [`Family`] about one
+//! family.
+//!
+//! | verbs | [`Db`] | [`Family`] | [`Snapshot`] | [`WriteBatch`] |
+//! |---|:-:|:-:|:-:|:-:|
+//! | *read a key* `get` `read` `contains` `get_many` | default | ✓ | ✓ | |
+//! | *its neighbours* `get_lt` `get_le` `get_gt` `get_ge` | default | ✓ | ✓ | |
+//! | *the ends* `first` `last` `is_empty` | default | ✓ | ✓ | |
+//! | *ranges* `iter` `iter_with` `range` `prefix` `count` | default | ✓ | ✓ | |
+//! | *cursors* `cursor` `cursor_with` | default | ✓ | ✓ | |
+//! | *write a key* `put` `put_for` `delete` `merge`, `_with` | default | ✓ | | ✓ |
+//! | *with a contract* `put_until` `single_delete` | | | | ✓ |
+//! | *a range* `delete_range` `delete_prefix`, `_with` | default | ✓ | | ✓ |
+//! | *all keys* `clear` | | ✓ | | |
+//! | *many writes* `write` `write_with` `batch_from_bytes` | all | | | |
+//! | *look into them* `operations` `as_bytes` `len` `bytes` | | | | ✓ |
+//! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
+//! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
+//! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *options* `options` | all | ✓ | | |
+//! | *while in use* `set_options` | | ✓ | | |
+//! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
+//! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *durability* `sync_wal` `close` | all | | | |
+//! | *background work* `settle` `run_job` `background_error` | all | | | |
+//! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
+//! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
+//!
+//! *default*: of the default family. *all*: of the whole database. Ranges are anything that is a
+//! [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
+//! [`merge`] makes merge operators from functions. An [`ErrorKind`] says what to do about an
+//! error, and has a number that stays.
+//!
 //! Limits: keys up to 64 KiB ([`KEY_BYTES_MAX`]), values up to 4 GiB - 1 MiB - 1
 //! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 5; 65,536 families.
 #![forbid(unsafe_code)]
 
+mod source;
+mod key_range;
 mod iter;
+mod read_options;
 mod read;
 mod write_options;
+mod deletion;
+mod operation;
+mod options;
+mod named;
+pub mod merge;
 mod family;
 mod batch;
 mod snapshot;
-mod options;
 mod db;
+mod db_write;
+mod place;
 pub mod inspect;
 pub mod salvage;
 mod upgrade;
@@ -43,14 +89,18 @@ pub struct Readme;
 pub use batch::WriteBatch;
 pub use db::{Db, check};
 pub use family::Family;
-pub use iter::{Cursor, Iter};
+pub use iter::{Cursor, Iter, Keys};
+pub use key_range::KeyRange;
+pub use operation::{Action, Operation, Operations};
 pub use options::{
     Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
     RecoveryMode,
 };
 pub use read::Read;
+pub use read_options::ReadOptions;
 pub use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    id::FamilyId,
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
 };
@@ -59,6 +109,7 @@ pub use siltdb_engine::{
     checkpoint::Checkpoint,
     stats::Stats,
 };
+pub use siltdb_tree::range_size::RangeSize;
 pub use snapshot::Snapshot;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

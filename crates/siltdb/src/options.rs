@@ -209,8 +209,8 @@ impl Options {
     }
 }
 
-/// How a family is kept, from its creation on: there is no changing it yet, but for what
-/// [`Options::default_family`] says.
+/// How a family is kept. It is stored; [`Family::set_options`](crate::Family::set_options) changes
+/// it while the family is in use.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -296,8 +296,9 @@ impl FamilyOptions {
     /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) applies. Only its name is
     /// stored: give it again at each open, with [`Options::merge_operator`].
     ///
-    /// Without one, merging is refused. The default family can be given one later, see
-    /// [`Options::default_family`]; any other family only when it is created.
+    /// Without one, merging is refused. A family can be given one later, and never another: see
+    /// [`Family::set_options`](crate::Family::set_options), and for the default family
+    /// [`Options::default_family`]. [`merge`](crate::merge) makes operators from functions.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -1,53 +1,23 @@
 //! What can be read from, and how: one trait for a database, a family and a snapshot.
 //!
-//! Whoever implements it names a family and a moment; the rest follows.
+//! An implementation gives two things: the value of one key, and a pinned moment. The rest
+//! follows, so a source with writes of its own on top can implement it as well.
 
-use crate::iter::{Cursor, Iter};
-use siltdb_base::{
-    error::Result,
-    id::SequenceNumber,
-    slice::{Pinnable, Slice},
+use crate::{
+    iter::{Cursor, Iter},
+    key_range::KeyRange,
+    read_options::ReadOptions,
+    source::Source,
 };
-use siltdb_engine::{
-    catalog::family::Family as EngineFamily, engine::Engine, instance::Instance, read::ReadRange,
-};
-use std::{
-    fmt,
-    ops::{Bound, RangeBounds},
-    sync::Arc,
-};
-
-/// Keeps others from implementing [`Read`], so that it may grow.
-pub(crate) mod sealed {
-    /// What can be read from.
-    pub trait Sealed {}
-}
-
-/// A family at a moment: what a reader reads.
-#[derive(Clone)]
-pub struct Source {
-    pub(crate) engine: Engine,
-    /// Which of the open databases that is.
-    pub(crate) instance: Instance,
-    pub(crate) family: Arc<EngineFamily>,
-    /// `None`: now.
-    pub(crate) sequence: Option<SequenceNumber>,
-}
-
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("Source");
-        fields.field("dir", &self.engine.dir()).field("family", &self.family.name());
-        if let Some(sequence) = self.sequence {
-            fields.field("sequence", &sequence.0);
-        }
-        fields.finish()
-    }
-}
+use siltdb_base::{error::Result, slice::Slice};
+use siltdb_engine::read::ReadCursor;
+use std::ops::ControlFlow;
 
 /// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
-/// in a
-/// [`Snapshot`](crate::Snapshot).
+/// in a [`Snapshot`](crate::Snapshot).
+///
+/// Each call reads one consistent moment: that of the snapshot, or else the present.
+/// A key that reads as deleted, or has expired, is not there.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -65,11 +35,7 @@ impl fmt::Debug for Source {
 /// assert_eq!((total(&db)?, total(&before)?), (2, 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Read: sealed::Sealed {
-    /// The family and the moment that are read.
-    #[doc(hidden)]
-    fn source(&self) -> &Source;
-
+pub trait Read: Source {
     /// The value of a key, pinned, without a copy where it lies in a table.
     ///
     /// Costs at most one block read for each level, and each run of level 0, that the filters do
@@ -80,8 +46,7 @@ pub trait Read: sealed::Sealed {
     /// `Corruption` with file and offset; `Closed`; `NotFound`, if the family was dropped; what the
     /// merge operator fails with; the system's.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        let source = self.source();
-        source.engine.get(&source.family, key.as_ref(), source.sequence, |value| value.pin())
+        self.look(key.as_ref(), |value| value.pin())
     }
 
     /// Looks at the value of a key where it lies, and returns what `look` made of it; `None` if the
@@ -95,39 +60,127 @@ pub trait Read: sealed::Sealed {
     /// # let db = siltdb::Db::open(dir.path())?;
     /// use siltdb::Read;
     /// db.put(b"visits", &7_u64.to_le_bytes())?;
-    /// let visits = db.get_with(b"visits", |value| u64::from(value[0]))?;
+    /// let visits = db.read(b"visits", |value| u64::from(value[0]))?;
     /// assert_eq!(visits, Some(7));
-    /// assert_eq!(db.get_with(b"sales", |value| value.len())?, None);
+    /// assert_eq!(db.read(b"sales", |value| value.len())?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn get_with<R>(
-        &self,
-        key: impl AsRef<[u8]>,
-        look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        let source = self.source();
-        let look = |value: Pinnable<'_>| look(value.bytes());
-        source.engine.get(&source.family, key.as_ref(), source.sequence, look)
+    fn read<R>(&self, key: impl AsRef<[u8]>, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.look(key.as_ref(), |value| look(value.bytes()))
     }
 
     /// The values of many keys, all at one moment, in the order of `keys`.
     ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put("a", "1")?;
+    /// let values = db.get_many(&["a", "b"])?;
+    /// assert!(values[0].as_deref() == Some(b"1") && values[1].is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Read::get`].
     fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        let source = self.source();
-        source.engine.get_many(&source.family, keys, source.sequence)
+        let reader = self.pin()?;
+        keys.iter().map(|key| reader.get(key.as_ref())).collect()
     }
 
-    /// Whether a key has a value.
+    /// Whether a key has a value. Costs as [`Read::read`].
     ///
     /// # Errors
     /// As [`Read::get`].
     fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
+        Ok(self.look(key.as_ref(), |_| ())?.is_some())
+    }
+
+    /// The greatest key less than `key`, and its value.
+    ///
+    /// Costs a cursor and a seek: a look at each sorted run, in all at least a block of each that
+    /// has keys there. A [`Cursor`] makes several such steps for less.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// for key in ["a", "c", "e"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let key = |pair: Option<(siltdb::Slice, siltdb::Slice)>| pair.map(|(key, _)| key.to_vec());
+    /// assert_eq!(key(db.get_lt("c")?), Some(b"a".to_vec()));
+    /// assert_eq!(key(db.get_le("c")?), Some(b"c".to_vec()));
+    /// assert_eq!(key(db.get_ge("d")?), Some(b"e".to_vec()));
+    /// assert_eq!(key(db.get_gt("e")?), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_lt(&self, key: impl AsRef<[u8]>) -> Result<Option<(Slice, Slice)>> {
+        let key = key.as_ref();
+        beside(self, |cursor| {
+            cursor.seek_for_prev(key)?;
+            if cursor.key() == Some(key) { cursor.prev() } else { Ok(()) }
+        })
+    }
+
+    /// The greatest key less than or equal to `key`, and its value. Costs as [`Read::get_lt`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_le(&self, key: impl AsRef<[u8]>) -> Result<Option<(Slice, Slice)>> {
+        beside(self, |cursor| cursor.seek_for_prev(key.as_ref()))
+    }
+
+    /// The least key greater than `key`, and its value. Costs as [`Read::get_lt`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_gt(&self, key: impl AsRef<[u8]>) -> Result<Option<(Slice, Slice)>> {
+        let key = key.as_ref();
+        beside(self, |cursor| {
+            cursor.seek(key)?;
+            if cursor.key() == Some(key) { cursor.next() } else { Ok(()) }
+        })
+    }
+
+    /// The least key greater than or equal to `key`, and its value. Costs as [`Read::get_lt`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_ge(&self, key: impl AsRef<[u8]>) -> Result<Option<(Slice, Slice)>> {
+        beside(self, |cursor| cursor.seek(key.as_ref()))
+    }
+
+    /// The first key and its value. Costs as [`Read::get_lt`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn first(&self) -> Result<Option<(Slice, Slice)>> {
+        beside(self, ReadCursor::seek_to_first)
+    }
+
+    /// The last key and its value. Costs as [`Read::get_lt`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn last(&self) -> Result<Option<(Slice, Slice)>> {
+        beside(self, ReadCursor::seek_to_last)
+    }
+
+    /// Whether there is no key. Costs as [`Read::get_lt`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn is_empty(&self) -> Result<bool> {
+        let mut cursor = self.cursor_with(&ReadOptions::new().keys_only(true))?;
+        cursor.seek_to_first()?;
+        Ok(cursor.key().is_none())
     }
 
     /// A cursor over all keys; it stands nowhere yet.
@@ -135,9 +188,32 @@ pub trait Read: sealed::Sealed {
     /// # Errors
     /// As [`Read::get`].
     fn cursor(&self) -> Result<Cursor> {
-        let source = self.source();
-        let range = ReadRange::default();
-        Ok(Cursor::new(source.engine.cursor(&source.family, range, source.sequence)?))
+        self.cursor_with(&ReadOptions::new())
+    }
+
+    /// A cursor over the keys of a range, or over keys alone, as `options` say.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Read, ReadOptions};
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "value")?;
+    /// }
+    /// let options = ReadOptions::new().range("b"..).keys_only(true);
+    /// let mut cursor = db.cursor_with(&options)?;
+    /// cursor.seek("a")?;
+    /// assert_eq!(cursor.entry(), Some((&b"b"[..], &b""[..])));
+    /// cursor.prev()?;
+    /// assert_eq!(cursor.entry(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
+        let (range, fetch) = (options.range.clone(), options.fetch);
+        Ok(Cursor::new(self.pin()?.fetching(fetch).cursor(range)?, fetch))
     }
 
     /// All keys and values, in order.
@@ -145,11 +221,11 @@ pub trait Read: sealed::Sealed {
     /// # Errors
     /// As [`Read::get`].
     fn iter(&self) -> Result<Iter> {
-        iter_over(self.source(), ReadRange::default())
+        self.iter_with(&ReadOptions::new())
     }
 
     /// The keys and values of a range, in order, from either end. A range whose start lies behind
-    /// its end is empty.
+    /// its end is empty. [`Iter::keys`] makes it an iterator over the keys alone.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -158,16 +234,15 @@ pub trait Read: sealed::Sealed {
     /// for key in [b"a", b"b", b"c"] {
     ///     db.put(key, b"")?;
     /// }
-    /// let keys: Vec<_> = db.range(&b"b"[..]..)?.rev().map(|pair| pair.unwrap().0).collect();
-    /// assert_eq!(keys, [b"c", b"b"]);
+    /// let keys: siltdb::Result<Vec<_>> = db.range(&b"b"[..]..)?.keys().rev().collect();
+    /// assert_eq!(keys?, [b"c", b"b"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
-        let (start, end) = (owned(range.start_bound()), owned(range.end_bound()));
-        iter_over(self.source(), ReadRange { start, end })
+    fn range(&self, range: impl KeyRange) -> Result<Iter> {
+        self.iter_with(&ReadOptions::new().range(range))
     }
 
     /// The keys that begin with `prefix`, and their values, in order.
@@ -175,31 +250,49 @@ pub trait Read: sealed::Sealed {
     /// # Errors
     /// As [`Read::get`].
     fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
-        iter_over(self.source(), ReadRange::prefix(prefix.as_ref()))
+        self.iter_with(&ReadOptions::new().prefix(prefix))
     }
 
-    /// The first key and its value.
+    /// The keys and values that `options` ask for, in order. With
+    /// [`keys_only`](ReadOptions::keys_only) the values are empty.
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn first(&self) -> Result<Option<(Slice, Slice)>> {
-        self.iter()?.next().transpose()
+    fn iter_with(&self, options: &ReadOptions) -> Result<Iter> {
+        Ok(Iter::new(self.pin()?, options.range.clone(), options.fetch))
     }
 
-    /// The last key and its value.
+    /// Counts the keys of a range by walking over them, without their values. The estimate of
+    /// [`Family::size_of`](crate::Family::size_of) costs far less.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// assert_eq!(db.count("a".."c")?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn last(&self) -> Result<Option<(Slice, Slice)>> {
-        self.iter()?.next_back().transpose()
+    fn count(&self, range: impl KeyRange) -> Result<u64> {
+        let options = ReadOptions::new().range(range).keys_only(true);
+        let mut cursor = self.cursor_with(&options)?;
+        cursor.seek_to_first()?;
+        cursor.walk(u64::MAX, |_, _| ControlFlow::Continue(()))
     }
 }
 
-fn iter_over(source: &Source, range: ReadRange) -> Result<Iter> {
-    let reader = source.engine.reader(&source.family, source.sequence)?;
-    Ok(Iter::new(move || reader.cursor(range.clone())))
-}
-
-fn owned<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<Slice> {
-    bound.map(|key| Slice::copy_from(key.as_ref()))
+/// The pair that a cursor over everything stands on after `go`, copied.
+fn beside<S: Source + ?Sized>(
+    source: &S,
+    go: impl FnOnce(&mut ReadCursor) -> Result<()>,
+) -> Result<Option<(Slice, Slice)>> {
+    let mut cursor = source.pin()?.cursor(Default::default())?;
+    go(&mut cursor)?;
+    let copy = |(key, value): (&[u8], &[u8])| (Slice::copy_from(key), Slice::copy_from(value));
+    Ok(cursor.entry().map(copy))
 }

@@ -4,10 +4,14 @@
 
 use crate::{
     family::Family,
-    read::{Read, Source, sealed::Sealed},
+    read::Read,
+    source::{Place, Source},
 };
-use siltdb_base::error::{Error, Result};
-use siltdb_engine::snapshots::LiveSnapshot;
+use siltdb_base::{
+    error::{Error, Result},
+    slice::Pinnable,
+};
+use siltdb_engine::{read::PinnedReader, snapshots::LiveSnapshot};
 use std::{fmt, sync::Arc};
 
 /// The state of all families at one moment.
@@ -28,20 +32,20 @@ use std::{fmt, sync::Arc};
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    source: Source,
+    place: Place,
     live: Arc<LiveSnapshot>,
 }
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Snapshot").field(&self.source).finish()
+        f.debug_tuple("Snapshot").field(&self.place).finish()
     }
 }
 
 impl Snapshot {
-    pub(crate) fn new(default: &Source, live: LiveSnapshot) -> Self {
-        let source = Source { sequence: Some(live.sequence()), ..default.clone() };
-        Self { source, live: Arc::new(live) }
+    pub(crate) fn new(default: &Place, live: LiveSnapshot) -> Self {
+        let place = Place { sequence: Some(live.sequence()), ..default.clone() };
+        Self { place, live: Arc::new(live) }
     }
 
     /// A family at this moment. It stays readable when the family is dropped.
@@ -49,11 +53,11 @@ impl Snapshot {
     /// # Errors
     /// `InvalidArgument`, if the family is of another open database.
     pub fn family(&self, family: &Family) -> Result<Self> {
-        if family.source.instance != self.source.instance {
+        if family.place.instance != self.place.instance {
             return Err(Error::invalid("the family is of another open database than the snapshot"));
         }
-        let source = Source { sequence: self.source.sequence, ..family.source.clone() };
-        Ok(Self { source, live: Arc::clone(&self.live) })
+        let place = Place { sequence: self.place.sequence, ..family.place.clone() };
+        Ok(Self { place, live: Arc::clone(&self.live) })
     }
 
     /// The number of operations that happened before this moment, since the database was created.
@@ -63,10 +67,15 @@ impl Snapshot {
     }
 }
 
-impl Sealed for Snapshot {}
+impl Source for Snapshot {
+    #[inline]
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        self.place.look(key, look)
+    }
 
-impl Read for Snapshot {
-    fn source(&self) -> &Source {
-        &self.source
+    fn pin(&self) -> Result<PinnedReader> {
+        self.place.pin()
     }
 }
+
+impl Read for Snapshot {}

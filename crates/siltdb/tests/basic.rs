@@ -129,7 +129,7 @@ fn a_batch_over_families_and_a_reopen_without_a_close() {
     let mut batch = WriteBatch::new();
     batch.put(&users, b"alice", b"1").unwrap();
     batch.put(&db.default_family(), b"count", b"1").unwrap();
-    batch.delete_range(&users, b"b", b"z").unwrap();
+    batch.delete_range(&users, "b".."z").unwrap();
     db.write(&batch).unwrap();
     users.put(b"bob", b"2").unwrap();
     let snapshot = db.snapshot();
@@ -195,7 +195,7 @@ fn who_looks_at_a_value_may_write_meanwhile_what_makes_others_wait() {
         db.compact().unwrap();
         db.put(b"memory", b"old").unwrap();
         for looked_at in ["table", "memory"] {
-            let seen = db.get_with(looked_at, |value| {
+            let seen = db.read(looked_at, |value| {
                 // Many generations: more than the memory budget, all of them flushed.
                 for number in 0..20_000 {
                     db.put(key(number), [7; 600]).unwrap();
@@ -205,9 +205,9 @@ fn who_looks_at_a_value_may_write_meanwhile_what_makes_others_wait() {
                 value.to_vec()
             });
             assert_eq!(seen.unwrap().as_deref(), Some(&b"old"[..]));
-            assert!(db.get_with(looked_at, |value| value == b"new").unwrap().unwrap());
+            assert!(db.read(looked_at, |value| value == b"new").unwrap().unwrap());
         }
-        assert_eq!(db.get_with(b"absent", |_| ()).unwrap(), None);
+        assert_eq!(db.read(b"absent", |_| ()).unwrap(), None);
     }
 }
 

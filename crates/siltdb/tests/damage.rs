@@ -97,7 +97,7 @@ fn golden_ending(end: impl FnOnce(&Db)) -> Golden {
     writer.db.flush().unwrap();
     writer.db.drop_family("gone").unwrap();
     writer.commit(Durability::Synced, |db, batch| {
-        batch.delete_range(&db.default_family(), key(20), key(30)).unwrap();
+        batch.delete_range(&db.default_family(), key(20)..key(30)).unwrap();
         batch.delete(&db.family("users").unwrap(), key(7)).unwrap();
         batch.put(&db.default_family(), key(200), value(200)).unwrap();
     });
@@ -113,7 +113,7 @@ fn golden_ending(end: impl FnOnce(&Db)) -> Golden {
             batch.put(&users, key(300 + number), value(number + 3)).unwrap();
             // Longer than what is zeroed at once: some record behind a synced one is whole.
             batch.put(&db.default_family(), key(number), [b'x'; 700]).unwrap();
-            batch.delete_range(&users, key(40 + number), key(41 + number)).unwrap();
+            batch.delete_range(&users, key(40 + number)..key(41 + number)).unwrap();
         });
     }
     end(&writer.db);

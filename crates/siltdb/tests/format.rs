@@ -205,7 +205,7 @@ fn the_log_is_read_by_the_page_alone() {
     batch.put_until(&users, b"b", b"2", expiry).unwrap();
     batch.delete(&users, b"c").unwrap();
     batch.single_delete(&users, b"").unwrap();
-    batch.delete_range(&users, b"d", b"f").unwrap();
+    batch.delete_range(&users, "d".."f").unwrap();
     batch.put(&users, b"g", &long).unwrap();
     db.write(&batch).unwrap();
     let volatile = WriteOptions::new().durability(Durability::Volatile);

@@ -83,7 +83,7 @@ fn a_closed_database_is_neither_read_nor_written() {
     // Nor is nothing at all done to it.
     let synced = WriteOptions::new().durability(Durability::Synced);
     assert_eq!(kind(clone.write_with(&WriteBatch::new(), &synced)), closed);
-    assert_eq!(kind(family.delete_range("b", "a")), closed);
+    assert_eq!(kind(family.delete_range("b".."a")), closed);
     // What was begun goes on.
     assert_eq!(begun.next().unwrap().unwrap().0.as_bytes(), b"key");
     cursor.seek_to_first().unwrap();
@@ -127,7 +127,7 @@ fn a_dropped_family_is_not_found_but_by_snapshots_and_iterators_of_it() {
     assert_eq!(kind(users.get("alice")), not_found);
     assert_eq!(kind(users.iter()), not_found);
     assert_eq!(kind(users.put("alice", "2")), not_found);
-    assert_eq!(kind(users.delete_range("b", "a")), not_found);
+    assert_eq!(kind(users.delete_range("b".."a")), not_found);
     assert!(snapshot.contains("alice").unwrap());
     assert_eq!(begun.count(), 1);
 }

@@ -354,7 +354,7 @@ fn deletion_hides_what_was_folded() {
     let (db, value) = with_many(Arc::new(Lists(Arc::default())));
     assert!(is_value(db.get("key").unwrap(), &value));
     let before = db.snapshot();
-    db.default_family().delete_range("a", "z").unwrap();
+    db.default_family().delete_range("a".."z").unwrap();
     assert_eq!(db.get("key").unwrap(), None);
     merge(&db, "key", "new").unwrap();
     assert!(is_value(db.get("key").unwrap(), b"new"));

@@ -71,7 +71,7 @@ impl Bench {
     }
 
     fn delete_range(&self, numbers: std::ops::Range<u64>) {
-        self.db.default_family().delete_range(key(numbers.start), key(numbers.end)).unwrap();
+        self.db.default_family().delete_range(key(numbers.start)..key(numbers.end)).unwrap();
     }
 }
 
@@ -238,7 +238,7 @@ fn a_database_that_is_opened_again_gives_space_back_too() {
     bench.db.compact().unwrap();
     let mut batch = WriteBatch::new();
     let family = bench.db.default_family();
-    batch.delete_range(&family, key(500), key(9_500)).unwrap();
+    batch.delete_range(&family, key(500)..key(9_500)).unwrap();
     bench.db.write(&batch).unwrap();
     bench.db.flush().unwrap();
     let (fs, clock) = (bench.fs.clone(), bench.clock.clone());

@@ -7,6 +7,7 @@
 use siltdb_base::{
     budget::Budget,
     clock::ManualClock,
+    cursor::Fetch,
     fs::{Fs, ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     key::{Entry, EntryKind},
@@ -23,11 +24,7 @@ use siltdb_tree::{
     plan::Way,
     retain::stripes::Stripes,
     tree::Tree,
-    visible::{
-        bounds::Bounds,
-        judge::Resolver,
-        reader::{Fetch, Reader},
-    },
+    visible::{bounds::Bounds, judge::Resolver, reader::Reader},
 };
 use std::{
     hint::black_box,

@@ -19,6 +19,7 @@ pub mod gaps;
 pub mod visible;
 pub mod source;
 pub mod view;
+pub mod range_size;
 pub mod retain;
 pub mod deeper;
 pub mod progress;

@@ -20,6 +20,7 @@ pub mod reads;
 pub mod recovery;
 pub mod plan;
 pub mod run;
+mod parts;
 mod steps;
 mod tiny;
 mod ground;

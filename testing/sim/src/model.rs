@@ -51,6 +51,11 @@ pub enum Operation {
         /// The first key behind that is not.
         end: Shared,
     },
+    /// Deletes the keys that begin with some bytes; all keys, if there are none.
+    DeletePrefix {
+        /// The bytes.
+        prefix: Shared,
+    },
     /// Hands an operand to the merge operator.
     Merge {
         /// The key.
@@ -187,6 +192,12 @@ impl Model {
                 }
             }
             Operation::DeleteRange { .. } => {}
+            Operation::DeletePrefix { prefix } => {
+                let from = family.range_mut(Arc::clone(prefix)..);
+                for (_, versions) in from.take_while(|(key, _)| key.starts_with(prefix)) {
+                    versions.push(Version { commit, effect: Effect::Delete });
+                }
+            }
         }
     }
 

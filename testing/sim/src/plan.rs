@@ -58,7 +58,10 @@ pub fn plan(
     let mut planner = Planner { settings, model, now_ms, durability: Durability::Buffered, met };
     if single {
         let family = draw.pick(families);
-        let operation = planner.single(draw);
+        let operation = match planner.clear(family, draw) {
+            Some(clear) => clear,
+            None => planner.single(draw),
+        };
         let durability = Durability::Buffered;
         let operations = vec![(family, operation)];
         return Planned { operations, form: Form::Single, durability, clock: Clock::Silent };
@@ -113,6 +116,14 @@ impl Planner<'_> {
         }
     }
 
+    /// Now and then, the deletion of all keys, by a range without an end; only where there is no
+    /// key that no other deletion may reach.
+    fn clear(&self, family: FamilyIndex, draw: &mut Draw) -> Option<Operation> {
+        let is_free = || !self.model.keys(family).any(|key| key.first() == Some(&0xff));
+        let is_due = draw.chance(1, 60) && family != DEFAULT && is_free();
+        is_due.then(|| Operation::DeletePrefix { prefix: Shared::from(&b""[..]) })
+    }
+
     /// The deletion, one by one, of keys that follow each other: what readers have to cross.
     fn sweep(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
         let (start, count) = (self.key(draw), draw.within(50..=200) as usize);
@@ -129,7 +140,13 @@ impl Planner<'_> {
     }
 
     fn delete_range(&self, draw: &mut Draw) -> Operation {
-        let (mut start, mut end) = (self.key(draw), self.key(draw));
+        let key = self.key(draw);
+        if !key.is_empty() && draw.chance(1, 4) {
+            // Those of other deletions and the clock begin with another byte.
+            let prefix = key[..1 + draw.index(key.len())].into();
+            return Operation::DeletePrefix { prefix };
+        }
+        let (mut start, mut end) = (key, self.key(draw));
         if start > end && draw.chance(9, 10) {
             std::mem::swap(&mut start, &mut end);
         }

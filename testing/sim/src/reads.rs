@@ -8,11 +8,12 @@ use crate::{
     model::{FamilyIndex, Model, Moment, Shared},
     violation::{Checked, Violation, must, show, show_option},
 };
-use siltdb::{Cursor, Iter, Read};
+use siltdb::{Cursor, Iter, Read, ReadOptions};
 use siltdb_base::cursor::Course;
 use std::{
     collections::VecDeque,
     ops::{Bound, ControlFlow},
+    sync::Arc,
 };
 
 /// The pairs of a family, in order.
@@ -159,7 +160,7 @@ pub fn compare_some(
     draw: &mut Draw,
 ) -> Checked<u64> {
     let mut key = |draw: &mut Draw| shape.key(draw.below(key_count + 1));
-    let result = match draw.below(7) {
+    let result = match draw.below(9) {
         0 => {
             // Twice: the second read of a key may use what the first one kept.
             let keys: Vec<Shared> = (0..10).map(|_| key(draw)).collect();
@@ -180,6 +181,14 @@ pub fn compare_some(
             keys.iter().try_for_each(|key| compare_look(source, truth, key)).map(|()| 20)
         }
         5 => compare_ends(source, truth),
+        6 => {
+            let keys: Vec<Shared> = (0..5).map(|_| key(draw)).collect();
+            compare_neighbours(source, truth, &keys)
+        }
+        7 => {
+            let range = (bound(key(draw), draw), bound(key(draw), draw));
+            compare_keys(source, truth, range)
+        }
         _ => {
             let steps = draw.within(5..=40);
             compare_cursor(source, truth, steps, draw, &mut key)
@@ -190,8 +199,8 @@ pub fn compare_some(
 
 /// Looks at a value where it lies, and whether there is one.
 fn compare_look(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()> {
-    let found = must(source.get_with(key, <[u8]>::to_vec), "get_with")?;
-    compare_value(found.as_deref(), truth, key, "get_with")?;
+    let found = must(source.read(key, <[u8]>::to_vec), "read")?;
+    compare_value(found.as_deref(), truth, key, "read")?;
     let (found, expected) = (must(source.contains(key), "contains")?, truth.value(key).is_some());
     if found == expected {
         return Ok(());
@@ -214,6 +223,56 @@ fn compare_ends(source: &impl Read, truth: Truth<'_>) -> Checked<u64> {
     Ok(2)
 }
 
+/// The pairs beside keys.
+fn compare_neighbours(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Checked<u64> {
+    let pairs = truth.pairs();
+    for key in keys {
+        let at = pairs.partition_point(|(other, _)| other < key);
+        let after = pairs.partition_point(|(other, _)| other <= key);
+        let before = |index: usize| index.checked_sub(1).map(|index| &pairs[index]);
+        for (what, found, expected) in [
+            ("get_lt", source.get_lt(key), before(at)),
+            ("get_le", source.get_le(key), before(after)),
+            ("get_gt", source.get_gt(key), pairs.get(after)),
+            ("get_ge", source.get_ge(key), pairs.get(at)),
+        ] {
+            compare_walk(found.transpose().into_iter(), expected.into_iter(), what)
+                .map_err(|violation| violation.during(format!("\"{}\"", show(key))))?;
+        }
+    }
+    Ok(4 * keys.len() as u64)
+}
+
+/// The keys of a range without their values: by an iterator, by a cursor and by counting.
+fn compare_keys(
+    source: &impl Read,
+    truth: Truth<'_>,
+    range: (Bound<Shared>, Bound<Shared>),
+) -> Checked<u64> {
+    let mut expected = truth.pairs();
+    expected.retain(|(key, _)| lies_within(key, &range));
+    let empty = Shared::from(&b""[..]);
+    expected.iter_mut().for_each(|(_, value)| *value = Arc::clone(&empty));
+    let keys = must(source.range(range.clone()), "range")?.keys();
+    let backward = keys.rev().map(|key| key.map(|key| (key, siltdb::Slice::default())));
+    compare_walk(backward, expected.iter().rev(), "keys backward")?;
+    let options = ReadOptions::new().range(range.clone()).keys_only(true);
+    let mut cursor = must(source.cursor_with(&options), "cursor_with")?;
+    must(cursor.seek_to_first(), "seek_to_first")?;
+    let mut shown = Pairs::new();
+    let walked = cursor.walk(u64::MAX, |key, value| {
+        shown.push((key.into(), value.into()));
+        ControlFlow::Continue(())
+    });
+    must(walked, "walking over keys")?;
+    compare_pairs(&shown, &expected).map_err(|violation| violation.during("keys of a cursor"))?;
+    let count = must(source.count(range), "count")?;
+    if count == expected.len() as u64 {
+        return Ok(2 * count + 1);
+    }
+    Err(Violation::new(format!("{count} keys counted, expected {}", expected.len())))
+}
+
 fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Checked<u64> {
     let found = must(source.get_many(keys), "get_many")?;
     if found.len() != keys.len() {
@@ -225,7 +284,8 @@ fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Ch
     Ok(keys.len() as u64)
 }
 
-fn bound(key: Shared, draw: &mut Draw) -> Bound<Shared> {
+/// An end of a range at a key, or none.
+pub(crate) fn bound(key: Shared, draw: &mut Draw) -> Bound<Shared> {
     match draw.below(5) {
         0 => Bound::Unbounded,
         1 | 2 => Bound::Excluded(key),

@@ -49,8 +49,11 @@ impl Run {
             58..63 => self.hold_snapshot(),
             63..68 => self.walk(),
             68..78 => self.run_jobs(),
-            78..81 => self.flush(),
-            81..83 => self.compact(),
+            78..80 => self.flush(),
+            80 => self.flush_family(),
+            81 => self.compact(),
+            82 => self.compact_range(),
+            83 if self.draw.chance(1, 2) => self.change_options(),
             83..85 => self.settle(),
             85..87 => self.sync_wal(),
             87..90 => self.change_families(),
@@ -516,8 +519,12 @@ fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
             Operation::Put { key, value, .. } => return family(index).put(key, value),
             Operation::Delete { key } => return family(index).delete(key),
             Operation::DeleteRange { start, end } => {
-                return family(index).delete_range(start, end);
+                return family(index).delete_range(&**start..&**end);
             }
+            Operation::DeletePrefix { prefix } if prefix.is_empty() => {
+                return family(index).clear();
+            }
+            Operation::DeletePrefix { prefix } => return family(index).delete_prefix(prefix),
             Operation::SingleDelete { .. } | Operation::Merge { .. } => {}
         }
     }
@@ -532,7 +539,10 @@ fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
             }
             Operation::Delete { key } => batch.delete(family, key)?,
             Operation::SingleDelete { key } => batch.single_delete(family, key)?,
-            Operation::DeleteRange { start, end } => batch.delete_range(family, start, end)?,
+            Operation::DeleteRange { start, end } => {
+                batch.delete_range(family, &**start..&**end)?;
+            }
+            Operation::DeletePrefix { prefix } => batch.delete_prefix(family, prefix)?,
             Operation::Merge { key, operand } => batch.merge(family, key, operand)?,
         }
     }
@@ -554,6 +564,7 @@ fn describe(number: u64, planned: &Planned) -> String {
             Operation::DeleteRange { start, end } => {
                 format!("delete {}..{}", show(start), show(end))
             }
+            Operation::DeletePrefix { prefix } => format!("delete prefix {}", show(prefix)),
             Operation::Merge { key, operand } => format!("merge {} {}", show(key), show(operand)),
         };
         format!("#{} {what}", family.0)

@@ -130,7 +130,7 @@ fn commit(db: &Db, families: &[Family], round: u32, draw: &mut Draw) -> siltdb::
             1 => batch.merge(family, key(draw), b"+")?,
             2 => {
                 let (a, b) = (key(draw), key(draw));
-                batch.delete_range(family, a.clone().min(b.clone()), a.max(b))?;
+                batch.delete_range(family, a.clone().min(b.clone())..a.max(b))?;
             }
             3 => batch.put_until(family, key(draw), b"short", UNIX_EPOCH + SOON)?,
             _ => {}

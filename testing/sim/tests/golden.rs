@@ -79,7 +79,7 @@ impl Writer {
     }
 
     fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8]) {
-        family.delete_range(start, end).unwrap();
+        family.delete_range(start..end).unwrap();
         let name = family.name();
         self.contents.retain(|(of, key), _| *of != name || !(start..end).contains(&&key[..]));
     }

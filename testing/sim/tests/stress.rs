@@ -104,7 +104,7 @@ impl Database {
         batch.merge(left, b"shared", one)?;
         batch.put(left, log_key(writer, number), log_value(writer, number))?;
         if log_start(number) > log_start(number - 1) {
-            batch.delete_range(left, log_key(writer, 0), log_key(writer, log_start(number)))?;
+            batch.delete_range(left, log_key(writer, 0)..log_key(writer, log_start(number)))?;
         }
         batch.put(left, seen_key(writer), seen.map(u64::to_le_bytes).concat())?;
         batch.merge(right, b"shared", one)?;
@@ -262,7 +262,7 @@ fn look(
     for (writer, count) in counts.into_iter().enumerate() {
         let found = left.get(count_key(writer))?.map_or(0, |value| number(&value));
         assert_eq!(found, count, "looked up instead of walked");
-        let found = right.get_with(count_key(writer), number)?.unwrap_or(0);
+        let found = right.read(count_key(writer), number)?.unwrap_or(0);
         assert_eq!(found, count, "looked at instead of walked");
         let beyond = log_key(writer, count + 1);
         assert_eq!(left.get(&beyond)?.as_deref(), None, "{beyond}");

@@ -45,7 +45,7 @@ impl Completion {
         match (verb_name.as_deref(), before) {
             (_, [.., "--family"])
             | (Some("use"), [_])
-            | (Some("families"), [_, "drop" | "rename"]) => {
+            | (Some("families"), [_, "drop" | "rename" | "options"]) => {
                 all.extend(self.families.iter().cloned())
             }
             (_, [.., "--prefix" | "--from" | "--to"]) => return self.keys(start),
@@ -79,10 +79,11 @@ impl Completion {
     fn keys(&self, start: &str) -> Vec<String> {
         let Some(family) = &self.family else { return Vec::new() };
         // A key that cannot be read is not offered; a verb will tell why.
-        let Ok(mut entries) = family.prefix(start.as_bytes()) else { return Vec::new() };
-        let last = entries.next_back().and_then(Result::ok);
-        let first = entries.map_while(Result::ok).take(KEYS_MAX);
-        let keys = first.chain(last).filter_map(|(key, _)| word_of(&key));
+        let Ok(entries) = family.prefix(start.as_bytes()) else { return Vec::new() };
+        let mut keys = entries.keys();
+        let last = keys.next_back().and_then(Result::ok);
+        let first = keys.map_while(Result::ok).take(KEYS_MAX);
+        let keys = first.chain(last).filter_map(|key| word_of(&key));
         keys.collect()
     }
 }

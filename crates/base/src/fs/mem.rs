@@ -425,6 +425,10 @@ impl Fs for MemFs {
         self.touch(CallKind::Remove, path, State::remove)
     }
 
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.call(CallKind::RemoveDir, dir, State::remove_dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.call(CallKind::SyncDir, dir, |state, place| {
             let node = state.find(place)?;

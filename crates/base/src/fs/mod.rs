@@ -105,6 +105,12 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// `NotFound` and the system's.
     fn remove(&self, path: &Path) -> Result<()>;
 
+    /// Removes a directory that is empty.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io` if it is not empty or no directory; the system's.
+    fn remove_dir(&self, dir: &Path) -> Result<()>;
+
     /// Makes the entries of a directory durable.
     ///
     /// # Errors

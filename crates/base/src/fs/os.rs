@@ -78,6 +78,10 @@ impl Fs for OsFs {
         working().remove(path)
     }
 
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        working().remove_dir(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         working().sync_dir(dir)
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 use siltdb_base::{
     checksum::xxh3,
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Course, Cursor, Fetch, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -56,12 +56,20 @@ pub struct TableCursor {
     ahead: Ahead,
     /// Looks into the maplet that led nowhere since one led to a key.
     vain_looks: u8,
+    fetch: Fetch,
 }
 
 impl Table {
     /// A cursor that stands nowhere yet.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> TableCursor {
+        self.cursor_fetching(Fetch::Values)
+    }
+
+    /// A cursor that stands nowhere yet. With [`Fetch::KeysOnly`] it does not read blocks of which
+    /// the index tells the only key, and shows an empty value there.
+    #[must_use]
+    pub fn cursor_fetching(self: &Arc<Self>, fetch: Fetch) -> TableCursor {
         TableCursor {
             table: Arc::clone(self),
             block: None,
@@ -73,6 +81,7 @@ impl Table {
             walked: 0,
             ahead: Ahead::new(WINDOW_BYTES),
             vain_looks: 0,
+            fetch,
         }
     }
 }
@@ -98,7 +107,11 @@ impl TableCursor {
         }
         self.note_course(index);
         self.block = None;
-        let block = match self.table.slots.get(index) {
+        let known = || match self.fetch {
+            Fetch::Values => None,
+            Fetch::KeysOnly => self.table.key_block(index),
+        };
+        let block = match self.table.slots.get(index).or_else(known) {
             Some(block) => block,
             None if self.walked < WALK_BLOCKS => self.table.load_if_admitted(index)?,
             None => self.table.pass_by(index, &mut self.ahead)?,

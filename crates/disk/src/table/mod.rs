@@ -26,6 +26,8 @@ mod ahead;
 mod table_filter;
 mod reader;
 mod lookup;
+mod extent;
+mod key_block;
 mod cursor;
 mod passing;
 mod block_walk;
@@ -35,6 +37,7 @@ mod salvage;
 
 pub use block_walk::BlockWalk;
 pub use cursor::TableCursor;
+pub use extent::Extent;
 pub use facts::Contents;
 pub use footer::{FOOTER_BYTES, Footer};
 pub use index::BlockInfo;

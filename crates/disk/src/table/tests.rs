@@ -4,6 +4,7 @@ mod ahead;
 mod copies;
 mod damage;
 mod faults;
+mod keys_only;
 mod long;
 mod lookup;
 mod mapped;

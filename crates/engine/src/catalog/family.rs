@@ -69,7 +69,7 @@ impl Family {
             return Ok(());
         }
         Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
-            "the default family gets one when the database is opened, others when they are created",
+            "a family gets one when it is created or by its options, the default one at opening",
         ))
     }
 }

@@ -73,8 +73,9 @@ fn read(engine: &Engine, families: &[Arc<Family>; 2], writer: u64, progress: &Pr
     let snapshot = engine.snapshot();
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();
     let [found, twins] = families.each_ref().map(|family| {
-        let values = engine.get_many(family, &keys, Some(snapshot.sequence())).unwrap();
-        values.iter().map(|v| v.as_deref().map(write_of)).collect::<Vec<_>>()
+        let reader = engine.reader(family, Some(snapshot.sequence())).unwrap();
+        let values = keys.iter().map(|key| reader.get(key).unwrap());
+        values.map(|value| value.as_deref().map(write_of)).collect::<Vec<_>>()
     });
     let newest = found.iter().flatten().max().copied().unwrap_or(0);
     let begun = progress.begun.load(Ordering::Acquire);

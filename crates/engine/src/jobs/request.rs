@@ -12,11 +12,13 @@ use crate::{
     jobs::next::run_one,
 };
 use siltdb_base::{error::Result, id::FileNumber, sync::lock};
+use siltdb_disk::summary::{KeyRange, RangeEnd};
 use siltdb_tree::{
     compact::would_change_nothing,
     pick_range::{Request, Step},
     plan::Way,
     tree::Pause,
+    visible::bounds::Bounds,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -61,12 +63,49 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
 /// # Errors
 /// `NotFound`, if it was dropped; what keeps it from being merged.
 pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
+    carry_out(database, family, None, Some(pause))
+}
+
+/// Merges what a family has in tables within `bounds` now into one level, as [`compact_family`]
+/// does with all; whole tables, which may reach beyond.
+///
+/// # Errors
+/// As [`compact_family`].
+pub fn compact_range(database: &Database, family: &Family, bounds: &Bounds) -> Result<()> {
+    let version = family.tree.view().version.clone();
+    match version.range().and_then(|all| within(all, bounds)) {
+        Some(range) => carry_out(database, family, Some(range), None),
+        None => family.check(),
+    }
+}
+
+/// The part of `all` that lies within `bounds`, if there is one.
+fn within(all: KeyRange, bounds: &Bounds) -> Option<KeyRange> {
+    let KeyRange { mut first, mut last, mut end } = all;
+    if let Some(lower) = &bounds.lower {
+        first = first.max(lower.clone());
+    }
+    if let Some(upper) = bounds.upper.as_ref().filter(|upper| **upper <= last) {
+        (last, end) = (upper.clone(), RangeEnd::Exclusive);
+    }
+    let is_empty = match end {
+        RangeEnd::Inclusive => first > last,
+        RangeEnd::Exclusive => first >= last,
+    };
+    (!is_empty).then_some(KeyRange { first, last, end })
+}
+
+fn carry_out(
+    database: &Database,
+    family: &Family,
+    range: Option<KeyRange>,
+    mut pause: Option<Pause<'_>>,
+) -> Result<()> {
     wait_for_plans(database, family)?;
     let (newest, next_file) =
         (database.log.publisher.published(), database.catalog.numbers.next_file());
-    let mut request = Request::new(None, newest, next_file);
+    let mut request = Request::new(range, newest, next_file);
     let parallelism = database.options.workers.max(1);
-    let mut pause = Some(pause);
     loop {
         database.health.check()?;
         family.check()?;

@@ -64,7 +64,8 @@ pub fn lock_directory(
     }
 }
 
-fn no_database(dir: &Path) -> Error {
+/// What is said of a directory without a database.
+pub fn no_database(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
 }
 

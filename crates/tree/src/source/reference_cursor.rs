@@ -5,7 +5,7 @@
 
 use crate::open_files::OpenReference;
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Course, Cursor, Fetch, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, successor},
@@ -18,23 +18,24 @@ use std::{ops::ControlFlow, sync::Arc};
 
 /// A cursor over a whole table, as readers or jobs use it.
 pub trait OfTable: Cursor + Sized {
-    /// A cursor over the table of `reference` that stands nowhere.
+    /// A cursor over the table of `reference` that stands nowhere. One for keys only may show empty
+    /// values.
     ///
     /// # Errors
     /// What opening the table fails with.
-    fn of(reference: &OpenReference) -> Result<Self>;
+    fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self>;
 }
 
 /// For readers: the table stays open, and its blocks in the cache.
 impl OfTable for TableCursor {
-    fn of(reference: &OpenReference) -> Result<Self> {
-        Ok(reference.table()?.cursor())
+    fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self> {
+        Ok(reference.table()?.cursor_fetching(fetch))
     }
 }
 
 /// For jobs: the table stays as it is, open or not.
 impl OfTable for PassingCursor {
-    fn of(reference: &OpenReference) -> Result<Self> {
+    fn of(reference: &OpenReference, _: Fetch) -> Result<Self> {
         reference.pass()?.cursor()
     }
 }
@@ -58,7 +59,15 @@ impl<C: OfTable> ReferenceCursor<C> {
     /// # Errors
     /// What opening the table fails with.
     pub fn new(reference: Arc<OpenReference>) -> Result<Self> {
-        let cursor = C::of(&reference)?;
+        Self::fetching(reference, Fetch::Values)
+    }
+
+    /// A cursor that stands nowhere; one for keys only may show empty values.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    pub fn fetching(reference: Arc<OpenReference>, fetch: Fetch) -> Result<Self> {
+        let cursor = C::of(&reference, fetch)?;
         let way = if reference.is_whole() {
             Way::Whole(cursor)
         } else {

@@ -7,7 +7,7 @@ use crate::{
     source::reference_cursor::{OfTable, ReferenceCursor},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Course, Cursor, Fetch, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -29,13 +29,20 @@ pub struct RunCursor<C = TableCursor> {
     tables: Range<usize>,
     index: usize,
     current: Option<ReferenceCursor<C>>,
+    fetch: Fetch,
 }
 
 impl<C: OfTable> RunCursor<C> {
     /// A cursor over the `tables` of `level`, which is a run, standing nowhere.
     #[must_use]
     pub fn new(level: Arc<Level>, tables: Range<usize>) -> Self {
-        Self { level, index: tables.start, tables, current: None }
+        Self { level, index: tables.start, tables, current: None, fetch: Fetch::Values }
+    }
+
+    /// The cursor, which may show empty values if it is for keys only.
+    #[must_use]
+    pub fn fetching(self, fetch: Fetch) -> Self {
+        Self { fetch, ..self }
     }
 
     /// The cursor of table `index`; nothing if there is no such table.
@@ -48,7 +55,7 @@ impl<C: OfTable> RunCursor<C> {
         if self.index != index || self.current.is_none() {
             self.current = None;
             let table = self.level.tables()[index].clone();
-            self.current = Some(ReferenceCursor::new(table)?);
+            self.current = Some(ReferenceCursor::fetching(table, self.fetch)?);
             self.index = index;
         }
         Ok(self.current.as_mut())

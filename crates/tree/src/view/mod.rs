@@ -14,7 +14,9 @@ use crate::{
     view::search::Search,
     visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
 };
-use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments};
+use siltdb_base::{
+    cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
+};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// An iterator over what a reader sees of a view.
@@ -83,11 +85,12 @@ impl View {
     /// What opening a table with range tombstones fails with.
     pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
-        Ok(Visible::new(Merge::new(self.sources(&bounds)?), tombstones, reader, bounds))
+        let merge = Merge::new(self.sources(&bounds, reader.fetch)?);
+        Ok(Visible::new(merge, tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds) -> Result<Vec<Source<SourceCursor>>> {
+    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<Source<SourceCursor>>> {
         let mut sources = Vec::new();
         for table in self.memory.tables() {
             sources.push(Source {
@@ -100,7 +103,7 @@ impl View {
             match level.order() {
                 Order::Stack => {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
-                        let cursor = ReferenceCursor::new(table.clone())?;
+                        let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
                         sources.push(Source { cursor, sequence_max: table.sequence_max() });
                     }
@@ -112,7 +115,8 @@ impl View {
                     let run = start..start + after;
                     let newest = tables[run.clone()].iter().map(|table| table.sequence_max());
                     let Some(sequence_max) = newest.max() else { continue };
-                    let cursor = SourceCursor::Run(RunCursor::new(level.clone(), run));
+                    let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
+                    let cursor = SourceCursor::Run(cursor);
                     sources.push(Source { cursor, sequence_max });
                 }
             }

@@ -24,11 +24,11 @@ use crate::{
         folding::Folding,
         judge::{Verdict, depends_on_time, expiry_of, judge},
         plain::{Plain, Sight},
-        reader::{Fetch, Reader},
+        reader::Reader,
     },
 };
 use siltdb_base::{
-    cursor::{Course, Cursor},
+    cursor::{Course, Cursor, Fetch},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},

@@ -8,11 +8,12 @@ use crate::{
         fixture::{Owned, VecCursor},
     },
     merge_operator::MergeOperator,
-    visible::reader::{Fetch, Reader},
+    visible::reader::Reader,
 };
 use proptest::prelude::*;
 use siltdb_base::{
     clock::ManualClock,
+    cursor::Fetch,
     error::{Error, Result},
     id::{FileNumber, SequenceNumber},
     key::{BlobPointer, EntryKind},

@@ -8,19 +8,8 @@ use crate::{
     merge_operator::MergeOperator,
     visible::judge::{BlobSource, Resolver},
 };
-use siltdb_base::{clock::Clock, id::SequenceNumber};
+use siltdb_base::{clock::Clock, cursor::Fetch, id::SequenceNumber};
 use std::{fmt, sync::Arc};
-
-/// Whether the values are wanted too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fetch {
-    /// Keys and values.
-    #[default]
-    Values,
-    /// Keys only: separated values are not read, operands not combined, and values are empty or
-    /// not, as it happens.
-    KeysOnly,
-}
 
 /// The point of view of a reader, and its means to build values and to find its way.
 #[derive(Clone)]

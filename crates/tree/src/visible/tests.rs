@@ -13,13 +13,13 @@ use crate::{
         iter::Visible,
         model::{History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
         point::{Point, Version},
-        reader::{Fetch, Reader},
+        reader::Reader,
     },
 };
 use proptest::prelude::*;
 use siltdb_base::{
     clock::ManualClock,
-    cursor::Course,
+    cursor::{Course, Fetch},
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::EntryKind,

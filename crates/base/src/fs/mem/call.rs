@@ -43,6 +43,8 @@ pub enum CallKind {
     Link,
     /// `remove`.
     Remove,
+    /// `remove_dir`.
+    RemoveDir,
     /// `lock`.
     Lock,
 }
@@ -72,6 +74,7 @@ impl CallKind {
             Self::Rename => "rename",
             Self::Link => "link",
             Self::Remove => "remove",
+            Self::RemoveDir => "remove directory",
             Self::Lock => "lock",
         }
     }

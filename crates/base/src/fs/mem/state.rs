@@ -8,6 +8,8 @@
 //!    space; it is kept as long as a durable or pending name could bring it back.
 //! 3. `used` is the sum of the lengths of all files that take space.
 
+mod remove_dir;
+
 use super::{
     content::Content,
     locks::Locks,

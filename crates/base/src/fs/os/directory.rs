@@ -150,6 +150,10 @@ impl Fs for OsDirectory {
         self.place.remove(path).map_err(|error| self.failed("remove", path, error))
     }
 
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.place.remove_dir(dir).map_err(|error| self.failed("remove directory", dir, error))
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.place.sync_dir(dir).map_err(|error| self.failed("sync directory", dir, error))
     }

@@ -160,4 +160,9 @@ impl Place {
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
         Ok(sys::unlinkat(self.dir(), path, AtFlags::empty())?)
     }
+
+    /// Removes the name of an empty directory.
+    pub(super) fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        Ok(sys::unlinkat(self.dir(), dir, AtFlags::REMOVEDIR)?)
+    }
 }

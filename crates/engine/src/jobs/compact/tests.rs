@@ -67,7 +67,8 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
     let old = tables(&fs);
     let expected = contents(&engine, "default", None);
     let family = engine.family("default").unwrap();
-    let mut cursor = engine.cursor(&family, ReadRange::default(), None).unwrap();
+    // The cursor alone keeps them.
+    let mut cursor = engine.reader(&family, None).unwrap().cursor(ReadRange::default()).unwrap();
     cursor.seek_to_first().unwrap();
     put_range(&engine, "a", 0..100, b"newer");
     engine.compact_all().unwrap();

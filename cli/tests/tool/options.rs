@@ -1,0 +1,133 @@
+//! Options by name, upkeep of one family or range, neighbours of keys, estimates, destroy.
+
+use crate::place::Place;
+use serde_json::json;
+
+fn filled() -> Place {
+    let place = Place::new();
+    for key in ["a", "b", "c"] {
+        place.ok(&["put", "db", key, &format!("value of {key}")]);
+    }
+    place.ok(&["families", "create", "db", "users"]);
+    place.ok(&["put", "db", "u", "1", "--family", "users"]);
+    place
+}
+
+#[test]
+fn options_are_taken_by_name_and_unknown_ones_refused_with_the_names() {
+    let place = filled();
+    let options = ["--option", "memory_budget=64MiB", "--option", "memtable_bytes=1MiB"];
+    assert_eq!(place.ok(&[&["count", "db"][..], &options].concat()), "3\n");
+    place.run(&["count", "db", "--option", "memory=1GiB"], 2).says(&["memory_budget", "workers"]);
+    place.run(&["count", "db", "--option", "workers=many"], 2).says(&["a number"]);
+    place.run(&["count", "db", "--option", "workers"], 2).says(&["NAME=VALUE"]);
+    // What depends on each other is looked at when the database is opened.
+    place.run(&["count", "db", "--option", "memory_budget=1MiB"], 2).says(&["memory_budget"]);
+    place.run(&["put", "db", "k", "v", "--option", "read_only=true"], 1).says(&["read-only"]);
+    assert_eq!(place.ok(&["count", "db"]), "3\n");
+}
+
+#[test]
+fn a_new_database_gets_the_options_of_its_default_family() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v", "--option", "default_family.block_bytes=16KiB"]);
+    let shown = place.ok(&["families", "options", "db", "default"]);
+    assert!(shown.contains("block_bytes=16384\n"), "{shown}");
+}
+
+#[test]
+fn the_options_of_a_family_are_printed_and_changed() {
+    let place = filled();
+    let options = |arguments: &[&str]| {
+        place.ok(&[&["families", "options", "db", "users"][..], arguments].concat())
+    };
+    assert!(options(&[]).starts_with("compression=lz4\nblock_bytes=4096\n"));
+    assert_eq!(options(&["compression=none", "level0_runs=4"]), "");
+    let printed = place.run(&["families", "options", "db", "users", "--json"], 0).json();
+    assert_eq!(
+        (&printed[0]["compression"], &printed[0]["level0_runs"]),
+        (&json!("none"), &json!("4"))
+    );
+    assert!(place.ok(&["families", "options", "db", "default"]).contains("compression=lz4\n"));
+    let refused = |change: &str| place.run(&["families", "options", "db", "users", change], 2);
+    refused("level0_runs=0").says(&["1..=1000"]);
+    refused("levels=3").says(&["level_size_ratio"]);
+    refused("levels").says(&["NAME=VALUE"]);
+    place.run(&["families", "options", "db", "absent"], 1).says(&["no family `absent`"]);
+    assert!(options(&[]).contains("level0_runs=4"));
+}
+
+#[test]
+fn one_family_or_a_range_is_flushed_and_compacted() {
+    let place = filled();
+    place.ok(&["flush", "db", "--family", "users"]);
+    place.ok(&["compact", "db", "--family", "users"]);
+    place.ok(&["compact", "db", "--from", "a", "--to", "b"]);
+    place.ok(&["compact", "db", "--family", "users", "--prefix", "u"]);
+    place.ok(&["compact", "db", "--from", "b", "--to", "a"]);
+    for verb in ["flush", "compact"] {
+        place.run(&[verb, "db", "--family", "absent"], 1).says(&["no family `absent`"]);
+    }
+    let script = "use users\nput v 2\ncompact --from a\nflush --family users\ncompact\ncount\n";
+    let run = place.run_with(&["shell", "db"], script.as_bytes(), 0);
+    assert!(run.stdout.ends_with("2\n"), "{}", run.stdout);
+    assert_eq!(place.ok(&["count", "db"]), "3\n");
+}
+
+#[test]
+fn the_neighbours_of_a_key_are_printed_with_their_keys() {
+    let place = filled();
+    assert_eq!(place.ok(&["get", "db", "a", "--next"]), "b\tvalue of b\n");
+    assert_eq!(place.ok(&["get", "db", "bb", "--prev"]), "b\tvalue of b\n");
+    assert_eq!(place.ok(&["get", "db", "b", "--prev"]), "a\tvalue of a\n");
+    place.run(&["get", "db", "c", "--next"], 1).says(&["no key after `c`"]);
+    place.run(&["get", "db", "a", "--prev"], 1).says(&["no key before `a`"]);
+    place.run(&["get", "db", "a", "--prev", "--next"], 2);
+    place.run(&["get", "db", "a", "--raw", "--next"], 2);
+    let run = place.run_with(&["shell", "db"], b"get a --next\n", 0);
+    assert_eq!(run.stdout, "b\tvalue of b\n");
+}
+
+#[test]
+fn a_range_is_deleted_by_one_write() {
+    let place = filled();
+    place.ok(&["delete", "db", "--from", "b"]);
+    assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\n");
+    assert_eq!(place.ok(&["count", "db", "--family", "users"]), "1\n");
+    place.ok(&["delete", "db", "--prefix", "a"]);
+    place.ok(&["delete", "db", "--from", "z", "--to", "a"]);
+    assert_eq!(place.ok(&["count", "db"]), "0\n");
+    place.run(&["delete", "db"], 2);
+    place.run(&["delete", "db", "k", "--prefix", "k"], 2);
+}
+
+#[test]
+fn an_estimate_counts_what_is_stored() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    assert_eq!(place.ok(&["count", "db", "--estimate"]), "3\n");
+    place.ok(&["put", "db", "a", "again"]);
+    assert_eq!(place.ok(&["count", "db", "--estimate", "--from", "x"]), "0\n");
+    let estimate = &place.run(&["count", "db", "--estimate", "--json"], 0).json()[0];
+    assert_eq!((&estimate["estimate"], &estimate["memory_bytes"]), (&json!(4), &json!(6)));
+    assert!(estimate["table_bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    assert_eq!(place.ok(&["count", "db"]), "3\n");
+}
+
+#[test]
+fn destroy_asks_first_and_leaves_what_is_no_database() {
+    let place = filled();
+    // Stdin is no terminal.
+    place.run_with(&["destroy", "db"], b"y\n", 2).says(&["--yes"]);
+    assert_eq!(place.ok(&["count", "db"]), "3\n");
+    place.write("db/notes.txt", "mine");
+    place.ok(&["destroy", "db", "--yes"]);
+    assert_eq!(place.read("db/notes.txt"), "mine");
+    assert_eq!(std::fs::read_dir(place.path("db")).unwrap().count(), 1);
+    place.run(&["destroy", "db", "--yes"], 1).says(&["no database"]);
+    place.run(&["destroy", "absent", "--yes"], 1).says(&["no database"]);
+    place.ok(&["put", "other", "k", "v"]);
+    let run = place.run(&["destroy", "other", "--yes", "--json"], 0);
+    assert_eq!(run.json(), [json!({ "destroyed": "other" })]);
+    assert!(!place.path("other").exists());
+}

@@ -1,0 +1,17 @@
+//! Removing directories.
+
+use super::{Place, State};
+use std::io;
+
+impl State {
+    /// Removes the name of a directory that is empty.
+    pub(in super::super) fn remove_dir(&mut self, place: Place<'_>) -> io::Result<()> {
+        let named = self.parent(place)?;
+        let node = self.named(&named)?;
+        if !self.directory(node)?.current.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.change_one(named, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! Blocks that stand for data blocks of which only the key is wanted.
+//!
+//! A value of about the size of a block or more has a block of its own, and the index holds the
+//! block's first key. A walk over keys alone need not read such a block.
+
+use super::{facts::Contents, reader::Table};
+use crate::{
+    block::{Block, BlockBuilder},
+    cache::Held,
+};
+use siltdb_base::key::{Entry, EntryKind};
+use std::sync::Arc;
+
+impl Table {
+    /// A block that shows the key of the block at `index` with an empty value, if the index tells
+    /// that this is all there is: one entry, and that a `Put` without an expiry. Costs no read, and
+    /// must not get into the cache.
+    pub(super) fn key_block(&self, index: usize) -> Option<Arc<Held<Block>>> {
+        let info = self.block_info(index);
+        if info.entries != 1 || info.contents != Contents::PLAIN {
+            return None;
+        }
+        let (key, sequence) = (info.first_key, info.last_sequence);
+        let mut raw = Vec::with_capacity(key.len() + 16);
+        let entry = Entry { key, sequence, kind: EntryKind::Put, value: b"" };
+        BlockBuilder::encode_before_value(&entry, &mut raw);
+        let block = Block::parse(&raw).expect("what was encoded is a block");
+        let bytes = block.bytes();
+        Some(Arc::new(Held::new(block, bytes)))
+    }
+}

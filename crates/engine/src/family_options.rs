@@ -1,0 +1,44 @@
+//! Changing the options of a family while it is in use.
+//!
+//! What is written from then on follows the new ones; nothing that is written already changes.
+
+use crate::{
+    catalog::family::Family,
+    database::Database,
+    install::{install_with, options_change},
+};
+use siltdb_base::{
+    error::{Error, Result},
+    sync::lock,
+};
+use siltdb_tree::options::TreeOptions;
+
+/// Makes `options` those of a family, durably. Without a merge operator they leave that of the
+/// family as it is.
+///
+/// # Errors
+/// `InvalidArgument`, if an option is out of its range or the family has another merge operator;
+/// `NotFound`, if it was dropped; as [`install`](crate::install::install).
+pub fn change_options(database: &Database, family: &Family, options: TreeOptions) -> Result<()> {
+    options.check()?;
+    database.health.check()?;
+    let _changing = lock(&database.catalog.changing_io);
+    family.check()?;
+    let now = family.tree.options();
+    let operator = match (&now.merge_operator, options.merge_operator) {
+        (Some(now), Some(given)) if now.name() != given.name() => {
+            return Err(Error::invalid("a family keeps its merge operator")
+                .with_mismatch(now.name(), given.name())
+                .with_hint("its operands mean nothing to another"));
+        }
+        (Some(now), _) => Some(now.clone()),
+        (None, given) => given,
+    };
+    let options = TreeOptions { merge_operator: operator.clone(), ..options };
+    let manifest = lock(&database.catalog.manifest_io);
+    let changes = vec![options_change(family.id, &options)];
+    install_with(database, manifest, (changes, None), operator.as_ref())?;
+    // A level may be too large now.
+    database.background.work.raise();
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Removing a database: its files, and the directory if nothing else lies in it.
+//!
+//! It follows no links and enters no directories. `CURRENT` goes last, so that a database of which
+//! a crash left a part is still one, and can be removed again.
+
+use crate::{
+    catalog::manifest::read_current,
+    open::directory::{lock_directory, no_database, own_file},
+    options::EngineOptions,
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{FileLock, Fs, LockKind, Metadata},
+};
+use siltdb_disk::file_name::FileName;
+use std::path::Path;
+
+/// Removes the database in `dir`: the files that bear names of ours, then the directory, unless
+/// something else lies there. Durable on return.
+///
+/// # Errors
+/// `NotFound`, if there is none; `Locked`, if it is open; `Corruption`, if its `CURRENT` is not
+/// ours; the system's: a part of it may be gone then, and the rest can be removed again.
+pub fn destroy(dir: &Path, options: &EngineOptions) -> Result<()> {
+    let fs = &*options.fs;
+    match fs.metadata(dir)? {
+        None => return Err(no_database(dir).with_hint("check the path")),
+        Some(Metadata::Directory) => {}
+        Some(_) => {
+            return Err(
+                Error::invalid("the path of a database is a file, not a directory").with_file(dir)
+            );
+        }
+    }
+    let directory = fs.open_dir(dir)?;
+    // Before the lock, which would leave a file in the directory of another program.
+    check_is_ours(&*directory, dir)?;
+    let lock = lock_directory(&*directory, options, LockKind::Exclusive)?;
+    // Another process may have removed it between the look and the lock.
+    if let Err(error) = check_is_ours(&*directory, dir) {
+        let _ = directory.remove(&FileName::Lock.to_path());
+        return Err(error);
+    }
+    remove_locked(fs, &*directory, dir, lock)
+}
+
+/// Removes the database in `directory`, which is locked.
+///
+/// # Errors
+/// As [`destroy`].
+pub fn remove_locked(
+    fs: &dyn Fs,
+    directory: &dyn Fs,
+    dir: &Path,
+    lock: Box<dyn FileLock>,
+) -> Result<()> {
+    let is_last = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
+    for entry in directory.list(Path::new(""))? {
+        if own_file(&entry).is_some_and(|name| !is_last(&name)) {
+            directory.remove(Path::new(&entry.name))?;
+        }
+    }
+    directory.sync_dir(Path::new(""))?;
+    for name in [FileName::Current, FileName::Lock] {
+        match directory.remove(&name.to_path()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    directory.sync_dir(Path::new(""))?;
+    let is_empty = directory.list(Path::new(""))?.is_empty();
+    drop(lock);
+    if is_empty {
+        // The name may be a link, and another process may have put something there meanwhile:
+        // the database is gone all the same.
+        let _ = fs.remove_dir(dir);
+    }
+    Ok(())
+}
+
+/// Checks that `CURRENT` is one of ours: other stores have files of that name, too.
+fn check_is_ours(directory: &dyn Fs, dir: &Path) -> Result<()> {
+    match read_current(directory) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(no_database(dir)),
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            Err(error.with_hint("nothing was removed: this may be the data of another program"))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,106 @@
+//! Every option by name: what is set is read back, and what is not known is refused with a list.
+
+use super::*;
+use siltdb_base::error::ErrorKind;
+
+#[test]
+fn every_option_takes_the_text_that_it_gives() {
+    let mut options = Options::new();
+    for (name, value) in options.entries() {
+        options.set(&name, &value).unwrap();
+        assert_eq!(options.get(&name).unwrap(), value, "{name}");
+    }
+    let mut family = FamilyOptions::new();
+    for (name, value) in family.entries() {
+        assert!(!value.is_empty(), "{name}");
+        family.set(name, &value).unwrap();
+        assert_eq!(family.get(name).unwrap(), value, "{name}");
+    }
+}
+
+#[test]
+fn every_value_that_differs_from_the_default_is_read_back() {
+    let changes = [
+        ("create", "never"),
+        ("create", "new"),
+        ("read_only", "true"),
+        ("lock_wait", "250ms"),
+        ("durability", "volatile"),
+        ("durability", "synced"),
+        ("durability", "interval:100"),
+        ("memory_budget", "100000000"),
+        ("cache_bytes", "1048576"),
+        ("memtable_bytes", "65536"),
+        ("log_io", "map"),
+        ("log_io", "write"),
+        ("read_io", "map"),
+        ("workers", "0"),
+        ("recovery", "point_in_time"),
+        ("seed", "7"),
+        ("default_family.compression", "none"),
+        ("default_family.block_bytes", "16384"),
+        ("default_family.filter_bits_per_key", "0"),
+        ("default_family.table_bytes", "1048576"),
+        ("default_family.base_level_bytes", "1048576"),
+        ("default_family.level_size_ratio", "4"),
+        ("default_family.level0_runs", "2"),
+    ];
+    let mut options = Options::new();
+    let defaults = options.entries();
+    for (name, value) in changes {
+        options.set(name, value).unwrap();
+        assert_eq!(options.get(name).unwrap(), value, "{name}");
+    }
+    for ((name, before), (_, after)) in defaults.iter().zip(options.entries()) {
+        assert_ne!(*before, after, "{name} was not changed");
+    }
+    assert_eq!(options.engine.memtable_bytes, 65536);
+    assert_eq!(options.engine.access, Access::ReadOnly);
+    assert_eq!(options.engine.tree.level0_runs_trigger, 2);
+    assert_eq!(options.engine.durability, Durability::Interval(Duration::from_millis(100)));
+}
+
+#[test]
+fn bytes_and_times_have_units() {
+    let cases =
+        [("7", Some(7)), ("4KiB", Some(4096)), ("2 MiB", Some(2 << 20)), ("1GiB", Some(1 << 30))];
+    for (text, expected) in cases {
+        assert_eq!(bytes(text), expected, "{text}");
+    }
+    for text in ["", "KiB", "-1", "1.5MiB", "4kb", "99999999999999999999", "99999999999GiB"] {
+        assert_eq!(bytes(text), None, "{text}");
+    }
+    assert_eq!(time("1500ms"), Some(Duration::from_millis(1500)));
+    assert_eq!(time("2s"), Some(Duration::from_secs(2)));
+    for text in ["", "s", "2", "2m", "-1s"] {
+        assert_eq!(time(text), None, "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_name_lists_the_names_and_a_bad_value_what_is_permitted() {
+    let mut options = Options::new();
+    for name in ["memory", "", "block_bytes", "Create"] {
+        let error = options.set(name, "1").unwrap_err();
+        let hint = error.hint().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(OPTIONS.iter().all(|named| hint.contains(named.name)), "{hint}");
+        assert!(hint.contains("default_family.NAME"), "{hint}");
+        assert_eq!(options.get(name).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    let error = options.set("default_family.blocks", "1").unwrap_err();
+    assert!(error.hint().unwrap().contains("block_bytes"));
+    for (name, value, permitted) in [
+        ("workers", "many", "a number"),
+        ("durability", "interval:0", "interval:MS"),
+        ("create", "maybe", "if_missing"),
+        ("default_family.block_bytes", "1", "1024..=1048576"),
+        ("default_family.level0_runs", "0", "1..=1000"),
+    ] {
+        let before = options.get(name).unwrap();
+        let error = options.set(name, value).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(permitted), "{error}");
+        assert_eq!(options.get(name).unwrap(), before);
+    }
+}

@@ -1,0 +1,58 @@
+//! What [`Read`](crate::Read) is built on: the value of one key, and a pinned moment.
+//!
+//! A source with writes of its own on top can give both. Nothing outside can implement it, so that
+//! reading may grow.
+
+use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable};
+use siltdb_engine::{
+    catalog::family::Family, engine::Engine, instance::Instance, read::PinnedReader,
+};
+use std::{fmt, sync::Arc};
+
+/// What can be read from.
+pub trait Source {
+    /// Calls `look` with the value of a key, if it has one.
+    ///
+    /// # Errors
+    /// As [`Read::get`](crate::Read::get).
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>>;
+
+    /// All keys and values as they are now, pinned.
+    ///
+    /// # Errors
+    /// As [`Read::get`](crate::Read::get).
+    fn pin(&self) -> Result<PinnedReader>;
+}
+
+/// A family now, or at a moment: what a reader of a database, a family or a snapshot reads.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) engine: Engine,
+    /// Which of the open databases that is.
+    pub(crate) instance: Instance,
+    pub(crate) family: Arc<Family>,
+    /// `None`: now.
+    pub(crate) sequence: Option<SequenceNumber>,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Place");
+        fields.field("dir", &self.engine.dir()).field("family", &self.family.name());
+        if let Some(sequence) = self.sequence {
+            fields.field("sequence", &sequence.0);
+        }
+        fields.finish()
+    }
+}
+
+impl Source for Place {
+    #[inline]
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        self.engine.get(&self.family, key, self.sequence, look)
+    }
+
+    fn pin(&self) -> Result<PinnedReader> {
+        self.engine.reader(&self.family, self.sequence)
+    }
+}

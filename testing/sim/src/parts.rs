@@ -1,0 +1,75 @@
+//! Steps that look after a part of the database: one family, a range of keys, options.
+//!
+//! None of them changes what readers see.
+
+use crate::{
+    database::Database,
+    model::{FamilyIndex, Shared},
+    reads::bound,
+    run::{Outcome, Run},
+    settings::FamilySettings,
+    violation::{Checked, Violation, show},
+    watch::Activity,
+};
+use std::ops::Bound;
+
+impl Run {
+    fn any_family(&mut self) -> FamilyIndex {
+        let indexes: Vec<_> = self.database.families.keys().copied().collect();
+        self.draw.pick(&indexes)
+    }
+
+    /// Flushes, if one family has anything in memory.
+    pub(crate) fn flush_family(&mut self) -> Checked<()> {
+        let family = self.any_family();
+        self.note(format!("flush #{}", family.0));
+        let flush = |database: &Database| database.families[&family].flush();
+        let outcome = self.operate(Activity::Jobs, None, flush)?;
+        let held = self.database.families.get(&family).map_or(0, |f| f.stats().memtable_entries);
+        match outcome {
+            Outcome::Done(()) if held > 0 => {
+                Err(Violation::new(format!("{held} entries are in memory after a flush")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Compacts the tables that hold keys of a range, and looks at about how much it takes.
+    pub(crate) fn compact_range(&mut self) -> Checked<()> {
+        let family = self.any_family();
+        let (shape, count) = (self.settings.key_shape, self.settings.key_count);
+        let mut end = || bound(shape.key(self.draw.below(count)), &mut self.draw);
+        let range = (end(), end());
+        let shown = |bound: &Bound<Shared>| format!("{:?}", bound.as_ref().map(|key| show(key)));
+        self.note(format!("compact #{} {}..{}", family.0, shown(&range.0), shown(&range.1)));
+        let outcome = self.operate(Activity::Jobs, None, |database| {
+            let family = &database.families[&family];
+            family.compact_range(&range)?;
+            Ok((family.size_of(&range)?, family.size_of(..)?))
+        })?;
+        match outcome {
+            Outcome::Done((part, whole)) if part.entries > whole.entries => {
+                Err(Violation::new(format!("a part takes {part:?}, the whole {whole:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a family other options.
+    pub(crate) fn change_options(&mut self) -> Checked<()> {
+        let family = self.any_family();
+        let settings = FamilySettings::new(&mut self.draw);
+        let options = settings.options(self.settings.operator);
+        self.note(format!("options of #{}: {settings:?}", family.0));
+        let outcome = self.operate(Activity::Family, None, |database| {
+            database.families[&family].set_options(&options)?;
+            Ok(database.families[&family].options())
+        })?;
+        match outcome {
+            Outcome::Done(found) if found.entries() != options.entries() => {
+                Err(Violation::new(format!("options {found:?}, expected {options:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
