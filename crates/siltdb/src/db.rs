@@ -233,8 +233,8 @@ impl Db {
     ///
     /// Cost: a hard link for each table file, or a copy of it where the file system cannot link, as
     /// to another disk; a copy of the part of the log that is not flushed; a few syncs. A linked
-    /// file takes space once, as long as either database needs it, and its damage is that of both: a
-    /// checkpoint on the same disk is no backup.
+    /// file takes space once, as long as either database needs it, and its damage is that of both:
+    /// a checkpoint on the same disk is no backup.
     ///
     /// While it is made, it is called `DIR.partial`; a killed checkpoint leaves that name behind,
     /// and the next checkpoint in `dir` replaces it.

@@ -144,8 +144,8 @@ impl Tree {
         self.options.store(Arc::new(options));
     }
 
-    /// Who is told of commits. Every writer runs it once its entries are in the memtables, and before
-    /// they are published.
+    /// Who is told of commits. Every writer runs it once its entries are in the memtables, and
+    /// before they are published.
     #[inline]
     #[must_use]
     pub fn commit_hook(&self) -> &CommitHook {
