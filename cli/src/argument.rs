@@ -54,6 +54,17 @@ pub struct OpeningArguments {
     wait: Option<Duration>,
 }
 
+/// How far a verb goes with the database that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It opens it.
+    Open,
+    /// It keeps writers away and reads the files.
+    Lock,
+    /// It reads files, if anything.
+    Files,
+}
+
 /// Units of time and how many milliseconds each has.
 const UNITS: [(&str, u64); 3] = [("ms", 1), ("s", 1000), ("m", 60_000)];
 
@@ -73,6 +84,25 @@ enum Recovery {
 }
 
 impl OpeningArguments {
+    /// Refuses what `verb` would ignore: a recovery where it opens no database, a wait where it
+    /// does not lock one either.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`], which names the option.
+    pub fn check_for(&self, verb: &str, reach: Reach) -> Result<()> {
+        let ignored = match reach {
+            Reach::Open => None,
+            Reach::Lock => self.recovery.map(|_| "--recovery"),
+            Reach::Files => self.recovery.map(|_| "--recovery").or(self.wait.map(|_| "--wait")),
+        };
+        let Some(option) = ignored else { return Ok(()) };
+        let why = match reach {
+            Reach::Open | Reach::Lock => "opens no database: it reads what verifies of any",
+            Reach::Files => "reads files as they are, also beside a writer",
+        };
+        Err(Failure::Usage(format!("`{option}` is not for {verb}, which {why}")))
+    }
+
     /// The settings asked for, on top of `base`.
     pub fn settings(self, base: Settings) -> Settings {
         let recovery = match self.recovery {

@@ -2,7 +2,7 @@
 //!
 //! It runs verbs; it does not report failures.
 
-use crate::argument::{OpeningArguments, SettingsArguments};
+use crate::argument::{OpeningArguments, Reach, SettingsArguments};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
@@ -125,6 +125,9 @@ enum Verb {
     /// Print what lies in a log, a manifest or a table
     #[command(after_help = INSPECT)]
     Inspect(inspect::Arguments),
+    /// Print the format version of a database, and bring it to the newest
+    #[command(after_help = UPGRADE)]
+    Upgrade(On<Nothing>),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions(completions::Arguments),
@@ -348,6 +351,13 @@ Example:
   silt inspect manifest demo.db --json
   silt inspect table demo.db/000012.table";
 
+const UPGRADE: &str = "\
+A database keeps the format version that it was created with. There is one version so far: of a \
+database that has it nothing is changed, and any other is refused. The database must not be open.
+
+Example:
+  silt upgrade demo.db";
+
 const COMPLETIONS: &str = "\
 Example:
   silt completions bash > ~/.local/share/bash-completion/completions/silt
@@ -383,6 +393,8 @@ impl CommandLine {
     /// # Errors
     /// Those of the verb.
     pub fn run(self) -> Result<()> {
+        let (verb, reach) = self.verb.reach();
+        self.opening.check_for(verb, reach)?;
         let settings = self.settings.settings(self.opening.settings(Settings::default()));
         let mut output = Output::new(settings);
         match self.verb {
@@ -430,10 +442,27 @@ impl CommandLine {
                 let outcome = inspect::run(&mut output, &arguments);
                 flushed(outcome, &mut output)
             }
+            Verb::Upgrade(on) => {
+                let outcome = upkeep::upgrade(&on.db, &mut output);
+                flushed(outcome, &mut output)
+            }
             Verb::Completions(arguments) => {
                 completions::run(&mut output, &arguments, Self::full_command())?;
                 output.flush()
             }
+        }
+    }
+}
+
+impl Verb {
+    /// How far it goes with a database, and its name where that is not to open it.
+    fn reach(&self) -> (&'static str, Reach) {
+        match self {
+            Self::Check(_) => ("check", Reach::Lock),
+            Self::Recover(_) => ("recover", Reach::Lock),
+            Self::Inspect(_) => ("inspect", Reach::Files),
+            Self::Completions(_) => ("completions", Reach::Files),
+            _ => ("", Reach::Open),
         }
     }
 }

@@ -166,6 +166,11 @@ fn with_dash_tip(message: &str, found: &str, words: &[String]) -> String {
     message.replacen(&format!("'{found}' found"), &format!("'{word}' found"), 1).replace(&old, &tip)
 }
 
+/// Whether an error tells of damage and not what to do about it.
+fn is_without_advice(error: &Error) -> bool {
+    error.kind() == ErrorKind::Corruption && error.hint().is_none()
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Database(error)
@@ -196,6 +201,10 @@ impl fmt::Display for Failure {
                  takes the program that has it",
                 error.kind().as_str(),
                 error.message()
+            ),
+            Self::Database(error) if is_without_advice(error) => write!(
+                f,
+                "{error}; `silt check` names what is damaged, `silt recover OLD NEW` saves the rest"
             ),
             Self::Database(error) => write!(f, "{error}"),
         }

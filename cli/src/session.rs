@@ -5,7 +5,7 @@
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
-use crate::output::{Output, message};
+use crate::output::{Output, Settings, message};
 use siltdb::{
     Create, Db, Durability, Error, ErrorKind, Family, Options, Read, RecoveryMode, WriteBatch,
     WriteOptions,
@@ -26,6 +26,8 @@ pub enum Opening {
     Create,
     /// To write to it.
     Write,
+    /// To write to it or, where that may not be, to read it.
+    WriteIfAllowed,
     /// To read it: nothing is written, and others may read it too.
     Read,
 }
@@ -61,18 +63,28 @@ impl Session {
         }
         let create = match opening {
             Opening::Create => Create::IfMissing,
-            Opening::Write | Opening::Read => Create::Never,
+            Opening::Write | Opening::WriteIfAllowed | Opening::Read => Create::Never,
         };
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
         let is_strict = output.settings().recovery == RecoveryMode::Strict;
-        let options = Options::new()
-            .create(create)
-            // A cut of the log is written down, so that the next opening accepts it.
-            .read_only(opening == Opening::Read && is_strict)
-            .lock_wait(output.settings().wait)
-            .recovery(output.settings().recovery);
-        let db = options.open(path).map_err(|error| {
+        let open = |read_only| {
+            let options = Options::new().create(create).read_only(read_only);
+            let Settings { wait, recovery, .. } = output.settings();
+            options.lock_wait(wait).recovery(recovery).open(path)
+        };
+        // A cut of the log is written down, so that the next opening accepts it.
+        let mut opened = open(opening == Opening::Read && is_strict);
+        if let (Err(error), Opening::WriteIfAllowed) = (&opened, opening)
+            && error.kind() == ErrorKind::ReadOnly
+        {
+            let why = format!("opened to be read only: {error}");
+            opened = open(true);
+            if opened.is_ok() {
+                message(output.settings().style, &why);
+            }
+        }
+        let db = opened.map_err(|error| {
             // Nothing on the command line is wrong then, as it is with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
         })?;

@@ -212,30 +212,39 @@ fn a_directory_without_write_permission_is_named() {
     mode("db/LOCK", 0o444);
     mode("db", 0o555);
     // Permissions do not hold for root.
-    let output = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", SILT, "put", "db", "a", "b"])
-        .current_dir(place.path(""))
-        .output();
     let probe = place.path("db/probe");
-    let output = match output {
-        _ if fs::write(&probe, "").is_err() => place.command(VERBS[3]).output().unwrap(),
-        Ok(output) => {
-            fs::remove_file(&probe).unwrap();
-            output
+    let is_root = fs::write(&probe, "").is_ok();
+    let run = |arguments: &[&str]| {
+        if !is_root {
+            return place.command(arguments).output();
         }
-        Err(_) => {
-            eprintln!("SKIPPED: this is root, and setpriv is missing");
+        let user = ["--reuid=65534", "--regid=65534", "--clear-groups", SILT];
+        let mut command = Command::new("setpriv");
+        command.args(user).args(arguments).current_dir(place.path("")).output()
+    };
+    if is_root {
+        fs::remove_file(&probe).unwrap();
+    }
+    let refused = run(VERBS[3]);
+    let shell = run(&["shell", "db", "-c", "get SFO", "-c", "put a b"]);
+    mode("db", 0o755);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (refused, shell) = match (refused, shell) {
+        (Ok(refused), Ok(shell)) if !text(&refused.stderr).contains("setpriv:") => (refused, shell),
+        outcome => {
+            eprintln!("SKIPPED: this is root, and setpriv does not run: {outcome:?}");
             return;
         }
     };
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    mode("db", 0o755);
-    if stderr.contains("setpriv:") {
-        eprintln!("SKIPPED: this is root, and {stderr}");
-        return;
-    }
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("error: read-only: ") && stderr.contains("file=db/"), "{stderr}");
+    // The shell reads what it may not write.
+    let (stdout, stderr) = (text(&shell.stdout), text(&shell.stderr));
+    assert!(stdout.contains("SFO"), "{stdout}{stderr}");
+    assert!(stderr.starts_with("opened to be read only: "), "{stderr}");
+    assert!(stderr.contains("error: read-only: "), "{stderr}");
+    assert_eq!(shell.status.code(), Some(1), "{stderr}");
     assert!(files(&place) == before, "the files were changed");
 }
 
@@ -271,15 +280,16 @@ fn a_log_or_manifest_of_a_later_version_is_refused() {
 
 #[test]
 fn a_database_of_a_later_version_or_with_a_later_feature_is_refused() {
-    for (offset, number) in [(1, 99), (2, 1)] {
+    for (offset, number) in [(2, 99), (3, 1)] {
         let place = filled();
         let path = file(&place, "manifest");
         change(&path, |bytes| {
-            // The first change of the first edit is the format: a tag, the version, the features.
+            // The first change of the first edit is the format: its tag, the length of its value,
+            // the version, the features.
             let segment_high = u32::from_le_bytes(bytes[20..24].try_into().unwrap());
             let record = &mut bytes[64..];
             let length = u32::from_le_bytes(record[8..12].try_into().unwrap()) as usize;
-            assert_eq!(record[24..27], [1, 1, 0]);
+            assert_eq!(record[24..28], [1, 2, 2, 0]);
             record[24 + offset] = number;
             let body = crc32c(record[24..24 + length].iter().copied());
             put_u32(record, 16, body);
@@ -287,7 +297,9 @@ fn a_database_of_a_later_version_or_with_a_later_feature_is_refused() {
             let header = crc32c(record[..24].iter().copied());
             put_u32(record, 20, header ^ segment_high);
         });
-        assert_refused_by_verbs(&place, 1, &["unsupported: ", &name(&path)]);
+        let parts = ["unsupported: ", &name(&path), "a later version: open it with that"];
+        assert_refused_by_verbs(&place, 1, &parts);
+        place.run(&["upgrade", "db"], 1).says(&parts);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
-use crate::text::Form;
+use crate::text::{Form, shortened_bytes};
 use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
@@ -38,9 +38,7 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
     let family = session.family(arguments.family.name())?;
     let Some(value) = family.get(&key)? else {
-        let mut shown = String::new();
-        Form::Plain.render(&key, &mut shown);
-        return Err(Failure::Missing(format!("no key `{shown}`")));
+        return Err(Failure::Missing(format!("no key `{}`", shortened_bytes(&key))));
     };
     if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
 }

@@ -36,7 +36,8 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     }
     let progress = Progress::bytes("recovering", None);
     let on_progress = &mut |done: siltdb::salvage::SalvageProgress| progress.set(done.bytes_done);
-    let report = salvage(&arguments.old, &arguments.new, Options::new(), on_progress)?;
+    let options = Options::new().lock_wait(output.settings().wait);
+    let report = salvage(&arguments.old, &arguments.new, options, on_progress)?;
     drop(progress);
     let text = text_of(&report);
     output.result(&text, &object_of(&report, output.settings().form))?;
@@ -50,8 +51,9 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
 fn text_of(report: &SalvageReport) -> String {
     let SalvageReport { entries, families, log_records, .. } = report;
     let mut text = format!(
-        "{entries} entries of {} families recovered; {log_records} log records read",
-        families.len()
+        "{entries} entries of {} {} recovered; {log_records} log records read",
+        families.len(),
+        if families.len() == 1 { "family" } else { "families" }
     );
     let made_up = families.iter().filter(|family| !family.is_known);
     for SalvagedFamily { name, .. } in made_up {

@@ -48,7 +48,7 @@ pub struct Arguments {
 impl Arguments {
     /// What to do where there is no database.
     pub fn opening(&self) -> Opening {
-        if self.create { Opening::Create } else { Opening::Write }
+        if self.create { Opening::Create } else { Opening::WriteIfAllowed }
     }
 }
 

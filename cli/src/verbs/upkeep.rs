@@ -1,4 +1,4 @@
-//! The verbs that look after a database: stats, check, compact, flush.
+//! The verbs that look after a database: stats, check, compact, flush, upgrade.
 //!
 //! `check` also takes a database that does not open; the others do not open it.
 
@@ -11,7 +11,7 @@ use crate::session::{Session, exists};
 use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::{CheckProgress, CheckReport, salvage::Lost};
+use siltdb::{CheckProgress, CheckReport, Options, salvage::Lost};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -113,9 +113,25 @@ pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
         return Err(Failure::no_database(path));
     }
     let mut progress = CheckBar::start();
-    let report = siltdb::check(path, &mut |done| progress.show(done))?;
+    let options = Options::new().lock_wait(output.settings().wait);
+    let report = options.check(path, &mut |done| progress.show(done))?;
     drop(progress);
     print_report(output, &report)
+}
+
+/// Prints the format of the database at `path`, brought to the newest version.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is none; those of the database.
+pub fn upgrade(path: &Path, output: &mut Output) -> Result<()> {
+    if !exists(path)? {
+        return Err(Failure::no_database(path));
+    }
+    let format = siltdb::upgrade(path)?;
+    let (version, features) = (format.version, format.features);
+    let text = format!("format version {version}, features {features:#x}: nothing to do");
+    let object = json!({ "version": version, "features": features, "changed": false });
+    output.result(&text, &object)
 }
 
 struct CheckBar {

@@ -9,6 +9,7 @@ mod range;
 mod transfer;
 mod import;
 mod upkeep;
+mod golden;
 mod damage;
 mod shell;
 mod terminal;

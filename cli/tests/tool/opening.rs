@@ -95,6 +95,24 @@ fn a_verb_waits_for_the_lock_as_long_as_it_is_told() {
         waiting.join().unwrap();
     });
     assert_eq!(place.ok(&["get", "db", "a"]), "2\n");
+    // Verbs that only lock it wait as well, and one that does not even do that says so.
+    let writer = Db::open(place.path("db")).unwrap();
+    for verb in [&["check", "db"][..], &["recover", "db", "saved"]] {
+        let before = std::time::Instant::now();
+        place.run(&[verb, &["--wait", "300ms"]].concat(), 4).says(&["has it open"]);
+        assert!(before.elapsed() >= Duration::from_millis(300), "{verb:?} did not wait");
+    }
+    thread::scope(|scope| {
+        let checking = scope.spawn(|| place.ok(&["check", "db", "--wait", "1m"]));
+        let saving = scope.spawn(|| place.ok(&["recover", "db", "saved", "--wait", "1m"]));
+        thread::sleep(Duration::from_millis(300));
+        writer.close().unwrap();
+        checking.join().unwrap();
+        saving.join().unwrap();
+    });
+    assert_eq!(place.ok(&["get", "saved", "a"]), "2\n");
+    place.run(&["inspect", "wal", "db", "--wait", "1s"], 2).says(&["--wait", "inspect"]);
+    place.run(&["check", "db", "--recovery", "strict"], 2).says(&["--recovery", "check"]);
     for wrong in ["5", "s", "-1s", "1h", "99999999999999999999s"] {
         place.run(&["get", "db", "a", &format!("--wait={wrong}")], 2).says(&["5s"]);
     }

@@ -13,6 +13,9 @@ fn a_value_is_found_by_another_process() {
     assert_eq!(place.ok(&["get", "db", "user:1"]), "Grace\n");
     place.ok(&["delete", "db", "user:1"]);
     place.run(&["get", "db", "user:1"], 1).says(&["error: not found: no key `user:1`"]);
+    let long = "k".repeat(60_000);
+    let run = place.run(&["get", "db", &long], 1);
+    assert!(run.stderr.len() < 1000, "{} bytes of a key that is not there", run.stderr.len());
     place.ok(&["delete", "db", "user:1"]);
 }
 

@@ -63,6 +63,16 @@ fn compacting_and_flushing_keep_everything() {
 }
 
 #[test]
+fn the_format_of_a_database_is_printed_and_the_newest_is_not_changed() {
+    let place = filled();
+    let text = "format version 2, features 0x0: nothing to do\n";
+    assert_eq!(place.ok(&["upgrade", "db"]), text);
+    let object = json!({ "version": 2, "features": 0, "changed": false });
+    assert_eq!(place.run(&["upgrade", "db", "--json"], 0).json(), [object]);
+    place.run(&["upgrade", "absent"], 1).says(&["no database"]);
+}
+
+#[test]
 fn a_checkpoint_is_a_database_of_its_own() {
     let place = filled();
     place.ok(&["flush", "db"]);

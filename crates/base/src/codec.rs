@@ -104,6 +104,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// All that was not read yet.
+    #[inline]
+    pub fn take_all(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         match self.rest.split_first_chunk::<N>() {
             Some((head, rest)) => {

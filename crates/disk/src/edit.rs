@@ -5,32 +5,44 @@
 //! A manifest is a record log of one segment. The payload of each record is an edit, and the first
 //! is a snapshot: it begins with [`Change::Format`] and leads from nothing to the whole state.
 //!
-//! An edit is its changes one after the other. Numbers are varints unless a width is given, names
-//! and options are a varint length and bytes, an optional number is the number plus 1, or 0.
+//! An edit is its changes one after the other. A change has the form of a [field](crate::fields),
+//! but tags come in any order and as often as wanted:
 //!
 //! ```text
-//! |  1 | version | features |                                     Format
-//! |  2 | family | name | options |                                CreateFamily
-//! |  3 | family |                                                 DropFamily
-//! |  4 | family | name |                                          RenameFamily
-//! |  5 | family | options |                                       FamilyOptions
-//! |  6 | family | level u8 | table reference |                    AddTable
-//! |  7 | family | level u8 | file | offset |                      RemoveTable
-//! |  8 | segment |                                                LogStart
-//! |  9 | segment | offset | next segment | bytes |                LogCut
-//! | 10 | file |                                                   NextFile
-//! | 11 | family |                                                 NextFamily
-//! | 12 | sequence |                                               LastSequence
-//! | 13 | segment | offset | slot |                                LogSynced
-//! | 14 | ms | jump ms |                                           LatestTime
-//! table reference:
-//! | file | offset | length | visible to, optional | global sequence, optional |
-//! | 0 u8, or 1 u8 and key slice | summary |
+//! | tag varint | length varint | value | ...
+//! ```
+//!
+//! Numbers of a value are varints unless a width is given, names and options are a varint length
+//! and bytes. Behind what is shown, a value may have fields that later versions define.
+//!
+//! ```text
+//! tag  value
+//!   1  Format        | version | features |
+//!   2  CreateFamily  | family | name | options |
+//!   3  DropFamily    | family |
+//!   4  RenameFamily  | family | name |
+//!   5  FamilyOptions | family | options |
+//!   6  AddTable      | family | level u8 | file | offset | length | fields of the reference |
+//!   7  RemoveTable   | family | level u8 | file | offset |
+//!   8  LogStart      | segment |
+//!   9  LogCut        | segment | offset | next segment | bytes |
+//!  10  NextFile      | file |
+//!  11  NextFamily    | family |
+//!  12  LastSequence  | sequence |
+//!  13  LogSynced     | segment | offset | slot |
+//!  14  LatestTime    | ms | jump ms |
+//!
+//! tag  field of a table reference
+//!   1  summary
+//!   2  visible to: sequence; absent: all is
+//!   3  global sequence: sequence; absent: each entry has its own
+//!   4  key slice; absent: every key is seen
 //! ```
 
 pub mod current;
 
 use crate::{
+    fields::{Field, FieldList, FieldsWriter, OPTIONAL, UnknownFields, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     summary::{KeyRange, TableSummary},
 };
@@ -45,7 +57,7 @@ use siltdb_base::{
 };
 
 /// The version of the files of a database that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The features of a database, one bit each, that this build knows.
 pub const FEATURES_KNOWN: u64 = 0;
@@ -74,55 +86,79 @@ pub struct TableReference {
     pub key_slice: Option<KeyRange>,
     /// All entries have this sequence number, whatever the table says; for ingestion.
     pub global_sequence: Option<SequenceNumber>,
+    /// What later versions say of the reference.
+    pub unknown: UnknownFields,
 }
 
+const REFERENCE_FIELDS: FieldList = FieldList {
+    of: "reference to a table",
+    reserved: &[(5, "tier of a file"), (6, "encryption of a file")],
+};
+
+/// Changes have the tags of fields, and so the same rule for those that are not known.
+const CHANGES: FieldList = FieldList {
+    of: "manifest",
+    reserved: &[(15, "blob file"), (16, "branch of a family"), (17, "prepared transaction")],
+};
+
+/// What later versions say in a change that this one knows.
+const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
+
 impl TableReference {
+    /// All of a table that lies in `file` from `offset` on.
+    #[must_use]
+    pub fn whole(file: FileNumber, offset: u64, summary: TableSummary) -> Self {
+        let length = summary.file_bytes;
+        let unknown = UnknownFields::default();
+        let (visible_to, key_slice, global_sequence) = (None, None, None);
+        Self { file, offset, length, summary, visible_to, key_slice, global_sequence, unknown }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.file.0);
         put_varint(out, self.offset);
         put_varint(out, self.length);
-        for sequence in [self.visible_to, self.global_sequence] {
-            put_varint(out, sequence.map_or(0, |sequence| sequence.0 + 1));
+        let mut fields = FieldsWriter::new(out, &self.unknown);
+        fields.put(1, |value| self.summary.encode(value));
+        if let Some(sequence) = self.visible_to {
+            fields.put_number(2, sequence.0);
         }
-        match &self.key_slice {
-            None => out.push(0),
-            Some(range) => {
-                out.push(1);
-                range.encode(out);
-            }
+        if let Some(sequence) = self.global_sequence {
+            fields.put_number(3, sequence.0);
         }
-        self.summary.encode(out);
+        if let Some(range) = &self.key_slice {
+            fields.put(4, |value| range.encode(value));
+        }
+        fields.finish();
     }
 
+    /// Reads all that is left of `reader`.
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let (file, offset, length) =
             (FileNumber(reader.varint()?), reader.varint()?, reader.varint()?);
         if offset.checked_add(length).is_none_or(|end| end > TABLE_END_MAX) {
             return Err(Error::corruption("table beyond the end of any file"));
         }
-        let visible_to = optional_sequence(reader)?;
-        let global_sequence = optional_sequence(reader)?;
-        let key_slice = match reader.u8()? {
-            0 => None,
-            1 => Some(KeyRange::decode(reader)?),
-            other => {
-                return Err(Error::corruption("bad key slice").with_mismatch("0 or 1", other));
+        let (mut summary, mut key_slice) = (None, None);
+        let (mut visible_to, mut global_sequence) = (None, None);
+        let unknown = read_fields(&REFERENCE_FIELDS, reader.take_all(), |tag, value| {
+            match tag {
+                1 => summary = Some(TableSummary::decode(value.take_all())?),
+                2 => visible_to = Some(sequence(value)?),
+                3 => global_sequence = Some(sequence(value)?),
+                4 => key_slice = Some(KeyRange::decode(value)?),
+                _ => return Ok(Field::Unknown),
             }
-        };
-        let summary = TableSummary::decode(reader)?;
-        Ok(Self { file, offset, length, summary, visible_to, key_slice, global_sequence })
+            Ok(Field::Known)
+        })?;
+        let summary =
+            summary.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
+        Ok(Self { file, offset, length, summary, visible_to, key_slice, global_sequence, unknown })
     }
 }
 
-fn optional_sequence(reader: &mut Reader<'_>) -> Result<Option<SequenceNumber>> {
-    reader.varint()?.checked_sub(1).map(checked_sequence).transpose()
-}
-
 fn sequence(reader: &mut Reader<'_>) -> Result<SequenceNumber> {
-    checked_sequence(reader.varint()?)
-}
-
-fn checked_sequence(number: u64) -> Result<SequenceNumber> {
+    let number = reader.varint()?;
     if number > SequenceNumber::MAX.0 {
         return Err(Error::corruption("sequence number exceeds 56 bits"));
     }
@@ -218,55 +254,83 @@ pub enum Change {
     },
     /// Expiry was decided by this time: no earlier settled one is used again.
     LatestTime(StoredTime),
+    /// An optional change of a later version, which is passed over.
+    Unknown {
+        /// Its tag.
+        tag: u64,
+        /// What it says.
+        value: Vec<u8>,
+    },
 }
 
 impl Change {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn tag(&self) -> u64 {
+        match self {
+            Self::Format { .. } => 1,
+            Self::CreateFamily { .. } => 2,
+            Self::DropFamily { .. } => 3,
+            Self::RenameFamily { .. } => 4,
+            Self::FamilyOptions { .. } => 5,
+            Self::AddTable { .. } => 6,
+            Self::RemoveTable { .. } => 7,
+            Self::LogStart { .. } => 8,
+            Self::LogCut { .. } => 9,
+            Self::NextFile(_) => 10,
+            Self::NextFamily(_) => 11,
+            Self::LastSequence(_) => 12,
+            Self::LogSynced { .. } => 13,
+            Self::LatestTime(_) => 14,
+            Self::Unknown { tag, .. } => *tag,
+        }
+    }
+
+    fn encode_value(&self, out: &mut Vec<u8>) {
         match self {
             Self::Format { version, features } => {
-                put_numbers(out, 1, &[u64::from(*version), *features]);
+                put_numbers(out, &[u64::from(*version), *features]);
             }
             Self::CreateFamily { id, name, options } => {
-                put_numbers(out, 2, &[u64::from(id.0)]);
+                put_numbers(out, &[u64::from(id.0)]);
                 put_bytes(out, name.as_bytes());
                 put_bytes(out, options);
             }
-            Self::DropFamily { id } => put_numbers(out, 3, &[u64::from(id.0)]),
+            Self::DropFamily { id } => put_numbers(out, &[u64::from(id.0)]),
             Self::RenameFamily { id, name } => {
-                put_numbers(out, 4, &[u64::from(id.0)]);
+                put_numbers(out, &[u64::from(id.0)]);
                 put_bytes(out, name.as_bytes());
             }
             Self::FamilyOptions { id, options } => {
-                put_numbers(out, 5, &[u64::from(id.0)]);
+                put_numbers(out, &[u64::from(id.0)]);
                 put_bytes(out, options);
             }
             Self::AddTable { family, level, table } => {
-                put_numbers(out, 6, &[u64::from(family.0)]);
+                put_numbers(out, &[u64::from(family.0)]);
                 out.push(*level);
                 table.encode(out);
             }
             Self::RemoveTable { family, level, file, offset } => {
-                put_numbers(out, 7, &[u64::from(family.0)]);
+                put_numbers(out, &[u64::from(family.0)]);
                 out.push(*level);
-                put_varint(out, file.0);
-                put_varint(out, *offset);
+                put_numbers(out, &[file.0, *offset]);
             }
-            Self::LogStart { segment } => put_numbers(out, 8, &[segment.0]),
+            Self::LogStart { segment } => put_numbers(out, &[segment.0]),
             Self::LogCut { position, next, bytes } => {
-                put_numbers(out, 9, &[position.segment.0, position.offset, next.0, *bytes]);
+                put_numbers(out, &[position.segment.0, position.offset, next.0, *bytes]);
             }
-            Self::NextFile(file) => put_numbers(out, 10, &[file.0]),
-            Self::NextFamily(family) => put_numbers(out, 11, &[u64::from(family.0)]),
-            Self::LastSequence(sequence) => put_numbers(out, 12, &[sequence.0]),
+            Self::NextFile(file) => put_numbers(out, &[file.0]),
+            Self::NextFamily(family) => put_numbers(out, &[u64::from(family.0)]),
+            Self::LastSequence(sequence) => put_numbers(out, &[sequence.0]),
             Self::LogSynced { position, slot } => {
-                put_numbers(out, 13, &[position.segment.0, position.offset, *slot]);
+                put_numbers(out, &[position.segment.0, position.offset, *slot]);
             }
-            Self::LatestTime(time) => put_numbers(out, 14, &[time.latest_ms, time.jump_ms]),
+            Self::LatestTime(time) => put_numbers(out, &[time.latest_ms, time.jump_ms]),
+            Self::Unknown { value, .. } => out.extend_from_slice(value),
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(match reader.u8()? {
+    fn decode(tag: u64, value: &[u8]) -> Result<Self> {
+        let reader = &mut Reader::new(value);
+        let change = match tag {
             1 => format(reader)?,
             2 => Self::CreateFamily {
                 id: family(reader)?,
@@ -301,34 +365,43 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
-            tag => {
-                return Err(Error::new(ErrorKind::Unsupported, "unknown change in the manifest")
-                    .with_mismatch("1..=14", tag));
-            }
-        })
+            0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
+            _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
+            _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),
+        };
+        read_fields(&CHANGE_FIELDS, reader.rest(), |_, _| Ok(Field::Unknown))?;
+        Ok(change)
     }
 }
 
-fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
-    out.push(tag);
+fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     for &number in numbers {
         put_varint(out, number);
     }
 }
 
 fn format(reader: &mut Reader<'_>) -> Result<Change> {
-    let (version, features) = (reader.varint_u32()?, reader.varint()?);
+    // Only those of this version are known to stand behind it.
+    let version = reader.varint_u32()?;
     if version != FORMAT_VERSION {
+        let hint = if version < FORMAT_VERSION {
+            "made before the first release: export it with the build that made it, then import"
+        } else {
+            "made by a later version: open it with that"
+        };
         return Err(Error::new(ErrorKind::Unsupported, "unknown format version of a database")
-            .with_mismatch(FORMAT_VERSION, version));
+            .with_mismatch(FORMAT_VERSION, version)
+            .with_hint(hint));
     }
+    let features = reader.varint()?;
     let unknown = features & !FEATURES_KNOWN;
     if unknown != 0 {
         return Err(Error::new(ErrorKind::Unsupported, "database uses unknown features")
             .with_mismatch(
                 format_args!("bits within {FEATURES_KNOWN:#x}"),
                 format_args!("{unknown:#x}"),
-            ));
+            )
+            .with_hint("used by a later version: open it with that"));
     }
     Ok(Change::Format { version, features })
 }
@@ -408,8 +481,12 @@ pub struct Edit {
 impl Edit {
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut value = Vec::new();
         for change in &self.changes {
-            change.encode(out);
+            value.clear();
+            change.encode_value(&mut value);
+            put_varint(out, change.tag());
+            put_bytes(out, &value);
         }
     }
 
@@ -422,7 +499,7 @@ impl Edit {
         let mut reader = Reader::new(bytes);
         let mut changes = Vec::new();
         while !reader.is_empty() {
-            changes.push(Change::decode(&mut reader)?);
+            changes.push(Change::decode(reader.varint()?, reader.bytes()?)?);
         }
         Ok(Self { changes })
     }

@@ -3,19 +3,19 @@
 //! It says how much at least, so that what it promises a rewrite frees. It knows neither the time
 //! nor the snapshots, and nothing of range tombstones.
 //!
-//! ```text
-//! | tag varint | length varint | value | ...      tags ascend strictly; an empty list has none
+//! Two fields of the summary; an empty list is absent:
 //!
-//! tag  value
-//! 1    expiring:   | difference of until to the one before, at first to 0: varint |
-//!                  | entries varint | bytes varint | ...
-//! 2    superseded: | difference of to to the one before, at first to 0: varint |
-//!                  | to - from varint | bytes varint | ...
+//! ```text
+//! expiring:   | difference of until to the one before, at first to 0: varint |
+//!             | entries varint | bytes varint | ...
+//! superseded: | difference of to to the one before, at first to 0: varint |
+//!             | to - from varint | bytes varint | ...
 //! ```
 
+use crate::fields::FieldsWriter;
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
-    error::{Error, ErrorKind, Result},
+    codec::{Reader, put_varint},
+    error::{Error, Result},
     id::SequenceNumber,
     key::{BlobPointer, EntryKind, split_expiring},
     limits::TABLE_END_MAX,
@@ -101,88 +101,74 @@ impl Garbage {
         expired.map(|bucket| bucket.bytes).sum()
     }
 
-    /// Appends the encoding to `out`.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut fields = Vec::new();
-        let (mut value, mut before) = (Vec::new(), 0);
+    /// Writes the lists that are not empty as fields with these tags.
+    pub fn encode(&self, fields: &mut FieldsWriter<'_>, [expiring, superseded]: [u64; 2]) {
+        if !self.expiring.is_empty() {
+            fields.put(expiring, |value| self.encode_expiring(value));
+        }
+        if !self.superseded.is_empty() {
+            fields.put(superseded, |value| self.encode_superseded(value));
+        }
+    }
+
+    fn encode_expiring(&self, out: &mut Vec<u8>) {
+        let mut before = 0;
         for bucket in &self.expiring {
-            put_varint(&mut value, bucket.until_ms - before);
-            put_varint(&mut value, bucket.entries);
-            put_varint(&mut value, bucket.bytes);
+            put_varint(out, bucket.until_ms - before);
+            put_varint(out, bucket.entries);
+            put_varint(out, bucket.bytes);
             before = bucket.until_ms;
         }
-        put_field(&mut fields, 1, &value);
-        (value, before) = (Vec::new(), 0);
+    }
+
+    fn encode_superseded(&self, out: &mut Vec<u8>) {
+        let mut before = 0;
         for bucket in &self.superseded {
-            put_varint(&mut value, bucket.to.0 - before);
-            put_varint(&mut value, bucket.to.0 - bucket.from.0);
-            put_varint(&mut value, bucket.bytes);
+            put_varint(out, bucket.to.0 - before);
+            put_varint(out, bucket.to.0 - bucket.from.0);
+            put_varint(out, bucket.bytes);
             before = bucket.to.0;
         }
-        put_field(&mut fields, 2, &value);
-        put_bytes(out, &fields);
     }
 
-    /// Reads an encoding.
+    /// Reads the expiring entries from all that is left of `reader`.
     ///
     /// # Errors
-    /// Corruption, if the bytes are none; `Unsupported`, for a tag that is not known.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let mut fields = Reader::new(reader.bytes()?);
-        let (mut garbage, mut last) = (Self::default(), 0);
-        while !fields.is_empty() {
-            let tag = fields.varint()?;
-            if tag <= last {
-                return Err(Error::corruption("fields of a summary out of order"));
-            }
-            last = tag;
-            let value = &mut Reader::new(fields.bytes()?);
-            match tag {
-                1 => garbage.expiring = decode_expiring(value)?,
-                2 => garbage.superseded = decode_superseded(value)?,
-                _ => {
-                    return Err(Error::new(ErrorKind::Unsupported, "unknown field of a summary")
-                        .with_mismatch("1 or 2", tag));
-                }
-            }
+    /// Corruption, if the bytes are none.
+    pub fn decode_expiring(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let mut buckets: Vec<Expiring> = Vec::new();
+        let mut before = None;
+        while !reader.is_empty() {
+            let until_ms = after(before, reader.varint()?)?;
+            let (entries, bytes) = (count(reader)?, count(reader)?);
+            buckets.push(Expiring { until_ms, entries, bytes });
+            check_number(buckets.len(), EXPIRING_MAX)?;
+            before = Some(until_ms);
         }
-        Ok(garbage)
+        self.expiring = buckets.into();
+        Ok(())
     }
-}
 
-fn put_field(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
-    if !value.is_empty() {
-        put_varint(out, tag);
-        put_bytes(out, value);
+    /// Reads the superseded entries from all that is left of `reader`.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none.
+    pub fn decode_superseded(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let mut buckets: Vec<Superseded> = Vec::new();
+        let mut before = None;
+        while !reader.is_empty() {
+            let to = after(before, reader.varint()?)?;
+            let from = to.checked_sub(reader.varint()?).filter(|_| to <= SequenceNumber::MAX.0);
+            let from =
+                from.ok_or_else(|| Error::corruption("bad sequence numbers of a summary"))?;
+            let bytes = count(reader)?;
+            buckets.push(Superseded { from: SequenceNumber(from), to: SequenceNumber(to), bytes });
+            check_number(buckets.len(), SUPERSEDED_MAX)?;
+            before = Some(to);
+        }
+        self.superseded = buckets.into();
+        Ok(())
     }
-}
-
-fn decode_expiring(reader: &mut Reader<'_>) -> Result<Box<[Expiring]>> {
-    let mut buckets: Vec<Expiring> = Vec::new();
-    let mut before = None;
-    while !reader.is_empty() {
-        let until_ms = after(before, reader.varint()?)?;
-        let (entries, bytes) = (count(reader)?, count(reader)?);
-        buckets.push(Expiring { until_ms, entries, bytes });
-        check_number(buckets.len(), EXPIRING_MAX)?;
-        before = Some(until_ms);
-    }
-    Ok(buckets.into())
-}
-
-fn decode_superseded(reader: &mut Reader<'_>) -> Result<Box<[Superseded]>> {
-    let mut buckets: Vec<Superseded> = Vec::new();
-    let mut before = None;
-    while !reader.is_empty() {
-        let to = after(before, reader.varint()?)?;
-        let from = to.checked_sub(reader.varint()?).filter(|_| to <= SequenceNumber::MAX.0);
-        let from = from.ok_or_else(|| Error::corruption("bad sequence numbers of a summary"))?;
-        let bytes = count(reader)?;
-        buckets.push(Superseded { from: SequenceNumber(from), to: SequenceNumber(to), bytes });
-        check_number(buckets.len(), SUPERSEDED_MAX)?;
-        before = Some(to);
-    }
-    Ok(buckets.into())
 }
 
 /// The number that is greater by `difference` than the one before it.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod options;
+pub mod fields;
 pub mod file_name;
 pub mod compress;
 pub mod frame;

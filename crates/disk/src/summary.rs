@@ -3,17 +3,36 @@
 //! The same bytes stand in a table's properties and in the edit that adds it; that they agree is
 //! checked when the table is opened.
 //!
+//! The bytes are [fields](crate::fields); a number that is absent is 0:
+//!
 //! ```text
-//! | uid u64 le | first key: length varint, bytes | last key: length varint, bytes | end u8 |
-//! | entries varint | point tombstones varint | range tombstones varint | merge operands varint |
-//! | sequence min varint | sequence max varint | expiry min + 1 varint (0: none) |
-//! | logical bytes varint | file bytes varint | key sample | garbage: length varint, fields |
+//! tag  value
+//!   1  uid u64 le
+//!   2  key range: | first key: length varint, bytes | last key: length varint, bytes | end u8 |
+//!   3  entries varint
+//!   4  point tombstones varint
+//!   5  range tombstones varint
+//!   6  merge operands varint
+//!   7  oldest sequence number varint
+//!   8  newest sequence number varint
+//!   9  earliest expiry, ms since 1970, varint; absent: nothing expires
+//!  10  logical bytes varint
+//!  11  length of the table varint
+//!  12  index kind varint: 1 blocks
+//!  64  creation time, ms since 1970, varint
+//!  65  key sample
+//!  66  garbage: expiring entries
+//!  67  garbage: superseded entries
 //! ```
 
-use crate::{garbage::Garbage, sample::KeySample};
+use crate::{
+    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
+    garbage::Garbage,
+    sample::KeySample,
+};
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
-    error::{Error, Result},
+    codec::{Reader, put_bytes},
+    error::{Error, ErrorKind, Result},
     id::{SequenceNumber, TableUid},
     limits::TABLE_END_MAX,
     slice::Slice,
@@ -113,6 +132,31 @@ impl KeyRange {
     }
 }
 
+/// How the blocks of a table are found by a key. The numbers lie on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// By one list of the first and last keys of all blocks.
+    Blocks = 1,
+}
+
+impl IndexKind {
+    /// The kind as a word, as it appears in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+        }
+    }
+
+    fn decode(value: &mut Reader<'_>) -> Result<Self> {
+        match value.varint()? {
+            1 => Ok(Self::Blocks),
+            other => Err(Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
+                .with_mismatch(1, other)),
+        }
+    }
+}
+
 /// What is known of a table without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSummary {
@@ -138,73 +182,114 @@ pub struct TableSummary {
     pub logical_bytes: u64,
     /// What the table takes in its file, in bytes.
     pub file_bytes: u64,
+    /// How its blocks are found.
+    pub index: IndexKind,
+    /// When it was written, in ms since 1970; 0 if that is not known.
+    pub created_ms: u64,
     /// Drawn from the keys of the point entries.
     pub key_sample: KeySample,
     /// What becomes garbage later.
     pub garbage: Garbage,
+    /// What later versions say of it.
+    pub unknown: UnknownFields,
 }
+
+const FIELDS: FieldList = FieldList {
+    of: "summary of a table",
+    reserved: &[(13, "prefix extractor"), (14, "blob references"), (15, "compression dictionary")],
+};
 
 impl TableSummary {
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.uid.0.to_le_bytes());
-        self.range.encode(out);
-        for number in [
+        let mut fields = FieldsWriter::new(out, &self.unknown);
+        fields.put(1, |value| value.extend_from_slice(&self.uid.0.to_le_bytes()));
+        fields.put(2, |value| self.range.encode(value));
+        fields.put_count(3, self.entries);
+        fields.put_count(4, self.point_tombstones);
+        fields.put_count(5, self.range_tombstones);
+        fields.put_count(6, self.merge_operands);
+        fields.put_count(7, self.sequence_min.0);
+        fields.put_count(8, self.sequence_max.0);
+        if let Some(expiry_ms) = self.expiry_min_ms {
+            fields.put_number(9, expiry_ms);
+        }
+        fields.put_count(10, self.logical_bytes);
+        fields.put_count(11, self.file_bytes);
+        fields.put_number(12, self.index as u64);
+        fields.put_count(64, self.created_ms);
+        if self.key_sample.keys() > 0 {
+            fields.put(65, |value| self.key_sample.encode(value));
+        }
+        self.garbage.encode(&mut fields, [66, 67]);
+        fields.finish();
+    }
+
+    /// Reads an encoding that fills all of `bytes`.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none; `Unsupported`, for a critical field or an index kind that
+    /// is not known.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let (mut uid, mut range) = (None, None);
+        let mut numbers = [0; 12];
+        let (mut expiry_min_ms, mut index, mut created_ms) = (None, None, 0);
+        let (mut key_sample, mut garbage) = (KeySample::default(), Garbage::default());
+        let unknown = read_fields(&FIELDS, bytes, |tag, value| {
+            match tag {
+                1 => uid = Some(TableUid(value.u64()?)),
+                2 => range = Some(KeyRange::decode(value)?),
+                3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
+                9 => expiry_min_ms = Some(value.varint()?),
+                12 => index = Some(IndexKind::decode(value)?),
+                64 => created_ms = value.varint()?,
+                65 => key_sample = KeySample::decode(value)?,
+                66 => garbage.decode_expiring(value)?,
+                67 => garbage.decode_superseded(value)?,
+                _ => return Ok(Field::Unknown),
+            }
+            Ok(Field::Known)
+        })?;
+        let missing = || Error::corruption("summary of a table: a field is missing");
+        let summary = Self {
+            uid: uid.ok_or_else(missing)?,
+            range: range.ok_or_else(missing)?,
+            entries: numbers[3],
+            point_tombstones: numbers[4],
+            range_tombstones: numbers[5],
+            merge_operands: numbers[6],
+            sequence_min: SequenceNumber(numbers[7]),
+            sequence_max: SequenceNumber(numbers[8]),
+            expiry_min_ms,
+            logical_bytes: numbers[10],
+            file_bytes: numbers[11],
+            index: index.ok_or_else(missing)?,
+            created_ms,
+            key_sample,
+            garbage,
+            unknown,
+        };
+        summary.check()?;
+        Ok(summary)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.sequence_min > self.sequence_max || self.sequence_max > SequenceNumber::MAX {
+            return Err(Error::corruption("bad sequence range of a table"));
+        }
+        let counts = [
             self.entries,
             self.point_tombstones,
             self.range_tombstones,
             self.merge_operands,
-            self.sequence_min.0,
-            self.sequence_max.0,
-            self.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)),
             self.logical_bytes,
             self.file_bytes,
-        ] {
-            put_varint(out, number);
-        }
-        self.key_sample.encode(out);
-        self.garbage.encode(out);
-    }
-
-    /// Reads an encoding.
-    ///
-    /// # Errors
-    /// Corruption, if the bytes are none.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let uid = TableUid(reader.u64()?);
-        let range = KeyRange::decode(reader)?;
-        let summary = Self {
-            uid,
-            range,
-            entries: reader.varint()?,
-            point_tombstones: reader.varint()?,
-            range_tombstones: reader.varint()?,
-            merge_operands: reader.varint()?,
-            sequence_min: SequenceNumber(reader.varint()?),
-            sequence_max: SequenceNumber(reader.varint()?),
-            expiry_min_ms: reader.varint()?.checked_sub(1),
-            logical_bytes: reader.varint()?,
-            file_bytes: reader.varint()?,
-            key_sample: KeySample::decode(reader)?,
-            garbage: Garbage::decode(reader)?,
-        };
-        if summary.sequence_min > summary.sequence_max || summary.sequence_max > SequenceNumber::MAX
-        {
-            return Err(Error::corruption("bad sequence range of a table"));
-        }
-        let counts = [
-            summary.entries,
-            summary.point_tombstones,
-            summary.range_tombstones,
-            summary.merge_operands,
-            summary.logical_bytes,
-            summary.file_bytes,
         ];
-        if let Some(count) = counts.into_iter().find(|&count| count > TABLE_END_MAX) {
-            return Err(Error::corruption("a table has more than any file can hold")
-                .with_mismatch(format_args!("at most {TABLE_END_MAX}"), count));
+        match counts.into_iter().find(|&count| count > TABLE_END_MAX) {
+            None => Ok(()),
+            Some(count) => Err(Error::corruption("a table has more than any file can hold")
+                .with_mismatch(format_args!("at most {TABLE_END_MAX}"), count)),
         }
-        Ok(summary)
     }
 }
 

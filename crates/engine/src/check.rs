@@ -8,20 +8,20 @@ use crate::{
     database::{Database, Waiting},
     install::{ManifestReplay, Target},
     lost::Lost,
-    open::recovery,
-    options::{Create, EngineOptions},
+    open::{directory::lock_directory, recovery},
+    options::EngineOptions,
 };
 use siltdb_base::{
     budget::Budget,
-    cursor::Cursor,
     error::{Error, ErrorKind, Result},
-    fs::{Fs, LockKind, ReadIo},
+    fs::{LockKind, ReadIo},
     sync::lock,
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     edit::TableReference,
     file_name::FileName,
+    log::recover::RecoveryMode,
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use siltdb_tree::{
@@ -97,23 +97,19 @@ pub fn check(
 /// only the first is found; [`CheckReport::not_verified`] says what is left out.
 ///
 /// # Errors
-/// `NotFound`, `Locked`; the system's. Damage is in the report.
-pub fn check_closed(dir: &Path, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-    let options = EngineOptions { create: Create::Never, workers: 0, ..EngineOptions::default() };
-    check_with(dir, options, on_progress)
-}
-
-pub(crate) fn check_with(
+/// `NotFound`, `Locked`, after the wait that `options` ask for; the system's. Damage is in the
+/// report, whatever recovery `options` ask for.
+pub fn check_closed(
     dir: &Path,
     options: EngineOptions,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
-    let fs = Arc::clone(&options.fs);
-    match recovery::inspect(dir, options, Waiting::RunJob(|_| Ok(false))) {
+    let options = EngineOptions { workers: 0, recovery: RecoveryMode::Strict, ..options };
+    match recovery::inspect(dir, options.clone(), Waiting::RunJob(|_| Ok(false))) {
         Ok((database, _lock)) => check(&database, on_progress),
         Err(error) if error.kind() == ErrorKind::Corruption => {
             let mut report = CheckReport { errors: vec![error], ..CheckReport::default() };
-            check_without_log(&fs, dir, &mut report, on_progress)?;
+            check_without_log(&options, dir, &mut report, on_progress)?;
             Ok(report)
         }
         Err(error) => Err(error),
@@ -122,15 +118,15 @@ pub(crate) fn check_with(
 
 /// Verifies the tables of a database that cannot be loaded, as far as the manifest names them.
 fn check_without_log(
-    fs: &Arc<dyn Fs>,
+    options: &EngineOptions,
     dir: &Path,
     report: &mut CheckReport,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<()> {
     report.not_verified.push("log");
     // It was given back when loading failed; until it is had again anything may have happened.
-    let directory = fs.open_dir(dir)?;
-    let _lock = directory.lock(&FileName::Lock.to_path(), LockKind::Shared)?;
+    let directory = options.fs.open_dir(dir)?;
+    let _lock = lock_directory(&*directory, options, LockKind::Shared)?;
     // Each block is read once, past the cache.
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
     let files = OpenFiles::new(directory, ReadIo::Read, cache);
@@ -228,9 +224,9 @@ fn damage(
         let place = TablePlace { offset, length };
         let salvage = TableSalvage::open(file, path, place, Some(summary), &lost)?;
         let mut cursor = SalvageCursor::new(Arc::new(salvage), Arc::clone(&lost));
-        cursor.seek_to_first()?;
+        cursor.seek_to_first();
         while cursor.entry().is_some() {
-            cursor.next()?;
+            cursor.next();
         }
         Ok(())
     });

@@ -16,7 +16,7 @@ use crate::{
     jobs::flush::flush_all,
     log::pins::{Pin, SegmentSlot},
     log_sync::sync_to,
-    open::recovery::sync_ancestors,
+    open::directory::sync_ancestors,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

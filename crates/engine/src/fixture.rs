@@ -10,6 +10,7 @@ use crate::{
     read::{ReadCursor, ReadRange},
 };
 use siltdb_base::{
+    checksum::crc32c,
     clock::ManualClock,
     error::Result,
     fs::{
@@ -152,6 +153,40 @@ pub fn files(fs: &MemFs, extension: &str) -> Vec<PathBuf> {
         names.filter(|name| name.ends_with(extension)).map(|n| Path::new(DIR).join(n)).collect();
     paths.sort();
     paths
+}
+
+/// Gives the log record that holds `key` another form, as `form` makes it of its own, and bytes
+/// that are no operations as its payload.
+pub fn reform_record(fs: &MemFs, key: &[u8], form: impl Fn(u8) -> u8) {
+    for path in files(fs, ".log") {
+        let before = fs.read_all(&path).unwrap();
+        let mut bytes = before.clone();
+        let Some(at) = bytes.windows(key.len()).position(|bytes| bytes == key) else { continue };
+        let word =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+        let (mut start, mut end) = (0, 64);
+        while end <= at {
+            start = end;
+            end = (start + 24 + word(&bytes, start + 8) as usize).next_multiple_of(8);
+        }
+        let body = start + 24..start + 24 + word(&bytes, start + 8) as usize;
+        // The first four bytes may be a count.
+        bytes[body.start + 4..body.end].fill(0xff);
+        bytes[start] = form(bytes[start] & 0x0f) | bytes[start] & 0xf0;
+        let checksum = crc32c(&bytes[body]);
+        bytes[start + 16..start + 20].copy_from_slice(&checksum.to_le_bytes());
+        let mut header = bytes[start..start + 24].to_vec();
+        header[20..].copy_from_slice(&(start as u32 / 8).to_le_bytes());
+        let checksum = crc32c(&header) ^ word(&bytes, 20);
+        bytes[start + 20..start + 24].copy_from_slice(&checksum.to_le_bytes());
+        for (at, (new, old)) in bytes.iter().zip(&before).enumerate() {
+            if new != old {
+                fs.bytes_flip(&path, at as u64, new ^ old).unwrap();
+            }
+        }
+        return;
+    }
+    panic!("no log holds {key:?}");
 }
 
 /// The failure of the `nth` next call of a kind, or of any kind.

@@ -20,7 +20,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, FEATURES_KNOWN, FORMAT_VERSION},
+    edit::{Change, Edit, FORMAT_VERSION},
     log::record::LogPosition,
 };
 use siltdb_tree::{
@@ -192,7 +192,8 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
 /// Everything that the manifest says, as one edit, which begins the manifest `number`.
 #[must_use]
 pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
-    let mut changes = vec![Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN }];
+    let features = manifest.state.features;
+    let mut changes = vec![Change::Format { version: FORMAT_VERSION, features }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());
     for family in database.catalog.families.load().iter() {
@@ -331,7 +332,8 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::NextFamily(_)
         | Change::LastSequence(_)
         | Change::LogSynced { .. }
-        | Change::LatestTime(_) => Ok(()),
+        | Change::LatestTime(_)
+        | Change::Unknown { .. } => Ok(()),
         _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }
 }

@@ -27,6 +27,7 @@ pub mod read;
 pub mod stats;
 pub mod lost;
 pub mod check;
+pub mod upgrade;
 pub mod inspect;
 pub mod engine;
 pub mod salvage;

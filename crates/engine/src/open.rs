@@ -1,6 +1,8 @@
 //! Opening a database: what its manifest and log say becomes its state, and what that rests on is
 //! made durable.
 
+pub mod directory;
+pub mod lost_edits;
 pub mod replay;
 pub mod recovery;
 pub mod close;

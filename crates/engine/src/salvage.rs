@@ -24,16 +24,16 @@ use self::{
     scratch::Scratch,
     write::{NewDatabase, write_family},
 };
-use crate::{lost::Lost, options::EngineOptions};
+use crate::{lost::Lost, open::directory::lock_directory, options::EngineOptions};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{FileLock, Fs, LockKind, Metadata},
+    fs::{Fs, LockKind, Metadata},
 };
-use siltdb_disk::file_name::FileName;
 use std::path::Path;
 
 /// Writes what verifies of the database in `old` into a new one in `new`, which `options` describe:
-/// file system, memory, threads, and the merge operators that the caller has.
+/// file system, memory, threads, and the merge operators that the caller has. They also say how
+/// long to wait for the lock of the old one.
 ///
 /// # Errors
 /// `NotFound`, if there is nothing of a database in `old`; `Locked`, if it is open; `AlreadyExists`
@@ -47,7 +47,8 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     let fs = options.fs.clone();
     check_paths(&*fs, old, new)?;
-    let _lock = lock_old(&*fs, old)?;
+    // It keeps others from writing to the old database. Nothing is written for that.
+    let _lock = lock_directory(&*fs.open_dir(old)?, &options, LockKind::Shared)?;
     let mut lost = Vec::new();
     let mut found = find(&fs, old, &options.operators(), &mut lost)?;
     let database = NewDatabase::create(new, options, &found)?;
@@ -97,11 +98,6 @@ fn check_paths(fs: &dyn Fs, old: &Path, new: &Path) -> Result<()> {
         return Err(Error::invalid("the new database would lie in the old one").with_file(new));
     }
     Ok(())
-}
-
-/// Keeps others from writing to the old database. Nothing is written for that.
-fn lock_old(fs: &dyn Fs, old: &Path) -> Result<Box<dyn FileLock>> {
-    fs.lock(&old.join(FileName::Lock.to_string()), LockKind::Shared)
 }
 
 #[cfg(test)]

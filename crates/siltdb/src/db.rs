@@ -341,6 +341,19 @@ impl Options {
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }
+
+    /// Checks a database as [`check`] does, with its file system, its memory and its
+    /// [`lock_wait`](Self::lock_wait).
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn check(
+        self,
+        path: impl AsRef<Path>,
+        on_progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        siltdb_engine::check::check_closed(path.as_ref(), self.engine, on_progress)
+    }
 }
 
 impl Sealed for Db {}
@@ -364,5 +377,5 @@ pub fn check(
     path: impl AsRef<Path>,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
-    siltdb_engine::check::check_closed(path.as_ref(), on_progress)
+    Options::new().check(path, on_progress)
 }

@@ -32,6 +32,7 @@ mod options;
 mod db;
 pub mod inspect;
 pub mod salvage;
+mod upgrade;
 pub mod testing;
 
 /// The examples of the project's front page are compiled with those of the library.
@@ -59,4 +60,5 @@ pub use siltdb_engine::{
     stats::Stats,
 };
 pub use snapshot::Snapshot;
+pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

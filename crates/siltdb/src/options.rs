@@ -176,8 +176,9 @@ impl Options {
         self
     }
 
-    /// How long [`Options::open`] waits for another process to close the database before it fails
-    /// with [`Locked`](crate::ErrorKind::Locked). It tries every 20 ms. Default: not at all.
+    /// How long [`Options::open`], [`Options::check`] and [`salvage`](crate::salvage::salvage) wait
+    /// for another process to close the database before they fail with
+    /// [`Locked`](crate::ErrorKind::Locked). They try every 20 ms. Default: not at all.
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> Self {
         self.engine.lock_wait = wait;

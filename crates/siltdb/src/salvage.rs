@@ -27,7 +27,8 @@ pub use siltdb_engine::{
 /// what is saved, and a deletion that was retired may hide a later value.
 ///
 /// `options` are those of the new database; its families have the options of the old ones as far as
-/// they are known. When this returns `Ok` the new database is durable and closed.
+/// they are known. [`Options::lock_wait`] holds for the old one. When this returns `Ok` the new
+/// database is durable and closed.
 ///
 /// Memory: a block and an index for each sorted run, and some 64 MiB of the log, besides what
 /// `options` say. Disk: the new database, and the log once more.

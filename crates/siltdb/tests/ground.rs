@@ -9,6 +9,9 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
 };
 use tempfile::tempdir;
 
@@ -227,6 +230,86 @@ fn a_forked_child_cannot_write_to_its_parents_database() {
         db.close().unwrap();
         assert_eq!(contents(dir.path()), expected(0..COMMITS, "parent"));
     }
+}
+
+/// A fork copies the one thread that called it: what other threads had locked stays locked.
+#[test]
+fn a_child_forked_while_others_write_is_refused_and_does_not_wait_for_them() {
+    let dir = tempdir().unwrap();
+    let db = Options::new().memtable_bytes(64 << 10).workers(2).open(dir.path()).unwrap();
+    db.create_family("other", siltdb::FamilyOptions::new()).unwrap();
+    let ended = AtomicBool::new(false);
+    let written = thread::scope(|scope| {
+        let writers: [_; 2] = [0_u32, 1].map(|writer| {
+            let (db, ended) = (db.clone(), &ended);
+            scope.spawn(move || {
+                let mut number = 0;
+                // Relaxed: the threads are joined before anything is compared.
+                while !ended.load(Ordering::Relaxed) {
+                    db.put(key(2 * number + writer), [7; 100]).unwrap();
+                    number += 1;
+                }
+                number
+            })
+        });
+        let codes: Vec<_> = (0..20)
+            .map(|_| {
+                thread::sleep(Duration::from_millis(5));
+                run_in_fork(|| {
+                    let refused = |result: &Result<()>| {
+                        result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forked)
+                    };
+                    let wrong = forbidden(&db).iter().position(|(_, result)| !refused(result));
+                    wrong.map_or(0, |index| index as u8 + 1)
+                })
+            })
+            .collect();
+        ended.store(true, Ordering::Relaxed);
+        assert!(codes.iter().all(|code| *code == Some(0)), "not refused, or waiting: {codes:?}");
+        writers.map(|writer| writer.join().unwrap())
+    });
+    assert!(written.iter().all(|number| *number > 100), "{written:?}");
+    db.close().unwrap();
+    let found = contents(dir.path());
+    assert_eq!(found.len() as u32, written.iter().sum::<u32>());
+    assert!(found.iter().all(|(_, value)| value == &[7; 100]));
+}
+
+/// What a child reads is what the parent had when it forked, whatever the parent does then.
+#[test]
+fn a_forked_child_reads_and_its_end_takes_nothing_from_the_parent() {
+    let dir = tempdir().unwrap();
+    let db = Options::new().memtable_bytes(64 << 10).workers(0).open(dir.path()).unwrap();
+    fill(&db, 0..120, "parent").unwrap();
+    let (snapshot, cursor) = (db.snapshot(), db.prefix(b"").unwrap());
+    fill(&db, 100..120, "later").unwrap();
+    let mut held = Some((snapshot, cursor));
+    let code = run_in_fork(|| {
+        let Some((snapshot, cursor)) = held.take() else { return 1 };
+        let is_old = |found: Option<&[u8]>| found == Some(&b"parent"[..]);
+        if !is_old(snapshot.get(key(110)).ok().flatten().as_deref()) {
+            return 2;
+        }
+        if db.get(key(110)).ok().flatten().as_deref() != Some(&b"later"[..]) {
+            return 3;
+        }
+        if cursor.filter(|entry| entry.as_ref().is_ok_and(|(_, value)| is_old(Some(value)))).count()
+            != 120
+        {
+            return 4;
+        }
+        drop(snapshot);
+        0
+    });
+    assert_eq!(code, Some(0));
+    // The child has let go of its copies alone.
+    let (snapshot, cursor) = held.take().unwrap();
+    db.compact().unwrap();
+    assert_eq!(snapshot.get(key(110)).unwrap().as_deref(), Some(&b"parent"[..]));
+    assert_eq!(cursor.count(), 120);
+    drop(snapshot);
+    db.close().unwrap();
+    assert_eq!(contents(dir.path()).len(), 120);
 }
 
 #[test]

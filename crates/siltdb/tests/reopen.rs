@@ -45,6 +45,46 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
     assert!(db.contains(b"long").unwrap());
 }
 
+/// One reading of the clock decades ahead, and then the right time again: in the process that saw
+/// it, and in the next one.
+#[test]
+fn one_wrong_reading_of_the_clock_neither_ends_nor_stops_expiry() {
+    const NOW_MS: u64 = 1_790_000_000_000;
+    const HOUR: Duration = Duration::from_secs(3600);
+    for is_closed in [false, true] {
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(NOW_MS)));
+        let mut db = open(&fs, &clock).unwrap();
+        let put = |db: &Db, key: &[u8], life: Duration| {
+            db.default_family().put_for(key, b"value", life).unwrap();
+        };
+        put(&db, b"before", 2 * HOUR);
+        // The year 2096.
+        clock.set_wall_ms(NOW_MS + 70 * 365 * 86_400_000);
+        assert!(!db.contains(b"before").unwrap(), "the clock is believed while it says so");
+        put(&db, b"wrong", HOUR);
+        if is_closed {
+            db.flush().unwrap();
+            db.close().unwrap();
+            clock.set_wall_ms(NOW_MS + 1000);
+            db = open(&fs, &clock).unwrap();
+        }
+        clock.set_wall_ms(NOW_MS + 1000);
+        let mut batch = WriteBatch::new();
+        let until = UNIX_EPOCH + Duration::from_millis(NOW_MS) + HOUR;
+        batch.put_until(&db.default_family(), b"hour", b"value", until).unwrap();
+        db.write(&batch).unwrap();
+        put(&db, b"minute", Duration::from_secs(60));
+        assert!(db.contains(b"hour").unwrap(), "it expired at once, closed: {is_closed}");
+        assert!(db.contains(b"minute").unwrap());
+        assert!(db.contains(b"before").unwrap());
+        clock.advance(Duration::from_secs(61));
+        assert!(!db.contains(b"minute").unwrap(), "it does not expire, closed: {is_closed}");
+        assert!(db.contains(b"hour").unwrap());
+        clock.advance(2 * HOUR);
+        assert!(!db.contains(b"hour").unwrap() && !db.contains(b"before").unwrap());
+    }
+}
+
 #[test]
 fn a_close_keeps_what_is_not_in_the_log() {
     let volatile = WriteOptions::new().durability(Durability::Volatile);

@@ -17,9 +17,10 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     edit::{Change, TableReference},
+    fields::UnknownFields,
     garbage::Garbage,
     sample::{KeySample, SampleBuilder},
-    summary::{KeyRange, RangeEnd, TableSummary},
+    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
 };
 use std::{path::Path, sync::Arc};
 
@@ -60,29 +61,25 @@ pub fn reference(
     sequences: (u64, u64),
     bytes: u64,
 ) -> TableReference {
-    TableReference {
-        file: FileNumber(file),
-        offset: 0,
-        length: bytes,
-        summary: TableSummary {
-            uid: TableUid(file),
-            range: range(keys.0, keys.1),
-            entries: 100,
-            point_tombstones: 0,
-            range_tombstones: 0,
-            merge_operands: 0,
-            sequence_min: SequenceNumber(sequences.0),
-            sequence_max: SequenceNumber(sequences.1),
-            expiry_min_ms: None,
-            logical_bytes: bytes,
-            file_bytes: bytes,
-            key_sample: KeySample::default(),
-            garbage: Garbage::default(),
-        },
-        visible_to: None,
-        key_slice: None,
-        global_sequence: None,
-    }
+    let summary = TableSummary {
+        uid: TableUid(file),
+        range: range(keys.0, keys.1),
+        entries: 100,
+        point_tombstones: 0,
+        range_tombstones: 0,
+        merge_operands: 0,
+        sequence_min: SequenceNumber(sequences.0),
+        sequence_max: SequenceNumber(sequences.1),
+        expiry_min_ms: None,
+        logical_bytes: bytes,
+        file_bytes: bytes,
+        key_sample: KeySample::default(),
+        index: IndexKind::Blocks,
+        created_ms: 0,
+        garbage: Garbage::default(),
+        unknown: UnknownFields::default(),
+    };
+    TableReference::whole(FileNumber(file), 0, summary)
 }
 
 /// The sample of a table of these keys.

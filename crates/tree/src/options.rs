@@ -2,11 +2,10 @@
 //!
 //! It holds no state; an option that is changed holds for what is written from then on.
 //!
-//! The bytes, as they lie in the manifest; a field that is absent has its default:
+//! The bytes, as they lie in the manifest, are [fields](siltdb_disk::fields); one that is absent
+//! has its default:
 //!
 //! ```text
-//! | tag varint | length varint | value | …      tags ascend strictly
-//!
 //! tag  value
 //! 1    block bytes varint
 //! 2    compression u8: 0 none, 1 LZ4
@@ -17,14 +16,18 @@
 //! 7    table bytes target varint
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
+//! 10   key order: `bytewise`
 //! ```
 
 use crate::merge_operator::{MergeOperator, not_given};
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
+    codec::Reader,
     error::{Error, ErrorKind, Result},
 };
-use siltdb_disk::options::{Compression, TableOptions};
+use siltdb_disk::{
+    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
+    options::{Compression, TableOptions},
+};
 use std::{ops::RangeInclusive, sync::Arc};
 
 /// Level size ratios that are permitted.
@@ -41,6 +44,23 @@ pub const BASE_LEVEL_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 48;
 
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
+
+const FIELDS: FieldList = FieldList {
+    of: "family options",
+    reserved: &[
+        (11, "prefix extractor"),
+        (12, "blob threshold"),
+        (13, "index kind"),
+        (14, "compaction strategy"),
+        (15, "compaction filter"),
+        (16, "compression dictionary"),
+        (17, "tier of files"),
+        (18, "encryption"),
+    ],
+};
+
+/// The one order of keys, by name: that of their bytes. Others would be encodings of keys.
+const KEY_ORDER: &[u8] = b"bytewise";
 
 /// What can be chosen about one tree.
 #[derive(Clone, Debug)]
@@ -61,6 +81,8 @@ pub struct TreeOptions {
     /// The part of a table's entries that are tombstones from which on it is compacted for their
     /// sake, in percent, in [`TOMBSTONE_PERCENT_TRIGGER`].
     pub tombstone_percent_trigger: u32,
+    /// What later versions chose.
+    pub unknown: UnknownFields,
 }
 
 impl Default for TreeOptions {
@@ -73,6 +95,7 @@ impl Default for TreeOptions {
             table_bytes_target: 32 << 20,
             base_level_bytes: 256 << 20,
             tombstone_percent_trigger: 50,
+            unknown: UnknownFields::default(),
         }
     }
 }
@@ -103,17 +126,20 @@ impl TreeOptions {
 
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_field(out, Tag::BlockBytes, &varint(self.table.block_bytes as u64));
-        put_field(out, Tag::Compression, &[self.table.compression.to_byte()]);
-        put_field(out, Tag::FilterBits, &varint(u64::from(self.table.filter_bits_per_key)));
+        let mut fields = FieldsWriter::new(out, &self.unknown);
+        fields.put_number(1, self.table.block_bytes as u64);
+        fields.put(2, |value| value.push(self.table.compression.to_byte()));
+        fields.put_number(3, u64::from(self.table.filter_bits_per_key));
         if let Some(operator) = &self.merge_operator {
-            put_field(out, Tag::MergeOperator, operator.name().as_bytes());
+            fields.put(4, |value| value.extend_from_slice(operator.name().as_bytes()));
         }
-        put_field(out, Tag::SizeRatio, &varint(u64::from(self.level_size_ratio)));
-        put_field(out, Tag::RunsTrigger, &varint(u64::from(self.level0_runs_trigger)));
-        put_field(out, Tag::TableBytes, &varint(self.table_bytes_target));
-        put_field(out, Tag::BaseBytes, &varint(self.base_level_bytes));
-        put_field(out, Tag::Tombstones, &varint(u64::from(self.tombstone_percent_trigger)));
+        fields.put_number(5, u64::from(self.level_size_ratio));
+        fields.put_number(6, u64::from(self.level0_runs_trigger));
+        fields.put_number(7, self.table_bytes_target);
+        fields.put_number(8, self.base_level_bytes);
+        fields.put_number(9, u64::from(self.tombstone_percent_trigger));
+        fields.put(10, |value| value.extend_from_slice(KEY_ORDER));
+        fields.finish();
     }
 
     /// Reads an encoding that fills all of `bytes`.
@@ -121,119 +147,61 @@ impl TreeOptions {
     /// `find_operator` gives the operator of a name: the code for it cannot be stored.
     ///
     /// # Errors
-    /// Corruption, if the bytes are none; `Unsupported`, for a field this build does not know; and
-    /// `InvalidArgument` if there is no operator of the name stored, or an option is out of range.
+    /// Corruption, if the bytes are none; `Unsupported`, for a critical field that is not known;
+    /// `InvalidArgument`, if there is no operator of the name stored, or an option is out of range.
     pub fn decode(
         bytes: &[u8],
         find_operator: &dyn Fn(&str) -> Option<Arc<dyn MergeOperator>>,
     ) -> Result<Self> {
         let mut options = Self::default();
-        let mut reader = Reader::new(bytes);
-        let mut last = 0;
-        while !reader.is_empty() {
-            let tag = reader.varint()?;
-            if tag <= last {
-                return Err(Error::corruption("family options out of order"));
-            }
-            last = tag;
-            options.set(Tag::from_number(tag)?, reader.bytes()?, find_operator)?;
-        }
+        let unknown = read_fields(&FIELDS, bytes, |tag, value| {
+            options.decode_field(tag, value, find_operator)
+        })?;
+        options.unknown = unknown;
         options.check()?;
         Ok(options)
     }
 
-    fn set(
+    fn decode_field(
         &mut self,
-        tag: Tag,
-        value: &[u8],
+        tag: u64,
+        value: &mut Reader<'_>,
         find_operator: &dyn Fn(&str) -> Option<Arc<dyn MergeOperator>>,
-    ) -> Result<()> {
+    ) -> Result<Field> {
         match tag {
-            Tag::BlockBytes => {
-                let bytes = usize::try_from(whole_varint(value)?);
+            1 => {
+                let bytes = usize::try_from(value.varint()?);
                 self.table.block_bytes = bytes.map_err(|_| Error::corruption("bad block size"))?;
             }
-            Tag::Compression => {
-                let byte = <[u8; 1]>::try_from(value).ok();
-                let known = byte.and_then(|[byte]| Compression::from_byte(byte));
-                self.table.compression = known
+            2 => {
+                let compression = Compression::from_byte(value.u8()?);
+                self.table.compression = compression
                     .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown compression"))?;
             }
-            Tag::FilterBits => self.table.filter_bits_per_key = whole_u32(value)?,
-            Tag::MergeOperator => {
-                let name = std::str::from_utf8(value)
+            3 => self.table.filter_bits_per_key = value.varint_u32()?,
+            4 => {
+                let name = std::str::from_utf8(value.take_all())
                     .map_err(|_| Error::corruption("the name of a merge operator is not UTF-8"))?;
-                let operator = find_operator(name).ok_or_else(|| not_given(name))?;
-                self.merge_operator = Some(operator);
+                self.merge_operator = Some(find_operator(name).ok_or_else(|| not_given(name))?);
             }
-            Tag::SizeRatio => self.level_size_ratio = whole_u32(value)?,
-            Tag::RunsTrigger => self.level0_runs_trigger = whole_u32(value)?,
-            Tag::TableBytes => self.table_bytes_target = whole_varint(value)?,
-            Tag::BaseBytes => self.base_level_bytes = whole_varint(value)?,
-            Tag::Tombstones => self.tombstone_percent_trigger = whole_u32(value)?,
+            5 => self.level_size_ratio = value.varint_u32()?,
+            6 => self.level0_runs_trigger = value.varint_u32()?,
+            7 => self.table_bytes_target = value.varint()?,
+            8 => self.base_level_bytes = value.varint()?,
+            9 => self.tombstone_percent_trigger = value.varint_u32()?,
+            10 => check_key_order(value.take_all())?,
+            _ => return Ok(Field::Unknown),
         }
-        Ok(())
+        Ok(Field::Known)
     }
 }
 
-/// The fields. The numbers lie on disk.
-#[derive(Clone, Copy)]
-enum Tag {
-    BlockBytes = 1,
-    Compression = 2,
-    FilterBits = 3,
-    MergeOperator = 4,
-    SizeRatio = 5,
-    RunsTrigger = 6,
-    TableBytes = 7,
-    BaseBytes = 8,
-    Tombstones = 9,
-}
-
-impl Tag {
-    fn from_number(number: u64) -> Result<Self> {
-        Ok(match number {
-            1 => Self::BlockBytes,
-            2 => Self::Compression,
-            3 => Self::FilterBits,
-            4 => Self::MergeOperator,
-            5 => Self::SizeRatio,
-            6 => Self::RunsTrigger,
-            7 => Self::TableBytes,
-            8 => Self::BaseBytes,
-            9 => Self::Tombstones,
-            _ => {
-                return Err(Error::new(ErrorKind::Unsupported, "unknown family option")
-                    .with_mismatch("1..=9", number));
-            }
-        })
+fn check_key_order(name: &[u8]) -> Result<()> {
+    if name == KEY_ORDER {
+        return Ok(());
     }
-}
-
-fn put_field(out: &mut Vec<u8>, tag: Tag, value: &[u8]) {
-    put_varint(out, tag as u64);
-    put_bytes(out, value);
-}
-
-fn varint(value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    put_varint(&mut bytes, value);
-    bytes
-}
-
-fn whole_varint(value: &[u8]) -> Result<u64> {
-    let mut reader = Reader::new(value);
-    let number = reader.varint()?;
-    if reader.is_empty() {
-        Ok(number)
-    } else {
-        Err(Error::corruption("bytes after a family option"))
-    }
-}
-
-fn whole_u32(value: &[u8]) -> Result<u32> {
-    u32::try_from(whole_varint(value)?)
-        .map_err(|_| Error::corruption("family option exceeds 32 bits"))
+    Err(Error::new(ErrorKind::Unsupported, "unknown key order of a family")
+        .with_mismatch(KEY_ORDER.escape_ascii(), name.escape_ascii()))
 }
 
 fn in_range<T: PartialOrd + std::fmt::Display>(

@@ -318,6 +318,7 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     let offset = writer.len();
     let uid = (context.uids)();
     let table = TableWriter::new(writer, &destination.options.table, uid);
+    let table = table.with_created_ms(context.clock.wall_ms());
     let mut table = table.with_origin(destination.origin(context));
     fill_table(stream, &mut table, destination, context)?;
     // What is ahead begins the next table: this one ends before it.
@@ -328,15 +329,7 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     }
     let summary: TableSummary = table.finish()?;
     stream.go_on_from(border);
-    let reference = TableReference {
-        file: file.number(),
-        offset,
-        length: writer.len() - offset,
-        summary,
-        visible_to: None,
-        key_slice: None,
-        global_sequence: None,
-    };
+    let reference = TableReference::whole(file.number(), offset, summary);
     Ok(NewTable { family: destination.family, level: destination.level, reference })
 }
 

@@ -7,8 +7,11 @@ use crate::{
     violation::{Checked, Violation, must},
 };
 use siltdb::Stats;
-use siltdb_base::fs::{Fs, mem::MemFs};
-use std::{collections::BTreeSet, path::Path};
+use siltdb_base::fs::{DirEntry, Fs, mem::MemFs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// The name of a file that is none of the engine's: nothing may remove it.
 const STRANGER: &str = "stranger.txt";
@@ -43,6 +46,19 @@ impl Directory {
             kind.insert(entry.name);
         }
         Ok(directory)
+    }
+
+    /// What is in the files, by name.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn contents(fs: &MemFs) -> Checked<BTreeMap<String, Vec<u8>>> {
+        let entries = must(fs.list(Path::new(DIRECTORY)), "listing the directory")?;
+        let read = |entry: DirEntry| {
+            let path = Path::new(DIRECTORY).join(&entry.name);
+            Ok((entry.name, must(fs.read_all(&path), "reading a file")?))
+        };
+        entries.into_iter().map(read).collect()
     }
 
     /// Adds a file that is none of the engine's, durably.

@@ -22,4 +22,5 @@ pub mod plan;
 pub mod run;
 mod steps;
 mod tiny;
+mod ground;
 pub mod campaign;

@@ -29,6 +29,9 @@ const DEPTH_MAX: u32 = 3;
 /// Of so many kills, one is salvaged as well.
 const SALVAGED_OF: u64 = 10;
 
+/// Of so many openings, one is preceded by one that only reads.
+const LOOKED_AT_OF: u64 = 8;
+
 /// Where a salvage writes.
 const SALVAGED: &str = "salvaged";
 
@@ -111,6 +114,8 @@ impl Recovery<'_> {
         let is_saved = is_whole && self.draw.chance(1, SALVAGED_OF);
         let is_there = state.fs.read_all(&Path::new(DIRECTORY).join("CURRENT")).is_ok();
         let copy = (is_saved && is_there).then(|| state.fs.crash_clone(Crash::Kill));
+        let is_looked_at = is_there && self.draw.chance(1, LOOKED_AT_OF);
+        let look = is_looked_at.then(|| self.look(&state.fs)).transpose()?;
         let nested_max = if depth < DEPTH_MAX { NESTED_MAX } else { 0 };
         let watch = Watch::new(&state.fs, self.draw.fork(), nested_max);
         watch.begin(Activity::Recovery);
@@ -122,6 +127,9 @@ impl Recovery<'_> {
         drop(watch);
         Directory::list(&state.fs)?.check_opened(&db.stats())?;
         let database = Database::new(state.fs.clone(), db, &expectation.families)?;
+        if let Some(look) = look {
+            self.check_look(&look, &database)?;
+        }
         let (standing, times) = self.judge(&database, expectation)?;
         if let Some(copy) = copy {
             self.salvage(&copy, &database, &times)?;
@@ -157,6 +165,49 @@ impl Recovery<'_> {
                 .map_err(|violation| violation.during("second crash, right after a recovery"))?;
         }
         Ok(recovered)
+    }
+
+    /// Opens it to read only, twice at a time, and returns what it shows by family; no byte is
+    /// written, and no writer gets in beside a reader.
+    fn look(&mut self, fs: &MemFs) -> Checked<BTreeMap<String, Pairs>> {
+        let before = Directory::contents(fs)?;
+        let seed = self.draw.next();
+        let options = || self.settings.options(fs, self.clock, seed).read_only(true);
+        let db = must(options().open(DIRECTORY), "opening to read only")?;
+        let second = must(options().open(DIRECTORY), "a reader beside a reader")?;
+        let writer = options().read_only(false).open(DIRECTORY);
+        if !writer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Locked) {
+            return Err(Violation::new(format!("a writer beside a reader got {writer:?}")));
+        }
+        let mut shown = BTreeMap::new();
+        for name in db.families() {
+            let [one, other] = [&db, &second].map(|db| {
+                let family = must(db.family(&name), "a family of a reader")?;
+                collect(&family)
+            });
+            let (one, other) = (one?, other?);
+            compare_pairs(&other, &one).map_err(|violation| violation.during("two readers"))?;
+            shown.insert(name, one);
+        }
+        must(db.close(), "closing a reader")?;
+        drop(second);
+        if Directory::contents(fs)? != before {
+            return Err(Violation::new("an opening that only reads changed a file".to_owned()));
+        }
+        Ok(shown)
+    }
+
+    /// Whether an opening shows what the one that only read has shown.
+    fn check_look(&mut self, look: &BTreeMap<String, Pairs>, database: &Database) -> Checked<()> {
+        if !look.keys().eq(database.names.keys()) {
+            return Err(Violation::new(format!("a reader saw the families {:?}", look.keys())));
+        }
+        for (name, index) in &database.names {
+            compare_pairs(&look[name], &collect(&database.families[index])?)
+                .map_err(|violation| violation.during(format!("a reader of family {name}")))?;
+        }
+        self.report.looks += 1;
+        Ok(())
     }
 
     /// Salvages the files that were recovered from: what comes out must be what `database` holds.

@@ -74,6 +74,12 @@ pub struct Report {
     pub recoveries: u64,
     /// Salvages compared with what a recovery of the same files holds.
     pub salvages: u64,
+    /// Openings that only read, compared with the one after them.
+    pub looks: u64,
+    /// Times that the directory had another name for a while.
+    pub moves: u64,
+    /// The most commits in a row that were each followed by a flush, or by an opening.
+    pub tiny_steps_max: u64,
     /// Reads compared with the model: keys looked up and positions walked.
     pub reads: u64,
     /// Calls to the file system that were made to fail.
@@ -122,6 +128,9 @@ impl Report {
         self.volatile_lost += other.volatile_lost;
         self.recoveries += other.recoveries;
         self.salvages += other.salvages;
+        self.looks += other.looks;
+        self.moves += other.moves;
+        self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
         self.faults += other.faults;
         self.refusals += other.refusals;
@@ -152,6 +161,9 @@ impl Report {
             ("volatile commits that a crash takes", self.volatile_lost),
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),
+            ("openings that only read", self.looks),
+            ("directories renamed", self.moves),
+            ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
             ("failed calls", self.faults),
             ("refused operations", self.refusals),
@@ -191,8 +203,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "recoveries   {:>9}  {} of them compared with a salvage",
-            self.recoveries, self.salvages
+            "recoveries   {:>9}  {} of them compared with a salvage, {} with a reader",
+            self.recoveries, self.salvages, self.looks
         )?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
@@ -211,6 +223,11 @@ impl fmt::Display for Report {
             self.dropped_tables, self.space_compactions
         )?;
         writeln!(f, "clock        {:>9}  times set back", self.turns_back)?;
+        writeln!(
+            f,
+            "ground       {:>9}  times renamed; at most {} tiny steps in a row",
+            self.moves, self.tiny_steps_max
+        )?;
         write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)
     }
 }

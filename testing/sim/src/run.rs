@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    fn watch(&mut self) {
+    pub(crate) fn watch(&mut self) {
         let states = if self.settings.weather == Weather::Calm { 0 } else { self.crashes_left };
         self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), states));
     }

@@ -67,6 +67,7 @@ impl Run {
             96..98 => self.close_and_open(),
             98 => self.check_files(),
             _ if self.draw.chance(1, 3) => self.tiny_steps(),
+            _ if self.draw.chance(1, 3) => self.move_ground(),
             _ => {
                 self.disturb();
                 Ok(())
@@ -285,7 +286,7 @@ impl Run {
         }
     }
 
-    fn compact(&mut self) -> Checked<()> {
+    pub(crate) fn compact(&mut self) -> Checked<()> {
         // By itself, so that what follows is compaction alone.
         self.flush()?;
         let indexes: Vec<_> = self.database.families.keys().copied().collect();

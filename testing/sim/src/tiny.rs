@@ -5,16 +5,31 @@
 
 use crate::{run::Run, violation::Checked};
 
+/// What follows each of the commits.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Flush,
+    Opening,
+}
+
 impl Run {
     /// Commits, each followed by a flush or by a close and an opening.
     pub(crate) fn tiny_steps(&mut self) -> Checked<()> {
-        let opens = self.draw.chance(1, 2);
-        for _ in 0..self.draw.within(4..=48) {
+        let then = self.draw.pick(&[Then::Flush, Then::Opening]);
+        let count = match then {
+            Then::Flush if self.draw.chance(1, 4) => self.draw.within(200..=400),
+            Then::Flush | Then::Opening => self.draw.within(4..=48),
+        };
+        for step in 0..count {
             if self.has_failed() {
-                break;
+                return Ok(());
             }
             self.commit()?;
-            if opens { self.close_and_open()? } else { self.flush()? }
+            match then {
+                Then::Flush => self.flush()?,
+                Then::Opening => self.close_and_open()?,
+            }
+            self.report.tiny_steps_max = self.report.tiny_steps_max.max(step + 1);
         }
         Ok(())
     }

@@ -406,6 +406,45 @@ fn a_file_cut_short_is_detected_or_harmless() {
     assert!(detected > 100, "{detected}");
 }
 
+/// The manifest of a database without a log is the only file that names its tables.
+#[test]
+fn a_manifest_that_lost_edits_is_detected_or_lacks_the_last_one_only() {
+    let fs = MemFs::new();
+    let write = || -> siltdb::Result<Vec<State>> {
+        let db = options(&fs).open(DIRECTORY)?;
+        let mut states = vec![state(&db)?];
+        for number in 0..4_u8 {
+            db.put([number], b"value")?;
+            db.flush()?;
+            states.push(state(&db)?);
+        }
+        db.close()?;
+        // It removes the files of the log that the last flush retired.
+        options(&fs).open(DIRECTORY)?.close()?;
+        Ok(states)
+    };
+    let states = write().expect("nothing fails on a healthy file system");
+    let names = fs.list(Path::new(DIRECTORY)).expect("the directory is there").into_iter();
+    let paths: Vec<_> = names.map(|entry| Path::new(DIRECTORY).join(entry.name)).collect();
+    let has = |path: &Path, kind: &str| path.extension().is_some_and(|found| found == kind);
+    assert!(!paths.iter().any(|path| has(path, "log")), "{paths:?}");
+    let manifest = paths.iter().find(|path| has(path, "manifest")).expect("there is one");
+    let len = fs.read_all(manifest).expect("it is listed").len() as u64;
+    let mut detected = 0;
+    for cut in 0..len {
+        let fs = fs.crash_clone(Crash::Kill);
+        fs.truncate(manifest, cut).expect("it is listed");
+        match options(&fs).open(DIRECTORY).and_then(|db| state(&db)) {
+            Ok(found) => assert!(states[states.len() - 2..].contains(&found), "cut to {cut}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "cut to {cut}: {error}");
+                detected += 1;
+            }
+        }
+    }
+    assert!(detected > len / 2, "{detected} of {len}");
+}
+
 #[test]
 fn a_file_that_grew_is_detected_or_harmless() {
     for sample in CLOSES.map(sample) {

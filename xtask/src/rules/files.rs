@@ -1,4 +1,5 @@
-//! What is kept in the repository is text and small: dumps and databases have no place in it.
+//! What is kept in the repository is text and small: dumps have no place in it, nor have databases
+//! but those that tests open.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
@@ -8,7 +9,11 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 /// The files that need not be text: measured results.
 const RESULTS: (&str, &str) = ("docs/results/", ".json.gz");
 
-/// Appends a finding for each file that is too large, or is neither text nor a result.
+/// Where files need not be text: databases that released versions wrote.
+const GOLDEN: &str = "testing/golden/";
+
+/// Appends a finding for each file that is too large, or is neither text, a result, nor a part of a
+/// stored database.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     for (path, &bytes) in &checkout.files {
         let mut broken = |message| {
@@ -18,8 +23,9 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
             broken(format!("file has {bytes} bytes, at most {FILE_BYTES_MAX}"));
         }
         let is_result = path.starts_with(RESULTS.0) && path.ends_with(RESULTS.1);
-        if checkout.source(path).is_none() && !is_result {
-            broken("neither text nor a result of the benchmark".to_owned());
+        let may_be_binary = is_result || path.starts_with(GOLDEN);
+        if checkout.source(path).is_none() && !may_be_binary {
+            broken("neither text, nor a result of the benchmark, nor in testing/golden".to_owned());
         }
     }
 }

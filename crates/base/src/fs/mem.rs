@@ -176,6 +176,23 @@ impl MemFs {
         result.map_err(|error| Error::io("link", path, error))
     }
 
+    /// Gives the directory `from` the name `to`, as another process does; durable at once. Not
+    /// counted, and no stray.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io` if the name is taken.
+    pub fn move_directory(&self, from: &Path, to: &Path) -> Result<()> {
+        let (from_place, to_place) = (self.place(from), self.place(to));
+        let mut state = self.shared.state();
+        let mut moved = || {
+            state.rename(from_place, to_place)?;
+            let parents = [state.parent(from_place)?.0, state.parent(to_place)?.0];
+            parents.into_iter().for_each(|parent| state.sync_dir(parent));
+            Ok(())
+        };
+        moved().map_err(|error| Error::io("rename", to, error).with_file(from))
+    }
+
     /// The paths of files that were created, opened, renamed, linked or removed outside the locked
     /// directories while there were any. A database touches none: it holds the directory it locked.
     #[must_use]

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     garbage::Garbage,
     sample::{KeySample, SampleBuilder},
-    summary::RangeEnd,
+    summary::{IndexKind, RangeEnd},
 };
 use proptest::prelude::*;
 use siltdb_base::{id::TableUid, slice::Slice};
@@ -38,11 +38,15 @@ fn table(file: u64) -> TableReference {
             logical_bytes: 8,
             file_bytes: 4096,
             key_sample: sample(&[17, 18, u64::MAX]),
+            index: IndexKind::Blocks,
+            created_ms: 9,
             garbage: Garbage::default(),
+            unknown: UnknownFields::default(),
         },
         visible_to: Some(SequenceNumber::ZERO),
         key_slice: Some(range),
         global_sequence: Some(SequenceNumber::MAX),
+        unknown: UnknownFields::default(),
     }
 }
 
@@ -110,19 +114,72 @@ fn a_truncation_is_refused_or_is_a_prefix_of_the_changes() {
     assert_eq!(whole, edit.changes.len());
 }
 
+/// The encoding of a change whose value is followed by `more`.
+fn longer(change: &Change, more: &[u8]) -> Vec<u8> {
+    let mut value = Vec::new();
+    change.encode_value(&mut value);
+    value.extend_from_slice(more);
+    encoded(&Edit { changes: vec![Change::Unknown { tag: change.tag(), value }] })
+}
+
 #[test]
 fn what_a_newer_build_wrote_is_refused_by_name() {
-    for tag in (15..=u8::MAX).chain([0]) {
-        let error = Edit::decode(&[10, 1, tag, 0, 0]).unwrap_err();
+    for tag in (15..OPTIONAL).chain([128, 1 << 40]) {
+        let change = Change::Unknown { tag, value: vec![0, 0] };
+        let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(&format!("found={tag}")), "{error}");
+        assert_eq!(tag == 15, error.to_string().contains("blob file"), "{error}");
     }
-    let version = Change::Format { version: FORMAT_VERSION + 1, features: 0 };
+    let newer = FORMAT_VERSION + 1;
+    let version = Change::Format { version: newer, features: 0 };
     let features = Change::Format { version: FORMAT_VERSION, features: 1 << 63 };
-    for (change, found) in [(version, "found=2"), (features, "found=0x8000000000000000")] {
+    let found = format!("found={newer}");
+    for (change, found) in [(version, &*found), (features, "found=0x8000000000000000")] {
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains(found), "{error}");
+        assert!(error.to_string().contains("later version"), "{error}");
     }
+}
+
+#[test]
+fn a_database_of_before_the_first_release_is_unsupported_and_not_corrupt() {
+    // There changes had no lengths: version 1, no features, the next file is 2.
+    let error = Edit::decode_snapshot(&[1, 1, 0, 10, 2]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("before the first release"), "{error}");
+}
+
+#[test]
+fn changes_of_later_versions_are_passed_over_if_they_are_optional() {
+    let changes = vec![
+        Change::NextFile(FileNumber(1)),
+        Change::Unknown { tag: OPTIONAL, value: vec![1, 2, 3] },
+        Change::Unknown { tag: 255, value: Vec::new() },
+        Change::NextFile(FileNumber(2)),
+    ];
+    let edit = Edit { changes };
+    assert_eq!(Edit::decode(&encoded(&edit)).unwrap(), edit);
+}
+
+#[test]
+fn what_later_versions_add_to_a_change_obeys_the_rule_of_fields() {
+    for change in every_change().changes {
+        // A table reference keeps what it does not know.
+        let is_kept = matches!(change, Change::AddTable { .. });
+        let decode = |more: &[u8]| Edit::decode(&longer(&change, more));
+        let read = decode(&[OPTIONAL as u8, 1, 7]).unwrap().changes;
+        assert_eq!(read != [change.clone()], is_kept);
+        if is_kept {
+            assert_eq!(encoded(&Edit { changes: read }), longer(&change, &[OPTIONAL as u8, 1, 7]));
+        }
+        assert_eq!(decode(&[63, 0]).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(decode(&[OPTIONAL as u8]).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    let tier = longer(&every_change().changes[5], &[5, 1, 1]);
+    let error = Edit::decode(&tier).unwrap_err();
+    assert!(error.to_string().contains("reference to a table: tier of a file"), "{error}");
 }
 
 #[test]
@@ -169,9 +226,9 @@ fn fields_out_of_range_are_refused() {
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
     }
-    let not_utf8 = [4, 1, 2, 0xff, 0xfe];
+    let not_utf8 = [4, 4, 1, 2, 0xff, 0xfe];
     assert_eq!(Edit::decode(&not_utf8).unwrap_err().kind(), ErrorKind::Corruption);
-    let too_long_a_length = [5, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+    let too_long_a_length = [5, 12, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
     assert_eq!(Edit::decode(&too_long_a_length).unwrap_err().kind(), ErrorKind::Corruption);
 }
 

@@ -101,6 +101,9 @@ pub enum RecordKind {
     Skip,
     /// Nothing: the log was closed here. `count` is 0.
     End,
+    /// Nothing: the place was reserved for a batch of `count` operations that failed after that.
+    /// It has the length of that batch, and its payload means nothing.
+    Void,
 }
 
 /// How a record's body is to be read. The numbers lie on disk.
@@ -117,7 +120,15 @@ pub(super) enum Form {
     End = 4,
     /// A count, and a batch of so many operations.
     Batch = 5,
+    /// Anything, as long as a batch of one operation.
+    SingleVoid = 6,
+    /// A count, and anything, as long as a batch of so many operations.
+    Void = 7,
 }
+
+/// Forms that are reserved for transactions in two phases, and what they will be.
+const RESERVED_FORMS: [(u8, &str); 2] =
+    [(8, "a prepared transaction"), (9, "the decision about a prepared transaction")];
 
 impl Form {
     pub(super) const fn new(kind: RecordKind, count: u32) -> Self {
@@ -127,6 +138,8 @@ impl Form {
             RecordKind::Edit => Self::Edit,
             RecordKind::Skip => Self::Skip,
             RecordKind::End => Self::End,
+            RecordKind::Void if count == 1 => Self::SingleVoid,
+            RecordKind::Void => Self::Void,
         }
     }
 
@@ -137,25 +150,24 @@ impl Form {
             3 => Self::Skip,
             4 => Self::End,
             5 => Self::Batch,
-            _ => {
-                return Err(Error::new(ErrorKind::Unsupported, "unknown form of a log record")
-                    .with_mismatch("1..=5", number));
-            }
+            6 => Self::SingleVoid,
+            7 => Self::Void,
+            _ => return Err(unknown_form(number)),
         })
     }
 
     /// Whether the body begins with the count.
     pub(super) const fn has_count(self) -> bool {
-        matches!(self, Self::Skip | Self::Batch)
+        matches!(self, Self::Skip | Self::Batch | Self::Void)
     }
 
     /// Whether a body can be so long.
     fn allows(self, body_bytes: u32) -> bool {
         match self {
-            Self::Single | Self::Edit => true,
+            Self::Single | Self::Edit | Self::SingleVoid => true,
             Self::Skip => body_bytes == COUNT_BYTES as u32,
             Self::End => body_bytes == 0,
-            Self::Batch => body_bytes >= COUNT_BYTES as u32,
+            Self::Batch | Self::Void => body_bytes >= COUNT_BYTES as u32,
         }
     }
 
@@ -172,8 +184,22 @@ impl Form {
             Self::Skip => with_count(RecordKind::Skip),
             Self::End => (RecordKind::End, 0, body),
             Self::Batch => with_count(RecordKind::Batch),
+            Self::SingleVoid => (RecordKind::Void, 1, body),
+            Self::Void => with_count(RecordKind::Void),
         }
     }
+}
+
+#[cold]
+fn unknown_form(number: u8) -> Error {
+    let reserved = RESERVED_FORMS.iter().find(|(form, _)| *form == number);
+    let name = reserved.map_or("a record of a later version", |(_, name)| name);
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("the log has {name}, which this version cannot read"),
+    )
+    .with_mismatch("forms 1..=7", number)
+    .with_hint("open it with the version that wrote it")
 }
 
 /// How far the log was durable, as a record says it: up to an offset of its segment, or of one not
@@ -372,7 +398,7 @@ impl PlacedHeader {
 /// Whether a header begins with a form that is known.
 #[inline]
 pub(super) fn has_known_form(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
-    let known = Form::Single as u8..=Form::Batch as u8;
+    let known = Form::Single as u8..=Form::Void as u8;
     known.contains(&form_bits(header))
 }
 

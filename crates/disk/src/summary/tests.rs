@@ -49,7 +49,10 @@ fn summary() -> TableSummary {
         logical_bytes: 7,
         file_bytes: 1 << 40,
         key_sample: sample.finish(),
+        index: IndexKind::Blocks,
+        created_ms: 8,
         garbage: garbage(),
+        unknown: UnknownFields::default(),
     }
 }
 
@@ -68,19 +71,56 @@ fn numbers_that_no_table_reaches_are_refused() {
             let (mut summary, mut bytes) = (summary(), Vec::new());
             change(&mut summary, count);
             summary.encode(&mut bytes);
-            let read = TableSummary::decode(&mut Reader::new(&bytes));
+            let read = TableSummary::decode(&bytes);
             assert_eq!(read.is_ok(), count <= TABLE_END_MAX, "{count}");
         }
     }
 }
 
-#[test]
-fn a_summary_round_trips_and_refuses_every_truncation() {
-    let summary = summary();
+fn encoded(summary: &TableSummary) -> Vec<u8> {
     let mut bytes = Vec::new();
     summary.encode(&mut bytes);
-    assert_eq!(TableSummary::decode(&mut Reader::new(&bytes)).unwrap(), summary);
-    for end in 0..bytes.len() {
-        assert!(TableSummary::decode(&mut Reader::new(&bytes[..end])).is_err());
+    bytes
+}
+
+#[test]
+fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
+    let summary = summary();
+    let bytes = encoded(&summary);
+    assert_eq!(TableSummary::decode(&bytes).unwrap(), summary);
+    let read: Vec<_> = (0..bytes.len())
+        .filter_map(|end| TableSummary::decode(&bytes[..end]).ok().map(|read| (end, read)))
+        .collect();
+    // What follows the index kind may be absent, each field by itself.
+    assert_eq!(read.len(), 4);
+    for (end, read) in read {
+        assert_eq!(encoded(&read), bytes[..end].to_vec());
+        assert!(read != summary && read.index == IndexKind::Blocks);
     }
+}
+
+#[test]
+fn what_a_later_version_says_of_a_table_is_kept_or_refused_by_name() {
+    let mut later = encoded(&summary());
+    later.extend_from_slice(&[68, 1, 9]);
+    let read = TableSummary::decode(&later).unwrap();
+    assert_eq!(read.unknown.tags().collect::<Vec<_>>(), [68]);
+    assert_eq!(encoded(&read), later);
+    // It is part of what the summary in the manifest and that in the table agree on.
+    assert_ne!(read, summary());
+    let mut critical = Vec::new();
+    let mut fields = FieldsWriter::new(&mut critical, &read.unknown);
+    fields.put_number(14, 5);
+    fields.finish();
+    let error = TableSummary::decode(&critical).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("summary of a table: blob references"), "{error}");
+}
+
+#[test]
+fn an_unknown_index_kind_is_unsupported() {
+    let mut bytes = encoded(&summary());
+    let at = bytes.windows(3).position(|field| field == [12, 1, 1]).unwrap();
+    bytes[at + 2] = 2;
+    assert_eq!(TableSummary::decode(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -19,7 +19,7 @@ use siltdb_base::{
 pub const FOOTER_BYTES: usize = 40;
 
 pub(super) const MAGIC: [u8; 8] = *b"\xf5SiltTab";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const COVERED_BYTES: usize = 28;
 
 /// What the footer says.
@@ -71,7 +71,11 @@ impl Footer {
         if version != VERSION {
             return Err(Error::new(ErrorKind::Unsupported, "unknown table format version")
                 .with_mismatch(VERSION, version)
-                .with_hint("the table was written by a newer version"));
+                .with_hint(if version < VERSION {
+                    "written before the first release"
+                } else {
+                    "written by a later version"
+                }));
         }
         Ok(footer)
     }

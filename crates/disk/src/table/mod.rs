@@ -44,7 +44,9 @@ pub use passing::PassingTable;
 pub use passing_cursor::PassingCursor;
 pub use properties::{Properties, ReplacedTable, TableOrigin};
 pub use reader::Table;
-pub use salvage::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables};
+pub use salvage::{
+    LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, table_origin,
+};
 pub use sealed::SealedBlock;
 pub use table_filter::TableFilter;
 pub use writer::TableWriter;

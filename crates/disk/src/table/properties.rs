@@ -1,35 +1,47 @@
 //! The properties of a table: its summary, and where its frames lie.
 //!
-//! ```text
-//! | features varint | summary | data length varint | data frames varint |
-//! | filter frame length varint (0: none) | range tombstone frame length varint (0: none) |
-//! | index frames varint | index frame length varint, ... | origin, if feature 0 |
+//! The bytes are [fields](crate::fields); a length that is absent is 0:
 //!
-//! origin: | family varint | name: length varint, bytes | options: length varint, bytes |
-//!         | log start varint | inputs varint | replaced table, ... |
-//!         | earlier varint | replaced table, ... |
-//! replaced table: | file varint | uid u64 le |
+//! ```text
+//! tag  value
+//!   1  summary
+//!   2  data length varint
+//!   3  data frames varint
+//!   4  filter frame length varint
+//!   5  range tombstone frame length varint
+//!   6  index frame lengths: varint, ...
 //! ```
 //!
-//! A feature is a bit; a reader refuses a table with a bit that it does not know. Feature 0 says
-//! that the origin is there. Only a salvage without the manifest reads it.
+//! The origin is there if one of its fields is. It is for salvage, which has no manifest:
+//!
+//! ```text
+//!  64  family varint
+//!  65  name, UTF-8
+//!  66  family options
+//!  67  log start varint
+//!  68  inputs: | file varint | uid u64 le | ...
+//!  69  earlier: | file varint | uid u64 le | ...
+//! ```
 
 use super::footer::FOOTER_BYTES;
-use crate::summary::TableSummary;
+use crate::{
+    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
+    summary::TableSummary,
+};
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
-    error::{Error, ErrorKind, Result},
+    codec::{Reader, put_varint},
+    error::{Error, Result},
     id::{FamilyId, FileNumber, SegmentId, TableUid},
     limits::FAMILY_NAME_BYTES_MAX,
 };
 
-/// The feature of a table that says where it comes from.
-const FEATURE_ORIGIN: u64 = 1;
+const FIELDS: FieldList =
+    FieldList { of: "properties of a table", reserved: &[(7, "root of an index tree")] };
 
 /// The family that a table was written for, as it was then.
 ///
 /// The manifest alone says which family a table belongs to. This is what is left without it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableOrigin {
     /// The family.
     pub family: FamilyId,
@@ -56,7 +68,6 @@ pub struct ReplacedTable {
 
 impl ReplacedTable {
     fn encode_all(tables: &[Self], out: &mut Vec<u8>) {
-        put_varint(out, tables.len() as u64);
         for table in tables {
             put_varint(out, table.file.0);
             out.extend_from_slice(&table.uid.0.to_le_bytes());
@@ -64,46 +75,50 @@ impl ReplacedTable {
     }
 
     fn decode_all(reader: &mut Reader<'_>) -> Result<Vec<Self>> {
-        let count = reader.varint()?;
-        if count > reader.rest().len() as u64 {
-            return Err(Error::corruption("bad number of replaced tables"));
-        }
-        let table = |_| {
+        let mut tables = Vec::new();
+        while !reader.is_empty() {
             let (file, uid) = (FileNumber(reader.varint()?), TableUid(reader.u64()?));
-            Ok(Self { file, uid })
-        };
-        (0..count).map(table).collect()
+            tables.push(Self { file, uid });
+        }
+        Ok(tables)
     }
 }
 
 impl TableOrigin {
-    fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.family.0));
-        put_bytes(out, self.name.as_bytes());
-        put_bytes(out, &self.options);
-        put_varint(out, self.log_start.0);
-        ReplacedTable::encode_all(&self.inputs, out);
-        ReplacedTable::encode_all(&self.earlier, out);
+    fn encode(&self, fields: &mut FieldsWriter<'_>) {
+        fields.put_number(64, u64::from(self.family.0));
+        fields.put(65, |value| value.extend_from_slice(self.name.as_bytes()));
+        fields.put(66, |value| value.extend_from_slice(&self.options));
+        fields.put_count(67, self.log_start.0);
+        for (tag, tables) in [(68, &self.inputs), (69, &self.earlier)] {
+            if !tables.is_empty() {
+                fields.put(tag, |value| ReplacedTable::encode_all(tables, value));
+            }
+        }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let family = FamilyId(reader.varint_u32()?);
-        let name = reader.bytes()?;
-        if name.len() > FAMILY_NAME_BYTES_MAX {
-            return Err(Error::corruption("family name is too long")
-                .with_mismatch(format_args!("at most {FAMILY_NAME_BYTES_MAX}"), name.len()));
+    fn decode_field(&mut self, tag: u64, value: &mut Reader<'_>) -> Result<()> {
+        match tag {
+            64 => self.family = FamilyId(value.varint_u32()?),
+            65 => self.name = decode_name(value)?,
+            66 => self.options = value.take_all().to_vec(),
+            67 => self.log_start = SegmentId(value.varint()?),
+            68 => self.inputs = ReplacedTable::decode_all(value)?,
+            _ => self.earlier = ReplacedTable::decode_all(value)?,
         }
-        let name = std::str::from_utf8(name)
-            .map_err(|error| Error::corruption("family name is not UTF-8").with_source(error))?;
-        Ok(Self {
-            family,
-            name: name.to_owned(),
-            options: reader.bytes()?.to_vec(),
-            log_start: SegmentId(reader.varint()?),
-            inputs: ReplacedTable::decode_all(reader)?,
-            earlier: ReplacedTable::decode_all(reader)?,
-        })
+        Ok(())
     }
+}
+
+fn decode_name(value: &mut Reader<'_>) -> Result<String> {
+    let name = value.take_all();
+    if name.len() > FAMILY_NAME_BYTES_MAX {
+        return Err(Error::corruption("family name is too long")
+            .with_mismatch(format_args!("at most {FAMILY_NAME_BYTES_MAX}"), name.len()));
+    }
+    let name = std::str::from_utf8(name)
+        .map_err(|error| Error::corruption("family name is not UTF-8").with_source(error))?;
+    Ok(name.to_owned())
 }
 
 /// What the properties say.
@@ -123,6 +138,8 @@ pub struct Properties {
     pub index_bytes: Vec<u64>,
     /// The family it was written for, if its writer said so.
     pub origin: Option<TableOrigin>,
+    /// What later versions say.
+    pub unknown: UnknownFields,
 }
 
 impl Properties {
@@ -146,73 +163,78 @@ impl Properties {
 
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, if self.origin.is_some() { FEATURE_ORIGIN } else { 0 });
-        self.summary.encode(out);
-        put_varint(out, self.data_bytes);
-        put_varint(out, self.data_frames);
-        put_varint(out, self.filter_bytes);
-        put_varint(out, self.tombstone_bytes);
-        put_varint(out, self.index_bytes.len() as u64);
-        for &bytes in &self.index_bytes {
-            put_varint(out, bytes);
+        let mut fields = FieldsWriter::new(out, &self.unknown);
+        fields.put(1, |value| self.summary.encode(value));
+        fields.put_count(2, self.data_bytes);
+        fields.put_count(3, self.data_frames);
+        fields.put_count(4, self.filter_bytes);
+        fields.put_count(5, self.tombstone_bytes);
+        if !self.index_bytes.is_empty() {
+            fields.put(6, |value| {
+                self.index_bytes.iter().for_each(|&bytes| put_varint(value, bytes));
+            });
         }
         if let Some(origin) = &self.origin {
-            origin.encode(out);
+            origin.encode(&mut fields);
         }
+        fields.finish();
     }
 
     /// Reads an encoding of a table of `table_bytes` with a properties frame of `properties_bytes`.
     ///
     /// # Errors
-    /// Corruption, if it is none, or the frames do not fill the table; `Unsupported`, if the table
-    /// has an unknown feature.
+    /// Corruption, if it is none, or the frames do not fill the table; `Unsupported`, for a
+    /// critical field that is not known.
     pub fn decode(bytes: &[u8], table_bytes: u64, properties_bytes: u64) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
-        let features = reader.varint()?;
-        if features & !FEATURE_ORIGIN != 0 {
-            return Err(Error::new(ErrorKind::Unsupported, "unknown table features")
-                .with_mismatch(
-                    format_args!("bits within {FEATURE_ORIGIN:#x}"),
-                    format_args!("{features:#x}"),
-                ));
-        }
-        let mut properties = Self {
-            summary: TableSummary::decode(&mut reader)?,
-            data_bytes: reader.varint()?,
-            data_frames: reader.varint()?,
-            filter_bytes: reader.varint()?,
-            tombstone_bytes: reader.varint()?,
-            index_bytes: Vec::new(),
-            origin: None,
+        let (mut summary, mut lengths, mut index_bytes) = (None, [0; 6], Vec::new());
+        let mut origin: Option<TableOrigin> = None;
+        let unknown = read_fields(&FIELDS, bytes, |tag, value| {
+            match tag {
+                1 => summary = Some(TableSummary::decode(value.take_all())?),
+                2..=5 => lengths[tag as usize] = value.varint()?,
+                6 => {
+                    while !value.is_empty() {
+                        index_bytes.push(value.varint()?);
+                    }
+                }
+                64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
+                _ => return Ok(Field::Unknown),
+            }
+            Ok(Field::Known)
+        })?;
+        let summary =
+            summary.ok_or_else(|| Error::corruption("properties of a table: no summary"))?;
+        let [.., data_bytes, data_frames, filter_bytes, tombstone_bytes] = lengths;
+        let properties = Self {
+            summary,
+            data_bytes,
+            data_frames,
+            filter_bytes,
+            tombstone_bytes,
+            index_bytes,
+            origin,
+            unknown,
         };
-        let index_frames = reader.varint()?;
-        if index_frames > reader.rest().len() as u64 {
-            return Err(Error::corruption("bad number of index frames"));
-        }
-        for _ in 0..index_frames {
-            properties.index_bytes.push(reader.varint()?);
-        }
-        if features & FEATURE_ORIGIN != 0 {
-            properties.origin = Some(TableOrigin::decode(&mut reader)?);
-        }
-        if !reader.is_empty() {
-            return Err(Error::corruption("bytes after the properties of a table"));
-        }
+        properties.check(table_bytes, properties_bytes)?;
+        Ok(properties)
+    }
+
+    fn check(&self, table_bytes: u64, properties_bytes: u64) -> Result<()> {
         let around = [
-            properties.data_bytes,
-            properties.filter_bytes,
-            properties.tombstone_bytes,
+            self.data_bytes,
+            self.filter_bytes,
+            self.tombstone_bytes,
             properties_bytes,
             FOOTER_BYTES as u64,
         ];
         let total = around
             .iter()
-            .chain(&properties.index_bytes)
+            .chain(&self.index_bytes)
             .try_fold(0_u64, |total, &bytes| total.checked_add(bytes));
-        if total != Some(table_bytes) || properties.summary.file_bytes != table_bytes {
+        if total != Some(table_bytes) || self.summary.file_bytes != table_bytes {
             return Err(Error::corruption("the frames of a table do not fill it")
                 .with_mismatch(table_bytes, total.unwrap_or(u64::MAX)));
         }
-        Ok(properties)
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@
 use super::{
     footer::{FOOTER_BYTES, Footer},
     index::Index,
-    properties::Properties,
+    properties::{Properties, TableOrigin},
     sealed::SealedBlock,
     source::{Source, with_scratch},
     tombstones,
@@ -23,10 +23,9 @@ use crate::{
 };
 use siltdb_base::{
     codec::{Reader, VARINT_BYTES_MAX},
-    cursor::Cursor,
     error::{Error, Result},
     fs::File,
-    id::{SequenceNumber, TableUid},
+    id::TableUid,
     key::{Entry, compare},
     limits::PROPERTIES_BYTES_MAX,
     slice::Slice,
@@ -417,6 +416,17 @@ pub fn find_tables(file: &dyn File) -> Vec<TablePlace> {
     places
 }
 
+/// Where the last table of `file`, which lies at `path`, says that it comes from; `None` if that
+/// cannot be read. Reads the footer and the properties.
+#[must_use]
+pub fn table_origin(file: Arc<dyn File>, path: &Path) -> Option<TableOrigin> {
+    let offset = table_ending_at(&*file, file.len())?;
+    let length = file.len() - offset;
+    let mut source = Source { file, path: path.to_owned(), offset, length, uid: TableUid(0) };
+    source.uid = source.read_footer().ok()?.uid;
+    source.read_properties(None).ok()?.origin
+}
+
 /// Where the table begins whose footer ends at `end`.
 fn table_ending_at(file: &dyn File, end: u64) -> Option<u64> {
     let mut bytes = [0; FOOTER_BYTES];
@@ -452,8 +462,8 @@ fn footer_before(file: &dyn File, end: u64) -> u64 {
     0
 }
 
-/// Walks over the entries of a table that verify, from the first to the last. What cannot be read
-/// is added to a list, and walked over.
+/// Walks over the entries of a table that verify, from the first to the last and not back. What
+/// cannot be read is added to a list, and walked over: no step fails.
 #[derive(Debug)]
 pub struct SalvageCursor {
     table: Arc<TableSalvage>,
@@ -471,6 +481,32 @@ impl SalvageCursor {
     #[must_use]
     pub fn new(table: Arc<TableSalvage>, lost: LostList) -> Self {
         Self { table, lost, block: None, entry: 0, key: Vec::new(), next_block: 0 }
+    }
+
+    /// The entry under the cursor; `None` before [`Self::seek_to_first`] and past the end.
+    #[must_use]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        let entry = self.block.as_ref()?.block().entry(self.entry);
+        let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value);
+        Some(Entry { key: &self.key, sequence, kind, value })
+    }
+
+    /// Goes to the first entry.
+    pub fn seek_to_first(&mut self) {
+        self.block = None;
+        self.next_block = 0;
+        self.enter_block();
+    }
+
+    /// Goes to the next entry; does nothing if the cursor stands nowhere.
+    pub fn next(&mut self) {
+        let Some(sealed) = &self.block else { return };
+        if self.entry + 1 < sealed.block().count() {
+            self.entry += 1;
+            sealed.block().copy_key(self.entry, &mut self.key);
+        } else {
+            self.enter_block();
+        }
     }
 
     /// Goes to the first entry of the next block that verifies and follows the one before.
@@ -503,52 +539,5 @@ impl SalvageCursor {
                 Err(lost) => lock(&self.lost).push(lost),
             }
         }
-    }
-}
-
-#[cold]
-fn only_forward<T>() -> Result<T> {
-    Err(Error::invalid("a damaged table is walked from front to back"))
-}
-
-impl Cursor for SalvageCursor {
-    fn entry(&self) -> Option<Entry<'_>> {
-        let entry = self.block.as_ref()?.block().entry(self.entry);
-        let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value);
-        Some(Entry { key: &self.key, sequence, kind, value })
-    }
-
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.block = None;
-        self.next_block = 0;
-        self.enter_block();
-        Ok(())
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek_before(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn next(&mut self) -> Result<()> {
-        let Some(sealed) = &self.block else { return Ok(()) };
-        if self.entry + 1 < sealed.block().count() {
-            self.entry += 1;
-            sealed.block().copy_key(self.entry, &mut self.key);
-        } else {
-            self.enter_block();
-        }
-        Ok(())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        only_forward()
     }
 }

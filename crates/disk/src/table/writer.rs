@@ -14,12 +14,13 @@ use super::{
 use crate::{
     block::BlockBuilder,
     compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
+    fields::UnknownFields,
     filter::FilterBuilder,
     frame::{FrameKind, Place, enclose, seal},
     garbage::{GarbageBuilder, Repeats},
     options::{Compression, TableOptions},
     sample::SampleBuilder,
-    summary::{KeyRange, RangeEnd, TableSummary},
+    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -65,6 +66,7 @@ pub struct TableWriter<'f> {
     /// Key and sequence number of the last entry of the finished blocks.
     last: Option<(Vec<u8>, SequenceNumber)>,
     origin: Option<TableOrigin>,
+    created_ms: u64,
     raw: Vec<u8>,
     frame: Vec<u8>,
 }
@@ -93,6 +95,7 @@ impl<'f> TableWriter<'f> {
             first_key: None,
             last: None,
             origin: None,
+            created_ms: 0,
             raw: Vec::new(),
             frame: Vec::new(),
         }
@@ -102,6 +105,13 @@ impl<'f> TableWriter<'f> {
     #[must_use]
     pub fn with_origin(mut self, origin: TableOrigin) -> Self {
         self.origin = Some(origin);
+        self
+    }
+
+    /// Says in the table when it is written, in ms since 1970.
+    #[must_use]
+    pub fn with_created_ms(mut self, created_ms: u64) -> Self {
+        self.created_ms = created_ms;
         self
     }
 
@@ -273,8 +283,11 @@ impl<'f> TableWriter<'f> {
             expiry_min_ms: self.total.expiry_min_ms,
             logical_bytes: self.total.logical_bytes,
             file_bytes: 0,
+            index: IndexKind::Blocks,
+            created_ms: self.created_ms,
             key_sample: self.sample.finish(),
             garbage: std::mem::take(&mut self.garbage).finish(),
+            unknown: UnknownFields::default(),
         };
         let properties = Properties {
             summary,
@@ -284,6 +297,7 @@ impl<'f> TableWriter<'f> {
             tombstone_bytes,
             index_bytes,
             origin: self.origin.take(),
+            unknown: UnknownFields::default(),
         };
         self.write_end(properties)
     }

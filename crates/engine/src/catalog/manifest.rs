@@ -81,9 +81,11 @@ pub struct Manifest {
     pub state: LogState,
 }
 
-/// What a manifest says of the log and the sequence.
+/// What a manifest says of the format, the log and the sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogState {
+    /// The features in use, one bit each.
+    pub features: u64,
     /// The first segment that is needed.
     pub first: SegmentId,
     /// Where recoveries cut.
@@ -103,6 +105,7 @@ impl LogState {
     pub fn note(&mut self, edit: &Edit) {
         for change in &edit.changes {
             match change {
+                Change::Format { features, .. } => self.features |= features,
                 Change::LogStart { segment } => self.first = self.first.max(*segment),
                 Change::LogCut { position, next, .. } => {
                     // What was durable behind it is gone, and that was accepted.
@@ -415,7 +418,7 @@ pub fn read_manifest(
         match record.header.kind {
             RecordKind::Edit => {}
             RecordKind::Skip | RecordKind::End => return Ok(()),
-            RecordKind::Batch => {
+            RecordKind::Batch | RecordKind::Void => {
                 return Err(Error::corruption("a record of a log stands in the manifest"));
             }
         }

@@ -5,7 +5,7 @@ use crate::{
     fixture::{DIR, files, open, options, put_range, try_put},
     options::Durability,
 };
-use siltdb_base::fs::mem::MemFs;
+use siltdb_base::fs::{Fs, mem::MemFs};
 
 /// A closed database with tables, and with a key in the log that no table has.
 fn filled() -> MemFs {
@@ -19,8 +19,7 @@ fn filled() -> MemFs {
 }
 
 fn report(fs: &MemFs) -> CheckReport {
-    let options = EngineOptions { create: Create::Never, ..options(fs) };
-    check_with(Path::new(DIR), options, &mut |_| ()).unwrap()
+    check_closed(Path::new(DIR), options(fs), &mut |_| ()).unwrap()
 }
 
 /// What was verified of the tables.

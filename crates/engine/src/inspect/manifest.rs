@@ -11,6 +11,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Change, Edit, TableReference},
+    fields::UnknownFields,
     file_name::FileName,
     log::{
         read::{Record, SegmentReader},
@@ -139,6 +140,9 @@ fn change_line(change: &Change) -> Line {
         Change::LatestTime(time) => line("latest-time")
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),
+        Change::Unknown { tag, value } => {
+            line("unknown").with_number("tag", *tag).with_bytes("value", value)
+        }
         // Changes of versions to come.
         other => line("other").with("change", format_args!("{other:?}")),
     }
@@ -158,7 +162,13 @@ fn with_reference(line: Line, table: &TableReference) -> Line {
     if let Some(sequence) = table.global_sequence {
         line = line.with_number("global_sequence", sequence.0);
     }
-    line
+    with_unknown(line, &table.unknown)
+}
+
+/// Adds the tags of what later versions say.
+pub(super) fn with_unknown(line: Line, unknown: &UnknownFields) -> Line {
+    let tags: Vec<String> = unknown.tags().map(|tag| tag.to_string()).collect();
+    if tags.is_empty() { line } else { line.with("unknown_fields", tags.join("+")) }
 }
 
 /// Adds everything a summary says.
@@ -173,8 +183,12 @@ pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
         .with_number("sequence_max", summary.sequence_max.0)
         .with_number("logical_bytes", summary.logical_bytes)
         .with_number("table_bytes", summary.file_bytes)
+        .with("index", summary.index.as_str())
         .with_number("sampled_keys", summary.key_sample.keys() as u64);
-    let mut line = line;
+    let mut line = with_unknown(line, &summary.unknown);
+    if summary.created_ms > 0 {
+        line = line.with_number("created_ms", summary.created_ms);
+    }
     if let Some(expiry_ms) = summary.expiry_min_ms {
         line = line.with_number("expiry_min_ms", expiry_ms);
     }

@@ -8,7 +8,7 @@
 
 use super::{
     line::{Detail, Line, OnLine, locate},
-    manifest::with_summary,
+    manifest::{with_summary, with_unknown},
     wal::{kind_name, with_payload},
 };
 use siltdb_base::{
@@ -122,16 +122,15 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         .with_number("offset", bytes.offset)
         .with_number("length", footer.table_bytes);
     on_line(with_summary(line, &properties.summary))?;
-    on_line(
-        Line::new("properties")
-            .with_number("data_frames", properties.data_frames)
-            .with_number("data_bytes", properties.data_bytes)
-            .with_number("filter_bytes", properties.filter_bytes)
-            .with_number("range_tombstone_bytes", properties.tombstone_bytes)
-            .with_number("index_frames", properties.index_bytes.len() as u64)
-            .with_number("index_bytes", properties.index_bytes.iter().sum())
-            .with_number("properties_bytes", footer.properties_bytes),
-    )?;
+    let line = Line::new("properties")
+        .with_number("data_frames", properties.data_frames)
+        .with_number("data_bytes", properties.data_bytes)
+        .with_number("filter_bytes", properties.filter_bytes)
+        .with_number("range_tombstone_bytes", properties.tombstone_bytes)
+        .with_number("index_frames", properties.index_bytes.len() as u64)
+        .with_number("index_bytes", properties.index_bytes.iter().sum())
+        .with_number("properties_bytes", footer.properties_bytes);
+    on_line(with_unknown(line, &properties.unknown))?;
     if let Some(origin) = &properties.origin {
         let line = Line::new("origin").with_number("family", origin.family.0.into());
         on_line(line.with_bytes("name", origin.name.as_bytes()))?;

@@ -158,6 +158,7 @@ fn record_line(record: &Record<'_>, known: &[SegmentId]) -> Line {
                 RecordKind::Edit => "edit",
                 RecordKind::Skip => "skip",
                 RecordKind::End => "end",
+                RecordKind::Void => "void",
             },
         )
         .with_number("first_sequence", header.first_sequence.0)

@@ -1,7 +1,7 @@
 //! A log that is missing is missed, and what that costs in syncs.
 
 use crate::{
-    check::check_with,
+    check::check_closed,
     engine::Engine,
     fixture::{DIR, contents, files, killed, open, options, try_put},
     options::{Durability, EngineOptions},
@@ -44,7 +44,7 @@ fn is_missed(damage: impl Fn(&MemFs, &Path)) {
     let error = Engine::open(Path::new(DIR), options(&whole)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.file().is_some_and(|file| file.ends_with(".log")), "{error}");
-    let report = check_with(Path::new(DIR), options(&whole), &mut |_| ()).unwrap();
+    let report = check_closed(Path::new(DIR), options(&whole), &mut |_| ()).unwrap();
     assert!(!report.errors.is_empty());
     let lenient = EngineOptions { recovery: RecoveryMode::PointInTime, ..options(&whole) };
     let engine = Engine::open(Path::new(DIR), lenient).unwrap();

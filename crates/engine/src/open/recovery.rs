@@ -15,9 +15,7 @@
 use crate::{
     catalog::Catalog,
     catalog::family::{DEFAULT_FAMILY, Families},
-    catalog::manifest::{
-        LogState, Manifest, ManifestEnd, RECOVER_HINT, read_current, read_manifest,
-    },
+    catalog::manifest::{LogState, Manifest, ManifestEnd, read_current, read_manifest},
     catalog::numbers::Numbers,
     database::{Database, Parts, Waiting},
     install::{self, ManifestReplay, Target},
@@ -27,6 +25,10 @@ use crate::{
     log::tail::Tail,
     log::wal::{LogStart, Wal},
     memory::Memory,
+    open::directory::{
+        LockFile, check_contents, lock_directory, open_directory, own_file, remove_lone_lock,
+    },
+    open::lost_edits::{check_log_begin, check_unnamed_table},
     open::replay::{Replay, Replayed},
     options::{Access, Create, EngineOptions},
     random::Random,
@@ -34,8 +36,8 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     clock::{Clock, ForwardClock, StoredTime},
-    error::{Error, ErrorKind, Result},
-    fs::{DirEntry, FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
+    error::Result,
+    fs::{FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
@@ -55,13 +57,7 @@ use siltdb_tree::{
     merge_operator::{AbsentOperator, not_given},
     open_files::OpenFiles,
 };
-use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc, time::Duration};
-
-/// How long an opener waits before it tries again to take a lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
-
-/// The directory that a new file system of Linux has at its root.
-const LOST_AND_FOUND: &str = "lost+found";
+use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc};
 
 /// Bytes written again at once.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -113,46 +109,6 @@ fn open_locked(
     Ok(database.database)
 }
 
-/// Whether a directory had a lock file before it was locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LockFile {
-    Found,
-    Missing,
-}
-
-/// Removes the lock file that a failed open has created, if the directory holds nothing else.
-///
-/// The lock must be held: an opener that has the same file open finds it replaced once it has
-/// locked it, and locks the new one.
-fn remove_lone_lock(directory: &dyn Fs) {
-    let lock = FileName::Lock.to_string();
-    let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
-    if directory.list(Path::new("")).is_ok_and(|entries| is_alone(&entries)) {
-        // The error of the open is what the caller is told.
-        let _ = directory.remove(Path::new(&lock));
-    }
-}
-
-/// Takes the lock of a directory, waiting for it as the options say.
-fn lock_directory(
-    directory: &dyn Fs,
-    options: &EngineOptions,
-    kind: LockKind,
-) -> Result<Box<dyn FileLock>> {
-    let clock = &*options.clock;
-    let start_ns = clock.monotonic_ns();
-    loop {
-        let locked = directory.lock(&FileName::Lock.to_path(), kind);
-        let waited = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
-        match locked {
-            Err(error) if error.kind() == ErrorKind::Locked && waited < options.lock_wait => {
-                clock.sleep(LOCK_PAUSE.min(options.lock_wait - waited));
-            }
-            locked => return locked,
-        }
-    }
-}
-
 /// Loads the database in `dir`, which must exist, to read it: no byte is written and no file
 /// created. Families whose merge operator was not given can be read but for what was merged.
 ///
@@ -177,116 +133,6 @@ fn check_operators(database: &Database) -> Result<()> {
         let Some(named) = &family.tree.options().merge_operator else { continue };
         if !given.iter().any(|given| given.name() == named.name()) {
             return Err(not_given(named.name()));
-        }
-    }
-    Ok(())
-}
-
-fn no_database(dir: &Path) -> Error {
-    Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
-}
-
-/// Opens the directory that holds a database, or may get one; from here on it is that directory,
-/// whatever becomes of its name.
-fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, Found)> {
-    let fs = &*options.fs;
-    match fs.metadata(dir)? {
-        None if options.create == Create::Never => {
-            return Err(no_database(dir).with_hint("check the path"));
-        }
-        None => {
-            fs.create_dir_all(dir)?;
-        }
-        Some(Metadata::Directory) => {}
-        Some(_) => {
-            return Err(
-                Error::invalid("the path of a database is a file, not a directory").with_file(dir)
-            );
-        }
-    }
-    let directory = fs.open_dir(dir)?;
-    let found = check_contents(&*directory, options)?;
-    if found.contents == Contents::Nothing {
-        // The process that made the directory may have been killed before its entry was synced.
-        sync_ancestors(fs, dir)?;
-    }
-    Ok((directory, found))
-}
-
-/// What lies in a directory that may be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
-    contents: Contents,
-    lock_file: LockFile,
-}
-
-/// Whether there is a database already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contents {
-    Database,
-    Nothing,
-}
-
-/// Looks whether a directory holds a database, or may get one.
-fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> {
-    let dir = &directory.full_path(Path::new(""));
-    let entries = directory.list(Path::new(""))?;
-    let names: Vec<_> = entries.iter().map(own_file).collect();
-    let lock_file = match names.contains(&Some(FileName::Lock)) {
-        true => LockFile::Found,
-        false => LockFile::Missing,
-    };
-    if names.contains(&Some(FileName::Current)) {
-        return match options.create {
-            Create::New => {
-                Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
-                    .with_file(dir))
-            }
-            _ => Ok(Found { contents: Contents::Database, lock_file }),
-        };
-    }
-    if let Some(index) = names.iter().position(|name| {
-        matches!(name, Some(FileName::Table(_) | FileName::Segment(_) | FileName::Blob(_)))
-    }) {
-        return Err(Error::corruption("CURRENT is missing, but files of a database are there")
-            .with_file(&dir.join(&entries[index].name))
-            .with_hint(RECOVER_HINT));
-    }
-    if options.create == Create::Never {
-        return Err(no_database(dir));
-    }
-    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
-    match entries.iter().position(is_foreign) {
-        None => Ok(Found { contents: Contents::Nothing, lock_file }),
-        Some(index) => Err(Error::invalid("the directory holds other files and no database")
-            .with_file(&dir.join(&entries[index].name))
-            .with_hint("give a directory of its own to a new database")),
-    }
-}
-
-/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
-fn own_file(entry: &DirEntry) -> Option<FileName> {
-    let is_file = matches!(entry.metadata, Metadata::File { .. });
-    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
-    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
-}
-
-/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
-fn is_of_file_system(entry: &DirEntry) -> bool {
-    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
-}
-
-/// Makes the directory's own entry durable, and those of the directories above it: without them the
-/// database would be lost as a whole.
-///
-/// # Errors
-/// The system's.
-pub fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    for ancestor in dir.ancestors().skip(1) {
-        match fs.sync_dir(ancestor) {
-            // Not ours to look into, so we have not made anything there either.
-            Err(error) if error.kind() == ErrorKind::ReadOnly => {}
-            result => result?,
         }
     }
     Ok(())
@@ -332,6 +178,7 @@ fn load(
     let replay = |number| replay_manifest(&*directory, number, target, &mut known);
     let manifest_end = current.map(replay).transpose()?;
     let slots = known.note_files(&*directory)?;
+    slots.check_tables(&files, &known.log)?;
     let stored = match cfg!(seeded_fault = "undo_time") {
         true => StoredTime::default(),
         false => known.log.time,
@@ -428,6 +275,10 @@ impl Known {
             match name {
                 Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
                 Some(FileName::Segment(slot)) => slots.taken.push(slot),
+                Some(FileName::Table(number)) if is_file => {
+                    slots.tables.push(number);
+                    above(number);
+                }
                 Some(
                     FileName::Table(number)
                     | FileName::Manifest(number)
@@ -442,13 +293,25 @@ impl Known {
     }
 }
 
-/// The names of log files that are there.
+/// The names of files of the log, and of tables, that are there.
 #[derive(Debug, Default)]
 struct Slots {
     /// The log's files.
     files: Vec<u64>,
     /// Slots whose names something else has.
     taken: Vec<u64>,
+    /// The files of tables, named by the manifest or not.
+    tables: Vec<FileNumber>,
+}
+
+impl Slots {
+    /// Checks that no table tells of an edit that the manifest lacks.
+    fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
+        let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
+        unnamed.try_for_each(|table| {
+            check_unnamed_table(&**files.directory(), &FileName::Table(*table).to_path(), log)
+        })
+    }
 }
 
 fn recover_log(
@@ -471,7 +334,11 @@ fn recover_log(
             .then(|| directory.full_path(&FileName::Segment(known.synced_slot).to_path())),
         known_cuts: known.cuts.clone(),
     };
-    recover(&files, &options, &mut |record| replay.record(&record))
+    let recovered = recover(&files, &options, &mut |record| replay.record(&record))?;
+    if let Some(begin) = recovered.segments.first() {
+        check_log_begin(&begin.header, &files[begin.file_index].path, known)?;
+    }
+    Ok(recovered)
 }
 
 /// Where the log goes on.

@@ -87,7 +87,7 @@ impl<'a> Replay<'a> {
         if header.kind == RecordKind::Batch {
             counts.range_deletes =
                 self.batch(generation, header.first_sequence, header.count, record.payload)?;
-        } else if header.kind != RecordKind::Skip {
+        } else if !matches!(header.kind, RecordKind::Skip | RecordKind::Void) {
             return Err(Error::corruption("the log has a record that belongs into a manifest"));
         }
         self.records += 1;

@@ -7,6 +7,7 @@ use crate::{
     catalog::family::{DEFAULT_FAMILY, check_name},
     catalog::manifest::{LogState, read_current, read_manifest},
     lost::Lost,
+    open::lost_edits::{check_log_begin, check_unnamed_table},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -118,7 +119,8 @@ pub fn find(
         return Err(Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir));
     }
     let mut picture = Picture::default();
-    let whole = read_whole_manifest(&**fs, dir, &names, &mut picture);
+    let whole = read_whole_manifest(&**fs, dir, &names, &mut picture)
+        .and_then(|()| check_complete(&**fs, dir, &names, &picture));
     let mut found = Found::default();
     if let Err(error) = &whole {
         lost.push(Lost::anything(error.duplicate()));
@@ -217,6 +219,35 @@ fn read_whole_manifest(
             Err(why)
         }
     }
+}
+
+/// Checks that log and tables know of no edit that a whole manifest lacks.
+///
+/// # Errors
+/// Which file does.
+fn check_complete(fs: &dyn Fs, dir: &Path, names: &[FileName], picture: &Picture) -> Result<()> {
+    let log = &picture.log;
+    let named: BTreeSet<_> = picture.tables.keys().map(|(_, file, _)| *file).collect();
+    let mut begin: Option<(SegmentHeader, PathBuf)> = None;
+    for &name in names {
+        let path = dir.join(name.to_string());
+        match name {
+            FileName::Table(number) if !named.contains(&number) => {
+                check_unnamed_table(fs, &path, log)?;
+            }
+            FileName::Segment(_) => {
+                // What cannot be read is found again, and told, when the log is read.
+                let header = fs.open(&path).and_then(|file| SegmentHeader::read(&*file, &path));
+                let Ok(Some(header)) = header else { continue };
+                let is_first = begin.as_ref().is_none_or(|(first, _)| header.id < first.id);
+                if is_first && is_live(log, header.id) {
+                    begin = Some((header, path));
+                }
+            }
+            _ => {}
+        }
+    }
+    begin.map_or(Ok(()), |(header, path)| check_log_begin(&header, &path, log))
 }
 
 /// What a manifest says, as far as it was read.
@@ -391,15 +422,7 @@ impl Found {
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
-        let reference = TableReference {
-            file,
-            offset: place.offset,
-            length: place.length,
-            summary: summary.clone(),
-            visible_to: None,
-            key_slice: None,
-            global_sequence: None,
-        };
+        let reference = TableReference::whole(file, place.offset, summary.clone());
         let path = path.to_owned();
         family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
         self.log.first = self.log.first.max(origin.log_start);

@@ -124,36 +124,35 @@ impl SalvageRun {
     }
 
     /// Opens the next table that has an entry, unless one is open.
-    fn enter(&mut self) -> Result<()> {
+    fn enter(&mut self) {
         while self.open.as_ref().is_none_or(|(cursor, _)| cursor.entry().is_none()) {
             self.open = None;
-            let Some(table) = self.rest.next() else { return Ok(()) };
+            let Some(table) = self.rest.next() else { return };
             match open_table(&self.fs, &table, &self.lost) {
                 Ok(salvage) => {
                     let lost = Arc::clone(&self.lost);
                     let mut cursor = SalvageCursor::new(Arc::new(salvage), lost);
-                    cursor.seek_to_first()?;
+                    cursor.seek_to_first();
                     self.open = Some((cursor, table));
                 }
                 Err(lost) => lock(&self.lost).push(lost),
             }
         }
-        Ok(())
     }
 
     /// Goes on to an entry that is seen and follows the one before.
-    fn settle(&mut self) -> Result<()> {
+    fn settle(&mut self) {
         loop {
-            self.enter()?;
-            let Some((cursor, table)) = &mut self.open else { return Ok(()) };
+            self.enter();
+            let Some((cursor, table)) = &mut self.open else { return };
             let Some(entry) = cursor.entry() else { continue };
             let follows = self.before.as_ref().is_none_or(|(key, sequence)| {
                 compare((key, *sequence), (entry.key, entry.sequence)).is_lt()
             });
             if follows && is_seen(&entry, table) {
-                return Ok(());
+                return;
             }
-            cursor.next()?;
+            cursor.next();
         }
     }
 }
@@ -180,7 +179,8 @@ impl Cursor for SalvageRun {
     fn seek_to_first(&mut self) -> Result<()> {
         self.rest = self.tables.clone().into_iter();
         (self.open, self.before) = (None, None);
-        self.settle()
+        self.settle();
+        Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
@@ -191,8 +191,9 @@ impl Cursor for SalvageRun {
             before.0.extend_from_slice(entry.key);
             before.1 = entry.sequence;
         }
-        cursor.next()?;
-        self.settle()
+        cursor.next();
+        self.settle();
+        Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {

@@ -109,15 +109,7 @@ impl Scratch {
         tombstones.for_each(|tombstone| table.add_tombstone(tombstone));
         let summary = table.finish()?;
         file.flush()?;
-        let reference = TableReference {
-            file: number,
-            offset: 0,
-            length: summary.file_bytes,
-            summary,
-            visible_to: None,
-            key_slice: None,
-            global_sequence: None,
-        };
+        let reference = TableReference::whole(number, 0, summary);
         self.tables.entry(family).or_default().push(FoundTable {
             path,
             reference,

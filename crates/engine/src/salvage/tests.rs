@@ -5,7 +5,9 @@ use crate::{
     catalog::family::Family,
     commit::Payload,
     engine::Engine,
-    fixture::{DIR, contents, files, killed, open, options, put, put_range, tree_options},
+    fixture::{
+        DIR, contents, files, killed, open, options, put, put_range, reform_record, tree_options,
+    },
     salvage::report::ManifestState,
 };
 use siltdb_base::{
@@ -273,6 +275,17 @@ fn records_behind_a_damaged_one_are_saved() {
     let [lost] = &report.lost[..] else { panic!("{report:?}") };
     assert_eq!(lost.entries_max, Some(1));
     assert_eq!(lost.error.file(), Some(&path.display().to_string()[..]));
+}
+
+#[test]
+fn a_void_record_is_neither_saved_nor_lost() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..100, b"value");
+    let fs = killed(&fs);
+    reform_record(&fs, b"a00050", |_| 6);
+    let report = saved(&fs).unwrap();
+    assert_eq!((report.entries, report.lost.len()), (99, 0), "{report:?}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn unusual() -> TreeOptions {
         table_bytes_target: 1 << 20,
         base_level_bytes: 5 << 20,
         tombstone_percent_trigger: 101,
+        unknown: UnknownFields::default(),
     }
 }
 
@@ -58,7 +59,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 9);
+    assert_eq!(refused, bytes.len() - 10);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -71,10 +72,24 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
 #[test]
 fn unknown_fields_and_operators_are_refused_by_their_kind() {
     let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &|_| None).unwrap_err().kind();
-    assert_eq!(decode(&[10, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[11, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[10, 1, b'x']), ErrorKind::Unsupported);
     assert_eq!(decode(&[4, 1, b'x']), ErrorKind::InvalidArgument);
     assert_eq!(decode(&[5, 1, 4, 5, 1, 4]), ErrorKind::Corruption);
     assert_eq!(decode(&[5, 1, 1]), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn options_of_later_versions_are_kept_or_refused_by_name() {
+    let mut later = Vec::new();
+    unusual().encode(&mut later);
+    later.extend_from_slice(&[64, 2, 7, 7]);
+    let read = TreeOptions::decode(&later, &find).unwrap();
+    let mut again = Vec::new();
+    read.encode(&mut again);
+    assert_eq!(again, later);
+    let error = TreeOptions::decode(&[12, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: blob threshold"), "{error}");
 }
 
 #[test]

@@ -64,15 +64,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
     });
     let summary = table.finish().unwrap();
     writer.sync().unwrap();
-    let reference = TableReference {
-        file: file.number(),
-        offset: 0,
-        length: writer.len(),
-        summary,
-        visible_to: None,
-        key_slice: None,
-        global_sequence: None,
-    };
+    let reference = TableReference::whole(file.number(), 0, summary);
     // The file system in memory keeps the file for as long as this test wants it.
     std::mem::forget(file);
     reference

@@ -17,9 +17,12 @@ fn a_file_may_have_a_mebibyte() {
 }
 
 #[test]
-fn only_results_need_not_be_text() {
+fn only_results_and_stored_databases_need_not_be_text() {
     let found = findings("heap.1.zst", vec![0x28, 0xb5, 0x2f, 0xfd]);
-    assert_eq!(found, ["heap.1.zst:1: files: neither text nor a result of the benchmark"]);
+    let message = "neither text, nor a result of the benchmark, nor in testing/golden";
+    assert_eq!(found, [format!("heap.1.zst:1: files: {message}")]);
+    assert!(findings("testing/golden/0.1/000001.log", vec![0x1f, 0x8b]).is_empty());
+    assert_eq!(findings("testing/golden.log", vec![0x1f, 0x8b]).len(), 1);
     assert!(findings("docs/results/a.json.gz", vec![0x1f, 0x8b]).is_empty());
     assert_eq!(findings("docs/a.json.gz", vec![0x1f, 0x8b]).len(), 1);
     assert_eq!(findings("docs/results/a.gz", vec![0x1f, 0x8b]).len(), 1);

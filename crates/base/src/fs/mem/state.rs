@@ -162,7 +162,7 @@ impl State {
     }
 
     /// The directory that a path lies in, and its name there, which may be that of a link.
-    fn parent(&self, place: Place<'_>) -> io::Result<(NodeId, OsString)> {
+    pub(super) fn parent(&self, place: Place<'_>) -> io::Result<(NodeId, OsString)> {
         let names = names(place.path);
         let (name, parents) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
         let parent = self.walk(self.start(place), parents, 0)?;

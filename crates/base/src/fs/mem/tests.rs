@@ -480,6 +480,13 @@ fn what_is_touched_beside_the_locked_directory_is_noted() {
     fs.remove(path("before")).unwrap();
     held.remove(path("b")).unwrap();
     assert_eq!(fs.strays(), [path("c"), path("before")]);
+    // Another process gives it another name, for good; it stays the one that is locked.
+    fs.move_directory(path("/db"), path("/moved")).unwrap();
+    held.create(path("e")).unwrap().sync().unwrap();
+    held.sync_dir(path("")).unwrap();
+    assert_eq!(fs.strays().len(), 2);
+    let later = fs.crash_clone(Crash::PowerLoss { seed: 1 });
+    assert!(later.read_all(path("/moved/e")).is_ok() && later.read_all(path("/db/e")).is_err());
     drop(lock);
     fs.create(path("d")).unwrap();
     assert_eq!(fs.strays().len(), 2, "nothing is locked");

@@ -5,7 +5,9 @@
 //! The directory is locked as well as the lock file in it: removing the file lets no other process
 //! in. A directory that the system cannot lock (NFS) has the file alone.
 //!
-//! The lock file says which process wrote it last, for messages. It decides nothing.
+//! The lock file says which process wrote it last, for messages. It decides nothing. What else is
+//! in a file of that name is left alone, and a symbolic link is not followed: it would lead to a
+//! file that is not ours.
 //!
 //! # Invariants
 //! 1. A file is in the registry from before its lock is tried until after it is given back.
@@ -14,13 +16,16 @@
 
 use super::{
     place::Place,
-    platform::{OPEN_FLAGS, identity, is_running},
+    platform::{identity, is_running},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::{FileLock, LockKind},
 };
-use rustix::fs::{AtFlags, OFlags};
+use rustix::{
+    fs::{AtFlags, OFlags},
+    io::Errno,
+};
 use std::{
     collections::BTreeMap,
     env,
@@ -35,7 +40,7 @@ use std::{
 /// How often a lock file may be replaced while we try to lock it.
 const ATTEMPTS_MAX: usize = 8;
 
-/// The most that is read of what a lock file says of its holder, in bytes.
+/// The longest line by which a lock file names its holder, in bytes.
 const HOLDER_BYTES_MAX: usize = 128;
 
 type Identity = (u64, u64);
@@ -92,8 +97,7 @@ impl Drop for Locked {
         // A forked child shares the open file: unlocking there would take the parent's lock away,
         // closing does not. In the parent, closing would leave the lock to the child.
         if process::id() == self.process {
-            if self.kind == LockKind::Exclusive {
-                // Of a directory this fails.
+            if self.kind == LockKind::Exclusive && is_ours(&self.file) {
                 let _ = self.file.set_len(0);
             }
             // Closing the file is what remains to be done, and happens next.
@@ -165,8 +169,11 @@ impl Attempt<'_> {
         let is_refused = |error: &io::Error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
         };
-        match self.place.open_plain(self.path, flags | OPEN_FLAGS) {
+        match self.place.open_plain(self.path, flags | OFlags::NOFOLLOW) {
             Ok((file, _)) => Ok(Some(file)),
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                Err(self.failed(io::Error::other("is a symbolic link")))
+            }
             Err(error) if self.kind == LockKind::Shared && is_refused(&error) => Ok(None),
             Err(error) => Err(self.failed(error)),
         }
@@ -179,7 +186,7 @@ impl Attempt<'_> {
             TryLockError::Error(error) => self.failed(error),
         })?;
         // By (2).
-        match self.place.stat(self.path, AtFlags::empty()) {
+        match self.place.stat(self.path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) if identity(&now) == locked._registered.0 => {}
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -208,6 +215,8 @@ impl Attempt<'_> {
     fn held_elsewhere(&self) -> Error {
         let holder = self.place.open_plain(self.path, OFlags::RDONLY);
         let holder = holder.ok().and_then(|(file, _)| read_holder(&file));
+        // One that was killed has left its line.
+        let holder = holder.filter(|(id, _)| is_running(*id));
         let hint = match &holder {
             Some((id, _)) if *id == process::id() => {
                 "this process has it open already: share the handle".to_owned()
@@ -225,20 +234,34 @@ impl Attempt<'_> {
 
 /// Writes which process holds the lock; without it messages are less exact, and nothing else is.
 fn write_holder(file: &File) {
+    if !is_ours(file) {
+        return;
+    }
     let program = env::current_exe().ok();
     let program = program.as_deref().and_then(Path::file_name).unwrap_or_default();
-    let line = format!("{} {}\n", process::id(), program.to_string_lossy());
-    let _ = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(line.len() as u64));
+    let mut line = format!("{} {}", process::id(), program.to_string_lossy());
+    while line.len() >= HOLDER_BYTES_MAX {
+        line.pop();
+    }
+    line.push('\n');
+    // In this order a kill leaves no line that is made of two.
+    let _ = file.set_len(0).and_then(|()| file.write_all_at(line.as_bytes(), 0));
 }
 
-/// The process and program that wrote the lock file last, if the process is running.
+/// Whether a lock file holds nothing but a line that says who holds it, if anything.
+fn is_ours(file: &File) -> bool {
+    let Ok(metadata) = file.metadata() else { return false };
+    let is_line = || metadata.len() <= HOLDER_BYTES_MAX as u64 && read_holder(file).is_some();
+    metadata.is_file() && (metadata.len() == 0 || is_line())
+}
+
+/// The process and program that wrote the lock file last.
 fn read_holder(file: &File) -> Option<(u32, String)> {
     let mut bytes = [0; HOLDER_BYTES_MAX];
     let read = file.read_at(&mut bytes, 0).ok()?;
     let text = String::from_utf8_lossy(&bytes[..read]);
-    let (id, program) = text.lines().next()?.split_once(' ')?;
+    let line = text.strip_suffix('\n').filter(|line| !line.contains('\n'))?;
+    let (id, program) = line.split_once(' ')?;
     let program = program.chars().filter(|c| !c.is_control()).collect();
-    let id = id.parse().ok()?;
-    // One that was killed has left its line.
-    is_running(id).then_some((id, program))
+    Some((id.parse().ok()?, program))
 }

@@ -229,3 +229,38 @@ fn a_lock_file_names_its_holder_while_it_is_held() {
     drop(lock);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
 }
+
+#[test]
+fn a_lock_file_that_is_a_link_is_not_followed() {
+    let dir = tempdir().unwrap();
+    let (path, target) = (dir.path().join("LOCK"), dir.path().join("precious"));
+    std::fs::write(&target, "precious").unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    for kind in [LockKind::Exclusive, LockKind::Shared] {
+        let error = OsFs.lock(&path, kind).unwrap_err();
+        assert!(error.to_string().contains("is a symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+    }
+    // One that leads nowhere makes no file there.
+    std::fs::remove_file(&target).unwrap();
+    assert!(OsFs.lock(&path, LockKind::Exclusive).is_err());
+    assert!(!target.exists());
+}
+
+#[test]
+fn what_else_is_in_a_lock_file_stays_there() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let long = format!("1 {}\n", "x".repeat(200));
+    for content in ["not ours", "7 lines\nof another program\n", "word\n", &long] {
+        std::fs::write(&path, content).unwrap();
+        let lock = OsFs.lock(&path, LockKind::Exclusive).unwrap();
+        assert_eq!(OsFs.lock(&path, LockKind::Exclusive).unwrap_err().kind(), ErrorKind::Locked);
+        drop(lock);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+    }
+    // The line of a process that was killed is no such thing.
+    std::fs::write(&path, "999999999 silt\n").unwrap();
+    drop(OsFs.lock(&path, LockKind::Exclusive).unwrap());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+}

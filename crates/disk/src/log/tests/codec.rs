@@ -184,17 +184,21 @@ fn implausible_headers_with_good_checksums_are_none() {
     let nobody = tied(&change(4, &[0; 4]), SegmentId(0), OFFSET);
     assert_eq!(PlacedHeader::decode(&nobody, OFFSET, None).unwrap(), None, "segment 0");
     for body_bytes in [0, 1, 3, 4, 5, u32::MAX] {
-        let allowed = [true, true, body_bytes == 4, body_bytes == 0, body_bytes >= 4];
+        let has_count = body_bytes >= 4;
+        let allowed = [true, true, body_bytes == 4, body_bytes == 0, has_count, true, has_count];
         for (form, allowed) in (1..).zip(allowed) {
             let mut bytes = change(0, &[form]);
             bytes[8..12].copy_from_slice(&body_bytes.to_le_bytes());
             assert_eq!(decode(&bytes).is_some(), allowed, "form {form}, {body_bytes} bytes");
         }
     }
-    for form in [0, 6, 15, 0x10, 0x16, 255] {
+    for form in [0, 8, 9, 10, 15, 0x10, 0x18, 255] {
         let bytes = tied(&change(0, &[form]), SEGMENT, OFFSET);
         let of = |segment| PlacedHeader::decode(&bytes, OFFSET, segment);
-        assert_eq!(of(Some(SEGMENT)).unwrap_err().kind(), ErrorKind::Unsupported);
+        let error = of(Some(SEGMENT)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let is_reserved = matches!(form & 0x0f, 8 | 9);
+        assert_eq!(error.to_string().contains("a prepared transaction"), is_reserved, "{error}");
         // Of no segment that was asked for: whoever wrote it may have meant anything.
         assert_eq!(of(Some(SegmentId(7))).unwrap(), None);
         assert_eq!(of(None).unwrap(), None);
@@ -223,8 +227,10 @@ fn parts_and_lengths_make_no_difference_to_the_bytes() {
     let payload: Vec<u8> = (0..2000_u32).map(|index| (index * 11 + 5) as u8).collect();
     let at = LogPosition { segment: SegmentId(1), offset: 64 };
     let lengths = [0, 1, 7, 8, 9, 130, 456, 479, 480, 483, 484, 485, 487, 488, 489, 490, 496, 2000];
-    for (count, length) in [1, 3].into_iter().flat_map(|count| lengths.map(|n| (count, n))) {
-        let header = RecordHeader { synced: Synced::UNSAID, count, ..header() };
+    let cases = [1, 3].into_iter().flat_map(|count| lengths.map(|n| (count, n)));
+    let kinds = [RecordKind::Batch, RecordKind::Void];
+    for ((count, length), kind) in cases.flat_map(|case| kinds.map(|kind| (case, kind))) {
+        let header = RecordHeader { synced: Synced::UNSAID, count, kind, ..header() };
         let payload = &payload[..length];
         let mut body = if count == 1 { Vec::new() } else { count.to_le_bytes().to_vec() };
         body.extend(payload);
@@ -253,6 +259,11 @@ fn records_take_the_bytes_that_are_documented() {
     assert_eq!(bytes(RecordKind::Edit, 1, 16), 24 + 16);
     assert_eq!(bytes(RecordKind::Skip, 1, 0), 24 + 8);
     assert_eq!(bytes(RecordKind::End, 0, 0), 24);
+    // A void takes the place of any batch.
+    for (count, payload_bytes) in [(1, 120), (1, 121), (2, 116), (0, 0), (7, 1000)] {
+        let batch = bytes(RecordKind::Batch, count, payload_bytes);
+        assert_eq!(bytes(RecordKind::Void, count, payload_bytes), batch);
+    }
 }
 
 #[test]
@@ -371,13 +382,18 @@ proptest! {
     #[test]
     fn any_record_header_round_trips(
         (segment, units, sequence) in (1..=SEGMENT_ID_MAX.0, 8..=u32::MAX, any::<u64>()),
-        (count, kind, length) in (0..4_u32, 0..4_usize, any::<u32>()),
+        (count, kind, length) in (0..4_u32, 0..5_usize, any::<u32>()),
         (sum, back, synced_units) in (any::<u32>(), 0..=15_u8, 1..=u32::MAX),
     ) {
-        let kinds = [RecordKind::Batch, RecordKind::Edit, RecordKind::Skip, RecordKind::End];
-        let kind = kinds[kind];
+        let kind = [
+            RecordKind::Batch,
+            RecordKind::Edit,
+            RecordKind::Skip,
+            RecordKind::End,
+            RecordKind::Void,
+        ][kind];
         let body_bytes = match kind {
-            RecordKind::Batch | RecordKind::Edit => length.max(4),
+            RecordKind::Batch | RecordKind::Edit | RecordKind::Void => length.max(4),
             RecordKind::Skip => 4,
             RecordKind::End => 0,
         };

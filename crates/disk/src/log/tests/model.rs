@@ -168,7 +168,12 @@ impl Writer {
         if kind != RecordKind::End {
             self.payloads.push(payload.to_vec());
             self.places.push((at, self.position.offset));
-            let count_bytes = if kind == RecordKind::Batch && count == 1 { 0 } else { 4 };
+            let count_bytes = if matches!(kind, RecordKind::Batch | RecordKind::Void) && count == 1
+            {
+                0
+            } else {
+                4
+            };
             self.body_ends.push(at.offset + 24 + count_bytes + payload.len() as u64);
         }
     }

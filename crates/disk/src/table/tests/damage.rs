@@ -4,10 +4,12 @@ use super::*;
 use crate::{
     block::BlockBuilder,
     compress::Compressor,
+    fields::UnknownFields,
     filter::FilterBuilder,
     frame::{FrameKind, Place, seal},
     garbage::{Garbage, GarbageBuilder, Repeats},
     sample::{KeySample, SampleBuilder},
+    summary::IndexKind,
     table::{
         facts::{Contents, Facts},
         footer::{FOOTER_BYTES, Footer},
@@ -386,6 +388,7 @@ impl Forgery {
             tombstone_bytes: 0,
             index_bytes,
             origin: None,
+            unknown: UnknownFields::default(),
         };
         (self.change)(&mut properties);
         let at = bytes.len();
@@ -426,7 +429,10 @@ impl Forgery {
             logical_bytes: total.logical_bytes,
             file_bytes: 0,
             key_sample: sample.finish(),
+            index: IndexKind::Blocks,
+            created_ms: 0,
             garbage: self.garbage(),
+            unknown: UnknownFields::default(),
         }
     }
 
@@ -523,14 +529,16 @@ fn well_sealed_contradictions_are_found_by_verification() {
 }
 
 #[test]
-fn a_newer_version_is_unsupported_and_not_corrupt() {
-    let (file, ..) = victim(Compression::None);
-    let mut bytes = file.0;
-    let footer = bytes.len() - FOOTER_BYTES;
-    bytes[footer + 24] = 2;
-    let checksum = siltdb_base::checksum::crc32c(&bytes[footer..footer + 28]);
-    bytes[footer + 28..footer + 32].copy_from_slice(&checksum.to_le_bytes());
-    let error = open(&bytes, None, &new_cache(0)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.hint().is_some());
+fn another_version_is_unsupported_and_not_corrupt() {
+    for (version, hint) in [(1, "before the first release"), (3, "by a later version")] {
+        let (file, ..) = victim(Compression::None);
+        let mut bytes = file.0;
+        let footer = bytes.len() - FOOTER_BYTES;
+        bytes[footer + 24] = version;
+        let checksum = siltdb_base::checksum::crc32c(&bytes[footer..footer + 28]);
+        bytes[footer + 28..footer + 32].copy_from_slice(&checksum.to_le_bytes());
+        let error = open(&bytes, None, &new_cache(0)).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.hint().unwrap().contains(hint));
+    }
 }

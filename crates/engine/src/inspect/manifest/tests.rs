@@ -12,11 +12,12 @@ use siltdb_base::{
     slice::Slice,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, TableReference},
+    edit::{Change, Edit, FORMAT_VERSION, TableReference},
+    fields::UnknownFields,
     garbage::Garbage,
     log::record::LogPosition,
     sample::KeySample,
-    summary::{KeyRange, RangeEnd, TableSummary},
+    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
 };
 use std::path::Path;
 
@@ -44,11 +45,15 @@ fn reference() -> TableReference {
             logical_bytes: 555,
             file_bytes: 900,
             key_sample: KeySample::default(),
+            index: IndexKind::Blocks,
+            created_ms: 77,
             garbage: Garbage::default(),
+            unknown: UnknownFields::default(),
         },
         visible_to: Some(SequenceNumber(8)),
         key_slice: Some(range(b"b", b"c", RangeEnd::Inclusive)),
         global_sequence: Some(SequenceNumber(6)),
+        unknown: UnknownFields::default(),
     }
 }
 
@@ -56,7 +61,7 @@ fn reference() -> TableReference {
 fn changes() -> Vec<Change> {
     let (id, segment) = (FamilyId(3), SegmentId(5));
     vec![
-        Change::Format { version: 1, features: 0 },
+        Change::Format { version: FORMAT_VERSION, features: 0 },
         Change::CreateFamily { id, name: "users".into(), options: vec![1, 65] },
         Change::DropFamily { id },
         Change::RenameFamily { id, name: "people".into() },
@@ -68,6 +73,7 @@ fn changes() -> Vec<Change> {
         Change::NextFile(FileNumber(13)),
         Change::NextFamily(FamilyId(4)),
         Change::LastSequence(SequenceNumber(99)),
+        Change::Unknown { tag: 70, value: vec![b'v'] },
     ]
 }
 
@@ -103,7 +109,7 @@ fn every_change_is_spelled_out() {
     let found: Vec<&str> =
         lines.iter().filter_map(|line| line.strip_prefix("item=change  kind=")).collect();
     let expected = [
-        "format  version=1  features=0x0",
+        "format  version=2  features=0x0",
         r#"create-family  family=3  name="users"  options="\x01A""#,
         "drop-family  family=3",
         r#"rename-family  family=3  name="people""#,
@@ -112,13 +118,15 @@ fn every_change_is_spelled_out() {
          slice_first=\"b\"  slice_last=\"c\"  global_sequence=6  uid=00000000000000ab  \
          first_key=\"a\"  last_key=\"m\"  range_end=exclusive  entries=5  point_tombstones=1  \
          range_tombstones=2  merge_operands=3  sequence_min=7  sequence_max=9  \
-         logical_bytes=555  table_bytes=900  sampled_keys=0  expiry_min_ms=1234",
+         logical_bytes=555  table_bytes=900  index=blocks  sampled_keys=0  created_ms=77  \
+         expiry_min_ms=1234",
         "remove-table  family=3  level=0  file=000011.table  offset=64",
         "log-start  segment=5",
         "log-cut  at=5:64  next_segment=5  bytes=9",
         "next-file  number=13",
         "next-family  family=4",
         "last-sequence  sequence=99",
+        r#"unknown  tag=70  value="v""#,
         "next-file  number=20",
     ];
     assert_eq!(found, expected);
@@ -132,7 +140,7 @@ fn current_edits_and_the_end_frame_the_changes() {
     assert_eq!(lines[0], "item=current  file=CURRENT  manifest=000002.manifest");
     assert!(lines[1].starts_with("item=manifest  file=000002.manifest  file_bytes="));
     assert!(lines[2].starts_with("item=edit  edit=0  offset=64  "), "{}", lines[2]);
-    assert!(lines[2].ends_with("changes=12") && lines[3].ends_with("changes=1"));
+    assert!(lines[2].ends_with("changes=13") && lines[3].ends_with("changes=1"));
     assert!(lines[4].ends_with("  edits=2"), "{}", lines[4]);
     // The file alone says the same, CURRENT apart.
     assert_eq!(report(&fs, "db/000002.manifest", Detail::Records).unwrap(), lines[1..]);

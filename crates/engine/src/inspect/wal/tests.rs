@@ -12,7 +12,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::BatchBytes,
-    edit::{Change, Edit},
+    edit::{Change, Edit, FORMAT_VERSION},
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
@@ -94,6 +94,7 @@ fn segments_records_and_operations_are_shown() {
     let batch = batch();
     let at = writer.append_batch(&batch);
     writer.append(RecordKind::Skip, 2, b"");
+    let void = writer.append(RecordKind::Void, 3, b"no operations").offset;
     writer.append(RecordKind::End, 0, b"");
     let lines = report(&fs, DIR, Detail::Operations).unwrap();
     let shown: Vec<String> = lines.iter().map(Line::to_string).collect();
@@ -125,13 +126,17 @@ fn segments_records_and_operations_are_shown() {
                  payload_bytes=0  synced=0:0"
             ),
             format!(
-                "item=record  offset={}  kind=end  first_sequence=7  count=0  \
-                 payload_bytes=0  synced=0:0",
-                skip + record_bytes(RecordKind::Skip, 2, 0)
+                "item=record  offset={void}  kind=void  first_sequence=7  count=3  \
+                 payload_bytes=13  synced=0:0"
             ),
             format!(
-                "item=stop  file=000001.log  offset={end}  reason=the end of the log  records=3  \
-                 next_sequence=7  next_segment=none"
+                "item=record  offset={}  kind=end  first_sequence=10  count=0  \
+                 payload_bytes=0  synced=0:0",
+                void + record_bytes(RecordKind::Void, 3, 13)
+            ),
+            format!(
+                "item=stop  file=000001.log  offset={end}  reason=the end of the log  records=4  \
+                 next_sequence=10  next_segment=none"
             ),
         ]
     );
@@ -231,7 +236,7 @@ fn what_the_manifest_says_of_the_log_comes_first() {
     Writer::begin(&fs, "000001.log", FIRST, None);
     let snapshot = Edit {
         changes: vec![
-            Change::Format { version: 1, features: 0 },
+            Change::Format { version: FORMAT_VERSION, features: 0 },
             Change::LogStart { segment: FIRST },
             Change::LogCut {
                 position: LogPosition { segment: FIRST, offset: 64 },

@@ -2,20 +2,22 @@
 
 use super::*;
 use crate::{
+    commit::Payload,
     engine::Engine,
     fixture::{
         DIR, Pairs, contents, fault, files, killed, leave_manifest_unfinished, open, options, put,
-        put_range, tree_options, try_put,
+        put_range, reform_record, tree_options, try_put,
     },
     jobs::next::run_one,
     options::Durability,
 };
 use siltdb_base::{
+    error::ErrorKind,
     fs::mem::{CallKind, Crash, FaultError, MemFs},
-    id::SegmentId,
+    id::{SegmentId, SequenceNumber},
     limits::FILE_NUMBER_MAX,
 };
-use siltdb_disk::{edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
+use siltdb_disk::{batch::BatchBytes, edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
 use std::sync::Mutex;
 
 /// Chances that a loss of power is given.
@@ -461,4 +463,66 @@ fn a_database_that_was_closed_is_opened_without_a_sync() {
     drop(engine);
     fs.on_call(None);
     assert_eq!(shown(&fs), with_keys(&["a", "b"]));
+}
+
+fn newest(engine: &Engine) -> SequenceNumber {
+    engine.snapshot().sequence()
+}
+
+/// The form of a void record that takes the place of a batch.
+fn void(form: u8) -> u8 {
+    match form {
+        1 => 6,
+        5 => 7,
+        other => panic!("form {other} is no batch"),
+    }
+}
+
+#[test]
+fn a_void_record_takes_its_numbers_and_shows_nothing() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_keys(&engine, &["first", "alone"]);
+    let default = engine.family("default").unwrap();
+    let mut batch = BatchBytes::new();
+    for key in ["one", "two", "three"] {
+        batch.put(default.id, key.as_bytes(), b"value").unwrap();
+    }
+    engine.commit(&Payload::batch(&batch), None).unwrap();
+    put_keys(&engine, &["last"]);
+    engine.sync_wal().unwrap();
+    let last = newest(&engine);
+    let fs = killed(&fs);
+    reform_record(&fs, b"alone", void);
+    reform_record(&fs, b"two", void);
+    // As often as it is recovered, and from tables in the end.
+    for _ in 0..2 {
+        let fs = killed(&fs);
+        assert_eq!(newest(&open(&fs)), last);
+        assert_eq!(shown(&fs), with_keys(&["first", "last"]));
+        let engine = open(&fs);
+        assert_eq!(engine.check(&mut |_| {}).unwrap().errors.len(), 0);
+        put_keys(&engine, &["more"]);
+        assert_eq!(newest(&engine), last.next());
+        engine.flush().unwrap();
+        drop(engine);
+        assert_eq!(shown(&killed(&fs)), with_keys(&["first", "last", "more"]));
+    }
+}
+
+#[test]
+fn records_of_transactions_in_two_phases_are_refused_by_name() {
+    for (form, name) in [(8, "a prepared transaction"), (9, "the decision about a prepared")] {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        put_keys(&engine, &["before", "key", "behind"]);
+        engine.sync_wal().unwrap();
+        let fs = killed(&fs);
+        reform_record(&fs, b"key", |_| form);
+        let reformed = fs.read_all(&files(&fs, ".log")[0]).unwrap();
+        let error = Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(name) && error.file().is_some(), "{error}");
+        assert!(fs.read_all(&files(&fs, ".log")[0]).unwrap() == reformed, "nothing is changed");
+    }
 }

@@ -1,0 +1,63 @@
+//! The tool on the databases that released versions wrote, as they lie in `testing/golden`.
+
+use crate::place::Place;
+use std::{fs, path::Path};
+
+const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testing/golden");
+
+/// The lines of a family in the text beside a database, without its name.
+fn expected(text: &str, family: &str) -> Vec<String> {
+    let of_family = |line: &str| {
+        let (name, entry) = line.split_once('\t')?;
+        (name == family).then(|| entry.to_owned())
+    };
+    text.lines().filter_map(of_family).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a new directory");
+    for entry in fs::read_dir(from).expect("a stored database") {
+        let entry = entry.expect("its files");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("there is space");
+    }
+}
+
+#[test]
+fn stored_databases_are_read_checked_and_looked_into() {
+    let mut databases = 0;
+    for entry in fs::read_dir(STORED).expect("stored databases") {
+        let path = entry.expect("their names").path();
+        if !path.is_dir() {
+            continue;
+        }
+        databases += 1;
+        let text = fs::read_to_string(format!("{}.txt", path.display())).expect("its contents");
+        let place = Place::new();
+        copy(&path, &place.path("db"));
+        assert!(place.ok(&["check", "db"]).starts_with("ok: "));
+        place.ok(&["upgrade", "db"]);
+        let families = place.ok(&["families", "db"]);
+        // Those without a merge operator: the tool has none.
+        for family in ["default", "plain: ünïcode"] {
+            assert!(families.contains(family), "{families}");
+            let mut entries = expected(&text, family);
+            let scan = ["scan", "db", "--hex", "--family", family];
+            assert!(place.ok(&scan).lines().eq(&entries), "{family} of {}", path.display());
+            entries.reverse();
+            let backwards = place.ok(&[&scan[..], &["--reverse"]].concat());
+            assert!(backwards.lines().eq(&entries), "{family}, backwards");
+            assert!(entries.len() > 100, "{} entries", entries.len());
+        }
+        for part in ["wal", "manifest"] {
+            place.ok(&["inspect", part, "db", "--operations"]);
+        }
+        for file in fs::read_dir(&path).expect("its files") {
+            let name = file.expect("their names").file_name().into_string().expect("our names");
+            if name.ends_with(".table") {
+                let report = place.ok(&["inspect", "table", &format!("db/{name}"), "--operations"]);
+                assert!(report.contains("index=blocks") && report.contains("created_ms="));
+            }
+        }
+    }
+    assert!(databases > 0);
+}

@@ -1,0 +1,187 @@
+//! The directory of a database: whether there is one, may be one, and its lock.
+//!
+//! It looks at names only; what the files hold is recovery's to read.
+
+use crate::{
+    catalog::manifest::RECOVER_HINT,
+    options::{Create, EngineOptions},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
+};
+use siltdb_disk::file_name::FileName;
+use std::{path::Path, sync::Arc, time::Duration};
+
+/// How long an opener waits before it tries again to take a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The directory that a new file system of Linux has at its root.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Whether a directory had a lock file before it was locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockFile {
+    /// It had.
+    Found,
+    /// Locking it creates one.
+    Missing,
+}
+
+/// Removes the lock file that a failed open has created, if the directory holds nothing else.
+///
+/// The lock must be held: an opener that has the same file open finds it replaced once it has
+/// locked it, and locks the new one.
+pub fn remove_lone_lock(directory: &dyn Fs) {
+    let lock = FileName::Lock.to_string();
+    let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
+    if directory.list(Path::new("")).is_ok_and(|entries| is_alone(&entries)) {
+        // The error of the open is what the caller is told.
+        let _ = directory.remove(Path::new(&lock));
+    }
+}
+
+/// Takes the lock of a directory, waiting for it as the options say.
+///
+/// # Errors
+/// `Locked`; the system's.
+pub fn lock_directory(
+    directory: &dyn Fs,
+    options: &EngineOptions,
+    kind: LockKind,
+) -> Result<Box<dyn FileLock>> {
+    let clock = &*options.clock;
+    let start_ns = clock.monotonic_ns();
+    loop {
+        let locked = directory.lock(&FileName::Lock.to_path(), kind);
+        let waited = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
+        match locked {
+            Err(error) if error.kind() == ErrorKind::Locked && waited < options.lock_wait => {
+                clock.sleep(LOCK_PAUSE.min(options.lock_wait - waited));
+            }
+            locked => return locked,
+        }
+    }
+}
+
+fn no_database(dir: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
+}
+
+/// Opens the directory that holds a database, or may get one; from here on it is that directory,
+/// whatever becomes of its name.
+///
+/// # Errors
+/// `NotFound`, `InvalidArgument`; as [`check_contents`]; the system's.
+pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, Found)> {
+    let fs = &*options.fs;
+    match fs.metadata(dir)? {
+        None if options.create == Create::Never => {
+            return Err(no_database(dir).with_hint("check the path"));
+        }
+        None => {
+            fs.create_dir_all(dir)?;
+        }
+        Some(Metadata::Directory) => {}
+        Some(_) => {
+            return Err(
+                Error::invalid("the path of a database is a file, not a directory").with_file(dir)
+            );
+        }
+    }
+    let directory = fs.open_dir(dir)?;
+    let found = check_contents(&*directory, options)?;
+    if found.contents == Contents::Nothing {
+        // The process that made the directory may have been killed before its entry was synced.
+        sync_ancestors(fs, dir)?;
+    }
+    Ok((directory, found))
+}
+
+/// What lies in a directory that may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whether there is a database.
+    pub contents: Contents,
+    /// Whether there is a lock file.
+    pub lock_file: LockFile,
+}
+
+/// Whether there is a database already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// There is.
+    Database,
+    /// There is not, and nothing else either.
+    Nothing,
+}
+
+/// Looks whether a directory holds a database, or may get one.
+///
+/// # Errors
+/// `NotFound`, `AlreadyExists`, as the options say; `InvalidArgument`, if it holds other files;
+/// `Corruption`, if `CURRENT` is missing.
+pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> {
+    let dir = &directory.full_path(Path::new(""));
+    let entries = directory.list(Path::new(""))?;
+    let names: Vec<_> = entries.iter().map(own_file).collect();
+    let lock_file = match names.contains(&Some(FileName::Lock)) {
+        true => LockFile::Found,
+        false => LockFile::Missing,
+    };
+    if names.contains(&Some(FileName::Current)) {
+        return match options.create {
+            Create::New => {
+                Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
+                    .with_file(dir))
+            }
+            _ => Ok(Found { contents: Contents::Database, lock_file }),
+        };
+    }
+    if let Some(index) = names.iter().position(|name| {
+        matches!(name, Some(FileName::Table(_) | FileName::Segment(_) | FileName::Blob(_)))
+    }) {
+        return Err(Error::corruption("CURRENT is missing, but files of a database are there")
+            .with_file(&dir.join(&entries[index].name))
+            .with_hint(RECOVER_HINT));
+    }
+    if options.create == Create::Never {
+        return Err(no_database(dir));
+    }
+    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
+    match entries.iter().position(is_foreign) {
+        None => Ok(Found { contents: Contents::Nothing, lock_file }),
+        Some(index) => Err(Error::invalid("the directory holds other files and no database")
+            .with_file(&dir.join(&entries[index].name))
+            .with_hint("give a directory of its own to a new database")),
+    }
+}
+
+/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
+#[must_use]
+pub fn own_file(entry: &DirEntry) -> Option<FileName> {
+    let is_file = matches!(entry.metadata, Metadata::File { .. });
+    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
+    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
+}
+
+/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
+fn is_of_file_system(entry: &DirEntry) -> bool {
+    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
+}
+
+/// Makes the directory's own entry durable, and those of the directories above it: without them the
+/// database would be lost as a whole.
+///
+/// # Errors
+/// The system's.
+pub fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    for ancestor in dir.ancestors().skip(1) {
+        match fs.sync_dir(ancestor) {
+            // Not ours to look into, so we have not made anything there either.
+            Err(error) if error.kind() == ErrorKind::ReadOnly => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,450 @@
+//! Databases of released versions, as they lie in `testing/golden`: today's code opens them, and
+//! writes the newest of them byte by byte as it lies there.
+//!
+//! `NAME` is a database, and `NAME.txt` what it must hold: of each entry the family, and key and
+//! value in hexadecimal digits. `GOLDEN=write` writes both again.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+use siltdb::{
+    Compression, Db, Durability, Family, FamilyOptions, Options, Read, WriteBatch, WriteOptions,
+    inspect::{self, Detail, Line},
+};
+use siltdb_base::{
+    clock::ManualClock,
+    fs::{
+        Fs, LogIo,
+        mem::{Crash, MemFs},
+    },
+};
+use siltdb_sim::operator::Operator;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+/// The database that today's code writes. Those of released versions stay beside it for good.
+const NEWEST: &str = "0.1";
+
+const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
+
+/// When the database was written: 2025.
+const WRITTEN_MS: u64 = 1_750_000_000_000;
+
+/// What is put until then is still there: 2100.
+const LATE_MS: u64 = 4_102_444_800_000;
+
+const DIR: &str = "golden";
+
+/// Family, key and value of each entry.
+type Contents = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+
+/// A database that is being written, and what it must hold.
+struct Writer {
+    fs: MemFs,
+    clock: Arc<ManualClock>,
+    sessions: u64,
+    contents: Contents,
+}
+
+impl Writer {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(WRITTEN_MS));
+        Self { fs: MemFs::new(), clock, sessions: 0, contents: Contents::new() }
+    }
+
+    fn open(&mut self) -> Db {
+        self.sessions += 1;
+        options()
+            .fs(Arc::new(self.fs.clone()))
+            .clock(Arc::clone(&self.clock) as _)
+            .seed(self.sessions)
+            .open(DIR)
+            .unwrap()
+    }
+
+    /// Ends the process of `db`, which is given up.
+    fn crash(&mut self, db: Db, crash: Crash) {
+        self.fs = self.fs.crash_clone(crash);
+        drop(db);
+    }
+
+    fn put(&mut self, family: &Family, key: &[u8], value: &[u8]) {
+        family.put(key, value).unwrap();
+        self.holds(family, key, value);
+    }
+
+    fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8]) {
+        family.delete_range(start, end).unwrap();
+        let name = family.name();
+        self.contents.retain(|(of, key), _| *of != name || !(start..end).contains(&&key[..]));
+    }
+
+    fn merge(&mut self, family: &Family, key: &[u8], operand: &[u8]) {
+        family.merge(key, operand).unwrap();
+        let value = self.contents.entry((family.name(), key.to_vec())).or_default();
+        value.extend_from_slice(operand);
+    }
+
+    fn holds(&mut self, family: &Family, key: &[u8], value: &[u8]) {
+        self.contents.insert((family.name(), key.to_vec()), value.to_vec());
+    }
+
+    fn holds_no(&mut self, family: &Family, key: &[u8]) {
+        self.contents.remove(&(family.name(), key.to_vec()));
+    }
+}
+
+/// Small, so that little data makes several levels; a reader needs the merge operator only.
+fn options() -> Options {
+    Options::new()
+        .workers(0)
+        .memory_budget(4 << 20)
+        .cache_bytes(1 << 20)
+        .memtable_bytes(16 << 10)
+        .log_io(LogIo::Write)
+        .durability(Durability::Synced)
+        .default_family(small(Compression::Lz4))
+        .merge_operator(Arc::new(Operator::Append))
+}
+
+fn small(compression: Compression) -> FamilyOptions {
+    FamilyOptions::new()
+        .compression(compression)
+        .block_bytes(1 << 10)
+        .table_bytes(2 << 10)
+        .base_level_bytes(4 << 10)
+        .level_size_ratio(3)
+        .level0_runs(2)
+}
+
+/// A value of `bytes` bytes that differ from each other.
+fn value(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// Several levels of three families, closed.
+fn fill_tables(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let plain = small(Compression::None).filter_bits_per_key(0);
+    let plain = db.create_family("plain: ünïcode", plain).unwrap();
+    let merged = small(Compression::Lz4).merge_operator(Arc::new(Operator::Append));
+    let merged = db.create_family("early name", merged).unwrap();
+    let dropped = db.create_family("dropped", FamilyOptions::new()).unwrap();
+    dropped.put(b"key", b"value").unwrap();
+    for round in 0..3 {
+        for number in (round..240).step_by(3) {
+            let key = format!("row:{number:05}");
+            writer.put(&default, key.as_bytes(), &value(number, 24 + number as usize % 40));
+            let key = (number * 77 % 1000).to_be_bytes();
+            writer.put(&plain, &key[5..], &value(number, number as usize % 30));
+        }
+        for counter in 0..20 {
+            writer.merge(&merged, &[b'c', counter], &[b'0' + round as u8]);
+        }
+        db.flush().unwrap();
+        db.settle().unwrap();
+    }
+    writer.put(&plain, b"", b"the empty key");
+    writer.put(&plain, &[0xff; 300], b"");
+    writer.put(&default, b"large", &value(9, 3000));
+    writer.delete_range(&default, b"row:00050", b"row:00070");
+    db.flush().unwrap();
+    db.close().unwrap();
+}
+
+/// A log that loses its tail, so that the next recovery cuts it.
+fn lose_tail(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    writer.put(&default, b"kept", b"synced");
+    let buffered = WriteOptions::new().durability(Durability::Buffered);
+    for number in 0..40_u8 {
+        default.put_with([b'~', number], value(number.into(), 60), &buffered).unwrap();
+    }
+    writer.crash(db, Crash::PowerLoss { seed: 3 });
+}
+
+/// Every kind of operation in runs of level 0 and, behind them, in a log that nobody flushes.
+fn write_every_kind(writer: &mut Writer) {
+    let db = writer.open();
+    db.drop_family("dropped").unwrap();
+    db.rename_family("early name", "merged").unwrap();
+    let renamed = |((family, key), value): ((String, Vec<u8>), Vec<u8>)| {
+        let family = if family == "early name" { "merged".to_owned() } else { family };
+        ((family, key), value)
+    };
+    writer.contents = std::mem::take(&mut writer.contents).into_iter().map(renamed).collect();
+    let [default, plain, merged] =
+        ["default", "plain: ünïcode", "merged"].map(|name| db.family(name).unwrap());
+    // What was left of the tail is not for this to know.
+    writer.delete_range(&default, b"~", b"\x7f");
+    db.flush().unwrap();
+    db.settle().unwrap();
+    for part in ["table", "log"] {
+        let key = |name: &str| format!("{part}:{name}").into_bytes();
+        writer.put(&default, &key("put"), b"value");
+        writer.put(&default, &key("single"), b"gone");
+        let mut batch = WriteBatch::new();
+        batch.put(&default, key("batch"), b"of several").unwrap();
+        let late = UNIX_EPOCH + Duration::from_millis(LATE_MS);
+        batch.put_until(&plain, key("late"), b"in 2100", late).unwrap();
+        batch.put_for(&plain, key("soon"), b"a minute", Duration::from_secs(60)).unwrap();
+        let number = if part == "table" { 100 } else { 101 };
+        let row = format!("row:{number:05}");
+        batch.delete(&default, &row).unwrap();
+        batch.single_delete(&default, key("single")).unwrap();
+        db.write(&batch).unwrap();
+        writer.holds(&default, &key("batch"), b"of several");
+        writer.holds(&plain, &key("late"), b"in 2100");
+        writer.holds_no(&default, row.as_bytes());
+        writer.holds_no(&default, &key("single"));
+        let (start, end) = (format!("row:{:05}", number + 20), format!("row:{:05}", number + 30));
+        writer.delete_range(&default, start.as_bytes(), end.as_bytes());
+        writer.merge(&merged, b"c\x05", part.as_bytes());
+        writer.merge(&merged, &key("only operands"), b"1");
+        let volatile = WriteOptions::new().durability(Durability::Volatile);
+        if part == "table" {
+            plain.put_with(key("unlogged"), b"flushed", &volatile).unwrap();
+            writer.holds(&plain, &key("unlogged"), b"flushed");
+            db.flush().unwrap();
+        } else {
+            plain.put_with(key("unlogged"), b"lost", &volatile).unwrap();
+            writer.put(&default, &key("last"), b"behind what is skipped");
+        }
+    }
+    writer.crash(db, Crash::Kill);
+}
+
+/// The files of the database that today's code writes, and what it must hold once what expires soon
+/// has expired. What lies behind the last record of a log or manifest means nothing: zeros there
+/// are left out.
+fn written() -> (BTreeMap<String, Vec<u8>>, Contents) {
+    let mut writer = Writer::new();
+    fill_tables(&mut writer);
+    lose_tail(&mut writer);
+    write_every_kind(&mut writer);
+    let list = writer.fs.list(Path::new(DIR)).unwrap();
+    let files = list.into_iter().map(|entry| {
+        let mut bytes = writer.fs.read_all(&Path::new(DIR).join(&entry.name)).unwrap();
+        if entry.name.ends_with(".log") || entry.name.ends_with(".manifest") {
+            let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            bytes.truncate(end.next_multiple_of(8).min(bytes.len()));
+        }
+        (entry.name, bytes)
+    });
+    (files.collect(), writer.contents)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn text_of(contents: &Contents) -> String {
+    let line = |((family, key), value): (&(String, Vec<u8>), &Vec<u8>)| {
+        format!("{family}\t{}\t{}\n", hex(key), hex(value))
+    };
+    contents.iter().map(line).collect()
+}
+
+fn contents_of(text: &str) -> Contents {
+    let bytes = |digits: &str| -> Vec<u8> {
+        let pair = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        (0..digits.len()).step_by(2).map(pair).collect()
+    };
+    let entry = |line: &str| {
+        let fields: Vec<_> = line.split('\t').collect();
+        ((fields[0].to_owned(), bytes(fields[1])), bytes(fields[2]))
+    };
+    text.lines().map(entry).collect()
+}
+
+fn files_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let file = |entry: fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
+    };
+    files.map(file).collect()
+}
+
+/// The file that says what the database in `dir` must hold.
+fn contents_path(dir: &Path) -> PathBuf {
+    let mut path = dir.as_os_str().to_owned();
+    path.push(".txt");
+    path.into()
+}
+
+/// The databases that are stored, by name.
+fn stored() -> Vec<PathBuf> {
+    let entries = fs::read_dir(STORED).unwrap().map(|entry| entry.unwrap().path());
+    let mut databases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+    databases.sort();
+    databases
+}
+
+/// All that a database holds, read forwards, and the same backwards and one by one.
+fn read(db: &Db) -> Contents {
+    let mut contents = Contents::new();
+    for name in db.families() {
+        let family = db.family(&name).unwrap();
+        let forwards: Vec<_> = family.iter().unwrap().map(Result::unwrap).collect();
+        let mut cursor = family.cursor().unwrap();
+        cursor.seek_to_last().unwrap();
+        let mut backwards = Vec::new();
+        while let Some((key, value)) = cursor.entry() {
+            backwards.push((key.to_vec(), value.to_vec()));
+            cursor.prev().unwrap();
+        }
+        backwards.reverse();
+        assert_eq!(forwards.len(), backwards.len());
+        for ((key, value), backwards) in forwards.iter().zip(&backwards) {
+            assert_eq!((key.to_vec(), value.to_vec()), *backwards);
+            assert_eq!(family.get(key).unwrap().as_deref(), Some(&value[..]));
+            contents.insert((name.clone(), key.to_vec()), value.to_vec());
+        }
+    }
+    contents
+}
+
+/// The words that the fields `names` of all lines of a report have.
+fn words(
+    names: [&str; 2],
+    report: impl FnOnce(&mut dyn FnMut(Line) -> siltdb::Result<()>) -> siltdb::Result<()>,
+) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    report(&mut |line| {
+        words.extend(names.into_iter().filter_map(|name| line.field(name)).map(str::to_owned));
+        Ok(())
+    })
+    .unwrap();
+    words
+}
+
+#[test]
+fn a_stored_database_holds_what_it_must_and_is_written_on() {
+    assert!(!stored().is_empty());
+    for path in stored() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("db");
+        fs::create_dir(&dir).unwrap();
+        for (name, bytes) in files_of(&path) {
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+        let expected = contents_of(&fs::read_to_string(contents_path(&path)).unwrap());
+        let report = siltdb::check(&dir, &mut |_| {}).unwrap();
+        assert!(report.errors.is_empty() && report.not_verified.is_empty(), "{report:?}");
+        assert!(report.tables > 5 && report.log_records > 5, "{report:?}");
+        siltdb::upgrade(&dir).unwrap();
+        // As a reader leaves it, as a writer leaves it, and rewritten as a whole.
+        let read_only = options().read_only(true).open(&dir).unwrap();
+        assert!(read(&read_only) == expected, "{}, only read", path.display());
+        drop(read_only);
+        let db = options().open(&dir).unwrap();
+        assert!(read(&db) == expected, "{}", path.display());
+        db.put(b"row:99999", b"of today").unwrap();
+        db.compact().unwrap();
+        db.close().unwrap();
+        let db = options().open(&dir).unwrap();
+        let mut expected = expected;
+        expected.insert(("default".to_owned(), b"row:99999".to_vec()), b"of today".to_vec());
+        assert!(read(&db) == expected, "{}, rewritten", path.display());
+        assert!(db.check(&mut |_| {}).unwrap().errors.is_empty());
+    }
+}
+
+#[test]
+fn a_stored_database_has_every_kind_of_everything() {
+    let dir = Path::new(STORED).join(NEWEST);
+    let mut kinds = words(["kind", "item"], |on| inspect::wal(&dir, Detail::Operations, on));
+    kinds.extend(words(["kind", "level"], |on| inspect::manifest(&dir, Detail::Operations, on)));
+    for name in files_of(&dir).into_keys().filter(|name| name.ends_with(".table")) {
+        let path = dir.join(name);
+        let names = ["kind", "flags"];
+        kinds.extend(words(names, |on| inspect::table(&path, Detail::Operations, on)));
+        kinds.extend(words(["item", "index"], |on| inspect::table(&path, Detail::Operations, on)));
+    }
+    for kind in [
+        // Operations.
+        "put",
+        "put-expiring",
+        "delete",
+        "single-delete",
+        "range-delete",
+        "merge",
+        // Records.
+        "batch",
+        "skip",
+        // Changes.
+        "format",
+        "create-family",
+        "drop-family",
+        "rename-family",
+        "add-table",
+        "remove-table",
+        "log-start",
+        "log-cut",
+        "next-file",
+        "next-family",
+        "last-sequence",
+        "log-synced",
+        "latest-time",
+        // Levels with tables, and what tables have.
+        "0",
+        "5",
+        "6",
+        "plain",
+        "range-tombstone",
+        "origin",
+        "blocks",
+    ] {
+        assert!(kinds.contains(kind), "no {kind} in {kinds:?}");
+    }
+}
+
+#[test]
+fn todays_code_writes_the_newest_stored_database_byte_by_byte() {
+    let (files, contents) = written();
+    let (dir, text) = (Path::new(STORED).join(NEWEST), text_of(&contents));
+    let text_path = contents_path(&dir);
+    if std::env::var_os("GOLDEN").is_some_and(|what| what == "write") {
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        for (name, bytes) in &files {
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+        fs::write(&text_path, &text).unwrap();
+    }
+    let bytes: usize = files.values().map(Vec::len).sum();
+    assert!(bytes < 200 << 10, "{bytes} bytes");
+    assert!(fs::read_to_string(text_path).unwrap() == text, "what it must hold is another");
+    let stored = files_of(&dir);
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    let advice = "the database is not written as testing/golden/0.1 was.\n\
+         1. Do bytes have another meaning or form? A released version must not write what its \
+         readers take for something else: give the format a new version or a field a new tag \
+         (docs/format.md, Versions), and store a database of it beside this one.\n\
+         2. Else the engine chose others of the bytes that the format allows (when it flushes, \
+         what it compacts, how it compresses): write it again with\n    \
+         GOLDEN=write cargo test -p siltdb-sim --test golden\n\
+         and say in the commit why the bytes differ. The old database must pass the other tests \
+         of this file first.";
+    assert_eq!(names(&files), names(&stored), "{advice}");
+    for (name, bytes) in &files {
+        let place = bytes.iter().zip(&stored[name]).position(|(new, old)| new != old);
+        let place = place.unwrap_or(bytes.len().min(stored[name].len()));
+        assert!(*bytes == stored[name], "{name} differs at offset {place}: {advice}");
+    }
+}
