@@ -149,21 +149,26 @@ struct FamiliesArguments {
 #[derive(Subcommand)]
 enum FamiliesVerb {
     /// List the families, as `silt families DB` does
+    #[command(after_help = FAMILIES)]
     List(On<Nothing>),
     /// Create a family
+    #[command(after_help = FAMILIES)]
     Create(On<families::NameArguments>),
     /// Drop a family with everything in it
+    #[command(after_help = FAMILIES)]
     Drop(On<families::NameArguments>),
     /// Give a family another name
+    #[command(after_help = FAMILIES)]
     Rename(On<families::RenameArguments>),
     /// Print the options of a family, or change some
+    #[command(after_help = FAMILIES)]
     Options(On<families::OptionsArguments>),
 }
 
 const SHELL: &str = "\
 Verbs are those of the command line, without the database, in small letters or capitals; `use \
 NAME` works on another family. A command ends at the line end, and one that begins with # is a \
-remark.
+remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
 
 Words stand between white space. A word that begins with a quotation mark, double or single, ends \
 at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
@@ -318,10 +323,9 @@ hide a later value, and a family of which no table is left has a made up name an
 options.
 
 The report says how many entries of how many families were recovered, and for each damage the \
-family, the keys and the number of entries that may be lost, with file and offset. What no file \
-says any more, as a log file that is gone, is not noticed. Ends with exit code 0 if all was \
-recovered and 3 if something may be lost; NEW can be used either way. After any other exit code \
-NEW is not complete.
+family, the keys and the number of entries that may be lost, with file and offset. A file that is \
+gone is noticed if another one tells of it. Ends with exit code 0 if all was recovered and 3 if \
+something may be lost; NEW can be used either way. After any other exit code NEW is not complete.
 
 Example:
   silt check demo.db
@@ -337,6 +341,7 @@ Example:
   silt checkpoint demo.db demo-before.db";
 
 const COMPACT: &str = "\
+Space comes back by itself, in time; this does it at once. It needs room for what it writes anew.
 With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
 beyond.
 
@@ -345,6 +350,8 @@ Example:
   silt compact demo.db --family users --from A --to C";
 
 const FLUSH: &str = "\
+No write needs this to survive a crash: the log has what is in memory.
+
 Example:
   silt flush demo.db
   silt flush demo.db --family users";
@@ -381,6 +388,12 @@ Example:
   silt completions bash > ~/.local/share/bash-completion/completions/silt
   silt completions zsh > ~/.zfunc/_silt";
 
+/// The command of a verb, and those below it, with the exit codes in their help.
+fn with_exit_codes(verb: clap::Command) -> clap::Command {
+    let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+    verb.after_help(format!("{VERB_EXIT_CODES}\n\n{help}")).mut_subcommands(with_exit_codes)
+}
+
 impl CommandLine {
     /// Reads the command line of the process.
     ///
@@ -392,10 +405,7 @@ impl CommandLine {
 
     /// The command, with the exit codes in the help of each verb.
     pub fn full_command() -> clap::Command {
-        Self::command().mut_subcommands(|verb| {
-            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-            verb.after_help(format!("{VERB_EXIT_CODES}\n\n{help}"))
-        })
+        Self::command().mut_subcommands(with_exit_codes)
     }
 
     /// Text or JSON, also for reporting a failure.

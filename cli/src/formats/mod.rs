@@ -28,7 +28,7 @@ use std::{
 pub enum Format {
     /// One JSON object a line.
     Jsonl,
-    /// A JSON array of objects, or objects one after another.
+    /// A JSON array of objects; import takes objects one after another as well.
     Json,
     /// Comma-separated, with a header.
     Csv,

@@ -199,9 +199,10 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let ok = errors.is_empty();
     let form = output.settings().form;
-    let verdict = if ok { "ok" } else { "damaged" };
+    let (verdict, sound) = if ok { ("ok", "") } else { ("damaged", " verified") };
     let mut text = format!(
-        "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log records"
+        "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log \
+         records{sound}"
     );
     if !not_verified.is_empty() {
         text.push_str("; not verified: ");
@@ -229,6 +230,6 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
         "errors": errors,
     });
     let printed = output.result(&text, &object);
-    // Whoever does not read the report must not take a damaged database for a sound one.
+    // A program that does not read the report must not take a damaged database for a sound one.
     if ok { printed } else { Err(Failure::CheckFailed) }
 }

@@ -290,6 +290,8 @@ fn help_and_version_are_there_for_each_verb() {
         "families",
         "stats",
         "check",
+        "checkpoint",
+        "recover",
         "compact",
         "flush",
         "destroy",
@@ -305,4 +307,9 @@ fn help_and_version_are_there_for_each_verb() {
     place.run(&["frobnicate"], 2);
     let run = place.run(&[], 2);
     assert!(run.stderr.starts_with("Fill, query"), "{}", run.stderr);
+    for verb in ["list", "create", "drop", "rename"] {
+        let help = place.ok(&["families", verb, "--help"]);
+        assert!(help.contains("Exit codes: 0 done, 1 not"), "{verb}");
+        assert!(help.contains("Example:\n  silt families"), "{verb}");
+    }
 }

@@ -19,9 +19,9 @@ fn offered(completion: &Completion, line: &str) -> Vec<String> {
 fn verbs_options_and_families_are_completed() {
     let mut completion = Completion::new(Line::command());
     completion.families = vec!["default".to_owned(), "users".to_owned()];
-    assert_eq!(offered(&completion, "c"), ["check", "compact", "count"]);
-    assert_eq!(offered(&completion, "CH"), ["check "]);
-    assert_eq!(offered(&completion, "get a\nch"), ["check "]);
+    assert_eq!(offered(&completion, "c"), ["check", "checkpoint", "compact", "count"]);
+    assert_eq!(offered(&completion, "COM"), ["compact "]);
+    assert_eq!(offered(&completion, "get a\ncom"), ["compact "]);
     assert_eq!(offered(&completion, "scan --re"), ["--reverse "]);
     assert_eq!(offered(&completion, "get a --family "), ["default", "users"]);
     assert_eq!(offered(&completion, "use u"), ["users "]);
