@@ -316,6 +316,8 @@ impl Engine {
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being merged.
     pub fn compact(&self, family: &Family) -> Result<()> {
+        // A forked child must not wait for locks that were held when it was forked.
+        self.writable()?;
         let pause = family.tree.clear_the_way()?;
         self.flush()?;
         self.compact_flushed(family, pause)
@@ -330,7 +332,8 @@ impl Engine {
     /// # Errors
     /// What keeps them from being merged.
     pub fn compact_all(&self) -> Result<()> {
-        let families = self.database().catalog.families.load();
+        // As in `compact`.
+        let families = self.writable()?.catalog.families.load();
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
         self.flush()?;

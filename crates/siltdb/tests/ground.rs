@@ -188,6 +188,9 @@ fn forbidden(db: &Db) -> Vec<(&'static str, Result<()>)> {
         ("write", db.write(&batch)),
         ("flush", db.flush()),
         ("compact", db.compact()),
+        ("compact a family", db.default_family().compact()),
+        ("run_job", db.run_job().map(drop)),
+        ("rename_family", db.rename_family("other", "another")),
         ("sync_wal", db.sync_wal()),
         ("create_family", db.create_family("child", siltdb::FamilyOptions::new()).map(drop)),
         ("drop_family", db.drop_family("other")),
@@ -252,6 +255,11 @@ fn a_child_forked_while_others_write_is_refused_and_does_not_wait_for_them() {
                 number
             })
         });
+        let compacting = scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                db.compact().unwrap();
+            }
+        });
         let codes: Vec<_> = (0..20)
             .map(|_| {
                 thread::sleep(Duration::from_millis(5));
@@ -265,6 +273,7 @@ fn a_child_forked_while_others_write_is_refused_and_does_not_wait_for_them() {
             })
             .collect();
         ended.store(true, Ordering::Relaxed);
+        compacting.join().unwrap();
         assert!(codes.iter().all(|code| *code == Some(0)), "not refused, or waiting: {codes:?}");
         writers.map(|writer| writer.join().unwrap())
     });
