@@ -125,8 +125,6 @@ pub struct Cache {
     next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
     misses: AtomicU64,
-    /// Lookups, when somebody last asked.
-    asked: AtomicU64,
     insertions: AtomicU64,
     evictions: AtomicU64,
 }
@@ -165,7 +163,6 @@ impl Cache {
             next_array: AtomicU64::new(0),
             hits: Default::default(),
             misses: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
         })
@@ -226,14 +223,6 @@ impl Cache {
             bytes: self.used.load(Ordering::Relaxed),
             capacity: self.capacity(),
         }
-    }
-
-    /// Whether anything was looked up since this was last asked. What nobody reads need not be put
-    /// here before it is looked for.
-    #[must_use]
-    pub fn is_in_demand(&self) -> bool {
-        let lookups = self.hits() + self.misses.load(Ordering::Relaxed);
-        self.asked.swap(lookups, Ordering::Relaxed) != lookups
     }
 
     fn hits(&self) -> u64 {
@@ -429,6 +418,7 @@ impl<T: Resident> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     pub fn admit(&self, index: usize) -> CacheFill {
+        self.array.note_miss();
         let capacity = self.cache.capacity();
         let is_kept =
             || self.cache.has_room(capacity / SPARE_SHARE + 1) || self.array.is_offered(index);
@@ -437,6 +427,13 @@ impl<T: Resident> Slots<T> {
         }
         self.array.note_offer(index);
         CacheFill::Pass
+    }
+
+    /// Whether a value was looked for, found or not, since the hand last passed. What a job put
+    /// here unasked does not count before it is found.
+    #[must_use]
+    pub fn are_used(&self) -> bool {
+        self.array.is_missed() || self.array.has_marked()
     }
 
     /// Asks for the first `bytes` bytes of the value in slot `index`, if there is such a slot and
@@ -507,6 +504,7 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     #[must_use]
     pub fn offer(&self, index: usize) -> bool {
+        self.array.note_miss();
         let was_offered = self.array.is_offered(index);
         if !was_offered {
             self.array.note_offer(index);

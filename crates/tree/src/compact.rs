@@ -6,7 +6,7 @@
 use crate::{
     copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewTables, Part, parts_of},
+    job::{JobContext, JobOutput, NewTables, Opening, Part, parts_of},
     level::{Level, Order},
     merge::{Merge, Source},
     open_files::OpenReference,
@@ -231,6 +231,7 @@ impl Part for Subjob {
             options: &compaction.options,
             under: &compaction.under,
             merged: &compaction.merged,
+            opening: Opening::like(compaction.plan.tables()),
         };
         let mut tables = NewTables::default();
         write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;
