@@ -385,28 +385,29 @@ impl<T: Resident> Slots<T> {
         self.array.is_half_full()
     }
 
-    /// Calls `look` with the value in slot `index`, without taking hold of it, and with `luggage`;
-    /// gives the luggage back if there is none. What `look` will look at is to be asked for before.
+    /// Calls `look` with the value in slot `index`, without counting a reference to it, and with
+    /// `context`; on a miss it returns the context as the error, for the next attempt. What `look`
+    /// will look at is to be prefetched before.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn with<R, L>(
+    pub fn with<R, C>(
         &self,
         index: usize,
-        luggage: L,
-        look: impl FnOnce(&T, L) -> R,
-    ) -> Result<R, L> {
+        context: C,
+        look: impl FnOnce(&T, C) -> R,
+    ) -> Result<R, C> {
         let guard = self.array.slots()[index].value().load();
         match &*guard {
             Some(held) => {
                 held.mark();
                 self.cache.count_hit();
-                Ok(look(held, luggage))
+                Ok(look(held, context))
             }
             None => {
                 count(&self.cache.misses);
-                Err(luggage)
+                Err(context)
             }
         }
     }
