@@ -125,8 +125,6 @@ pub struct Cache {
     next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
     misses: AtomicU64,
-    /// Lookups, when somebody last asked.
-    asked: AtomicU64,
     insertions: AtomicU64,
     evictions: AtomicU64,
 }
@@ -165,7 +163,6 @@ impl Cache {
             next_array: AtomicU64::new(0),
             hits: Default::default(),
             misses: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
         })
@@ -226,14 +223,6 @@ impl Cache {
             bytes: self.used.load(Ordering::Relaxed),
             capacity: self.capacity(),
         }
-    }
-
-    /// Whether anything was looked up since this was last asked. What nobody reads need not be put
-    /// here before it is looked for.
-    #[must_use]
-    pub fn is_in_demand(&self) -> bool {
-        let lookups = self.hits() + self.misses.load(Ordering::Relaxed);
-        self.asked.swap(lookups, Ordering::Relaxed) != lookups
     }
 
     fn hits(&self) -> u64 {
@@ -396,28 +385,29 @@ impl<T: Resident> Slots<T> {
         self.array.is_half_full()
     }
 
-    /// Calls `look` with the value in slot `index`, without taking hold of it, and with `luggage`;
-    /// gives the luggage back if there is none. What `look` will look at is to be asked for before.
+    /// Calls `look` with the value in slot `index`, without counting a reference to it, and with
+    /// `context`; on a miss it returns the context as the error, for the next attempt. What `look`
+    /// will look at is to be prefetched before.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn with<R, L>(
+    pub fn with<R, C>(
         &self,
         index: usize,
-        luggage: L,
-        look: impl FnOnce(&T, L) -> R,
-    ) -> Result<R, L> {
+        context: C,
+        look: impl FnOnce(&T, C) -> R,
+    ) -> Result<R, C> {
         let guard = self.array.slots()[index].value().load();
         match &*guard {
             Some(held) => {
                 held.mark();
                 self.cache.count_hit();
-                Ok(look(held, luggage))
+                Ok(look(held, context))
             }
             None => {
                 count(&self.cache.misses);
-                Err(luggage)
+                Err(context)
             }
         }
     }
@@ -429,6 +419,7 @@ impl<T: Resident> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     pub fn admit(&self, index: usize) -> CacheFill {
+        self.array.note_miss();
         let capacity = self.cache.capacity();
         let is_kept =
             || self.cache.has_room(capacity / SPARE_SHARE + 1) || self.array.is_offered(index);
@@ -437,6 +428,13 @@ impl<T: Resident> Slots<T> {
         }
         self.array.note_offer(index);
         CacheFill::Pass
+    }
+
+    /// Whether a value was looked for, found or not, since the hand last passed. What a job put
+    /// here unasked does not count before it is found.
+    #[must_use]
+    pub fn are_used(&self) -> bool {
+        self.array.is_missed() || self.array.has_marked()
     }
 
     /// Asks for the first `bytes` bytes of the value in slot `index`, if there is such a slot and
@@ -507,6 +505,7 @@ impl<T: Resident> Slots<T> {
     /// If there is no such slot.
     #[must_use]
     pub fn offer(&self, index: usize) -> bool {
+        self.array.note_miss();
         let was_offered = self.array.is_offered(index);
         if !was_offered {
             self.array.note_offer(index);

@@ -4,9 +4,9 @@
 //! nothing of each other, for as many threads as there are.
 
 use crate::{
-    copies::{BlockRun, Copies, Input, SkippingCursor, untouched_blocks},
+    copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewTables, Part, parts_of},
+    job::{JobContext, JobOutput, NewTables, Opening, Part, parts_of},
     level::{Level, Order},
     merge::{Merge, Source},
     open_files::OpenReference,
@@ -231,6 +231,7 @@ impl Part for Subjob {
             options: &compaction.options,
             under: &compaction.under,
             merged: &compaction.merged,
+            opening: Opening::like(compaction.plan.tables()),
         };
         let mut tables = NewTables::default();
         write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;
@@ -240,8 +241,8 @@ impl Part for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables: it takes tables of one level that stay there, and of each key they
-/// have one plain put.
+/// into hardly fewer tables: it takes tables of one level that stay there, and all of their blocks
+/// are untouched.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
@@ -252,14 +253,10 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
     // Each part of the job would end with a table that need not be full.
     let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;
     let tables_max = (tables_min * SPLIT_MAX).max(tables_min + parts);
-    let is_plain = |reference: &Arc<OpenReference>| {
-        let plain = || reference.pass()?.is_plain();
-        reference.is_whole() && plain().is_ok_and(|is_plain| is_plain)
-    };
     input.level == plan.output_level
         && input.level > 0
         && input.tables.len() as u64 <= tables_max
-        && input.tables.iter().all(is_plain)
+        && input.tables.iter().all(|table| is_untouched(table).unwrap_or(false))
 }
 
 /// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the

@@ -5,7 +5,7 @@
 use crate::{
     copies::Copies,
     deeper::DeeperTables,
-    job::{JobContext, JobOutput, NewFile, NewTables, Part, parts_of},
+    job::{JobContext, JobOutput, NewFile, NewTables, Opening, Part, parts_of},
     memory::Generation,
     options::TreeOptions,
     output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
@@ -66,6 +66,13 @@ impl FlushInput {
         }
         let [level0, runs @ ..] = self.view.version.levels();
         DeeperTables::new(level0.tables().to_vec(), runs)
+    }
+
+    /// As readers look at the newest tables so far: those of level 0, or if there are none, those
+    /// of the first level that has some.
+    fn opening(&self) -> Opening {
+        let mut levels = self.view.version.levels().iter().map(|level| level.tables());
+        Opening::like(levels.find(|tables| !tables.is_empty()).into_iter().flatten())
     }
 
     /// Keys that cut the memtable into about equal parts, at most `parallelism`, and cut off an end
@@ -275,6 +282,7 @@ impl Flush {
             options: &input.options,
             under: &[],
             merged: &Merged::default(),
+            opening: input.opening(),
         };
         write_tables(stream, &destination, place, tables, context)
     }

@@ -4,7 +4,7 @@
 //! it returns durable.
 
 use crate::{
-    open_files::{OpenFiles, SharedFile},
+    open_files::{OpenFiles, OpenReference, SharedFile},
     progress::PartProgress,
 };
 use siltdb_base::{
@@ -169,6 +169,23 @@ impl Drop for NewFile {
     }
 }
 
+/// When a new table is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Once it is verified; and its blocks go into the cache as far as there is room to spare.
+    Ahead,
+    /// When a reader first looks at it: what is not read takes no memory.
+    WhenRead,
+}
+
+impl Opening {
+    /// For tables that take the place of `tables`, or a place beside them: readers who look at
+    /// these will look at the new ones.
+    pub fn like<'t>(mut tables: impl Iterator<Item = &'t Arc<OpenReference>>) -> Self {
+        if tables.any(|table| table.is_read()) { Self::Ahead } else { Self::WhenRead }
+    }
+}
+
 /// A table that a job has written.
 #[derive(Debug)]
 pub struct NewTable {
@@ -178,6 +195,8 @@ pub struct NewTable {
     pub level: usize,
     /// Where it lies and what it is.
     pub reference: TableReference,
+    /// When it is opened.
+    pub opening: Opening,
 }
 
 /// Tables that a job has written, and their files, which vanish if nobody keeps them.
@@ -189,7 +208,7 @@ pub struct NewTables {
     tables: Vec<NewTable>,
     /// How many of them were verified.
     verified: usize,
-    /// Those that readers will want, so that these find them open.
+    /// Those that are opened ahead.
     open: Vec<Arc<Table>>,
     files: Vec<NewFile>,
     /// The last file, if it was not synced yet.
@@ -257,16 +276,17 @@ impl NewTables {
         for table in tables {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
-            // Where anything is read, what was just written is likely to be, and here it lies
-            // decoded.
-            let open = if context.files.are_read() { Some(reference.open_ahead()?) } else { None };
-            let kept = open.as_ref().filter(|table| table.is_in_demand());
+            let open = match table.opening {
+                Opening::Ahead => Some(reference.open_ahead()?),
+                Opening::WhenRead => None,
+            };
             reference.pass()?.verify(&mut |number, _, block| {
                 context.give_way();
                 if let Some(progress) = &mut progress {
                     progress.advance(block.count() as u64);
                 }
-                if let Some(table) = kept {
+                // Here it lies decoded.
+                if let Some(table) = &open {
                     table.keep(number, block);
                 }
             })?;
@@ -296,7 +316,7 @@ impl NewTables {
         }
         let mut changes: Vec<_> = removals.into_iter().collect();
         let mut bytes_written = 0;
-        for NewTable { family, level, reference } in self.tables {
+        for NewTable { family, level, reference, .. } in self.tables {
             bytes_written += reference.length;
             // A level's number is below `LEVELS`.
             changes.push(Change::AddTable { family, level: level as u8, table: reference });

@@ -58,16 +58,14 @@ pub struct OpenFiles {
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
     is_closed: AtomicBool,
-    /// Whether a reader has read anything of a table.
-    is_read: AtomicBool,
 }
 
 impl OpenFiles {
     /// No file in use, of the database in `directory`; data blocks will be read as `read_io` says.
     #[must_use]
     pub fn new(directory: Arc<dyn Fs>, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
-        let [is_closed, is_read] = std::array::from_fn(|_| AtomicBool::new(false));
-        Arc::new(Self { directory, read_io, cache, files: Mutex::default(), is_closed, is_read })
+        let (files, is_closed) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { directory, read_io, cache, files, is_closed })
     }
 
     /// The directory of the database.
@@ -87,18 +85,6 @@ impl OpenFiles {
         // Release pairs with the acquire in `explain`, so that whoever misses a file that was
         // removed after this knows why.
         self.is_closed.store(true, Ordering::Release);
-    }
-
-    /// Whether anybody but jobs has read a table so far: then a new one is likely to be read, too.
-    #[must_use]
-    pub fn are_read(&self) -> bool {
-        // Relaxed: a hint.
-        self.is_read.load(Ordering::Relaxed)
-    }
-
-    fn note_read(&self) {
-        // Relaxed: a hint.
-        self.is_read.store(true, Ordering::Relaxed);
     }
 
     /// What it means that a table file cannot be opened.
@@ -386,6 +372,12 @@ impl OpenReference {
         }
     }
 
+    /// Whether readers have looked at the table lately: see [`Table::is_read`].
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.table.get().is_some_and(|table| table.is_read())
+    }
+
     /// The table for a reader who is to find it open. It stays open as long as the result lives,
     /// or if it is read meanwhile.
     ///
@@ -538,7 +530,6 @@ impl OpenReference {
         if let Some(filter) = self.filter.get() {
             return Ok(filter);
         }
-        self.files.note_read();
         let filter = self.file.filter(&self.files, &self.reference)?;
         Ok(self.filter.get_or_init(|| filter))
     }
@@ -549,7 +540,6 @@ impl OpenReference {
         if let Some(table) = self.table.get() {
             return Ok(table);
         }
-        self.files.note_read();
         let table = self.file.table(&self.files, &self.reference)?;
         if let Some(filter) = self.filter.get() {
             table.share_filter(filter);

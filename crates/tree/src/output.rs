@@ -12,7 +12,7 @@
 
 use crate::{
     copies::Copies,
-    job::{JobContext, NewFile, NewTable, NewTables},
+    job::{JobContext, NewFile, NewTable, NewTables, Opening},
     open_files::{OpenFiles, OpenReference},
     options::TreeOptions,
     plan::Borders,
@@ -52,6 +52,8 @@ pub struct Destination<'a> {
     pub under: &'a [Arc<OpenReference>],
     /// What the tables replace.
     pub merged: &'a Merged,
+    /// When they are opened.
+    pub opening: Opening,
 }
 
 /// Tables that the output of a job replaces. Only a salvage without a manifest asks for them: it
@@ -330,7 +332,8 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     let summary: TableSummary = table.finish()?;
     stream.go_on_from(border);
     let reference = TableReference::whole(file.number(), offset, summary);
-    Ok(NewTable { family: destination.family, level: destination.level, reference })
+    let &Destination { family, level, opening, .. } = destination;
+    Ok(NewTable { family, level, reference, opening })
 }
 
 /// Moves entries and blocks from the stream to the table until the table is to end; what begins the

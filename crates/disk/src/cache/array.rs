@@ -11,7 +11,7 @@ use std::{
     ptr,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -76,6 +76,7 @@ pub(super) struct Array<T> {
     occupied: Box<[AtomicU64]>,
     /// Which slots were offered a value, or asked for one in vain, since the hand last passed.
     offered: Box<[AtomicU64]>,
+    is_missed: AtomicBool,
     filled: Filled,
 }
 
@@ -90,6 +91,7 @@ impl<T: Resident> Array<T> {
             slots: (0..count).map(|_| Slot::empty()).collect(),
             occupied: bits(),
             offered: bits(),
+            is_missed: AtomicBool::new(false),
             filled: Filled(AtomicUsize::new(0)),
         }
     }
@@ -114,6 +116,29 @@ impl<T: Resident> Array<T> {
         // Relaxed, here and in `note_offer`: a hint.
         let offered = self.offered[index / SLOTS_PER_WORD].load(Ordering::Relaxed);
         offered & bit_of(index) != 0
+    }
+
+    /// Whether a value was looked for in vain since the hand last passed.
+    pub(super) fn is_missed(&self) -> bool {
+        self.is_missed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_miss(&self) {
+        // Relaxed: a hint. Looking first keeps the line shared among readers.
+        if !self.is_missed() {
+            self.is_missed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a value has the mark of one that was found.
+    ///
+    /// Cost: a look at each value up to the first that has it.
+    pub(super) fn has_marked(&self) -> bool {
+        self.slots.iter().any(|slot| {
+            // Relaxed: a hint.
+            let value = slot.value.load();
+            value.as_ref().is_some_and(|held| held.referenced.load(Ordering::Relaxed))
+        })
     }
 
     pub(super) fn note_offer(&self, index: usize) {
@@ -210,6 +235,8 @@ impl<T: Send + Sync> Sweep for Array<T> {
             }
             self.forget_offers(word);
         }
+        // Relaxed: a hint.
+        self.is_missed.store(false, Ordering::Relaxed);
         swept
     }
 }

@@ -45,20 +45,33 @@ fn a_value_is_found_until_its_table_is_dropped() {
 }
 
 #[test]
-fn demand_is_what_was_looked_up_since() {
+fn slots_are_used_once_a_value_was_looked_for() {
     let (_, cache) = cache(10_000);
+    let [slots, others] = [(); 2].map(|()| Slots::new(&cache, 2));
+    slots.insert_spare(0, &held(7));
+    assert!(!slots.are_used(), "put there by a job");
+    assert!(slots.get(0).is_some());
+    assert!(slots.are_used() && !others.are_used());
+    // Looked for in vain, whether it is let in or not.
+    assert_eq!(others.admit(1), CacheFill::Keep);
+    assert!(others.are_used());
+    let (_, none) = self::cache(0);
+    let slots = Slots::<u64>::new(&none, 2);
+    assert!(!slots.are_used());
+    assert_eq!(slots.admit(1), CacheFill::Pass);
+    assert!(slots.are_used());
+}
+
+#[test]
+fn use_is_forgotten_when_the_hand_has_passed() {
+    let (_, cache) = cache(2_000);
     let slots = Slots::new(&cache, 2);
-    assert!(!cache.is_in_demand());
-    assert!(slots.with(0, (), |value, ()| *value).is_err());
-    assert!(cache.is_in_demand());
-    assert!(!cache.is_in_demand());
-    slots.insert(0, &held(7));
-    assert!(!cache.is_in_demand());
-    for index in [0, 1] {
-        assert_eq!(slots.get(index).is_some(), index == 0);
-        assert!(cache.is_in_demand());
-        assert!(!cache.is_in_demand());
-    }
+    assert_eq!(slots.admit(1), CacheFill::Keep);
+    slots.insert(1, &held(7));
+    assert!(slots.get(1).is_some() && slots.are_used());
+    cache.set_capacity(0);
+    assert!(slots.get(1).is_none());
+    assert!(!slots.are_used());
 }
 
 #[test]

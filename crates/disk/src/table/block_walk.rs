@@ -3,7 +3,6 @@
 //! It reads no blocks. For those who read a table once: what they have passed is let go again.
 
 use super::{
-    facts::Contents,
     index::{BlockInfo, Index},
     passing::PassingTable,
 };
@@ -56,21 +55,6 @@ impl PassingTable {
         };
         blocks.rewind()?;
         Ok(blocks)
-    }
-
-    /// Whether it has one entry of each of its keys, a `Put`, and no range tombstones, as far as
-    /// the index tells.
-    ///
-    /// # Errors
-    /// As [`PassingTable::blocks`].
-    pub fn is_plain(self: &Arc<Self>) -> Result<bool> {
-        let mut blocks = self.blocks()?;
-        let mut is_plain = self.tombstones().count() == 0;
-        while let Some(info) = blocks.block().filter(|_| is_plain) {
-            is_plain = info.contents == Contents::PLAIN && !blocks.continues();
-            blocks.advance()?;
-        }
-        Ok(is_plain)
     }
 }
 

@@ -41,11 +41,12 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What a maplet led to.
+/// What looking at the place of a key came to. What the caller's closure was not called for is
+/// given back, so that it can be called for the next place.
 pub(super) enum Sight<R, L> {
-    /// The entry sought: what was made of it.
+    /// The entry sought: what the closure returned for it.
     Shown(R),
-    /// A newer entry of the key than may be looked at, or perhaps not the newest that may.
+    /// A newer entry of the key than the reader sees, or perhaps not the newest that it sees.
     Newer(L),
     /// Another key.
     Other(L),
@@ -73,12 +74,12 @@ impl Table {
             for place in places.by_ref() {
                 match self.look_at(place, key.key(), visible, look)? {
                     Sight::Shown(shown) => return Ok(Some(shown)),
-                    Sight::Newer(back) => {
-                        look = back;
+                    Sight::Newer(unused) => {
+                        look = unused;
                         is_newer = true;
                         break;
                     }
-                    Sight::Other(back) => look = back,
+                    Sight::Other(unused) => look = unused,
                 }
             }
             if !is_newer && places.is_certain() {
@@ -88,7 +89,7 @@ impl Table {
         self.search(key, visible, look)
     }
 
-    /// Looks at a place where `key` may lie.
+    /// Looks at a place where `key` may lie, and calls `look` with the entry if it is the one.
     #[inline]
     pub(super) fn look_at<R, L: FnOnce(Found<'_>) -> R>(
         &self,
@@ -118,7 +119,8 @@ impl Table {
         self.contents.index.continues(index) && self.block_info(index).first_key == key
     }
 
-    /// Looks for `key` in the block at `index`, which does not stay.
+    /// Looks for `key` in the block at `index`, which the cache does not admit: its bytes are lent
+    /// for this one lookup.
     #[cold]
     fn glance_at<R, L: FnOnce(Found<'_>) -> R>(
         &self,

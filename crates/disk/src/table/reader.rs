@@ -209,10 +209,11 @@ impl Table {
         }
     }
 
-    /// Whether anything was looked up in the cache since this was last asked of any table.
+    /// Whether a reader has looked for a block of it lately: since the hand of the cache last came
+    /// by. A table that was only opened ahead was not read.
     #[must_use]
-    pub fn is_in_demand(&self) -> bool {
-        self.cache.is_in_demand()
+    pub fn is_read(&self) -> bool {
+        self.slots.are_used()
     }
 
     /// Puts a copy of the data block at `index` into the cache, if there is room to spare, and

@@ -136,6 +136,33 @@ fn nothing_of_a_narrowed_table_is_copied() {
 }
 
 #[test]
+fn a_table_is_untouched_unless_an_entry_or_a_tombstone_of_it_may_go() {
+    // One entry a block, so that two versions of a key are in two blocks, which may be in two
+    // frames of the index.
+    let is_untouched_after = |change: &dyn Fn(&mut World)| {
+        let table_bytes_target = 1 << 20;
+        let mut world = World::new(TreeOptions { table_bytes_target, ..small_options() });
+        for number in 0..100 {
+            world.put(&key(number), &[number as u8; 4000]);
+        }
+        world.snapshots.push(world.sequence);
+        change(&mut world);
+        world.flush();
+        let tables = world.tree.view().version.levels()[0].tables().to_vec();
+        let [table] = &tables[..] else { panic!("{} tables", tables.len()) };
+        assert!(table.pass().unwrap().block_count() >= 100);
+        is_untouched(table).unwrap()
+    };
+    assert!(is_untouched_after(&|_| ()));
+    assert!(!is_untouched_after(&|world| world.write(b"x", EntryKind::RangeDelete, b"z")));
+    assert!(!is_untouched_after(&|world| world.write(&key(99), EntryKind::Delete, b"")));
+    assert!(!is_untouched_after(&|world| world.write(&key(9), EntryKind::Merge, b"+")));
+    for number in 0..100 {
+        assert!(!is_untouched_after(&|world| world.put(&key(number), &[1; 4000])), "{number}");
+    }
+}
+
+#[test]
 fn borders_trim_runs_to_whole_blocks() {
     let mut random = Random::new(2);
     let world = patchy(&mut random);

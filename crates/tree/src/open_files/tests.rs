@@ -32,32 +32,65 @@ fn a_missing_file_fails_when_it_is_read_and_not_before() {
     }
 }
 
+/// Memory of open tables.
+fn held(world: &World) -> usize {
+    world.cache.budget().used(Part::Tables)
+}
+
+fn fill(world: &mut World) {
+    for number in 0..500_u32 {
+        world.put(&number.to_be_bytes(), &[7; 30]);
+    }
+    world.flush();
+}
+
 #[test]
-fn jobs_leave_tables_closed_until_somebody_reads() {
+fn jobs_leave_tables_closed_that_replace_what_is_not_read() {
     let mut world = World::new(small_options());
-    let held = |world: &World| world.cache.budget().used(Part::Tables);
-    let fill = |world: &mut World| {
-        for number in 0..500_u32 {
-            world.put(&number.to_be_bytes(), &[7; 30]);
-        }
-        world.flush();
-    };
     for _ in 0..8 {
         fill(&mut world);
     }
     assert!(world.settle() > 0);
-    assert!(!world.files.are_read());
     assert_eq!(held(&world), 0, "flushes and compactions let go of what they read");
-    // One who reads has its own table open; jobs that find it so use it.
-    assert!(world.get(&7_u32.to_be_bytes(), world.sequence).is_some());
-    assert!(world.files.are_read());
-    let table = held(&world);
-    assert!(table > 0);
-    // From now on new tables are open before anybody reads them.
-    fill(&mut world);
-    assert!(held(&world) > table);
+    // A table that is open, but was not looked at.
     let view = world.tree.view();
-    assert!(view.version.levels()[0].tables().iter().all(|table| table.table.get().is_some()));
+    let (_, table) = view.version.tables().next().unwrap();
+    assert!(!table.table().unwrap().is_read() && !table.is_read());
+    let before = held(&world);
+    assert!(before > 0);
+    fill(&mut world);
+    assert_eq!(held(&world), before);
+}
+
+#[test]
+fn jobs_open_tables_ahead_that_replace_what_is_read() {
+    let mut world = World::new(small_options());
+    for _ in 0..8 {
+        fill(&mut world);
+    }
+    let level0 = |world: &World| world.tree.view().version.levels()[0].tables().to_vec();
+    let is_open = |table: &Arc<OpenReference>| table.table.get().is_some();
+    let is_read = |table: &Arc<OpenReference>| table.is_read();
+    assert!(!level0(&world).iter().any(is_open));
+    assert!(world.get(&7_u32.to_be_bytes(), world.sequence).is_some());
+    let before = level0(&world).len();
+    assert_eq!(level0(&world).iter().filter(|table| is_read(table)).count(), 1);
+    fill(&mut world);
+    let new = level0(&world).len() - before;
+    assert!(level0(&world)[..new].iter().all(|table| is_open(table) && !is_read(table)));
+    // So is what a compaction makes of it, which was not read yet: it ends there.
+    let plan = world.next_plan().unwrap();
+    assert!(plan.tables().any(is_read));
+    world.compact(&plan, 1);
+    let view = world.tree.view();
+    let made = view.version.levels()[plan.output_level].tables();
+    assert!(!made.is_empty() && made.iter().all(|table| is_open(table) && !is_read(table)));
+    world.settle();
+    let view = world.tree.view();
+    assert!(!view.version.tables().any(|(_, table)| is_read(table)));
+    fill(&mut world);
+    let new = level0(&world).len();
+    assert!(new > 0 && !level0(&world).iter().any(is_open));
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn written(
         options: &options,
         under,
         merged: &Merged::default(),
+        opening: Opening::WhenRead,
     };
     let mut tables = NewTables::default();
     let result = world.with_context(|context| {

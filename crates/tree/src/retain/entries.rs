@@ -13,11 +13,14 @@
 use crate::{
     merge_operator::{Combined, MergeOperator, combine, full},
     operands::{Added, Operands},
-    retain::stripes::{Deeper, Stripe, Stripes},
+    retain::{
+        stripes::{Deeper, Stripe, Stripes},
+        untouched::{Neighbours, Stretch, TableSight, may_copy},
+    },
     visible::judge::{Verdict, judge},
 };
 use siltdb_base::{
-    cursor::{Cursor, SpanContent},
+    cursor::Cursor,
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, is_same},
@@ -551,13 +554,18 @@ impl Rules {
         let (Some(span), Some(entry)) = (cursor.span(), cursor.entry()) else {
             return Plain::Unknown;
         };
-        if span.content == SpanContent::Plain {
-            let next = self.tombstones.index_ending_after(entry.key);
-            let next = self.tombstones.as_slice().get(next);
-            if next.is_none_or(|fragment| fragment.start.as_bytes() > span.last_key) {
-                return Plain::Steps(span.after);
-            }
+        let stretch = Stretch {
+            first_key: entry.key,
+            last_key: span.last_key,
+            content: span.content,
+            // No other source has a key in a span, and a reference that narrows its table has none.
+            neighbours: Neighbours::default(),
+            sight: TableSight::Whole,
+        };
+        if may_copy(&stretch, &self.tombstones) {
+            Plain::Steps(span.after)
+        } else {
+            Plain::NotFor(span.after)
         }
-        Plain::NotFor(span.after)
     }
 }

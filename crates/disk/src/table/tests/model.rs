@@ -250,33 +250,6 @@ fn an_index_of_many_frames_is_read_frame_by_frame() {
 }
 
 #[test]
-fn one_who_passes_knows_which_tables_are_plain() {
-    let plain: Vec<Owned> =
-        (0..600).map(|number| put(format!("{number:05}").repeat(60), number, [4; 900])).collect();
-    let is_plain = |entries: &[Owned], tombstones: &[RangeTombstone]| {
-        let table = table_of(&options(Compression::None), entries, tombstones);
-        let table = passing(&table).unwrap();
-        assert!(table.properties.index_bytes.len() > 5);
-        table.is_plain().unwrap()
-    };
-    assert!(is_plain(&plain, &[]));
-    assert!(!is_plain(&plain, &[tombstone("a", "b", 5)]));
-    for number in 0..plain.len() - 1 {
-        // Wherever it lies: at the end of a frame, too.
-        if number % 9 == 0 || number > 580 {
-            let mut entries = plain.clone();
-            entries[number].0 = entries[number + 1].0.clone();
-            entries[number].1 = 700;
-            assert!(!is_plain(&entries, &[]), "{number} and the next are of one key");
-        }
-    }
-    let mut entries = plain;
-    entries[599].2 = EntryKind::Delete;
-    entries[599].3.clear();
-    assert!(!is_plain(&entries, &[]));
-}
-
-#[test]
 fn a_stretch_of_plain_entries_goes_over_several_blocks() {
     let mut entries: Vec<Owned> =
         (0..2_000).map(|number| put(format!("k{number:06}"), number, [3; 50])).collect();
