@@ -48,6 +48,7 @@
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
+//! | *a copy* `checkpoint` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! *default*: of the default family. *all*: of the whole database. Ranges are anything that is a
