@@ -21,6 +21,7 @@ use siltdb_base::{
     key::EntryKind,
     limits::FAMILY_NAME_BYTES_MAX,
 };
+use siltdb_disk::edit::TableReference;
 use std::{path::Path, sync::Mutex};
 
 /// One edit.
@@ -342,5 +343,55 @@ fn the_merge_operator_of_a_dropped_family_is_let_go() {
         engine.flush().unwrap();
         engine.settle().unwrap();
         assert_eq!(Arc::strong_count(&operator), 1);
+    }
+}
+
+/// The same change as a later version makes it, with an optional field behind what is known.
+fn later(change: Change, field: &[u8]) -> Change {
+    let mut bytes = Vec::new();
+    Edit { changes: vec![change] }.encode(&mut bytes);
+    // The tag, and a length of two bytes, which then counts the field as well.
+    assert!(bytes[1] & 0x80 != 0 && bytes[2] < 0x80, "{bytes:?}");
+    bytes[1] += u8::try_from(field.len()).unwrap();
+    assert!(bytes[1] & 0x80 != 0, "the length has carried");
+    bytes.extend_from_slice(field);
+    Edit::decode(&bytes).unwrap().changes.remove(0)
+}
+
+#[test]
+fn what_a_later_version_says_survives_edits_snapshots_and_replays() {
+    let fs = MemFs::new();
+    let (database, lock) = with_tables(&fs);
+    let source = database.catalog.families.named("default").unwrap();
+    let (family, _) = creation(&database, "copy");
+    let mut later_options = Vec::new();
+    tree_options().encode(&mut later_options);
+    later_options.extend_from_slice(&[100, 2, 7, 7]);
+    let (name, options) = ("copy".to_owned(), later_options.clone());
+    let mut changes = vec![Change::CreateFamily { id: family, name, options }];
+    for (level, table) in source.tree.view().version.references() {
+        let add = Change::AddTable { family, level, table: table.clone() };
+        changes.push(later(add, &[101, 1, 9]));
+    }
+    changes.push(Change::Unknown { tag: 102, value: vec![1] });
+    install(&database, changes, None).unwrap();
+    drop((database, lock));
+    let mut fs = killed(&fs);
+    for _ in 0..2 {
+        leave_manifest_unfinished(&fs);
+        let engine = open(&fs);
+        // It begins a new manifest with a snapshot.
+        engine.create_family("another", tree_options()).unwrap();
+        engine.drop_family("another").unwrap();
+        let copy = engine.family("copy").unwrap();
+        let mut found = Vec::new();
+        copy.tree.options().encode(&mut found);
+        assert_eq!(found, later_options);
+        let view = copy.tree.view();
+        let tags = |table: &TableReference| table.unknown.tags().collect::<Vec<_>>();
+        assert!(view.version.references().count() > 0);
+        assert!(view.version.references().all(|(_, table)| tags(table) == [101]));
+        assert!(!contents(&engine, "copy", None).is_empty());
+        fs = killed(&fs);
     }
 }
