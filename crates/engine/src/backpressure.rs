@@ -24,7 +24,7 @@ use crate::{
     signal::Signal,
 };
 use siltdb_base::{clock::Clock, id::FamilyId, sync::lock};
-use siltdb_tree::pick_leveled::{LAGGING_FACTOR, debt_bytes};
+use siltdb_tree::planning::pick_leveled::{LAGGING_FACTOR, debt_bytes};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64},

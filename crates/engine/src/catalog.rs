@@ -7,7 +7,7 @@ pub mod manifest;
 
 use crate::catalog::{family::Families, manifest::Manifest, numbers::Numbers};
 use siltdb_base::{id::FileNumber, sync::lock};
-use siltdb_tree::{merge_operator::MergeOperator, open_files::OpenFiles};
+use siltdb_tree::{files::open_files::OpenFiles, merge_operator::MergeOperator};
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex},

@@ -25,8 +25,8 @@ use siltdb_disk::{
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use siltdb_tree::{
+    files::open_files::{OpenFiles, OpenReference},
     merge_operator::{AbsentOperator, MergeOperator},
-    open_files::{OpenFiles, OpenReference},
 };
 use std::{path::Path, sync::Arc};
 

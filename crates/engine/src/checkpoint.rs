@@ -29,7 +29,7 @@ use siltdb_disk::{
     file_name::FileName,
     log::record::LogPosition,
 };
-use siltdb_tree::version::Version;
+use siltdb_tree::files::version::Version;
 use std::{
     collections::BTreeSet,
     ffi::OsStr,

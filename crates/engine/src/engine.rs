@@ -33,7 +33,7 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     options::TreeOptions,
-    range_size::{RangeSize, range_size},
+    read::range_size::{RangeSize, range_size},
     tree::Pause,
 };
 use std::{

@@ -24,9 +24,9 @@ use siltdb_disk::{
     log::record::LogPosition,
 };
 use siltdb_tree::{
+    files::open_files::OpenFiles,
     memory::Generation,
     merge_operator::MergeOperator,
-    open_files::OpenFiles,
     options::TreeOptions,
     tree::{Prepared, Tree},
 };

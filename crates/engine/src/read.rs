@@ -13,8 +13,8 @@ use siltdb_base::{
     slice::{Pinnable, Slice},
 };
 use siltdb_tree::{
-    view::{View, ViewIter},
-    visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
+    read::view::{View, ViewIter},
+    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 

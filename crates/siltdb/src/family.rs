@@ -18,7 +18,7 @@ use siltdb_engine::{
     read::PinnedReader,
     stats::{Stats, family_stats},
 };
-use siltdb_tree::{options::TreeOptions, range_size::RangeSize};
+use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
 use std::{fmt, time::Duration};
 
 /// A handle on a family. It keeps the database open, and its directory locked; after the family was

@@ -110,7 +110,7 @@ pub use siltdb_engine::{
     checkpoint::Checkpoint,
     stats::Stats,
 };
-pub use siltdb_tree::range_size::RangeSize;
+pub use siltdb_tree::read::range_size::RangeSize;
 pub use snapshot::Snapshot;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

@@ -15,16 +15,16 @@ use siltdb_base::{
 use siltdb_disk::cache::{Cache, TableMemory};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
-    flush::Flush,
-    job::{JobContext, JobOutput},
+    files::open_files::OpenFiles,
     memory::Generation,
-    open_files::OpenFiles,
     options::TreeOptions,
-    pick_range::{Request, Step},
-    plan::Way,
+    planning::pick_range::{Request, Step},
+    planning::plan::Way,
+    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader},
     retain::stripes::Stripes,
+    rewrite::flush::Flush,
+    rewrite::job::{JobContext, JobOutput},
     tree::Tree,
-    visible::{bounds::Bounds, judge::Resolver, reader::Reader},
 };
 use std::{
     hint::black_box,

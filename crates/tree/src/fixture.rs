@@ -4,8 +4,8 @@ pub mod model;
 pub mod world;
 
 use crate::{
-    open_files::{OpenFiles, OpenReference},
-    version::Version,
+    files::open_files::{OpenFiles, OpenReference},
+    files::version::Version,
 };
 use siltdb_base::{
     budget::Budget,

@@ -6,7 +6,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     sync::lock,
 };
-use siltdb_tree::job::{JobContext, NewTables, Part};
+use siltdb_tree::rewrite::job::{JobContext, NewTables, Part};
 use std::sync::{Condvar, Mutex};
 
 /// Parts of one job.

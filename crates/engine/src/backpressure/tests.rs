@@ -24,7 +24,7 @@ use siltdb_base::{
     },
     key::EntryKind,
 };
-use siltdb_tree::{options::TreeOptions, progress::Progress};
+use siltdb_tree::{options::TreeOptions, rewrite::progress::Progress};
 use std::{path::Path, sync::atomic::Ordering, time::Duration};
 
 #[test]

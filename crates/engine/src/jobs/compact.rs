@@ -20,9 +20,9 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_tree::{
-    compact::Compaction,
-    pick_leveled::Writers,
-    plan::{Plan, Reason, Way},
+    planning::pick_leveled::Writers,
+    planning::plan::{Plan, Reason, Way},
+    rewrite::compact::Compaction,
 };
 use std::{sync::Arc, time::Duration};
 

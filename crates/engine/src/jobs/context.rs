@@ -11,7 +11,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::edit::Change;
-use siltdb_tree::{job::JobContext, memory::Generation};
+use siltdb_tree::{memory::Generation, rewrite::job::JobContext};
 
 /// What a job needs of the database.
 pub fn with_context<T>(

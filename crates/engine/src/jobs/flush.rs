@@ -18,7 +18,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{edit::Change, log::segment::segments_end};
-use siltdb_tree::flush::{Flush, FlushInput};
+use siltdb_tree::rewrite::flush::{Flush, FlushInput};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// What a close leaves in the log for the next opening to replay, at most. So much takes about as

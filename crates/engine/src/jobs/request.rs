@@ -14,11 +14,11 @@ use crate::{
 use siltdb_base::{error::Result, id::FileNumber, sync::lock};
 use siltdb_disk::summary::{KeyRange, RangeEnd};
 use siltdb_tree::{
-    compact::would_change_nothing,
-    pick_range::{Request, Step},
-    plan::Way,
+    planning::pick_range::{Request, Step},
+    planning::plan::Way,
+    read::visible::bounds::Bounds,
+    rewrite::compact::would_change_nothing,
     tree::Pause,
-    visible::bounds::Bounds,
 };
 use std::{sync::Arc, time::Duration};
 

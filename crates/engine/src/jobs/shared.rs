@@ -2,7 +2,7 @@
 
 use crate::{background::share::Shared, database::Database, jobs::context::with_context};
 use siltdb_base::{error::Result, sync::lock};
-use siltdb_tree::job::{JobContext, JobOutput, NewTables, Part};
+use siltdb_tree::rewrite::job::{JobContext, JobOutput, NewTables, Part};
 use std::sync::Arc;
 
 /// Runs the parts of a job on this thread and on idle ones, and joins what they wrote.

@@ -5,7 +5,7 @@
 
 use crate::{database::Database, log::generation::Frozen};
 use siltdb_base::sync::lock;
-use siltdb_tree::{pick_garbage::Moment, retain::stripes::Stripes};
+use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 
 /// What must stay readable, captured now: every input of a job that begins after this is published
 /// already (law V4).

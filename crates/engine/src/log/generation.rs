@@ -5,7 +5,9 @@
 
 use crate::log::{pins::SegmentSlot, wal::Segment};
 use siltdb_base::id::SequenceNumber;
-use siltdb_tree::{flush::Flush, memory::Generation as GenerationNumber, progress::Progress};
+use siltdb_tree::{
+    memory::Generation as GenerationNumber, rewrite::flush::Flush, rewrite::progress::Progress,
+};
 use std::sync::Arc;
 
 /// A frozen generation that waits for its flush.

@@ -22,7 +22,7 @@ use siltdb_disk::log::{
     record::{LogPosition, Synced},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
-use siltdb_tree::{gaps::Sequencer, memory::Generation as GenerationNumber};
+use siltdb_tree::{memory::Generation as GenerationNumber, read::gaps::Sequencer};
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, Weak},

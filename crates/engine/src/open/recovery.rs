@@ -54,8 +54,8 @@ use siltdb_disk::{
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
+    files::open_files::OpenFiles,
     merge_operator::{AbsentOperator, not_given},
-    open_files::OpenFiles,
 };
 use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc};
 

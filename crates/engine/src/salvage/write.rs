@@ -27,7 +27,7 @@ use siltdb_disk::{
     table::{LostEntries, LostList},
 };
 use siltdb_tree::{
-    merge::{Merge, Source},
+    read::merge::{Merge, Source},
     retain::{
         entries::{Retain, Rules},
         stripes::{Deeper, Stripes},

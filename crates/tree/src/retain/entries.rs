@@ -12,12 +12,12 @@
 
 use crate::{
     merge_operator::{Combined, MergeOperator, combine, full},
-    operands::{Added, Operands},
+    read::operands::{Added, Operands},
+    read::visible::judge::{Verdict, judge},
     retain::{
         stripes::{Deeper, Stripe, Stripes},
         untouched::{Neighbours, Stretch, TableSight, may_copy},
     },
-    visible::judge::{Verdict, judge},
 };
 use siltdb_base::{
     cursor::Cursor,

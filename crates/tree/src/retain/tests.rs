@@ -1,21 +1,21 @@
 //! What is kept against the definition of the operations: nobody sees a difference.
 
 use crate::{
-    merge::{
+    merge_operator::{MergeOperator, RESULT_BYTES_MAX},
+    read::merge::{
         Merge, Source,
         fixture::{Owned, VecCursor, sort},
     },
-    merge_operator::{MergeOperator, RESULT_BYTES_MAX},
-    retain::{
-        entries::{OPERAND_BYTES_MAX, Retain, Rules},
-        range::retain_tombstones,
-        stripes::{Deeper, Stripes},
-    },
-    visible::{
+    read::visible::{
         bounds::Bounds,
         iter::Visible,
         judge::Resolver,
         model::{Append, History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
+    },
+    retain::{
+        entries::{OPERAND_BYTES_MAX, Retain, Rules},
+        range::retain_tombstones,
+        stripes::{Deeper, Stripes},
     },
 };
 use proptest::{collection::vec, prelude::*, sample::Index};

@@ -4,22 +4,22 @@
 //! return changes, and the engine installs them here once they are durable.
 
 use crate::{
-    commit_hook::CommitHook,
-    compact::Compaction,
-    flush::FlushInput,
-    folds::Folds,
-    gaps::Gaps,
-    garbage_watch::GarbageWatch,
+    files::open_files::OpenFiles,
+    files::version::Version,
     memory::{Generation, Holders, Memory},
-    open_files::OpenFiles,
     options::TreeOptions,
-    pick_garbage::{Moment, is_worth_flush},
-    pick_leveled::{Writers, is_quiet, pick, pick_small},
-    pick_range::{Request, Step, plan_request},
-    plan::{Busy, Plan, Way},
+    planning::garbage_watch::GarbageWatch,
+    planning::pick_garbage::{Moment, is_worth_flush},
+    planning::pick_leveled::{Writers, is_quiet, pick, pick_small},
+    planning::pick_range::{Request, Step, plan_request},
+    planning::plan::{Busy, Plan, Way},
+    read::commit_hook::CommitHook,
+    read::folds::Folds,
+    read::gaps::Gaps,
+    read::view::View,
     retain::stripes::Stripes,
-    version::Version,
-    view::View,
+    rewrite::compact::Compaction,
+    rewrite::flush::FlushInput,
 };
 use arc_swap::{ArcSwap, Guard};
 use siltdb_base::{

@@ -6,8 +6,8 @@ use crate::{
         Random, add, reference,
         world::{World, small_options},
     },
-    plan::Way,
-    visible::judge::Resolver,
+    planning::plan::Way,
+    read::visible::judge::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
@@ -274,7 +274,7 @@ fn a_reader_that_registers_nothing_sees_all_that_is_published() {
                     let stripes = Stripes::new(&[], SequenceNumber(number));
                     let output = world
                         .with_context(|context| {
-                            crate::flush::Flush::new(
+                            crate::rewrite::flush::Flush::new(
                                 vec![input],
                                 stripes.clone(),
                                 Arc::default(),

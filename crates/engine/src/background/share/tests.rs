@@ -13,9 +13,9 @@ use siltdb_base::{
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
 };
 use siltdb_tree::{
-    compact::Compaction,
-    pick_range::{Request, Step},
+    planning::pick_range::{Request, Step},
     retain::stripes::Stripes,
+    rewrite::compact::Compaction,
 };
 use std::{
     path::Path,

@@ -1,0 +1,7 @@
+//! The table files of a tree: opened, in levels, as versions.
+
+pub mod open_files;
+pub mod stack;
+pub mod level;
+pub mod version;
+pub mod covered;

@@ -1,0 +1,8 @@
+//! What is worth doing: pure functions of a version say which compaction comes next.
+
+pub mod plan;
+pub mod pick_small;
+pub mod pick_leveled;
+pub mod pick_garbage;
+pub mod garbage_watch;
+pub mod pick_range;

@@ -1,0 +1,142 @@
+//! Remembers what of a tree takes space and cannot be seen, so that looking for it costs nothing
+//! while nothing changes.
+//!
+//! The pickers decide, and it removes nothing.
+
+use crate::{
+    files::covered::Covered,
+    files::version::Version,
+    options::TreeOptions,
+    planning::pick_garbage::{Moment, next_expiry_ms, pick_drop, pick_rewrite},
+    planning::plan::{Busy, Plan},
+};
+use siltdb_base::{id::SequenceNumber, sync::lock};
+use std::sync::{Arc, Mutex, Weak};
+
+/// Indexes that one [`GarbageWatch::survey`] reads at most: other work waits for it.
+const INDEXES_MAX: usize = 16;
+
+/// What is known of the garbage of a tree.
+///
+/// # Thread safety
+/// Any thread may call it. `version` gives the version that is in force when it is called.
+/// `known_io` is locked before the plans that run, and held during IO.
+#[derive(Debug, Default)]
+pub struct GarbageWatch {
+    known_io: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    covered: Covered,
+    quiet: Option<Quiet>,
+}
+
+/// What was looked at when nothing was found. Nothing will be found while it is the same.
+#[derive(Debug)]
+struct Quiet {
+    version: Weak<Version>,
+    snapshots: Vec<SequenceNumber>,
+    until_ms: u64,
+}
+
+impl Quiet {
+    fn is_of(&self, version: &Arc<Version>) -> bool {
+        std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version))
+    }
+}
+
+impl GarbageWatch {
+    /// The removal of the tables of which nothing can be seen any more, noted in `busy` if there
+    /// are any.
+    ///
+    /// Cost: nothing, if since the last call that found nothing neither the tables nor the
+    /// snapshots have changed and nothing has expired. Else a look at each table, and three reads
+    /// for each that is new and has range tombstones.
+    pub fn begin_drop(
+        &self,
+        version: impl Fn() -> Arc<Version>,
+        busy: &Mutex<Busy>,
+        moment: &Moment,
+    ) -> Option<Plan> {
+        self.begin(version, busy, moment, |version, known, busy| {
+            pick_drop(version, &known.covered, busy, moment)
+        })
+    }
+
+    /// As [`GarbageWatch::begin_drop`], or else the rewrite of tables that are garbage for a fair
+    /// part.
+    pub fn begin_rewrite(
+        &self,
+        version: impl Fn() -> Arc<Version>,
+        busy: &Mutex<Busy>,
+        moment: &Moment,
+        options: &TreeOptions,
+    ) -> Option<Plan> {
+        self.begin(version, busy, moment, |version, known, busy| {
+            // Both, so that it is of one version that nothing is found.
+            let plan = pick_drop(version, &known.covered, busy, moment)
+                .or_else(|| pick_rewrite(version, &known.covered, options, busy, moment));
+            // What a running plan takes, or an index not read yet tells, is looked at again.
+            if plan.is_none() && busy.is_empty() && !known.covered.has_unread() {
+                known.quiet = Some(Quiet {
+                    version: Arc::downgrade(version),
+                    snapshots: moment.stripes.snapshots().to_vec(),
+                    until_ms: next_expiry_ms(version, moment.now_ms).unwrap_or(u64::MAX),
+                });
+            }
+            plan
+        })
+    }
+
+    fn begin(
+        &self,
+        version: impl Fn() -> Arc<Version>,
+        busy: &Mutex<Busy>,
+        moment: &Moment,
+        pick: impl FnOnce(&Arc<Version>, &mut Known, &Busy) -> Option<Plan>,
+    ) -> Option<Plan> {
+        let mut known = lock(&self.known_io);
+        let before = version();
+        let is_quiet = known.quiet.as_ref().is_some_and(|quiet| {
+            quiet.is_of(&before)
+                && quiet.snapshots == moment.stripes.snapshots()
+                && moment.now_ms < quiet.until_ms
+        });
+        if is_quiet {
+            return None;
+        }
+        known.covered.follow(&before);
+        let mut busy = lock(busy);
+        if busy.is_paused() {
+            return None;
+        }
+        // Under `busy`, so that all tables that no plan takes are there. What was found out of a
+        // table holds in every version that has it.
+        let plan = pick(&version(), &mut known, &busy)?;
+        busy.begin(&plan);
+        Some(plan)
+    }
+
+    /// Reads some indexes of tables that range tombstones cover in part, to find out how much of
+    /// them is covered. Says whether there were any, so that there may be more to do.
+    pub fn survey(&self, version: impl Fn() -> Arc<Version>) -> bool {
+        // Another thread may have found out meanwhile what this one was to.
+        let is_surveyed = self.known_io.try_lock().is_err();
+        let mut known = lock(&self.known_io);
+        let version = version();
+        let read = (0..INDEXES_MAX).take_while(|_| known.covered.read_index(&version)).count();
+        is_surveyed || read > 0
+    }
+
+    /// Until when nothing of `version` becomes garbage by time alone, in ms since 1970, if it was
+    /// found to have none. A snapshot that goes may make some.
+    #[must_use]
+    pub fn quiet_until_ms(&self, version: &Arc<Version>) -> Option<u64> {
+        let known = lock(&self.known_io);
+        known.quiet.as_ref().filter(|quiet| quiet.is_of(version)).map(|quiet| quiet.until_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Chooses what is done for the sake of space alone: tables that go unread, and tables that are
+//! rewritten where they are.
+//!
+//! It is pure, as the other pickers are. Tables of which nothing can be seen any more are removed
+//! by an edit (*delete-only compaction*). Of the others, those are rewritten that would become
+//! smaller by a fair part: garbage are expired entries, versions that no snapshot needs any more,
+//! and what range tombstones cover. All three are known from summaries and [`Covered`], and never
+//! more is claimed than a rewrite frees, so a table is not picked twice for the same bytes.
+
+use crate::{
+    files::covered::{Covered, covered_whole},
+    files::level::Order,
+    files::open_files::{OpenReference, TableId},
+    files::version::Version,
+    memory::Memory,
+    options::TreeOptions,
+    planning::pick_leveled::limits,
+    planning::plan::{Busy, Input, Plan, Reason, Way},
+    retain::stripes::Stripes,
+};
+use siltdb_base::limits::LEVELS;
+use std::{collections::HashSet, sync::Arc};
+
+/// The part of a table that must be garbage for it to be rewritten, in thousandths. Expired bytes
+/// are known within 4 %, so less than 22 % of a table is garbage in the end: 1.28 times what is
+/// live. A byte that is freed costs at most five that are written.
+const GARBAGE_THOUSANDTHS: u64 = 180;
+
+/// Memory is flushed for the tables that its range tombstones cover if this many times these are as
+/// large as [`TreeOptions::base_level_bytes`].
+const FLUSHED_PART: u64 = 64;
+
+/// What decides whether something is garbage.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// From where the database is looked at.
+    pub stripes: Stripes,
+    /// The wall time that decides expiry, in ms since 1970.
+    pub now_ms: u64,
+}
+
+/// The removal of all tables of which nothing can be seen, and that no running plan takes; `None`
+/// if there is none.
+///
+/// Either range tombstones above a table cover all of it, and no snapshot sees some of it and not
+/// these. Or it has nothing but tombstones and expired values, and nothing that stays lies deeper
+/// for these to hide.
+///
+/// Cost: a look at each table; no IO.
+#[must_use]
+pub fn pick_drop(
+    version: &Version,
+    covered: &Covered,
+    busy: &Busy,
+    moment: &Moment,
+) -> Option<Plan> {
+    let mut gone = HashSet::new();
+    let mut inputs: Vec<Input> = Vec::new();
+    // The deepest first: what lies over tables that go may go with them.
+    for (number, level) in version.levels().iter().enumerate().rev() {
+        let mut tables = Vec::new();
+        for (index, table) in level.tables().iter().enumerate().rev() {
+            let is_unseen = is_covered(table, covered, moment)
+                || is_void(table, moment) && hides_nothing(version, (number, index), table, &gone);
+            if is_unseen && !busy.holds(table.id()) {
+                gone.insert(table.id());
+                tables.push(Arc::clone(table));
+            }
+        }
+        tables.reverse();
+        inputs.push(Input { level: number, tables });
+    }
+    inputs.reverse();
+    let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
+    Some(Plan::new(Way::Drop, Reason::Garbage, inputs, deepest))
+}
+
+fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool {
+    let whole = covered.of(table.id()).and_then(|covered| covered.whole());
+    if cfg!(seeded_fault = "drop_covered_table_ignoring_snapshot") {
+        return whole.is_some();
+    }
+    whole.is_some_and(|to| !moment.stripes.separate(table.sequence_min(), to))
+}
+
+/// Whether every entry of the table deletes or has expired.
+fn is_void(table: &OpenReference, moment: &Moment) -> bool {
+    let summary = table.summary();
+    let expiring = summary.garbage.expiring_entries();
+    let are_expired = summary.garbage.expiry_max_ms().is_none_or(|last| last <= moment.now_ms);
+    are_expired && summary.point_tombstones + expiring == summary.entries
+}
+
+/// Whether all tables that are deeper than this one and overlap it are among those that are `gone`.
+fn hides_nothing(
+    version: &Version,
+    (number, index): (usize, usize),
+    table: &OpenReference,
+    gone: &HashSet<TableId>,
+) -> bool {
+    let level = &version.levels()[number];
+    let older = match level.order() {
+        Order::Stack => &level.tables()[index + 1..],
+        Order::Run => &[],
+    };
+    let below = version.levels()[(number + 1).min(LEVELS)..].iter();
+    let below = below.flat_map(|level| &level.tables()[level.overlapping_run(table.range())]);
+    older
+        .iter()
+        .filter(|older| older.range().overlaps(table.range()))
+        .chain(below)
+        .all(|deeper| gone.contains(&deeper.id()))
+}
+
+/// The rewrite of a table that is garbage for a fair part, with its neighbours of which that is
+/// true; `None` if there is none, or all are taken by running plans.
+///
+/// Cost: a look at each table; no IO.
+#[must_use]
+pub fn pick_rewrite(
+    version: &Version,
+    covered: &Covered,
+    options: &TreeOptions,
+    busy: &Busy,
+    moment: &Moment,
+) -> Option<Plan> {
+    let is_wasteful = |table: &Arc<OpenReference>| {
+        garbage_thousandths(table, covered, moment) >= GARBAGE_THOUSANDTHS
+            && !busy.holds(table.id())
+    };
+    let bytes_max = limits(options).widen_bytes_max;
+    let levels = version.levels().iter().enumerate().rev();
+    levels.into_iter().find_map(|(number, level)| {
+        let tables = level.tables();
+        (0..tables.len()).find_map(|first| {
+            if !is_wasteful(&tables[first]) {
+                return None;
+            }
+            // A table of level 0 becomes one that is neither newer nor older; several might not.
+            let most = if level.order() == Order::Stack { 1 } else { usize::MAX };
+            let mut bytes = 0;
+            let together = tables[first..].iter().take(most).take_while(|table| {
+                let fits = bytes == 0 || bytes + table.bytes() <= bytes_max;
+                bytes += table.bytes();
+                fits && is_wasteful(table)
+            });
+            let inputs = vec![Input { level: number, tables: together.cloned().collect() }];
+            let plan = Plan::new(Way::Merge, Reason::Garbage, inputs, number);
+            (!busy.conflicts(&plan)).then_some(plan)
+        })
+    })
+}
+
+/// What part of the table a rewrite would leave out at least, in thousandths.
+fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment) -> u64 {
+    let summary = table.summary();
+    let superseded = summary.garbage.superseded().iter();
+    let superseded = superseded.filter(|bucket| !moment.stripes.separate(bucket.from, bucket.to));
+    let superseded: u64 = superseded.map(|bucket| bucket.bytes).sum();
+    let expired = summary.garbage.expired_bytes(moment.now_ms);
+    let parts = covered.of(table.id()).map_or(&[][..], |covered| covered.parts());
+    let oldest = table.sequence_min();
+    let parts = parts.iter().filter(|part| !moment.stripes.separate(oldest, part.to));
+    let covered = parts.map(|part| part.bytes).sum();
+    thousandths(expired + superseded, summary.logical_bytes) + thousandths(covered, table.bytes())
+}
+
+/// Both are below 2^50.
+fn thousandths(bytes: u64, all: u64) -> u64 {
+    bytes * 1000 / all.max(1)
+}
+
+/// Whether the range tombstones in `memory` cover tables that are worth a flush of it, because they
+/// go then: a fair part of all tables, and as much as makes up for the syncs of new files.
+#[must_use]
+pub fn is_worth_flush(
+    memory: &Memory,
+    version: &Version,
+    options: &TreeOptions,
+    moment: &Moment,
+) -> bool {
+    let memtables = memory.tables().iter().map(|table| &table.memtable);
+    let tombstones: Vec<_> = memtables
+        .filter(|memtable| memtable.range_tombstones() > 0)
+        .map(|memtable| memtable.tombstones())
+        .collect();
+    if tombstones.is_empty() {
+        return false;
+    }
+    let goes = |table: &OpenReference| {
+        tombstones
+            .iter()
+            .filter_map(|tombstones| covered_whole(tombstones, table))
+            .any(|to| !moment.stripes.separate(table.sequence_min(), to))
+    };
+    let (mut all, mut going) = (0, 0);
+    for (_, table) in version.tables() {
+        all += table.bytes();
+        going += if goes(table) { table.bytes() } else { 0 };
+    }
+    thousandths(going, all) >= GARBAGE_THOUSANDTHS
+        && going * FLUSHED_PART >= options.base_level_bytes
+}
+
+/// When there may be more garbage by time alone, in ms since 1970: the next moment after `now_ms`
+/// at which a table has expired for a part that calls for a rewrite, or as a whole. `None` if there
+/// is none.
+#[must_use]
+pub fn next_expiry_ms(version: &Version, now_ms: u64) -> Option<u64> {
+    let next = |table: &Arc<OpenReference>| {
+        let summary = table.summary();
+        let (mut bytes, due) = (0, summary.logical_bytes * GARBAGE_THOUSANDTHS / 1000);
+        let part = summary.garbage.expiring().iter().find(|bucket| {
+            bytes += bucket.bytes;
+            bytes >= due && bucket.until_ms > now_ms
+        });
+        let whole = summary.garbage.expiry_max_ms().filter(|&last| last > now_ms);
+        part.map(|bucket| bucket.until_ms).into_iter().chain(whole).min()
+    };
+    version.tables().filter_map(|(_, table)| next(table)).min()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,488 @@
+//! Chooses the next compaction of a leveled tree, from the shape of a version alone.
+//!
+//! It is pure: it reads no table, starts nothing, and what runs already is an argument.
+//!
+//! Level sizes follow from what the last level really holds: each level above may hold the part of
+//! it that [`TreeOptions::level_size_ratio`] says, up to the *base level*, which level 0 goes to;
+//! levels above the base stay empty. So little of the space is ever taken by dead versions.
+
+use crate::{
+    files::level::Level,
+    files::open_files::OpenReference,
+    files::version::Version,
+    options::TreeOptions,
+    planning::pick_small::{has_many_small, join_in_level0, join_in_run},
+    planning::plan::{Busy, Input, Plan, PlanLimits, Reason, Way, bring_down},
+};
+use siltdb_base::{id::SequenceNumber, limits::LEVELS};
+use siltdb_disk::{
+    sample::{KeySample, Overlap},
+    summary::KeyRange,
+};
+use std::{cmp::Reverse, sync::Arc};
+
+/// The last level.
+const BOTTOM: usize = LEVELS - 1;
+
+/// Runs of level 0 beyond the trigger from which on it is merged in itself, if it cannot go down.
+const WITHIN_LEVEL0_RUNS: usize = 4;
+
+/// A score that calls for a compaction, in thousandths.
+const DUE: u64 = 1000;
+
+/// While flushes lag behind, level 0 is brought down when it holds this many times what otherwise
+/// calls for it: what goes down at once rewrites the level below once, and until then the
+/// processors are left to writers and flushes (decision 0012).
+pub const LAGGING_FACTOR: u64 = 3;
+
+/// Level 0 is brought down before it is due if this many times its tombstones are at least the
+/// entries that are merged for them. A tombstone so pays for a few entries, and the deleted part of
+/// the level below that may stay is bounded.
+const YOUNG_TOMBSTONES: u64 = 5;
+
+/// It is so too if this many times the entries that are replaced are at least those that are merged
+/// for them. Each is replaced by one that takes as much space, so fewer are worth it than of those
+/// that are deleted: with 5, overwriting half of a database of ten million keys wrote half as much
+/// again (decision 0028).
+const REPLACED: u64 = 3;
+
+/// Both, while nobody writes, if level 0 and the next take no more than
+/// [`TreeOptions::base_level_bytes`] together. Nothing more is to come that could be merged along
+/// with it, and whoever writes again does not wait for it for long (decision 0029).
+const STALE_AT_REST: u64 = 12;
+
+/// What part of [`TreeOptions::base_level_bytes`] the tables of level 0 must take to go down for
+/// what they replace: for less, syncing new files costs more than the space is worth.
+const REPLACING_PART: u64 = 64;
+
+/// What writers leave to background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// Nobody writes, and nothing is left to be flushed.
+    AtRest,
+    /// Less than half a memtable of theirs is left to be flushed, counting the one that is being
+    /// filled.
+    Slow,
+    /// More is, but flushes keep up with them.
+    Fast,
+    /// They are slowed down, so that flushes can keep up.
+    Ahead,
+}
+
+impl Writers {
+    /// How many times as much as otherwise calls for a compaction of level 0.
+    fn factor(self) -> u64 {
+        match self {
+            Self::AtRest | Self::Slow | Self::Fast => 1,
+            Self::Ahead => LAGGING_FACTOR,
+        }
+    }
+}
+
+/// How many bytes each level may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// The level that level 0 goes to.
+    pub base: usize,
+    /// Bytes by level: 0 above the base, `u64::MAX` for the last level.
+    pub bytes: [u64; LEVELS],
+}
+
+impl Targets {
+    /// The targets for levels of these sizes, in bytes.
+    ///
+    /// The base moves up when the level below it asks for more than four tenths of a full ratio of
+    /// [`TreeOptions::base_level_bytes`], and down when for less than two: a size that wavers
+    /// around a border does not make data wander up and down.
+    #[must_use]
+    pub fn new(sizes: &[u64; LEVELS], options: &TreeOptions) -> Self {
+        let ratio = u64::from(options.level_size_ratio.max(2));
+        let top = (1..LEVELS).find(|&level| sizes[level] > 0).unwrap_or(BOTTOM);
+        let mut bytes = [0; LEVELS];
+        let mut base = BOTTOM;
+        let mut target = sizes[BOTTOM];
+        while base > 1 {
+            let tenths = if top < base { 2 } else { 4 };
+            let border = options.base_level_bytes.saturating_mul(ratio) / 10 * tenths;
+            if target <= border {
+                break;
+            }
+            base -= 1;
+            target /= ratio;
+            bytes[base] = target.max(1);
+        }
+        bytes[BOTTOM] = u64::MAX;
+        Self { base, bytes }
+    }
+}
+
+/// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
+///
+/// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
+/// if there is no snapshot. What is not due while `writers` are ahead of flushes is, once these
+/// keep up.
+///
+/// Cost: about the number of tables times the logarithm of it; no IO.
+#[must_use]
+pub fn pick(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    oldest_snapshot: SequenceNumber,
+    writers: Writers,
+) -> Option<Plan> {
+    let targets = Targets::new(&version.bytes(), options);
+    let mut due: Vec<(u64, usize)> = (0..BOTTOM)
+        .map(|level| (score(version, level, &targets, options, busy), level))
+        .filter(|&(score, level)| score >= if level == 0 { DUE * writers.factor() } else { DUE })
+        .collect();
+    due.sort_by_key(|&(score, level)| (Reverse(score), level));
+    let by_size = due.into_iter().find_map(|(_, level)| match level {
+        0 => pick_level0(version, &targets, options, busy, writers),
+        _ => pick_run(version, level, &targets, options, busy),
+    });
+    by_size
+        .or_else(|| pick_small(version, options, busy, writers))
+        .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
+        .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
+}
+
+/// Whether [`pick`] finds nothing in a version whatever runs, writers do and readers hold: then it
+/// need not be asked before tables or options change. `false` promises nothing.
+///
+/// Each picker has its part here: what it never takes.
+#[must_use]
+pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
+    let (level0, busy) = (&version.levels()[0], Busy::default());
+    let targets = Targets::new(&version.bytes(), options);
+    let is_due = (0..BOTTOM).any(|level| score(version, level, &targets, options, &busy) >= DUE);
+    let has_small = has_many_small(version, options, 1)
+        || join_in_run(version, options, limits(options), &busy).is_some();
+    let has_dense = version.tables().any(|(level, table)| level > 0 && is_dense(table, options));
+    let may_be_stale = has_tombstones(level0) || is_worth_syncs(level0.bytes(), options);
+    !(is_due || has_small || has_dense || may_be_stale)
+}
+
+fn has_tombstones(level0: &Level) -> bool {
+    level0.tables().iter().any(|table| table.summary().point_tombstones > 0)
+}
+
+/// How much a level calls for a compaction, in thousandths of what makes one due.
+fn score(
+    version: &Version,
+    number: usize,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> u64 {
+    let level = &version.levels()[number];
+    let leaving = level.tables().iter().filter(|table| busy.drains(number, table.id()));
+    let bytes = level.bytes() - leaving.map(|table| table.bytes()).sum::<u64>();
+    if number == 0 {
+        let by_runs = level.runs() as u64 * DUE / u64::from(options.level0_runs_trigger.max(1));
+        return by_runs.max(thousandths(bytes, options.base_level_bytes));
+    }
+    match targets.bytes[number] {
+        // What lies above the base is due, but never before what makes writers wait.
+        0 => u64::from(bytes > 0) * DUE,
+        target => thousandths(bytes, target),
+    }
+}
+
+fn thousandths(bytes: u64, target: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * u128::from(DUE) / u128::from(target.max(1)))
+        .unwrap_or(u64::MAX)
+}
+
+/// About how many bytes compactions would have to write until nothing is due any more: what writers
+/// have to be slowed down by.
+///
+/// What a level has too much goes down, and with it goes what it overlaps in the next level: of
+/// that level, the same part. What arrives there counts to what that level has too much.
+#[must_use]
+pub fn debt_bytes(version: &Version, options: &TreeOptions) -> u64 {
+    let sizes = version.bytes();
+    let targets = Targets::new(&sizes, options);
+    let level0 = &version.levels()[0];
+    let is_due = level0.runs() >= options.level0_runs_trigger as usize
+        || sizes[0] >= options.base_level_bytes;
+    let used: Vec<usize> =
+        (1..LEVELS).filter(|&level| targets.bytes[level] > 0 || sizes[level] > 0).collect();
+    let mut debt = 0_u64;
+    let (mut from, mut going) = (0, if is_due { sizes[0] } else { 0 });
+    for to in used {
+        let part = thousandths(going, sizes[from]).min(1000);
+        let overlapped = u128::from(sizes[to]) * u128::from(part) / 1000;
+        let overlapped = u64::try_from(overlapped).unwrap_or(u64::MAX);
+        debt = debt.saturating_add(going).saturating_add(overlapped);
+        going = sizes[to].saturating_add(going).saturating_sub(targets.bytes[to]);
+        from = to;
+    }
+    debt
+}
+
+pub(crate) fn limits(options: &TreeOptions) -> PlanLimits {
+    PlanLimits {
+        widen_bytes_max: options.table_bytes_target.saturating_mul(25),
+        under_bytes_max: options.table_bytes_target.saturating_mul(10),
+    }
+}
+
+/// The level that level 0 goes to now: the base, or a level above it that is not drained yet.
+pub(crate) fn below_level0(version: &Version, targets: &Targets) -> usize {
+    (1..targets.base).find(|&level| !version.levels()[level].is_empty()).unwrap_or(targets.base)
+}
+
+fn pick_level0(
+    version: &Version,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+    writers: Writers,
+) -> Option<Plan> {
+    let to = below_level0(version, targets);
+    move_isolated(version, to, Reason::Level0, options, busy, |_| true)
+        .or_else(|| {
+            // The oldest first: what overlaps it comes along.
+            version.levels()[0].tables().iter().rev().find_map(|seed| {
+                let seeds = vec![seed.clone()];
+                bring_down(version, (0, to), seeds, Reason::Level0, limits(options), busy)
+            })
+        })
+        .or_else(|| pick_within_level0(version, options, busy, writers))
+}
+
+/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`,
+/// which must be the first below level 0 that has tables, or lie above it.
+pub(crate) fn move_isolated(
+    version: &Version,
+    to: usize,
+    reason: Reason,
+    options: &TreeOptions,
+    busy: &Busy,
+    is_wanted: impl Fn(&OpenReference) -> bool,
+) -> Option<Plan> {
+    let (level0, target) = (&version.levels()[0], &version.levels()[to]);
+    let under_bytes = |range: &KeyRange| -> u64 {
+        let Some(under) = version.levels().get(to + 1) else { return 0 };
+        under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
+    };
+    let mut alone: Vec<usize> = level0
+        .clusters()
+        .iter()
+        .filter_map(|cluster| match cluster.tables[..] {
+            [index] => Some(index),
+            _ => None,
+        })
+        .collect();
+    alone.sort_unstable();
+    let isolated = alone.into_iter().map(|index| &level0.tables()[index]).filter(|table| {
+        target.overlapping_run(table.range()).is_empty()
+            && under_bytes(table.range()) <= limits(options).under_bytes_max
+            && !busy.holds(table.id())
+            && is_wanted(table)
+    });
+    let tables: Vec<_> = isolated.cloned().collect();
+    if tables.is_empty() {
+        return None;
+    }
+    let plan = Plan::new(Way::Move, reason, vec![Input { level: 0, tables }], to);
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Moves small tables out of level 0 that overlap nothing, or joins them, if there are many: they
+/// make few runs, but each costs an opening of the database and an edit its time. Joins small
+/// neighbours in the runs below, where such moves leave them.
+#[must_use]
+pub fn pick_small(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    writers: Writers,
+) -> Option<Plan> {
+    let in_level0 = has_many_small(version, options, writers.factor()).then(|| {
+        let to = below_level0(version, &Targets::new(&version.bytes(), options));
+        move_isolated(version, to, Reason::Small, options, busy, |_| true)
+            .or_else(|| join_in_level0(version, options, busy))
+    });
+    in_level0.flatten().or_else(|| join_in_run(version, options, limits(options), busy))
+}
+
+/// Merges the newest ages of level 0 with each other, down to the first that is taken already.
+///
+/// An age larger than all newer ones together ends the stretch, so a byte is merged within level 0
+/// only as often as that level doubles.
+fn pick_within_level0(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    writers: Writers,
+) -> Option<Plan> {
+    let level = &version.levels()[0];
+    let trigger = options.level0_runs_trigger as usize;
+    let runs_min = WITHIN_LEVEL0_RUNS * writers.factor() as usize;
+    if level.runs() < trigger + runs_min {
+        return None;
+    }
+    let (mut taken, mut ages, mut bytes) = (0, 0, 0);
+    for length in level.ages() {
+        let age = &level.tables()[taken..taken + length];
+        let age_bytes: u64 = age.iter().map(|table| table.bytes()).sum();
+        let is_large = ages > 0 && age_bytes > bytes;
+        if is_large
+            || bytes + age_bytes > options.base_level_bytes
+            || age.iter().any(|table| busy.holds(table.id()))
+        {
+            break;
+        }
+        (taken, ages, bytes) = (taken + length, ages + 1, bytes + age_bytes);
+    }
+    if ages < runs_min {
+        return None;
+    }
+    let inputs = vec![Input { level: 0, tables: level.tables()[..taken].to_vec() }];
+    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Brings down the table of a run whose targets are the fewest bytes for each of its own.
+fn pick_run(
+    version: &Version,
+    number: usize,
+    targets: &Targets,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Option<Plan> {
+    let (to, reason) = if number < targets.base {
+        let next = (number + 1..targets.base).find(|&level| !version.levels()[level].is_empty());
+        (next.unwrap_or(targets.base), Reason::Drain)
+    } else {
+        (number + 1, Reason::Size)
+    };
+    let target = &version.levels()[to];
+    let cost = |table: &Arc<OpenReference>| {
+        let run = target.overlapping_run(table.range());
+        let bytes: u64 = target.tables()[run].iter().map(|table| table.bytes()).sum();
+        thousandths(bytes, table.bytes())
+    };
+    let free = version.levels()[number].tables().iter().filter(|table| !busy.holds(table.id()));
+    let mut seeds: Vec<_> = free.map(|table| (cost(table), table.sequence_max(), table)).collect();
+    // Of equal cost the oldest data first: it has waited longest.
+    seeds.sort_by_key(|&(cost, sequence, _)| (cost, sequence));
+    seeds.into_iter().find_map(|(_, _, seed)| {
+        let seeds = vec![seed.clone()];
+        bring_down(version, (number, to), seeds, reason, limits(options), busy)
+    })
+}
+
+/// Brings a table of mostly tombstones towards what they delete, or rewrites it without them if
+/// nothing lies below it.
+fn pick_tombstones(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    oldest_snapshot: SequenceNumber,
+) -> Option<Plan> {
+    let runs = version.tables().filter(|&(level, _)| level > 0);
+    let dense = runs.filter(|(_, table)| is_dense(table, options) && !busy.holds(table.id()));
+    dense.into_iter().find_map(|(level, table)| {
+        let seeds = vec![table.clone()];
+        let deeper = &version.levels()[level + 1..];
+        if deeper.iter().any(|deeper| !deeper.overlapping_run(table.range()).is_empty()) {
+            let way = (level, level + 1);
+            return bring_down(version, way, seeds, Reason::Tombstones, limits(options), busy);
+        }
+        // With a snapshot among its versions a tombstone would survive, and be picked again.
+        if table.sequence_max() > oldest_snapshot {
+            return None;
+        }
+        let inputs = vec![Input { level, tables: seeds }];
+        let plan = Plan::new(Way::Merge, Reason::Tombstones, inputs, level);
+        (!busy.conflicts(&plan)).then_some(plan)
+    })
+}
+
+/// Brings level 0 down before it is due if what is deleted or replaced is much of what is merged
+/// for it: so no more than a part of what the next level holds is kept although it is stale.
+///
+/// Not while writers are fast: what they are about to flush could be merged along.
+fn pick_stale(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    oldest_snapshot: SequenceNumber,
+    writers: Writers,
+) -> Option<Plan> {
+    let level0 = &version.levels()[0];
+    if !matches!(writers, Writers::AtRest | Writers::Slow)
+        || !(has_tombstones(level0) || is_worth_syncs(level0.bytes(), options))
+    {
+        return None;
+    }
+    let to = below_level0(version, &Targets::new(&version.bytes(), options));
+    let due = |seeds: Vec<Arc<OpenReference>>, factors| {
+        let plan = bring_down(version, (0, to), seeds, Reason::Stale, limits(options), busy)?;
+        is_much_stale(&plan, options, oldest_snapshot, factors).then_some(plan)
+    };
+    let is_small = level0.bytes() + version.levels()[to].bytes() <= options.base_level_bytes;
+    if writers == Writers::AtRest && is_small {
+        return due(level0.tables().to_vec(), (STALE_AT_REST, STALE_AT_REST));
+    }
+    let free = level0.tables().iter().rev().filter(|seed| !busy.holds(seed.id()));
+    free.into_iter().find_map(|seed| due(vec![seed.clone()], (YOUNG_TOMBSTONES, REPLACED)))
+}
+
+/// Whether young tables of the plan delete or replace much of what it merges: one entry in as many
+/// as `factors` say, of those that are deleted and of those that are replaced.
+///
+/// Cost: a look at each table, and sorting their samples if level 0 is not small beside the rest.
+fn is_much_stale(
+    plan: &Plan,
+    options: &TreeOptions,
+    oldest_snapshot: SequenceNumber,
+    (deleted_factor, replaced_factor): (u64, u64),
+) -> bool {
+    let (mut entries, mut young_entries, mut young_tombstones, mut young_bytes) = (0, 0, 0, 0);
+    let mut samples = Vec::new();
+    for input in &plan.inputs {
+        for table in &input.tables {
+            let summary = table.summary();
+            entries += summary.entries;
+            let is_young = input.level == 0;
+            // With versions that a snapshot may have to see it might not let anything go yet.
+            if is_young && table.sequence_max() > oldest_snapshot {
+                continue;
+            }
+            samples.push(&summary.key_sample);
+            if is_young {
+                young_entries += summary.entries;
+                young_tombstones += summary.point_tombstones;
+                young_bytes += table.bytes();
+            }
+        }
+    }
+    if young_tombstones > 0 && young_tombstones * deleted_factor >= entries {
+        return true;
+    }
+    // Few young entries cannot replace many.
+    if young_entries * replaced_factor < entries || !is_worth_syncs(young_bytes, options) {
+        return false;
+    }
+    let Overlap { sampled, repeated } = KeySample::overlap(samples);
+    repeated > 0 && repeated * replaced_factor >= sampled
+}
+
+/// Whether so much of level 0 may go down for what it replaces.
+fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
+    bytes * REPLACING_PART >= options.base_level_bytes
+}
+
+fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {
+    let summary = table.summary();
+    let tombstones = summary.point_tombstones + summary.range_tombstones;
+    let all = summary.entries + summary.range_tombstones;
+    tombstones > 0 && tombstones * 100 >= all * u64::from(options.tombstone_percent_trigger)
+}
+
+#[cfg(test)]
+mod tests;

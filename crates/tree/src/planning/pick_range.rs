@@ -1,0 +1,153 @@
+//! Chooses the compactions that a user asked for: of a range of keys, or of everything.
+//!
+//! One step at a time, like the picker that works by itself; the caller asks until there is none.
+
+use crate::{
+    files::open_files::{OpenReference, TableId},
+    files::version::Version,
+    options::TreeOptions,
+    planning::pick_leveled::{Targets, below_level0, limits, move_isolated},
+    planning::plan::{Busy, Input, Plan, Reason, Way, bring_down},
+};
+use siltdb_base::{
+    id::{FileNumber, SequenceNumber},
+    limits::LEVELS,
+};
+use siltdb_disk::summary::KeyRange;
+use std::collections::HashSet;
+
+/// Tables that one step rewrites at most: their files are open meanwhile.
+const REWRITTEN_TABLES_MAX: usize = 256;
+
+/// What one request has to do still.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The keys; `None` for all.
+    pub range: Option<KeyRange>,
+    /// The newest sequence number when the request came: tables of newer entries alone are left
+    /// where they are. So it is done some time, however much is written meanwhile: each step takes
+    /// some of what was there one level down, and nothing brings it up again.
+    pub newest: SequenceNumber,
+    /// Tables that lie at the bottom already are rewritten too, if their file is older than this:
+    /// the next file number when the request came. So each is rewritten once. 0: they stay.
+    pub rewrite_before: FileNumber,
+    /// Tables that stay as they are all the same: to rewrite them would change nothing.
+    kept: HashSet<TableId>,
+}
+
+impl Request {
+    /// A request of which nothing was done yet.
+    #[must_use]
+    pub fn new(
+        range: Option<KeyRange>,
+        newest: SequenceNumber,
+        rewrite_before: FileNumber,
+    ) -> Self {
+        Self { range, newest, rewrite_before, kept: HashSet::new() }
+    }
+
+    /// The tables of `plan` stay as they are.
+    pub fn keep(&mut self, plan: &Plan) {
+        self.kept.extend(plan.tables().map(|table| table.id()));
+    }
+}
+
+/// The next step of a request.
+#[derive(Debug)]
+pub enum Step {
+    /// A plan to carry out.
+    Plan(Plan),
+    /// What is left to do conflicts with running plans: ask again when one has ended.
+    Wait,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// The next step of compacting what `request` asks for: the topmost level that has some of it goes
+/// to the next one that has, until all lies in one level. What came later than the request does
+/// not count.
+#[must_use]
+pub fn plan_request(
+    version: &Version,
+    request: &Request,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Step {
+    let Some(range) = request.range.clone().or_else(|| version.range()) else { return Step::Done };
+    let touched = |level: usize| -> Vec<usize> {
+        let level = &version.levels()[level];
+        let was_there = |&index: &usize| level.tables()[index].sequence_min() <= request.newest;
+        level.overlapping(&range).into_iter().filter(was_there).collect()
+    };
+    let mut levels = (0..LEVELS).filter(|&level| !touched(level).is_empty());
+    let Some(top) = levels.next() else { return Step::Done };
+    if levels.next().is_none() && top > 0 {
+        return plan_rewrite(version, top, &range, request, options, busy);
+    }
+    if top == 0 {
+        let to = below_level0(version, &Targets::new(&version.bytes(), options));
+        let is_wanted = |table: &OpenReference| {
+            table.sequence_min() <= request.newest && table.range().overlaps(&range)
+        };
+        // All at once: a level of many small tables would take an edit for each.
+        let plan = move_isolated(version, to, Reason::Request, options, busy, is_wanted);
+        if let Some(plan) = plan {
+            return Step::Plan(plan);
+        }
+    }
+    let level = &version.levels()[top];
+    // A running plan may hold some: others can go meanwhile. One table at a time from a run, so
+    // that the steps stay small; a stack takes along what overlaps by itself.
+    let plan = touched(top).into_iter().rev().find_map(|index| {
+        let seed = &level.tables()[index];
+        let way = (top, next_below(version, top, seed.range(), options));
+        bring_down(version, way, vec![seed.clone()], Reason::Request, limits(options), busy)
+    });
+    plan.map_or(Step::Wait, Step::Plan)
+}
+
+/// The level that tables over `range` go to from `level`: the first that has any of its keys, and
+/// the last level if none has.
+fn next_below(version: &Version, level: usize, range: &KeyRange, options: &TreeOptions) -> usize {
+    if level == 0 {
+        return below_level0(version, &Targets::new(&version.bytes(), options));
+    }
+    let overlaps = |below: &usize| !version.levels()[*below].overlapping_run(range).is_empty();
+    (level + 1..LEVELS).find(overlaps).unwrap_or(LEVELS - 1)
+}
+
+fn plan_rewrite(
+    version: &Version,
+    number: usize,
+    range: &KeyRange,
+    request: &Request,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Step {
+    let level = &version.levels()[number];
+    let run = &level.tables()[level.overlapping_run(range)];
+    let is_old = |index: &usize| {
+        let id = run[*index].id();
+        id.file < request.rewrite_before && !request.kept.contains(&id)
+    };
+    let Some(first) = (0..run.len()).find(is_old) else { return Step::Done };
+    // Neighbours together, so that what has shrunk is joined into tables of full size.
+    let mut bytes = 0;
+    let tables = (first..run.len())
+        .take(REWRITTEN_TABLES_MAX)
+        .take_while(is_old)
+        .map(|index| &run[index])
+        .take_while(|table| {
+            let fits = bytes == 0 || bytes + table.bytes() <= limits(options).widen_bytes_max;
+            bytes += table.bytes();
+            fits
+        })
+        .cloned()
+        .collect();
+    let inputs = vec![Input { level: number, tables }];
+    let plan = Plan::new(Way::Merge, Reason::Request, inputs, number);
+    if busy.conflicts(&plan) { Step::Wait } else { Step::Plan(plan) }
+}
+
+#[cfg(test)]
+mod tests;

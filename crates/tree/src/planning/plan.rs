@@ -1,0 +1,420 @@
+//! What a compaction takes and where it puts it, and which compactions go together.
+//!
+//! It chooses nothing: the pickers do; and it reads no table.
+
+use crate::{
+    files::level::Order,
+    files::open_files::{OpenReference, TableId},
+    files::version::Version,
+};
+use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
+use siltdb_disk::{edit::Change, summary::KeyRange};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Keys from `lower` on and before `upper`; a missing border is none.
+#[derive(Clone, Debug, Default)]
+pub struct Borders {
+    /// The first key.
+    pub lower: Option<Slice>,
+    /// The first key after them.
+    pub upper: Option<Slice>,
+}
+
+impl Borders {
+    /// The stretches that ascending `keys` cut all keys into.
+    pub fn between(keys: Vec<Slice>) -> impl Iterator<Item = Self> {
+        let mut lower = None;
+        keys.into_iter().map(Some).chain([None]).map(move |upper| {
+            let borders = Self { lower: lower.take(), upper: upper.clone() };
+            lower = upper;
+            borders
+        })
+    }
+}
+
+/// How a plan reaches its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The tables change their level and stay as they are: an edit is all it takes.
+    Move,
+    /// The tables are merged into new ones.
+    Merge,
+    /// The tables go, and nothing takes their place: an edit is all it takes.
+    Drop,
+}
+
+/// Why a plan was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Level 0 has too many runs or too many bytes.
+    Level0,
+    /// Level 0 cannot go down now, and has grown so that reads suffer: it is merged in itself.
+    WithinLevel0,
+    /// A level has outgrown its target.
+    Size,
+    /// A level lies above the one that level 0 now goes to.
+    Drain,
+    /// A table holds mostly tombstones.
+    Tombstones,
+    /// Level 0 is not due, but much of it or below it is deleted or replaced.
+    Stale,
+    /// Many small tables lie beside each other.
+    Small,
+    /// Nothing, or much less than all, of a table can be seen any more.
+    Garbage,
+    /// The user asked for it.
+    Request,
+}
+
+/// Tables of one level that a plan takes.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The level's number.
+    pub level: usize,
+    /// The tables, in the order of the level.
+    pub tables: Vec<Arc<OpenReference>>,
+}
+
+/// What a compaction takes and where it puts it.
+///
+/// # Invariants
+/// 1. There is an input, and no input is empty; their levels ascend and do not exceed the output's.
+/// 2. No table that is left behind has an entry of a key of the plan between the first input's
+///    level and the output level, nor, if the output is below level 0, an older one in level 0.
+/// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How.
+    pub way: Way,
+    /// Why.
+    pub reason: Reason,
+    /// What it takes.
+    pub inputs: Vec<Input>,
+    /// Where the result goes.
+    pub output_level: usize,
+    /// Holds every key of the inputs.
+    pub range: KeyRange,
+    /// Set if the plan is to be given up while it runs; clones share it.
+    pub given_up: Arc<AtomicBool>,
+}
+
+impl Plan {
+    /// A plan over `inputs`; those without tables are left out.
+    ///
+    /// # Panics
+    /// If no table is left, or an input lies below the output.
+    #[must_use]
+    pub fn new(way: Way, reason: Reason, mut inputs: Vec<Input>, output_level: usize) -> Self {
+        inputs.retain(|input| !input.tables.is_empty());
+        assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
+        let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
+        let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
+        Self { way, reason, inputs, output_level, range, given_up: Arc::default() }
+    }
+
+    /// All tables the plan takes.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<OpenReference>> {
+        self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// Bytes of all tables it takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tables().map(|table| table.bytes()).sum()
+    }
+
+    /// Whether it is to be given up: its inputs stay, and what has been written of it goes.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        // Relaxed: the flag carries no other data with it.
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// The removal of every table the plan takes.
+    pub fn removals(&self, family: FamilyId) -> impl Iterator<Item = Change> {
+        self.inputs.iter().flat_map(move |input| {
+            input.tables.iter().map(move |table| Change::RemoveTable {
+                family,
+                // A level's number is below `LEVELS`.
+                level: input.level as u8,
+                file: table.id().file,
+                offset: table.id().offset,
+            })
+        })
+    }
+
+    /// What carrying out a move or a removal amounts to.
+    ///
+    /// # Panics
+    /// If the plan is a merge.
+    #[must_use]
+    pub fn edit_changes(&self, family: FamilyId) -> Vec<Change> {
+        assert_ne!(self.way, Way::Merge, "a merge needs a compaction");
+        let moved = self.tables().filter(|_| self.way == Way::Move);
+        let additions = moved.map(|table| Change::AddTable {
+            family,
+            level: self.output_level as u8,
+            table: table.reference().clone(),
+        });
+        self.removals(family).chain(additions).collect()
+    }
+}
+
+/// The plans of one tree that are being carried out.
+#[derive(Debug, Default)]
+pub struct Busy {
+    /// How many plans have begun so far.
+    begun: u64,
+    claims: Vec<Claim>,
+    tables: HashSet<TableId>,
+    /// Those who want no plan to begin but their own.
+    pauses: usize,
+}
+
+#[derive(Debug)]
+struct Claim {
+    /// How many plans began before.
+    number: u64,
+    tables: Vec<(usize, TableId)>,
+    output_level: usize,
+    range: KeyRange,
+    given_up: Arc<AtomicBool>,
+    reason: Reason,
+}
+
+impl Busy {
+    /// Whether `plan` takes a table of a running plan, or writes to the same keys of the same
+    /// level.
+    #[must_use]
+    pub fn conflicts(&self, plan: &Plan) -> bool {
+        plan.tables().any(|table| self.holds(table.id()))
+            || self.claims.iter().any(|claim| {
+                plan.way != Way::Drop
+                    && claim.output_level == plan.output_level
+                    // New tables of level 0 may overlap each other.
+                    && plan.output_level > 0
+                    && claim.range.overlaps(&plan.range)
+            })
+    }
+
+    /// Whether a running plan takes the table.
+    #[must_use]
+    pub fn holds(&self, table: TableId) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// Whether a running plan takes the table away from `level`.
+    #[must_use]
+    pub fn drains(&self, level: usize, table: TableId) -> bool {
+        self.holds(table)
+            && self
+                .claims
+                .iter()
+                .any(|claim| claim.output_level > level && claim.tables.contains(&(level, table)))
+    }
+
+    /// Notes that `plan` begins.
+    ///
+    /// # Panics
+    /// If it conflicts with a running plan.
+    pub fn begin(&mut self, plan: &Plan) {
+        assert!(!self.conflicts(plan), "a plan conflicts with a running one");
+        let levels = plan.inputs.iter();
+        let tables: Vec<_> = levels
+            .flat_map(|input| input.tables.iter().map(|table| (input.level, table.id())))
+            .collect();
+        self.tables.extend(tables.iter().map(|(_, table)| *table));
+        self.claims.push(Claim {
+            number: self.begun,
+            tables,
+            output_level: plan.output_level,
+            range: plan.range.clone(),
+            given_up: Arc::clone(&plan.given_up),
+            reason: plan.reason,
+        });
+        self.begun += 1;
+    }
+
+    /// How many plans have begun so far.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether one of the first `count` plans that began is still running.
+    #[must_use]
+    pub fn runs_any_of(&self, count: u64) -> bool {
+        self.claims.iter().any(|claim| claim.number < count)
+    }
+
+    /// Notes that `plan` was installed or given up.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn end(&mut self, plan: &Plan) {
+        let first = plan.tables().next().expect("a plan has tables").id();
+        let claim = self.claims.iter().position(|claim| claim.tables[0].1 == first);
+        let claim = self.claims.swap_remove(claim.expect("only a running plan ends"));
+        for (_, table) in &claim.tables {
+            self.tables.remove(table);
+        }
+    }
+
+    /// Has those running plans given up, but for requested ones, that are *outdone*: most of the
+    /// bytes that they take lie in tables that overlap what is in `memory`, or tables in `version`
+    /// that no plan takes and that do not lie deeper than the plan's output. Who is about to merge
+    /// everything would write them again.
+    pub fn give_up_outdone(&self, version: &Version, memory: &[KeyRange]) {
+        for claim in self.claims.iter().filter(|claim| claim.reason != Reason::Request) {
+            let levels = &version.levels()[..=claim.output_level];
+            let left: Vec<&KeyRange> = levels
+                .iter()
+                .flat_map(|level| level.tables())
+                .filter(|table| !self.holds(table.id()))
+                .map(|table| table.range())
+                .chain(memory)
+                .collect();
+            let (mut bytes, mut outdone) = (0, 0);
+            for (number, level) in levels.iter().enumerate() {
+                let is_taken =
+                    |table: &&Arc<OpenReference>| claim.tables.contains(&(number, table.id()));
+                for table in level.tables().iter().filter(is_taken) {
+                    bytes += table.bytes();
+                    if left.iter().any(|range| range.overlaps(table.range())) {
+                        outdone += table.bytes();
+                    }
+                }
+            }
+            if outdone > bytes / 2 {
+                // Relaxed: the flag carries no other data with it.
+                claim.given_up.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// From now on no plan is to begin but those of the caller, until [`Busy::resume`].
+    pub fn pause(&mut self) {
+        self.pauses += 1;
+    }
+
+    /// Ends one [`Busy::pause`].
+    pub fn resume(&mut self) {
+        self.pauses -= 1;
+    }
+
+    /// Whether somebody wants no plan to begin but their own.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.pauses > 0
+    }
+
+    /// Whether no plan is running.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+}
+
+/// How much one plan may take, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanLimits {
+    /// Of the inputs, when sources are added that cost little.
+    pub widen_bytes_max: u64,
+    /// Of the tables under the output that a moved table may overlap: what a later compaction of
+    /// that one table would have to rewrite.
+    pub under_bytes_max: u64,
+}
+
+/// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two
+/// levels that must come along; `None` if that conflicts with a running plan.
+///
+/// # Panics
+/// If `from` is not above `to`, or there are no seeds.
+#[must_use]
+pub fn bring_down(
+    version: &Version,
+    (from, to): (usize, usize),
+    seeds: Vec<Arc<OpenReference>>,
+    reason: Reason,
+    limits: PlanLimits,
+    busy: &Busy,
+) -> Option<Plan> {
+    assert!(from < to, "down is a higher level");
+    let range = range_of(&seeds);
+    let source = &version.levels()[from];
+    let sources = match source.order() {
+        Order::Stack => source.overlapping(&range),
+        // What lies between seeds must come along too: the output's range may not have gaps.
+        Order::Run => source.overlapping_run(&range).collect(),
+    };
+    let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
+    let range = range_of(&sources);
+    // The sources may reach further than the seeds, and no level that has some of their keys may be
+    // passed over: newer entries would lie below older ones.
+    let to =
+        (from + 1..to).find(|&level| !overlapped(version, level, &range).is_empty()).unwrap_or(to);
+    let targets = overlapped(version, to, &range);
+    let is_run = source.order() == Order::Run || sources.len() == 1;
+    let under = |table: &Arc<OpenReference>| match version.levels().get(to + 1) {
+        Some(level) => {
+            let run = level.overlapping_run(table.range());
+            level.tables()[run].iter().map(|table| table.bytes()).sum()
+        }
+        None => 0,
+    };
+    let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
+    let plan = if targets.is_empty() && is_run && light {
+        Plan::new(Way::Move, reason, vec![Input { level: from, tables: sources }], to)
+    } else {
+        // Neighbours may have keys in a level that these pass over.
+        let sources = match to - from {
+            1 => widen(version, (from, to), sources, &targets, limits, busy),
+            _ => sources,
+        };
+        let inputs =
+            vec![Input { level: from, tables: sources }, Input { level: to, tables: targets }];
+        Plan::new(Way::Merge, reason, inputs, to)
+    };
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
+/// Adds the tables of a source run that need no further target: their targets are rewritten anyway.
+fn widen(
+    version: &Version,
+    (from, to): (usize, usize),
+    sources: Vec<Arc<OpenReference>>,
+    targets: &[Arc<OpenReference>],
+    limits: PlanLimits,
+    busy: &Busy,
+) -> Vec<Arc<OpenReference>> {
+    let level = &version.levels()[from];
+    if level.order() == Order::Stack || targets.is_empty() {
+        return sources;
+    }
+    let range = range_of(&sources).union(&range_of(targets));
+    let wide = level.tables()[level.overlapping_run(&range)].to_vec();
+    let bytes: u64 = wide.iter().chain(targets).map(|table| table.bytes()).sum();
+    let needed = overlapped(version, to, &range_of(&wide)).len();
+    let fits = needed == targets.len() && bytes <= limits.widen_bytes_max;
+    if fits && !wide.iter().any(|table| busy.holds(table.id())) { wide } else { sources }
+}
+
+/// The tables of a run that overlap `range`.
+fn overlapped(version: &Version, level: usize, range: &KeyRange) -> Vec<Arc<OpenReference>> {
+    let level = &version.levels()[level];
+    level.tables()[level.overlapping_run(range)].to_vec()
+}
+
+fn range_of(tables: &[Arc<OpenReference>]) -> KeyRange {
+    let ranges = tables.iter().map(|table| table.range().clone());
+    ranges.reduce(|a, b| a.union(&b)).expect("the caller has tables")
+}
+
+#[cfg(test)]
+mod tests;

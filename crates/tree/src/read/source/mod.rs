@@ -1,0 +1,158 @@
+//! The cursors a merge walks over: a memtable, one table, or a whole run of tables.
+//!
+//! They show every entry that is seen through their references, and hide nothing else.
+
+pub mod reference_cursor;
+pub mod run_cursor;
+
+use crate::read::source::{
+    reference_cursor::{OfTable, ReferenceCursor},
+    run_cursor::RunCursor,
+};
+use siltdb_base::{
+    cursor::{Course, Cursor, Span},
+    error::Result,
+    id::SequenceNumber,
+    key::{Entry, LookupKey},
+};
+use siltdb_disk::table::TableCursor;
+use siltdb_memtable::cursor::MemtableCursor;
+use std::ops::ControlFlow;
+
+/// One input of a merge.
+///
+/// An enum, because each step of a scan goes through here: a branch that is always the same costs
+/// less than a call through a table of functions, and the steps below it can be inlined.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a merge has few, and a box would cost each step a load"
+)]
+#[derive(Debug)]
+pub enum SourceCursor<C = TableCursor> {
+    /// Over a memtable.
+    Memtable(MemtableCursor),
+    /// Over one table.
+    Table(ReferenceCursor<C>),
+    /// Over the tables of a run.
+    Run(RunCursor<C>),
+}
+
+impl<C: OfTable> Cursor for SourceCursor<C> {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.entry(),
+            Self::Table(cursor) => cursor.entry(),
+            Self::Run(cursor) => cursor.entry(),
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek_to_first(),
+            Self::Table(cursor) => cursor.seek_to_first(),
+            Self::Run(cursor) => cursor.seek_to_first(),
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek_to_last(),
+            Self::Table(cursor) => cursor.seek_to_last(),
+            Self::Run(cursor) => cursor.seek_to_last(),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek(key, sequence),
+            Self::Table(cursor) => cursor.seek(key, sequence),
+            Self::Run(cursor) => cursor.seek(key, sequence),
+        }
+    }
+
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        match self {
+            Self::Memtable(_) => {}
+            Self::Table(cursor) => cursor.prefetch(key, sequence),
+            Self::Run(cursor) => cursor.prefetch(key, sequence),
+        }
+    }
+
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        match self {
+            Self::Memtable(_) => {}
+            Self::Table(cursor) => cursor.prefetch_filter(key),
+            Self::Run(cursor) => cursor.prefetch_filter(key),
+        }
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        match self {
+            Self::Memtable(_) => true,
+            Self::Table(cursor) => cursor.may_hold(key),
+            Self::Run(cursor) => cursor.may_hold(key),
+        }
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.seek_before(key, sequence),
+            Self::Table(cursor) => cursor.seek_before(key, sequence),
+            Self::Run(cursor) => cursor.seek_before(key, sequence),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.next(),
+            Self::Table(cursor) => cursor.next(),
+            Self::Run(cursor) => cursor.next(),
+        }
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        course: Course,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        match self {
+            Self::Memtable(cursor) => cursor.walk(course, steps, seen),
+            Self::Table(cursor) => cursor.walk(course, steps, seen),
+            Self::Run(cursor) => cursor.walk(course, steps, seen),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(cursor) => cursor.prev(),
+            Self::Table(cursor) => cursor.prev(),
+            Self::Run(cursor) => cursor.prev(),
+        }
+    }
+
+    #[inline]
+    fn span(&self) -> Option<Span<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.span(),
+            Self::Table(cursor) => cursor.span(),
+            Self::Run(cursor) => cursor.span(),
+        }
+    }
+
+    #[inline]
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.span_along(course),
+            Self::Table(cursor) => cursor.span_along(course),
+            Self::Run(cursor) => cursor.span_along(course),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

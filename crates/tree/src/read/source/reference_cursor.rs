@@ -1,0 +1,301 @@
+//! A cursor over what is seen of one table through its reference.
+//!
+//! A reference can cut a table to a slice of its keys, hide what is newer than a clone, and give
+//! all entries one sequence number; most do none of this and cost nothing.
+
+use crate::files::open_files::OpenReference;
+use siltdb_base::{
+    cursor::{Course, Cursor, Fetch, Span},
+    error::Result,
+    id::SequenceNumber,
+    key::{Entry, LookupKey, successor},
+};
+use siltdb_disk::{
+    summary::{KeyRange, RangeEnd},
+    table::{PassingCursor, TableCursor},
+};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// A cursor over a whole table, as readers or jobs use it.
+pub trait OfTable: Cursor + Sized {
+    /// A cursor over the table of `reference` that stands nowhere. One for keys only may show empty
+    /// values.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self>;
+}
+
+/// For readers: the table stays open, and its blocks in the cache.
+impl OfTable for TableCursor {
+    fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self> {
+        Ok(reference.table()?.cursor_fetching(fetch))
+    }
+}
+
+/// For jobs: the table stays as it is, open or not.
+impl OfTable for PassingCursor {
+    fn of(reference: &OpenReference, _: Fetch) -> Result<Self> {
+        reference.pass()?.cursor()
+    }
+}
+
+/// A cursor over what is seen of one table; it keeps the table's file in use.
+#[derive(Debug)]
+pub struct ReferenceCursor<C = TableCursor> {
+    reference: Arc<OpenReference>,
+    way: Way<C>,
+}
+
+#[derive(Debug)]
+enum Way<C> {
+    Whole(C),
+    Narrow(Box<Narrow<C>>),
+}
+
+impl<C: OfTable> ReferenceCursor<C> {
+    /// A cursor that stands nowhere.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    pub fn new(reference: Arc<OpenReference>) -> Result<Self> {
+        Self::fetching(reference, Fetch::Values)
+    }
+
+    /// A cursor that stands nowhere; one for keys only may show empty values.
+    ///
+    /// # Errors
+    /// What opening the table fails with.
+    pub fn fetching(reference: Arc<OpenReference>, fetch: Fetch) -> Result<Self> {
+        let cursor = C::of(&reference, fetch)?;
+        let way = if reference.is_whole() {
+            Way::Whole(cursor)
+        } else {
+            Way::Narrow(Box::new(Narrow {
+                cursor,
+                slice: reference.reference().key_slice.clone(),
+                visible_to: reference.reference().visible_to.unwrap_or(SequenceNumber::MAX),
+                sequence: reference.reference().global_sequence,
+                standing: Standing::Nowhere,
+            }))
+        };
+        Ok(Self { reference, way })
+    }
+
+    /// What it reads.
+    #[must_use]
+    pub fn reference(&self) -> &Arc<OpenReference> {
+        &self.reference
+    }
+}
+
+/// A table cursor behind the limits of a reference.
+///
+/// # Invariants
+/// 1. While it stands somewhere, the table's cursor stands on an entry within the limits.
+#[derive(Debug)]
+struct Narrow<C> {
+    cursor: C,
+    slice: Option<KeyRange>,
+    visible_to: SequenceNumber,
+    sequence: Option<SequenceNumber>,
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Somewhere,
+    Nowhere,
+}
+
+impl<C: Cursor> Narrow<C> {
+    /// The entry as the reference shows it.
+    fn shown<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
+        Entry { sequence: self.sequence.unwrap_or(entry.sequence), ..entry }
+    }
+
+    /// Positions the table's cursor with `position`, then goes on to what may be shown.
+    fn go(&mut self, course: Course, position: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+        self.standing = Standing::Nowhere;
+        position(&mut self.cursor)?;
+        loop {
+            let Some(entry) = self.cursor.entry() else { return Ok(()) };
+            if let Some(slice) = &self.slice {
+                let is_past = match course {
+                    Course::Forward => slice.is_before(entry.key),
+                    Course::Backward => slice.is_after(entry.key),
+                };
+                if is_past {
+                    return Ok(());
+                }
+            }
+            if self.shown(entry).sequence <= self.visible_to {
+                self.standing = Standing::Somewhere;
+                return Ok(());
+            }
+            match course {
+                Course::Forward => self.cursor.next()?,
+                Course::Backward => self.cursor.prev()?,
+            }
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        let first = self.slice.as_ref().map(|slice| slice.first.clone());
+        self.go(Course::Forward, |cursor| match first {
+            Some(first) => cursor.seek(&first, SequenceNumber::MAX),
+            None => cursor.seek_to_first(),
+        })
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        let slice = self.slice.clone();
+        self.go(Course::Backward, |cursor| match slice {
+            None => cursor.seek_to_last(),
+            Some(slice) => match slice.end {
+                RangeEnd::Exclusive => cursor.seek_before(&slice.last, SequenceNumber::MAX),
+                RangeEnd::Inclusive => seek_to_or_before(cursor, &slice.last),
+            },
+        })
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        if self.slice.as_ref().is_some_and(|slice| slice.is_after(key)) {
+            return self.seek_to_first();
+        }
+        let given = self.sequence;
+        self.go(Course::Forward, |cursor| match given {
+            None => cursor.seek(key, sequence),
+            Some(given) if given <= sequence => cursor.seek(key, SequenceNumber::MAX),
+            Some(_) => cursor.seek(&successor(key), SequenceNumber::MAX),
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        if self.slice.as_ref().is_some_and(|slice| slice.is_before(key)) {
+            return self.seek_to_last();
+        }
+        let given = self.sequence;
+        self.go(Course::Backward, |cursor| match given {
+            None => cursor.seek_before(key, sequence),
+            Some(given) if given <= sequence => cursor.seek_before(key, SequenceNumber::MAX),
+            Some(_) => seek_to_or_before(cursor, key),
+        })
+    }
+
+    fn step(&mut self, course: Course) -> Result<()> {
+        match (self.standing, course) {
+            (Standing::Nowhere, _) => Ok(()),
+            (_, Course::Forward) => self.go(course, C::next),
+            (_, Course::Backward) => self.go(course, C::prev),
+        }
+    }
+}
+
+/// Goes to the last entry whose key is `key` or before it.
+fn seek_to_or_before(cursor: &mut impl Cursor, key: &[u8]) -> Result<()> {
+    cursor.seek_before(&successor(key), SequenceNumber::MAX)
+}
+
+impl<C: Cursor> Cursor for ReferenceCursor<C> {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match &self.way {
+            Way::Whole(cursor) => cursor.entry(),
+            Way::Narrow(narrow) => match narrow.standing {
+                Standing::Nowhere => None,
+                Standing::Somewhere => narrow.cursor.entry().map(|entry| narrow.shown(entry)),
+            },
+        }
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek_to_first(),
+            Way::Narrow(narrow) => narrow.seek_to_first(),
+        }
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek_to_last(),
+            Way::Narrow(narrow) => narrow.seek_to_last(),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek(key, sequence),
+            Way::Narrow(narrow) => narrow.seek(key, sequence),
+        }
+    }
+
+    fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
+        match &self.way {
+            Way::Whole(cursor) => cursor.prefetch(key, sequence),
+            Way::Narrow(_) => {}
+        }
+    }
+
+    fn prefetch_filter(&self, key: LookupKey<'_>) {
+        self.reference.prefetch(key);
+    }
+
+    fn may_hold(&self, key: LookupKey<'_>) -> bool {
+        self.reference.may_hold(key)
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.seek_before(key, sequence),
+            Way::Narrow(narrow) => narrow.seek_before(key, sequence),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.next(),
+            Way::Narrow(narrow) => narrow.step(Course::Forward),
+        }
+    }
+
+    #[inline]
+    fn walk(
+        &mut self,
+        course: Course,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.walk(course, steps, seen),
+            // It has no spans.
+            Way::Narrow(_) => Ok(0),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Whole(cursor) => cursor.prev(),
+            Way::Narrow(narrow) => narrow.step(Course::Backward),
+        }
+    }
+
+    #[inline]
+    fn span(&self) -> Option<Span<'_>> {
+        match &self.way {
+            Way::Whole(cursor) => cursor.span(),
+            // What a block is known to hold may be hidden, or renumbered.
+            Way::Narrow(_) => None,
+        }
+    }
+
+    #[inline]
+    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+        match &self.way {
+            Way::Whole(cursor) => cursor.span_along(course),
+            Way::Narrow(_) => None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One tree at one moment: its memtables and its tables, pinned together.
+//!
+//! It answers for whatever snapshot it is asked at; which snapshots it is good for, the tree knows.
+
+mod search;
+
+use crate::{
+    files::level::Order,
+    files::open_files::OpenReference,
+    files::version::Version,
+    memory::Memory,
+    read::merge::{Merge, Source},
+    read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
+    read::view::search::Search,
+    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
+};
+use siltdb_base::{
+    cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
+};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// An iterator over what a reader sees of a view.
+pub type ViewIter = Visible<SourceCursor>;
+
+/// The memtables and tables of a tree at one moment, replaced as a whole.
+///
+/// # Invariants
+/// 1. Of a key, every entry of a memtable is newer than every entry of an older memtable, and those
+///    are newer than every entry of a table. A flushed memtable leaves in the same step in which
+///    its tables come, so no reader sees a gap or an entry twice.
+#[derive(Debug)]
+pub struct View {
+    /// The memtables.
+    pub memory: Memory,
+    /// The tables.
+    pub version: Arc<Version>,
+}
+
+impl View {
+    /// Calls `look` with the value of `key` that a reader at `snapshot` sees, if there is one.
+    ///
+    /// Cost: at most one block of each run of level 0 and of each level, and with a filter hardly
+    /// ever more than one in all.
+    ///
+    /// # Errors
+    /// What reading a table fails with; corruption; `Unsupported` where the `resolver`, which is
+    /// asked for only if it is needed, lacks something.
+    #[inline]
+    pub fn get<'a, R>(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        resolver: impl Fn() -> Resolver<'a>,
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut point = Point::new(key, resolver, look);
+        let mut search = Search::new(key, snapshot);
+        search.each(&self.memory, &self.version, |version| point.add(version))?;
+        point.finish()
+    }
+
+    /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
+    /// if the view has no trace of it. It may be older than the truth if it is not newer than all
+    /// snapshots: who compares it with a point in time must hold a snapshot of that.
+    ///
+    /// # Errors
+    /// What reading a table fails with.
+    pub fn newest_sequence(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>> {
+        let mut search = Search::new(key, snapshot);
+        let mut newest = None;
+        search.each(&self.memory, &self.version, |version| {
+            newest = Some(version.sequence);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(newest.max(search.covering()))
+    }
+
+    /// An iterator within `bounds`; it keeps what it reads in memory and on disk, not the view.
+    ///
+    /// # Errors
+    /// What opening a table with range tombstones fails with.
+    pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
+        let tombstones = self.tombstones(&bounds)?;
+        let merge = Merge::new(self.sources(&bounds, reader.fetch)?);
+        Ok(Visible::new(merge, tombstones, reader, bounds))
+    }
+
+    /// The sources of every entry within `bounds`, newest first.
+    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<Source<SourceCursor>>> {
+        let mut sources = Vec::new();
+        for table in self.memory.tables() {
+            sources.push(Source {
+                cursor: SourceCursor::Memtable(table.memtable.cursor()),
+                // Writers may still be at work.
+                sequence_max: SequenceNumber::MAX,
+            });
+        }
+        for level in self.version.levels() {
+            match level.order() {
+                Order::Stack => {
+                    for table in level.tables().iter().filter(|table| touches(table, bounds)) {
+                        let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
+                        let cursor = SourceCursor::Table(cursor);
+                        sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                    }
+                }
+                Order::Run => {
+                    let tables = level.tables();
+                    let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
+                    let after = tables[start..].partition_point(|table| touches(table, bounds));
+                    let run = start..start + after;
+                    let newest = tables[run.clone()].iter().map(|table| table.sequence_max());
+                    let Some(sequence_max) = newest.max() else { continue };
+                    let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
+                    let cursor = SourceCursor::Run(cursor);
+                    sources.push(Source { cursor, sequence_max });
+                }
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The range tombstones of every source that may have some within `bounds`.
+    fn tombstones(&self, bounds: &Bounds) -> Result<Vec<Arc<Fragments>>> {
+        let mut lists = Vec::new();
+        for table in self.memory.tables() {
+            lists.extend(table.memtable.tombstone_lists());
+        }
+        for (_, table) in self.version.tables() {
+            // Only tables that have tombstones are opened for them.
+            if table.has_range_tombstones() && touches(table, bounds) {
+                lists.push(table.tombstones()?.clone());
+            }
+        }
+        Ok(lists)
+    }
+}
+
+fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
+    let range = table.range();
+    let ends_before = bounds.lower.as_ref().is_some_and(|lower| range.is_before(lower));
+    !ends_before && !bounds.is_after(&range.first)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,590 @@
+//! An iterator over the user keys that a reader sees, with their values, in both directions.
+//!
+//! It does not pin its sources; it does not remember that it failed once it is positioned anew.
+//!
+//! Forward, a key is shown where it lies: its newest visible version comes first, and key and
+//! value are borrowed from the cursor. Backward, its versions come oldest first, so the newest
+//! visible one is known only when the cursor has gone on to the key before; key and value are
+//! copied. In both directions a stretch of plain entries (one `Put` per key, none newer than the
+//! snapshot, no range tombstone, within the bounds) is shown where it lies, unchecked.
+//!
+//! # Invariants
+//! 1. `KeyPlace::Cursor`: the merge stands on the version that is shown.
+//! 2. `KeyPlace::Buffer`: going on in the direction of the course, the merge stands behind the
+//!    version that is shown: backward on a smaller key, forward perhaps still on the same key.
+//! 3. `plain` more steps along the course lead to plain entries, each of another key.
+
+use crate::{
+    read::merge::Merge,
+    read::operands::Added,
+    read::visible::{
+        bounds::Bounds,
+        coverage::{Cover, Coverage},
+        crossing::{Crossing, HiddenRun},
+        folding::Folding,
+        judge::{Verdict, depends_on_time, expiry_of, judge},
+        plain::{Plain, Sight},
+        reader::Reader,
+    },
+};
+use siltdb_base::{
+    cursor::{Course, Cursor, Fetch},
+    error::Result,
+    id::SequenceNumber,
+    key::{BlobPointer, Entry},
+    slice::Slice,
+    tombstone::Fragments,
+};
+use std::sync::Arc;
+
+/// Entries walked over one by one before a seek is tried in their place.
+const WALKED_MAX: u32 = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyPlace {
+    Nowhere,
+    Cursor,
+    Buffer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ValuePlace {
+    /// In the cursor's payload, from this offset on.
+    Cursor(usize),
+    Buffer,
+    Pinned,
+}
+
+/// What a forward search has to pass over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// Nothing: the cursor stands where the search begins.
+    Here,
+    /// All further versions of the key in the buffer.
+    NextKey,
+}
+
+/// What the versions of a key looked at so far say, from the oldest on.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Nothing,
+    /// The value is in the buffer.
+    Value,
+    Blob(BlobPointer),
+}
+
+/// What a forward search came to.
+#[derive(Clone, Copy, Debug)]
+enum Sought {
+    Nothing,
+    /// What is shown lies under the cursor, the value where `value_place` says.
+    Value,
+    /// An operand lies under the cursor, below a range tombstone or not.
+    Operand(Option<Cover>),
+}
+
+/// The user keys a reader sees, with their final values.
+///
+/// It stands nowhere at first, past either end, and after an error; `next` and `prev` then do
+/// nothing.
+#[derive(Debug)]
+pub struct Visible<C> {
+    pub(super) merge: Merge<C>,
+    pub(super) coverage: Coverage,
+    pub(super) reader: Reader,
+    pub(super) bounds: Bounds,
+    pub(super) course: Course,
+    pub(super) key_place: KeyPlace,
+    pub(super) value_place: ValuePlace,
+    pub(super) key: Vec<u8>,
+    value: Vec<u8>,
+    pinned: Slice,
+    /// Operands of the key at hand.
+    folding: Folding,
+    pub(super) plain: usize,
+    /// `plain` is 0 because nobody has looked ahead yet: who only seeks need not.
+    is_unexplored: bool,
+    /// Steps until the cursor's span is worth a look.
+    span_wait: usize,
+    pub(super) hidden: HiddenRun,
+    pub(super) crossing: Crossing,
+    /// Where a seek goes to.
+    pub(super) target: Vec<u8>,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
+    /// beside them.
+    #[must_use]
+    pub fn new(
+        merge: Merge<C>,
+        tombstones: Vec<Arc<Fragments>>,
+        reader: Reader,
+        bounds: Bounds,
+    ) -> Self {
+        Self {
+            merge,
+            coverage: Coverage::new(tombstones, reader.snapshot),
+            reader,
+            bounds,
+            course: Course::Forward,
+            key_place: KeyPlace::Nowhere,
+            value_place: ValuePlace::Buffer,
+            key: Vec::new(),
+            value: Vec::new(),
+            pinned: Slice::default(),
+            folding: Folding::new(Added::NewestFirst),
+            plain: 0,
+            is_unexplored: false,
+            span_wait: 0,
+            hidden: HiddenRun::default(),
+            crossing: Crossing::default(),
+            target: Vec::new(),
+        }
+    }
+
+    /// The key; `None` if the iterator stands nowhere.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        match self.key_place {
+            KeyPlace::Cursor => self.merge.entry().map(|entry| entry.key),
+            KeyPlace::Buffer => Some(&self.key),
+            KeyPlace::Nowhere => None,
+        }
+    }
+
+    /// The value; `None` if the iterator stands nowhere.
+    #[inline]
+    #[must_use]
+    pub fn value(&self) -> Option<&[u8]> {
+        match (self.key_place, self.value_place) {
+            (KeyPlace::Nowhere, _) => None,
+            (_, ValuePlace::Cursor(start)) => self.merge.entry().map(|entry| &entry.value[start..]),
+            (_, ValuePlace::Buffer) => Some(&self.value),
+            (_, ValuePlace::Pinned) => Some(&self.pinned),
+        }
+    }
+
+    /// The key and the value; `None` if the iterator stands nowhere.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match (self.key_place, self.value_place) {
+            (KeyPlace::Cursor, ValuePlace::Cursor(start)) => {
+                self.merge.entry().map(|entry| (entry.key, &entry.value[start..]))
+            }
+            _ => Some((self.key()?, self.value()?)),
+        }
+    }
+
+    /// Goes to the first key.
+    ///
+    /// # Errors
+    /// What reading the sources or building the value fails with; the same for all movements.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.set_out(Course::Forward);
+        match &self.bounds.lower {
+            Some(lower) => self.merge.seek(lower, self.reader.snapshot)?,
+            None => self.merge.seek_to_first()?,
+        }
+        self.find_forward(From::Here)
+    }
+
+    /// Goes to the last key.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.set_out(Course::Backward);
+        match &self.bounds.upper {
+            Some(upper) => self.merge.seek_before(upper, SequenceNumber::MAX)?,
+            None => self.merge.seek_to_last()?,
+        }
+        self.find_backward()
+    }
+
+    /// Goes to the first key at or after `key`.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.set_out(Course::Forward);
+        let from = match &self.bounds.lower {
+            Some(lower) if key < lower.as_bytes() => lower,
+            _ => key,
+        };
+        self.merge.seek(from, self.reader.snapshot)?;
+        self.find_forward(From::Here)
+    }
+
+    /// Goes to the last key at or before `key`.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        if self.bounds.is_after(key) {
+            return self.seek_to_last();
+        }
+        self.set_out(Course::Backward);
+        successor_into(&mut self.target, key);
+        self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
+        self.find_backward()
+    }
+
+    /// Goes to the next key; does nothing if the iterator stands nowhere.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        self.look_ahead();
+        if self.plain > 0 && self.course == Course::Forward {
+            self.plain -= 1;
+            let moved = self.merge.next();
+            return self.noted(moved);
+        }
+        self.next_checked()
+    }
+
+    /// Goes to the previous key; does nothing if the iterator stands nowhere.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if self.plain > 0 && self.course == Course::Backward {
+            self.plain -= 1;
+            let moved = self.merge.prev();
+            return self.noted(moved);
+        }
+        self.prev_checked()
+    }
+
+    fn next_checked(&mut self) -> Result<()> {
+        let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
+        if place == KeyPlace::Nowhere {
+            return Ok(());
+        }
+        if place == KeyPlace::Cursor
+            && let Some(entry) = self.merge.entry()
+        {
+            copy(&mut self.key, entry.key);
+        }
+        if self.course == Course::Backward {
+            self.set_out(Course::Forward);
+            successor_into(&mut self.target, &self.key);
+            self.merge.seek(&self.target, SequenceNumber::MAX)?;
+            return self.find_forward(From::Here);
+        }
+        if place == KeyPlace::Cursor {
+            self.merge.next()?;
+        }
+        self.find_forward(From::NextKey)
+    }
+
+    fn prev_checked(&mut self) -> Result<()> {
+        let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
+        if place == KeyPlace::Nowhere {
+            return Ok(());
+        }
+        if self.course == Course::Forward {
+            if place == KeyPlace::Cursor
+                && let Some(entry) = self.merge.entry()
+            {
+                copy(&mut self.key, entry.key);
+            }
+            self.set_out(Course::Backward);
+            self.merge.seek_before(&self.key, SequenceNumber::MAX)?;
+        } else if place == KeyPlace::Cursor {
+            // A plain entry: the only version of its key.
+            self.merge.prev()?;
+        }
+        self.find_backward()
+    }
+
+    fn set_out(&mut self, course: Course) {
+        self.course = course;
+        self.key_place = KeyPlace::Nowhere;
+        (self.plain, self.is_unexplored) = (0, false);
+        self.span_wait = 0;
+        self.hidden = HiddenRun::default();
+        // A panic may have ended it.
+        self.crossing.clear();
+    }
+
+    /// Stands nowhere if the cursor does.
+    #[inline]
+    fn noted<T>(&mut self, moved: Result<T>) -> Result<T> {
+        if moved.is_err() {
+            self.key_place = KeyPlace::Nowhere;
+        }
+        moved
+    }
+
+    /// Goes on from the cursor's entry to the next visible one.
+    pub(super) fn find_forward(&mut self, from: From) -> Result<()> {
+        // Until something is found; also if an error comes first.
+        self.key_place = KeyPlace::Nowhere;
+        let sought = self.search_forward(from);
+        match self.arrive(sought)? {
+            Sought::Nothing => Ok(()),
+            Sought::Value => {
+                self.key_place = KeyPlace::Cursor;
+                self.is_unexplored = true;
+                Ok(())
+            }
+            Sought::Operand(cover) => self.combine_forward(cover),
+        }
+    }
+
+    #[inline]
+    fn search_forward(&mut self, mut from: From) -> Result<Sought> {
+        let mut walked = 0;
+        loop {
+            let Some(entry) = self.merge.entry() else { return Ok(Sought::Nothing) };
+            if self.bounds.is_after(entry.key) {
+                return Ok(Sought::Nothing);
+            }
+            let is_passed = from == From::NextKey && entry.key == self.key;
+            if is_passed || entry.sequence > self.reader.snapshot {
+                walked += 1;
+                if walked < WALKED_MAX {
+                    self.merge.next()?;
+                    continue;
+                }
+                walked = 0;
+                let sequence = if is_passed {
+                    successor_into(&mut self.target, entry.key);
+                    SequenceNumber::MAX
+                } else {
+                    copy(&mut self.target, entry.key);
+                    self.reader.snapshot
+                };
+                self.merge.seek(&self.target, sequence)?;
+                continue;
+            }
+            let cover = self.coverage.find(entry.key);
+            match verdict(&entry, cover, &self.reader)? {
+                Verdict::Value(value) => {
+                    self.value_place = ValuePlace::Cursor(entry.value.len() - value.len());
+                }
+                Verdict::Blob(pointer) => self.fetch(&pointer)?,
+                Verdict::Operand(_) if self.reader.fetch == Fetch::Values => {
+                    return Ok(Sought::Operand(cover));
+                }
+                Verdict::Operand(_) => self.value_place = ValuePlace::Cursor(0),
+                Verdict::Absent => {
+                    copy(&mut self.key, entry.key);
+                    from = From::NextKey;
+                    let sequence = entry.sequence;
+                    if !self.cross()? && !self.skip_hidden(cover, sequence)? {
+                        self.merge.next()?;
+                    }
+                    continue;
+                }
+            }
+            return Ok(Sought::Value);
+        }
+    }
+
+    /// Combines the operand under the cursor with the older versions of its key.
+    fn combine_forward(&mut self, cover: Option<Cover>) -> Result<()> {
+        self.key.clear();
+        self.folding.restart(Added::NewestFirst);
+        let resolver = self.reader.resolver();
+        let fetched;
+        let base = loop {
+            let Some(entry) = self.merge.entry() else { break None };
+            if self.folding.is_empty() {
+                copy(&mut self.key, entry.key);
+            } else if entry.key != self.key {
+                break None;
+            }
+            let verdict = verdict(&entry, cover, &self.reader)?;
+            if let Verdict::Operand(operand) = verdict {
+                let known = self.folding.add(&self.key, entry.sequence, operand, || resolver);
+                if let Some(value) = known {
+                    fetched = value;
+                    break Some(fetched.as_bytes());
+                }
+                self.merge.next()?;
+                continue;
+            }
+            break match verdict {
+                Verdict::Value(value) => {
+                    self.folding.pass(expiry_of(entry.kind, entry.value)?);
+                    Some(value)
+                }
+                Verdict::Blob(pointer) => {
+                    self.folding.pass(pointer.expiry_ms);
+                    fetched = resolver.fetch(&pointer)?;
+                    Some(fetched.as_bytes())
+                }
+                Verdict::Absent | Verdict::Operand(_) => None,
+            };
+        };
+        match base {
+            Some(base) if self.folding.is_empty() => copy(&mut self.value, base),
+            _ => self.value = self.folding.finish(&self.key, base, &resolver)?,
+        }
+        self.key_place = KeyPlace::Buffer;
+        self.value_place = ValuePlace::Buffer;
+        Ok(())
+    }
+
+    /// Goes back from the cursor's entry, the oldest of its key, to a key with a visible value.
+    fn find_backward(&mut self) -> Result<()> {
+        // Until something is found; also if an error comes first.
+        self.key_place = KeyPlace::Nowhere;
+        let searched = self.search_backward();
+        self.arrive(searched)
+    }
+
+    #[inline]
+    fn search_backward(&mut self) -> Result<()> {
+        loop {
+            let Some(entry) = self.merge.entry() else { return Ok(()) };
+            if self.bounds.is_before(entry.key) {
+                return Ok(());
+            }
+            copy(&mut self.key, entry.key);
+            if self.find_plain() {
+                self.key_place = KeyPlace::Cursor;
+                self.value_place = ValuePlace::Cursor(0);
+                return Ok(());
+            }
+            let found = self.gather_backward()?;
+            if self.show(found)? {
+                return Ok(());
+            }
+            self.cross()?;
+        }
+    }
+
+    /// Walks back over the versions of the key in the buffer, and says what they amount to.
+    fn gather_backward(&mut self) -> Result<Found> {
+        let cover = self.coverage.find(&self.key);
+        let mut found = Found::Nothing;
+        self.folding.restart(Added::OldestFirst);
+        while let Some(entry) = self.merge.entry() {
+            if entry.key != self.key {
+                break;
+            }
+            if entry.sequence <= self.reader.snapshot {
+                let sequence = entry.sequence;
+                match verdict(&entry, cover, &self.reader)? {
+                    Verdict::Operand(operand) => {
+                        let resolver = || self.reader.resolver();
+                        let known = self.folding.add(&self.key, sequence, operand, resolver);
+                        if let Some(known) = known {
+                            copy(&mut self.value, &known);
+                            found = Found::Value;
+                        }
+                    }
+                    Verdict::Value(value) => {
+                        self.folding.pass(expiry_of(entry.kind, entry.value)?);
+                        copy(&mut self.value, value);
+                        found = Found::Value;
+                    }
+                    Verdict::Blob(pointer) => {
+                        self.folding.pass(pointer.expiry_ms);
+                        found = Found::Blob(pointer);
+                    }
+                    Verdict::Absent => {
+                        self.folding.pass(None);
+                        found = Found::Nothing;
+                    }
+                }
+                if self.skip_hidden(cover, sequence)? {
+                    continue;
+                }
+            }
+            self.merge.prev()?;
+        }
+        Ok(found)
+    }
+
+    /// Shows the key in the buffer, if it has a value.
+    fn show(&mut self, found: Found) -> Result<bool> {
+        let is_operand = !self.folding.is_empty();
+        self.value_place = ValuePlace::Buffer;
+        match found {
+            Found::Nothing if !is_operand => return Ok(false),
+            Found::Nothing | Found::Value => {}
+            Found::Blob(pointer) => self.fetch(&pointer)?,
+        }
+        if is_operand && self.reader.fetch == Fetch::Values {
+            let base = match found {
+                Found::Nothing => None,
+                Found::Value => Some(self.value.as_slice()),
+                Found::Blob(_) => Some(self.pinned.as_bytes()),
+            };
+            self.value = self.folding.finish(&self.key, base, &self.reader.resolver())?;
+            self.value_place = ValuePlace::Buffer;
+        }
+        self.key_place = KeyPlace::Buffer;
+        Ok(true)
+    }
+
+    /// Reads a separated value, if values are wanted.
+    fn fetch(&mut self, pointer: &BlobPointer) -> Result<()> {
+        self.pinned = match self.reader.fetch {
+            Fetch::Values => self.reader.resolver().fetch(pointer)?,
+            Fetch::KeysOnly => Slice::default(),
+        };
+        self.value_place = ValuePlace::Pinned;
+        Ok(())
+    }
+
+    /// Finds out how many steps along the course need no check, unless that is known.
+    #[inline]
+    pub(super) fn look_ahead(&mut self) {
+        if std::mem::take(&mut self.is_unexplored) {
+            self.find_plain();
+        }
+    }
+
+    /// Says whether the cursor's entry is plain, and counts the plain ones that follow it, if it is
+    /// not known to be in vain.
+    #[inline]
+    fn find_plain(&mut self) -> bool {
+        if self.span_wait > 0 {
+            self.span_wait -= 1;
+            return false;
+        }
+        let snapshot = self.reader.snapshot;
+        let sight = Sight { snapshot, bounds: &self.bounds, coverage: &self.coverage };
+        match sight.ahead(&self.merge, self.course) {
+            Plain::Steps(steps) => {
+                self.plain = steps;
+                true
+            }
+            Plain::NotFor(steps) => {
+                self.span_wait = steps;
+                false
+            }
+        }
+    }
+}
+
+/// What an entry that the snapshot sees says now.
+#[inline]
+fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, reader: &Reader) -> Result<Verdict<'a>> {
+    let covering = cover.map(|cover| cover.sequence);
+    let now_ms = if depends_on_time(entry.kind) { reader.clock.wall_ms() } else { 0 };
+    judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
+}
+
+#[inline]
+pub(super) fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
+    into.clear();
+    into.extend_from_slice(bytes);
+}
+
+/// Makes `into` the smallest key greater than `key`.
+pub(super) fn successor_into(into: &mut Vec<u8>, key: &[u8]) {
+    copy(into, key);
+    into.push(0);
+}

@@ -1,0 +1,70 @@
+//! How far a reader may go without checking what it sees.
+//!
+//! It looks at what is known of a stretch of entries, never at the entries.
+
+use crate::{
+    read::merge::Merge,
+    read::visible::{bounds::Bounds, coverage::Coverage},
+};
+use siltdb_base::{
+    cursor::{Course, Cursor, Span, SpanContent},
+    id::SequenceNumber,
+};
+
+/// What is known of the entries after the one that a merge stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// So many are plain: one `Put` of each key, none newer than the snapshot, no range tombstone
+    /// over them, all within the bounds.
+    Steps(usize),
+    /// Nothing, and nothing will be for so many.
+    NotFor(usize),
+}
+
+/// Who looks, and at what.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// What is newer is not seen.
+    pub snapshot: SequenceNumber,
+    /// What lies beyond is not shown.
+    pub bounds: &'a Bounds,
+    /// The range tombstones.
+    pub coverage: &'a Coverage,
+}
+
+impl Sight<'_> {
+    /// Looks ahead along `course`.
+    #[inline]
+    pub fn ahead(&self, merge: &Merge<impl Cursor>, course: Course) -> Plain {
+        let steps = |span: &Span<'_>| match course {
+            Course::Forward => span.after,
+            Course::Backward => span.before,
+        };
+        let Some(far) = merge.span_along(course) else { return Plain::NotFor(0) };
+        if self.is_plain(&far, merge, course) {
+            return Plain::Steps(steps(&far));
+        }
+        match merge.span() {
+            Some(near) if steps(&near) < steps(&far) && self.is_plain(&near, merge, course) => {
+                Plain::Steps(steps(&near))
+            }
+            Some(near) => Plain::NotFor(steps(&near)),
+            None => Plain::NotFor(0),
+        }
+    }
+
+    #[inline]
+    fn is_plain(&self, span: &Span<'_>, merge: &Merge<impl Cursor>, course: Course) -> bool {
+        let is_within = match course {
+            Course::Forward => !self.bounds.is_after(span.last_key),
+            Course::Backward => !self.bounds.is_before(span.first_key),
+        };
+        span.content == SpanContent::Plain
+            && span.sequence_max <= self.snapshot
+            && is_within
+            && merge.entry().is_some_and(|entry| match course {
+                Course::Forward => self.coverage.is_clear(entry.key, span.last_key),
+                Course::Backward => self.coverage.is_clear(span.first_key, entry.key),
+            })
+    }
+}

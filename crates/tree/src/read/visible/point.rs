@@ -1,0 +1,148 @@
+//! The value of one key from its versions.
+//!
+//! Where the versions come from, and which are too new, is the caller's business.
+
+use crate::{
+    read::operands::Added,
+    read::visible::{
+        folding::Folding,
+        judge::{Resolver, Verdict, depends_on_time, expiry_of, judge},
+    },
+};
+use siltdb_base::{
+    error::Result,
+    id::SequenceNumber,
+    key::EntryKind,
+    slice::{Pinnable, Slice},
+};
+use std::ops::ControlFlow;
+
+/// A version of the key looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Version<'v> {
+    /// Its place in the order; not newer than the snapshot.
+    pub sequence: SequenceNumber,
+    /// What it does.
+    pub kind: EntryKind,
+    /// Its payload.
+    pub value: Pinnable<'v>,
+    /// The newest range tombstone over the key that the snapshot sees, as far as is known.
+    ///
+    /// It must be known from every source that can hold a tombstone newer than this version:
+    /// those searched so far, if the caller goes from the newest source to the oldest.
+    pub covering: Option<SequenceNumber>,
+}
+
+/// Finds the value of one key from its versions, which are added from the newest to the oldest, and
+/// shows it to `look`.
+///
+/// `resolver` is not asked for before it is needed: most values speak for themselves, and looking
+/// at the clock costs a tenth of a lookup.
+#[derive(Debug)]
+pub struct Point<'k, R, L, T> {
+    key: &'k [u8],
+    resolver: R,
+    /// Called once at most.
+    look: Option<L>,
+    /// What it returned.
+    shown: Option<T>,
+    /// The operands so far. Boxed, because most keys have none and all pay for moving this.
+    merged: Option<Box<Merged>>,
+}
+
+/// What operands amount to.
+#[derive(Debug)]
+struct Merged {
+    folding: Folding,
+    /// What they are applied to.
+    base: Option<Slice>,
+}
+
+impl<'k, 'r, R, L, T> Point<'k, R, L, T>
+where
+    R: Fn() -> Resolver<'r>,
+    L: FnOnce(Pinnable<'_>) -> T,
+{
+    /// Without a version of `key`.
+    #[inline]
+    pub fn new(key: &'k [u8], resolver: R, look: L) -> Self {
+        Self { key, resolver, look: Some(look), shown: None, merged: None }
+    }
+
+    /// Adds the next older version; breaks off when no older one is needed.
+    ///
+    /// # Errors
+    /// Corruption; `Unsupported` where the resolver lacks what is needed.
+    #[inline]
+    pub fn add(&mut self, version: Version<'_>) -> Result<ControlFlow<()>> {
+        let Version { sequence, kind, value, covering } = version;
+        let now_ms = if depends_on_time(kind) { (self.resolver)().now_ms } else { 0 };
+        match judge(kind, value.bytes(), sequence, covering, now_ms)? {
+            Verdict::Value(tail) => {
+                if let Some(merged) = &mut self.merged {
+                    merged.folding.pass(expiry_of(kind, value.bytes())?);
+                }
+                self.found(value.with(tail));
+            }
+            Verdict::Blob(pointer) => {
+                if let Some(merged) = &mut self.merged {
+                    merged.folding.pass(pointer.expiry_ms);
+                }
+                let fetched = (self.resolver)().fetch(&pointer)?;
+                self.found(Pinnable::from(&fetched));
+            }
+            Verdict::Absent => {
+                if let Some(merged) = &mut self.merged {
+                    merged.folding.pass(None);
+                }
+            }
+            Verdict::Operand(operand) => return Ok(self.add_operand(sequence, operand)),
+        }
+        Ok(ControlFlow::Break(()))
+    }
+
+    fn add_operand(&mut self, sequence: SequenceNumber, operand: &[u8]) -> ControlFlow<()> {
+        let merged = self.merged.get_or_insert_with(|| {
+            Box::new(Merged { folding: Folding::new(Added::NewestFirst), base: None })
+        });
+        let Some(value) = merged.folding.add(self.key, sequence, operand, &self.resolver) else {
+            return ControlFlow::Continue(());
+        };
+        if merged.folding.is_empty() {
+            self.show(Pinnable::from(&value));
+        } else {
+            merged.base = Some(value);
+        }
+        ControlFlow::Break(())
+    }
+
+    #[inline]
+    fn found(&mut self, value: Pinnable<'_>) {
+        match &mut self.merged {
+            None => self.show(value),
+            Some(merged) => merged.base = Some(value.pin()),
+        }
+    }
+
+    #[inline]
+    fn show(&mut self, value: Pinnable<'_>) {
+        self.shown = self.look.take().map(|look| look(value));
+    }
+
+    /// What `look` returned, or `None`, if there is no value. There are no more versions, or adding
+    /// broke off.
+    ///
+    /// # Errors
+    /// What the merge operator fails with; `Unsupported` without one.
+    #[inline]
+    pub fn finish(mut self) -> Result<Option<T>> {
+        if let Some(merged) = self.merged.take()
+            && !merged.folding.is_empty()
+        {
+            let base = merged.base.as_deref();
+            let value = merged.folding.finish(self.key, base, &(self.resolver)())?;
+            self.show(Pinnable::from(&Slice::from(value)));
+        }
+        Ok(self.shown)
+    }
+}

@@ -1,0 +1,71 @@
+//! Who reads: at which point of the order, by which clock, and with what means.
+//!
+//! It does not read anything itself.
+
+use crate::{
+    merge_operator::MergeOperator,
+    read::folds::Folds,
+    read::gaps::{Gaps, Sequencer},
+    read::visible::judge::{BlobSource, Resolver},
+};
+use siltdb_base::{clock::Clock, cursor::Fetch, id::SequenceNumber};
+use std::{fmt, sync::Arc};
+
+/// The point of view of a reader, and its means to build values and to find its way.
+#[derive(Clone)]
+pub struct Reader {
+    /// Entries newer than this are not seen.
+    pub snapshot: SequenceNumber,
+    /// Tells the time that decides expiry, whenever the reader comes to an entry.
+    pub clock: Arc<dyn Clock>,
+    /// The family's merge operator.
+    pub operator: Option<Arc<dyn MergeOperator>>,
+    /// Where separated values are read.
+    pub blobs: Option<Arc<dyn BlobSource>>,
+    /// What is wanted.
+    pub fetch: Fetch,
+    /// Where nothing is, as others found.
+    pub gaps: Option<Arc<Gaps>>,
+    /// By what it has the family watched, if it comes across many deleted keys.
+    pub sequencer: Option<Arc<dyn Sequencer>>,
+    /// What earlier readers folded, and where to keep more.
+    pub folds: Option<Arc<Folds>>,
+}
+
+/// Deleted keys that a walk passes over in one go where gaps may be known.
+const DELETED_MAX: u32 = 32;
+
+/// The same where it may be worth it to have the family watched.
+const DELETED_MAX_UNWATCHED: u32 = 256;
+
+impl Reader {
+    /// How many deleted keys a walk may pass over before it looks for a gap.
+    pub(super) fn patience(&self) -> u32 {
+        match &self.gaps {
+            Some(gaps) if gaps.is_watched() => DELETED_MAX,
+            Some(_) if self.sequencer.is_some() => DELETED_MAX_UNWATCHED,
+            _ => u32::MAX,
+        }
+    }
+
+    /// The reader's means to turn versions into values, now.
+    #[must_use]
+    pub fn resolver(&self) -> Resolver<'_> {
+        Resolver {
+            now_ms: self.clock.wall_ms(),
+            operator: self.operator.as_deref(),
+            blobs: self.blobs.as_deref(),
+            folds: self.folds.as_deref(),
+        }
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("snapshot", &self.snapshot)
+            .field("resolver", &self.resolver())
+            .field("fetch", &self.fetch)
+            .finish()
+    }
+}

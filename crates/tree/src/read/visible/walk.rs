@@ -1,0 +1,164 @@
+//! Walking over many keys in one go, for less than a step at a time.
+//!
+//! Where it leads and what it shows is the same; the checks of a step are made once for a stretch
+//! of entries, or left out, or made without setting the iterator down on each key.
+
+use crate::read::visible::{
+    iter::{From, KeyPlace, ValuePlace, Visible, copy},
+    judge::{Verdict, depends_on_time, judge},
+};
+use siltdb_base::{
+    cursor::{Course, Cursor},
+    error::Result,
+    key::{Entry, is_same},
+};
+use std::ops::ControlFlow;
+
+/// Where a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    /// On an entry that was shown, which said this.
+    Shown(ControlFlow<()>),
+    /// It ended on an entry that is not seen, and the next key was found.
+    Hidden,
+    /// The same for one that takes more than a look.
+    Unknown,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// Shows the key under the iterator and at most `limit` in all from there on along `course`,
+    /// with their values, until `seen` says that it is enough; then stands on the first
+    /// that was not shown. Returns how many were shown.
+    ///
+    /// # Errors
+    /// As [`Visible::seek_to_first`].
+    #[inline]
+    pub fn walk(
+        &mut self,
+        course: Course,
+        limit: u64,
+        mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut shown = 0;
+        let mut show = |key: &[u8], value: &[u8]| {
+            shown += 1;
+            let flow = seen(key, value);
+            if shown < limit { flow } else { ControlFlow::Break(()) }
+        };
+        while limit > 0
+            && let Some((key, value)) = self.entry()
+        {
+            let mut walked = Stand::Shown(show(key, value));
+            if walked == Stand::Shown(ControlFlow::Continue(())) && self.course == course {
+                self.look_ahead();
+                walked = match course {
+                    _ if self.plain > 0 => self.walk_plain(&mut show)?,
+                    Course::Forward => self.walk_judging(&mut show)?,
+                    Course::Backward => walked,
+                };
+            }
+            if let Stand::Shown(flow) = walked {
+                match course {
+                    Course::Forward => self.next()?,
+                    Course::Backward => self.prev()?,
+                }
+                if flow.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Has the iterator stand nowhere, and says where it stood. So it does until a walk has ended,
+    /// also if that ends by an error, or by a panic of the caller's function.
+    #[inline]
+    fn lift(&mut self) -> (KeyPlace, usize) {
+        let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
+        (place, std::mem::take(&mut self.plain))
+    }
+
+    /// Shows plain entries, which show what they hold.
+    #[inline]
+    fn walk_plain(
+        &mut self,
+        show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<Stand> {
+        let mut flow = ControlFlow::Continue(());
+        let (place, plain) = self.lift();
+        let walked = self.merge.walk(self.course, plain, &mut |entry| {
+            flow = show(entry.key, entry.value);
+            flow
+        })?;
+        (self.key_place, self.plain) = (place, plain - walked);
+        Ok(Stand::Shown(flow))
+    }
+
+    /// Shows what speaks for itself: in the rest of the span at hand, or, if there is none, entry
+    /// by entry, up to the bound. Only where no range tombstone is.
+    fn walk_judging(
+        &mut self,
+        show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<Stand> {
+        let mut stands = Stand::Shown(ControlFlow::Continue(()));
+        let (KeyPlace::Cursor, Some(entry)) = (self.key_place, self.merge.entry()) else {
+            return Ok(stands);
+        };
+        let span = self.merge.span();
+        let steps = match &span {
+            None if self.coverage.is_empty() => None,
+            Some(span) if self.coverage.is_clear(entry.key, span.last_key) => Some(span.after),
+            _ => return Ok(stands),
+        };
+        copy(&mut self.key, entry.key);
+        let (mut deleted, deleted_max) = (0, self.reader.patience());
+        let (place, _) = self.lift();
+        let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
+        let mut judged = |entry: Entry<'_>| {
+            stands = Stand::Hidden;
+            if entry.sequence > snapshot || is_same(entry.key, key) {
+                return ControlFlow::Continue(());
+            }
+            let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {
+                true => None,
+                false => judge(entry.kind, entry.value, entry.sequence, None, 0).ok(),
+            };
+            match verdict {
+                Some(Verdict::Value(value)) => {
+                    deleted = 0;
+                    copy(key, entry.key);
+                    let flow = show(entry.key, value);
+                    stands = Stand::Shown(flow);
+                    flow
+                }
+                Some(Verdict::Absent) if deleted < deleted_max => {
+                    deleted += 1;
+                    copy(key, entry.key);
+                    ControlFlow::Continue(())
+                }
+                // What takes more, is damaged, or lies behind the bound is looked at again with all
+                // means, and so are many deleted keys: perhaps there is a gap.
+                _ => {
+                    stands = Stand::Unknown;
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let walked = match steps {
+            Some(steps) => self.merge.walk(Course::Forward, steps, &mut judged),
+            None => self.merge.walk_shuffled(&mut judged),
+        }?;
+        self.key_place = place;
+        if walked > 0 {
+            self.value_place = ValuePlace::Cursor(0);
+            if stands == Stand::Hidden {
+                self.key_place = KeyPlace::Nowhere;
+                self.merge.next()?;
+            }
+            if !matches!(stands, Stand::Shown(_)) {
+                self.find_forward(From::NextKey)?;
+            }
+        }
+        Ok(stands)
+    }
+}

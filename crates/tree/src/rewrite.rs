@@ -1,0 +1,10 @@
+//! Flushes and compactions: entries and blocks go from memory and tables into new tables.
+
+pub mod deeper;
+pub mod progress;
+pub mod job;
+pub mod watched;
+pub mod copies;
+pub mod output;
+pub mod flush;
+pub mod compact;

@@ -1,0 +1,352 @@
+//! Merges the tables of a plan into new ones.
+//!
+//! It chooses nothing and installs nothing. The work is split by key ranges into jobs that know
+//! nothing of each other, for as many threads as there are.
+
+use crate::{
+    files::level::{Level, Order},
+    files::open_files::OpenReference,
+    files::version::Version,
+    options::TreeOptions,
+    planning::plan::{Borders, Plan, Way},
+    read::merge::{Merge, Source},
+    read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
+    retain::{
+        entries::{Retain, Rules},
+        range::retain_tombstones,
+        stripes::{Deeper, Stripes},
+    },
+    rewrite::copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
+    rewrite::deeper::DeeperTables,
+    rewrite::job::{JobContext, JobOutput, NewTables, Opening, Part, parts_of},
+    rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
+    rewrite::watched::WatchedCursor,
+};
+use siltdb_base::{
+    cursor::Cursor,
+    error::Result,
+    id::{FamilyId, SequenceNumber},
+    slice::Slice,
+    tombstone::{Fragments, RangeTombstone},
+};
+use siltdb_disk::table::PassingCursor;
+use std::{collections::HashSet, sync::Arc};
+
+/// Tables are joined if there are more than so many times as many as there need be, and more than
+/// the parts of a job would leave. Two parts of a memtable of half a buffer, compressed, are a
+/// third of a table each.
+const SPLIT_MAX: u64 = 4;
+/// Blocks of a table that are looked at to find borders, at most.
+const SAMPLES_PER_TABLE: u64 = 64;
+
+/// A merge of the tables of a plan.
+#[derive(Debug)]
+pub struct Compaction {
+    family: FamilyId,
+    options: Arc<TreeOptions>,
+    plan: Plan,
+    stripes: Stripes,
+    /// The inputs of each run as a level of its own; level 0 stays as it is in the plan.
+    runs: Vec<Arc<Level>>,
+    /// All range tombstones of the inputs, and those above that overlap them.
+    tombstones: Arc<Fragments>,
+    /// Those of the inputs that are written.
+    kept: Fragments,
+    deeper: DeeperTables,
+    /// The sequence number of what everybody sees, at the bottom.
+    shared: Option<SharedSequence>,
+    /// The tables of the level under the output that overlap it.
+    under: Vec<Arc<OpenReference>>,
+    /// The inputs, and what these had replaced.
+    merged: Merged,
+    /// Blocks that are copied as they are.
+    untouched: Vec<BlockRun>,
+    /// Where one sub-job ends and the next begins, ascending.
+    borders: Vec<Slice>,
+}
+
+impl Compaction {
+    /// Prepares to carry out `plan`, a merge, in at most `parallelism` parts.
+    ///
+    /// `version` is the tree's version when the plan was made, or a later one; `stripes` must have
+    /// been taken after everything in the inputs was published.
+    ///
+    /// # Errors
+    /// What opening the inputs fails with.
+    ///
+    /// # Panics
+    /// If the plan is no merge: see [`Plan::edit_changes`].
+    pub fn new(
+        family: FamilyId,
+        options: Arc<TreeOptions>,
+        plan: Plan,
+        version: &Version,
+        stripes: Stripes,
+        parallelism: usize,
+    ) -> Result<Arc<Self>> {
+        assert_eq!(plan.way, Way::Merge, "an edit needs no compaction");
+        let runs = plan.inputs.iter().filter(|input| input.level > 0);
+        let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
+        let runs: Vec<_> = runs.collect::<Result<_>>()?;
+        // Open while the work is prepared, not opened again by each step of it.
+        let mut tombstones = Vec::new();
+        let (mut inputs, mut merged) = (Vec::new(), Merged::default());
+        for reference in plan.tables() {
+            let table = reference.pass()?;
+            merged.add(reference.reference(), &table);
+            tombstones.extend(reference.seen_of(table.tombstones()).tombstones());
+            inputs.push((reference, table));
+        }
+        let deeper = deeper_than(&plan, version);
+        let own = Fragments::new(&tombstones);
+        let kept = retain_tombstones(&own, &stripes, |fragment| deeper.has_in(fragment));
+        let kept = Fragments::new(&kept);
+        tombstones.extend(tombstones_above(&plan, version));
+        let tombstones = Arc::new(Fragments::new(&tombstones));
+        let shared = shared_sequence(&plan, &stripes, &deeper);
+        let under = match version.levels().get(plan.output_level + 1) {
+            // Tables of level 0 go down all together, so a border there would gain nothing.
+            Some(level) if plan.output_level > 0 => {
+                level.tables()[level.overlapping_run(&plan.range)].to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
+        let borders = borders(&inputs, &plan.range.first, parts)?;
+        let untouched = untouched_blocks(&inputs, &tombstones)?;
+        Ok(Arc::new(Self {
+            family,
+            options,
+            plan,
+            stripes,
+            runs,
+            tombstones,
+            kept,
+            deeper,
+            shared,
+            under,
+            merged,
+            untouched,
+            borders,
+        }))
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The parts of the work: each may run on any thread, at any time.
+    #[must_use]
+    pub fn subjobs(self: &Arc<Self>) -> Vec<Subjob> {
+        let subjob = |borders| Subjob { compaction: self.clone(), borders };
+        Borders::between(self.borders.clone()).map(subjob).collect()
+    }
+
+    /// Puts together what all sub-jobs have written, and makes the names of the files durable.
+    ///
+    /// # Errors
+    /// What syncing the directory fails with; the new files are removed.
+    ///
+    /// # Panics
+    /// If a sub-job is missing.
+    pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
+        assert_eq!(outputs.len(), self.borders.len() + 1, "a part of a compaction is missing");
+        let mut tables = NewTables::default();
+        for output in outputs {
+            tables.append(output);
+        }
+        tables.finish(self.plan.removals(self.family), context)
+    }
+
+    /// Everything at once, on this thread.
+    ///
+    /// # Errors
+    /// As [`Part::run`] and [`Compaction::finish`].
+    pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
+        let subjobs = self.subjobs();
+        let outputs = subjobs.iter().map(|subjob| subjob.run(context)).collect::<Result<_>>()?;
+        self.finish(outputs, context)
+    }
+
+    /// All entries of the inputs in order.
+    fn merge(&self) -> Result<Merge<SourceCursor<PassingCursor>>> {
+        let mut sources = Vec::new();
+        for input in self.plan.inputs.iter().filter(|input| input.level == 0) {
+            for table in &input.tables {
+                let cursor = ReferenceCursor::new(table.clone())?;
+                let cursor = SourceCursor::Table(cursor);
+                sources.push(Source { cursor, sequence_max: table.sequence_max() });
+            }
+        }
+        for run in &self.runs {
+            let newest = run.tables().iter().map(|table| table.sequence_max()).max();
+            let tables = 0..run.tables().len();
+            let cursor = RunCursor::new(run.clone(), tables);
+            let sequence_max = newest.unwrap_or(SequenceNumber::ZERO);
+            sources.push(Source { cursor: SourceCursor::Run(cursor), sequence_max });
+        }
+        Ok(Merge::new(sources))
+    }
+}
+
+/// One part of a compaction: its keys between two borders.
+#[derive(Debug)]
+pub struct Subjob {
+    compaction: Arc<Compaction>,
+    borders: Borders,
+}
+
+impl Part for Subjob {
+    /// Merges the inputs between the borders.
+    fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
+        let compaction = &*self.compaction;
+        let context = &JobContext { given_up: Some(&compaction.plan.given_up), ..*context };
+        let mut merge = compaction.merge()?;
+        match &self.borders.lower {
+            Some(lower) => merge.seek(lower, SequenceNumber::MAX)?,
+            None => merge.seek_to_first()?,
+        }
+        let rules = Rules {
+            stripes: compaction.stripes.clone(),
+            tombstones: compaction.tombstones.clone(),
+            now_ms: context.clock.settled_ms(),
+            operator: compaction.options.merge_operator.clone(),
+        };
+        let mut deeper = compaction.deeper.clone();
+        let copies = Copies::new(&compaction.untouched, &self.borders)?;
+        let merge = SkippingCursor::new(WatchedCursor::new(merge, context), &copies)?;
+        let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
+        let stream = Stream::new(
+            &mut retain,
+            &compaction.kept,
+            self.borders.clone(),
+            copies,
+            compaction.shared,
+        )?;
+        let destination = Destination {
+            family: compaction.family,
+            level: compaction.plan.output_level,
+            options: &compaction.options,
+            under: &compaction.under,
+            merged: &compaction.merged,
+            opening: Opening::like(compaction.plan.tables()),
+        };
+        let mut tables = NewTables::default();
+        write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;
+        tables.sync()?;
+        Ok(tables)
+    }
+}
+
+/// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
+/// into hardly fewer tables: it takes tables of one level that stay there, and all of their blocks
+/// are untouched.
+///
+/// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
+/// job to say.
+#[must_use]
+pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usize) -> bool {
+    let [input] = &plan.inputs[..] else { return false };
+    let tables_min = plan.bytes().div_ceil(options.table_bytes_target.max(1)).max(1);
+    // Each part of the job would end with a table that need not be full.
+    let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;
+    let tables_max = (tables_min * SPLIT_MAX).max(tables_min + parts);
+    input.level == plan.output_level
+        && input.level > 0
+        && input.tables.len() as u64 <= tables_max
+        && input.tables.iter().all(|table| is_untouched(table).unwrap_or(false))
+}
+
+/// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the
+/// older tables there.
+fn deeper_than(plan: &Plan, version: &Version) -> DeeperTables {
+    let runs = &version.levels()[plan.output_level + 1..];
+    if plan.output_level > 0 {
+        return DeeperTables::new(Vec::new(), runs);
+    }
+    let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
+    let level0 = version.levels()[0].tables().iter();
+    let others = level0.filter(|table| !inputs.contains(&table.id()));
+    DeeperTables::new(others.cloned().collect(), runs)
+}
+
+/// The range tombstones above `plan` that reach into its range. What they cover need not be
+/// written: they stay where they are as long as the inputs are there, and after that as long as
+/// they hide anything.
+fn tombstones_above(plan: &Plan, version: &Version) -> Vec<RangeTombstone> {
+    let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
+    let top = plan.inputs[0].level;
+    let above = version.levels()[..top.max(1)].iter().flat_map(|level| level.tables());
+    let above = above.filter(|table| {
+        table.has_range_tombstones()
+            && table.range().overlaps(&plan.range)
+            && !inputs.contains(&table.id())
+    });
+    let mut found = Vec::new();
+    for reference in above {
+        // A damaged table covers nothing here; the job that merges it says what is wrong.
+        let Ok(table) = reference.pass() else { continue };
+        let seen = reference.seen_of(table.tombstones());
+        let reaches_in = |tombstone: &RangeTombstone| {
+            !plan.range.is_before(&tombstone.start) && tombstone.end > plan.range.first
+        };
+        found.extend(seen.tombstones().filter(reaches_in));
+    }
+    found
+}
+
+/// The sequence number that values which everybody sees get, if nothing lies deeper than `plan`.
+///
+/// Not in level 0, whose tables are told apart by their sequence numbers: the oldest of several
+/// inputs may be older than a table between them.
+fn shared_sequence(
+    plan: &Plan,
+    stripes: &Stripes,
+    deeper: &DeeperTables,
+) -> Option<SharedSequence> {
+    if plan.output_level == 0 || deeper.has_of(&plan.range) == Deeper::Something {
+        return None;
+    }
+    let sequence = plan.tables().map(|table| table.sequence_min()).min()?;
+    Some(SharedSequence { up_to: stripes.oldest_end(), sequence })
+}
+
+/// Keys after `first` that cut `inputs` into about `parts` equal parts.
+fn borders(inputs: &[Input<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
+    if parts < 2 {
+        return Ok(Vec::new());
+    }
+    // Pairs of a key and the bytes that lie before it since the key sampled before.
+    let mut samples: Vec<(Slice, u64)> = Vec::new();
+    for (reference, table) in inputs {
+        let step = table.block_count().div_ceil(SAMPLES_PER_TABLE).max(1);
+        let mut bytes = 0;
+        let mut blocks = table.blocks()?;
+        while let Some(info) = blocks.block() {
+            bytes += info.bytes;
+            let is_sampled = (blocks.number() as u64 + 1).is_multiple_of(step);
+            if is_sampled && reference.range().contains(info.last_key) {
+                samples.push((Slice::copy_from(info.last_key), std::mem::take(&mut bytes)));
+            }
+            blocks.advance()?;
+        }
+    }
+    samples.sort();
+    let total: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let part_bytes = total / parts as u64 + 1;
+    let mut borders: Vec<Slice> = Vec::new();
+    let mut bytes = 0;
+    for (key, before) in samples {
+        bytes += before;
+        let is_new = borders.last().is_none_or(|last| *last < key);
+        if bytes >= part_bytes * (borders.len() as u64 + 1) && is_new && key > *first {
+            borders.push(key);
+        }
+    }
+    Ok(borders)
+}
+
+#[cfg(test)]
+mod tests;

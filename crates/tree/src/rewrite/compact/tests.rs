@@ -1,0 +1,427 @@
+//! Parts, failures and what must survive a merge.
+
+use super::*;
+use crate::{
+    fixture::{
+        FAMILY, Random, numbers,
+        world::{World, small_options},
+    },
+    planning::pick_leveled::Writers,
+    planning::pick_range::{Request, Step},
+    planning::plan::{Input, Reason},
+};
+use siltdb_base::{
+    error::ErrorKind,
+    fs::mem::{Crash, Fault, FaultError, FaultSpan},
+    id::FileNumber,
+    key::EntryKind,
+};
+use siltdb_disk::edit::Change;
+
+/// Four runs of level 0 over the same keys, with tombstones and snapshots among them.
+fn four_runs(random: &mut Random, keys: u64) -> World {
+    let mut world = World::new(small_options());
+    for run in 0..4 {
+        for _ in 0..keys {
+            let key = format!("key{:04}", random.below(keys)).into_bytes();
+            let value = random.bytes(50);
+            if random.below(5) == 0 {
+                world.write(&key, EntryKind::Delete, b"");
+            } else {
+                world.put(&key, &value);
+            }
+        }
+        let start = random.below(keys);
+        let [start, end] = [start, start + keys / 3].map(|number| format!("key{number:04}"));
+        world.write(start.as_bytes(), EntryKind::RangeDelete, end.as_bytes());
+        if run % 2 == 0 {
+            world.snapshots.push(world.sequence);
+        }
+        world.flush();
+    }
+    world
+}
+
+fn due(world: &World) -> Plan {
+    let plan = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow).unwrap();
+    assert_eq!((plan.way, plan.reason), (Way::Merge, Reason::Level0));
+    plan
+}
+
+#[test]
+fn parts_cover_everything_once_and_leave_disjoint_tables() {
+    for parallelism in [1, 2, 3, 8, 100] {
+        let mut random = Random::new(11);
+        let mut world = four_runs(&mut random, 400);
+        let plan = due(&world);
+        let compaction = world.tree.compaction(plan.clone(), world.stripes(), parallelism).unwrap();
+        let parts = compaction.subjobs();
+        assert!(parts.len() <= parallelism);
+        assert!(parts.len() >= parallelism.min(8), "{} parts", parts.len());
+        let borders: Vec<_> = parts.iter().map(|part| part.borders.clone()).collect();
+        assert!(borders[0].lower.is_none() && borders[borders.len() - 1].upper.is_none());
+        for pair in borders.windows(2) {
+            assert!(pair[0].upper == pair[1].lower && pair[0].upper > pair[0].lower);
+        }
+        world.compact(&plan, parallelism);
+        assert!(world.tree.view().version.levels()[6].tables().len() > 3);
+        world.check(&mut random);
+    }
+}
+
+#[test]
+fn a_merge_into_a_level_keeps_its_neighbours_and_cuts_tombstones_at_borders() {
+    for seed in 0..10 {
+        let mut random = Random::new(seed);
+        let mut world = four_runs(&mut random, 300);
+        let plan = due(&world);
+        world.compact(&plan, 3);
+        // Again over what is there now, and over a part of it.
+        for _ in 0..4 {
+            for _ in 0..60 {
+                let key = format!("key{:04}", 100 + random.below(80));
+                let value = random.bytes(50);
+                world.put(key.as_bytes(), &value);
+            }
+            world.write(b"key0090", EntryKind::RangeDelete, b"key0150");
+            world.flush();
+        }
+        let before = numbers(world.tree.view().version.levels()[6].tables());
+        let plan = due(&world);
+        world.compact(&plan, 3);
+        let after = numbers(world.tree.view().version.levels()[6].tables());
+        assert!(after.iter().any(|number| before.contains(number)), "neighbours stay");
+        world.check(&mut random);
+        let view = world.tree.view();
+        let cut = view
+            .version
+            .tables()
+            .filter(|(_, table)| table.range().end == siltdb_disk::summary::RangeEnd::Exclusive);
+        assert!(cut.count() > 0, "no tombstone reaches a border");
+    }
+}
+
+#[test]
+fn everything_deleted_leaves_no_table() {
+    let mut world = World::new(small_options());
+    for number in 0..300 {
+        world.put(format!("key{number:04}").as_bytes(), b"value");
+    }
+    world.flush();
+    world.write(b"", EntryKind::RangeDelete, b"z");
+    world.flush();
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    while let Step::Plan(plan) = world.tree.begin_request(&request) {
+        world.compact(&plan, 2);
+    }
+    assert!(world.tree.view().version.is_empty());
+    world.purge();
+    assert!(world.files_there().is_empty());
+}
+
+#[test]
+fn merging_within_level_0_keeps_ages_and_tombstones() {
+    let mut random = Random::new(4);
+    let world = four_runs(&mut random, 100);
+    let level0 = world.tree.view().version.levels()[0].clone();
+    let newest: usize = level0.ages()[..2].iter().sum();
+    let inputs = vec![Input { level: 0, tables: level0.tables()[..newest].to_vec() }];
+    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let output = world.carry_out(&plan, 2).unwrap();
+    world.tree.apply(&output.changes, None).unwrap();
+    assert_eq!(world.tree.view().version.levels()[0].ages().len(), 3);
+    world.check(&mut random);
+}
+
+#[test]
+fn a_failed_compaction_leaves_no_file_and_the_view_as_it_was() {
+    let mut failures = 0;
+    for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
+        for nth in (1..).step_by(3) {
+            let mut random = Random::new(77);
+            let mut world = four_runs(&mut random, 60);
+            let plan = due(&world);
+            let (before, version) = (world.files_there(), world.tree.view().version.clone());
+            let fault = Fault { kind: None, nth, span, error: FaultError::Io };
+            world.fs.set_fault(Some(fault));
+            let result = world.carry_out(&plan, 1);
+            world.fs.set_fault(None);
+            if result.is_ok() && world.fs.faults() == 0 {
+                break;
+            }
+            if result.is_err() {
+                failures += 1;
+                if span == FaultSpan::FromThenOn {
+                    world.purge();
+                }
+                assert_eq!(world.files_there(), before, "call {nth}");
+                assert!(Arc::ptr_eq(&version, &world.tree.view().version));
+            }
+            drop(result);
+            world.tree.end_plan(&plan);
+            world.check_at(world.sequence, &mut random);
+            let again = due(&world);
+            world.compact(&again, 2);
+            world.check(&mut random);
+        }
+    }
+    assert!(failures > 20, "only {failures} failures");
+}
+
+#[test]
+fn what_one_part_wrote_goes_when_another_fails() {
+    let mut random = Random::new(3);
+    let world = four_runs(&mut random, 300);
+    let plan = due(&world);
+    let before = world.files_there();
+    let compaction = world.tree.compaction(plan, world.stripes(), 3).unwrap();
+    world.with_context(|context| {
+        let parts = compaction.subjobs();
+        let first = parts[0].run(context).unwrap();
+        assert!(world.files_there().len() > before.len() && !first.tables().is_empty());
+        context.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(parts[1].run(context).unwrap_err().kind(), ErrorKind::Closed);
+    });
+    assert_eq!(world.files_there(), before);
+}
+
+#[test]
+fn what_a_compaction_returns_survives_a_loss_of_power() {
+    for seed in 0..10 {
+        let mut random = Random::new(seed);
+        let world = four_runs(&mut random, 200);
+        let plan = due(&world);
+        let output = world.carry_out(&plan, 2).unwrap();
+        let fs = Arc::new(world.fs.crash_clone(Crash::PowerLoss { seed }));
+        let files = crate::fixture::open_files(&fs);
+        let mut tables = 0;
+        for change in &output.changes {
+            if let Change::AddTable { table, .. } = change {
+                let open = files.reference(table.clone()).unwrap();
+                open.pass().unwrap().verify(&mut |_, _, _| ()).unwrap();
+                tables += 1;
+            }
+        }
+        assert!(tables > 3);
+    }
+}
+
+#[test]
+fn a_damaged_input_is_an_error_and_not_a_smaller_table() {
+    let mut random = Random::new(9);
+    let world = four_runs(&mut random, 100);
+    let plan = due(&world);
+    let number = FileNumber(*world.files_there().first().unwrap());
+    world.fs.bytes_flip(&world.files.path(number), 20, 4).unwrap();
+    world.cache.set_capacity(0);
+    let before = world.files_there();
+    let error = world.carry_out(&plan, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert_eq!(world.files_there(), before);
+}
+
+#[test]
+fn a_clone_merges_what_it_sees_and_drops_the_rest() {
+    let mut random = Random::new(6);
+    let mut world = four_runs(&mut random, 120);
+    let snapshot = world.snapshots[0];
+    let version = world.tree.view().version.clone();
+    let removals = version.references().map(|(level, table)| Change::RemoveTable {
+        family: FAMILY,
+        level,
+        file: table.file,
+        offset: table.offset,
+    });
+    let additions = version.references_at(snapshot).map(|(level, table)| Change::AddTable {
+        family: FAMILY,
+        level,
+        table,
+    });
+    let limited: Vec<_> = removals.chain(additions).collect();
+    drop(version);
+    world.tree.apply(&limited, None).unwrap();
+    let now_ms = 0;
+    let expected = world.model.all(snapshot, now_ms);
+    assert!(expected.len() > 10);
+    for (key, value) in &expected {
+        assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
+    }
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    world.snapshots.clear();
+    while let Step::Plan(plan) = world.tree.begin_request(&request) {
+        world.compact(&plan, 2);
+    }
+    let view = world.tree.view();
+    assert!(view.version.tables().all(|(_, table)| table.is_whole()));
+    for (key, value) in &expected {
+        assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
+    }
+    let entries: u64 = view.version.tables().map(|(_, table)| table.summary().entries).sum();
+    assert_eq!(entries, expected.len() as u64);
+}
+
+#[test]
+fn a_part_that_drops_everything_can_be_cancelled_too() {
+    let mut world = World::new(small_options());
+    for number in 0..3000 {
+        world.put(format!("key{number:04}").as_bytes(), b"value");
+    }
+    world.flush();
+    world.write(b"", EntryKind::RangeDelete, b"z");
+    world.flush();
+    let tables = world.tree.view().version.levels()[0].tables().to_vec();
+    let inputs = vec![Input { level: 0, tables }];
+    let plan = Plan::new(Way::Merge, Reason::Request, inputs, 6);
+    world.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(world.carry_out(&plan, 1).unwrap_err().kind(), ErrorKind::Closed);
+    world.cancelled.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(world.carry_out(&plan, 1).unwrap().bytes_written, 0);
+}
+
+/// A tree of puts, and of what `change` writes while they are seen by a snapshot, brought down to
+/// where it stays, and the plan that would rewrite it there.
+fn at_the_bottom(change: impl FnOnce(&mut World)) -> (World, Plan) {
+    let mut world = World::new(small_options());
+    for number in 0..4000 {
+        world.put(format!("key{number:04}").as_bytes(), &[number as u8; 20]);
+    }
+    world.snapshots.push(world.sequence);
+    change(&mut world);
+    world.flush();
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    loop {
+        let Step::Plan(plan) = world.tree.begin_request(&request) else {
+            panic!("tables that are older than a request are rewritten");
+        };
+        if plan.inputs[0].level == plan.output_level {
+            return (world, plan);
+        }
+        world.compact(&plan, 1);
+    }
+}
+
+#[test]
+fn a_rewrite_is_worth_nothing_where_all_stays_as_it_is() {
+    let (mut world, plan) = at_the_bottom(|_| ());
+    assert!(would_change_nothing(&plan, &small_options(), 1));
+    // Of many small tables few large ones may come.
+    let larger = TreeOptions { table_bytes_target: 1 << 20, ..small_options() };
+    assert!(plan.inputs[0].tables.len() as u64 > SPLIT_MAX);
+    assert!(!would_change_nothing(&plan, &larger, 2));
+    let before = numbers(plan.tables());
+    world.compact(&plan, 1);
+    let version = world.tree.view().version.clone();
+    assert_ne!(numbers(version.levels()[plan.output_level].tables()), before);
+    for (kind, value) in
+        [(EntryKind::Put, &b"new"[..]), (EntryKind::Delete, b""), (EntryKind::RangeDelete, b"z")]
+    {
+        let (_, plan) = at_the_bottom(|world| world.write(b"key0050", kind, value));
+        assert!(!would_change_nothing(&plan, &small_options(), 1), "{kind:?}");
+    }
+}
+
+#[test]
+fn tables_are_left_as_they_are_unless_they_are_very_many() {
+    let (_, plan) = at_the_bottom(|_| ());
+    let count = plan.inputs[0].tables.len() as u64;
+    assert!(count > 12);
+    // What flushes leave of memtables that are halved for two threads, and twice as much.
+    for (times_too_many, stays) in [(3, true), (6, false)] {
+        let table_bytes_target = plan.bytes() * times_too_many / count;
+        let options = TreeOptions { table_bytes_target, ..small_options() };
+        assert_eq!(would_change_nothing(&plan, &options, 1), stays, "{times_too_many}");
+    }
+}
+
+#[test]
+fn borders_cut_a_table_into_about_equal_parts() {
+    let mut world = World::new(TreeOptions { table_bytes_target: 1 << 20, ..small_options() });
+    for number in 0..4000 {
+        world.put(format!("key{number:04}").as_bytes(), &[number as u8; 20]);
+    }
+    world.flush();
+    let tables = world.tree.view().version.levels()[0].tables().to_vec();
+    let inputs: Vec<_> = tables.iter().map(|table| (table, table.pass().unwrap())).collect();
+    assert!(inputs.len() == 1 && inputs[0].1.block_count() > SAMPLES_PER_TABLE);
+    let borders = borders(&inputs, &Slice::copy_from(b"key0000"), 4).unwrap();
+    let number = |key: &Slice| String::from_utf8_lossy(&key[3..]).parse::<i64>().unwrap();
+    let numbers: Vec<_> = borders.iter().map(number).collect();
+    assert_eq!(numbers.len(), 3);
+    for (number, quarter) in numbers.iter().zip(1..) {
+        assert!((number - quarter * 1000).abs() < 150, "{numbers:?}");
+    }
+}
+
+/// Merges tables of level 0, by their positions there, into `level`.
+fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
+    let level0 = world.tree.view().version.levels()[0].clone();
+    let tables = positions.iter().map(|&index| level0.tables()[index].clone()).collect();
+    let inputs = vec![Input { level: 0, tables }];
+    let plan = Plan::new(Way::Merge, Reason::Level0, inputs, level);
+    let output = world.carry_out(&plan, 1).unwrap();
+    world.tree.apply(&output.changes, None).unwrap();
+}
+
+/// The oldest and the newest sequence number of each table of a level.
+fn sequences(world: &World, level: usize) -> Vec<(u64, u64)> {
+    let version = world.tree.view().version.clone();
+    let tables = version.levels()[level].tables().iter();
+    tables.map(|table| (table.sequence_min().0, table.sequence_max().0)).collect()
+}
+
+#[test]
+fn values_that_everybody_sees_share_a_sequence_number_at_the_bottom() {
+    let mut random = Random::new(5);
+    let mut world = World::new(small_options());
+    for run in 0..3 {
+        for _ in 0..200 {
+            let key = format!("key{:04}", random.below(300));
+            world.put(key.as_bytes(), &[run; 20]);
+        }
+        if run == 1 {
+            world.snapshots.push(world.sequence);
+        }
+        world.flush();
+    }
+    merge_level0(&mut world, &[0, 1, 2], 6);
+    // What came after the snapshot keeps its own.
+    assert!(sequences(&world, 6).iter().all(|&(oldest, newest)| oldest == 1 && newest > 400));
+    world.check(&mut random);
+    world.snapshots.clear();
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    while let Step::Plan(plan) = world.tree.begin_request(&request) {
+        world.compact(&plan, 1);
+    }
+    assert!(sequences(&world, 6).iter().all(|&ends| ends == (1, 1)));
+    world.check(&mut random);
+}
+
+#[test]
+fn a_value_stays_newer_than_what_lies_deeper() {
+    let mut world = World::new(small_options());
+    // A table that stays in level 0 while a younger one goes down.
+    world.put(b"early", b"1");
+    world.flush();
+    world.put(b"key", b"old");
+    world.flush();
+    merge_level0(&mut world, &[0], 6);
+    world.put(b"key", b"new");
+    world.flush();
+    merge_level0(&mut world, &[0, 1], 5);
+    assert_eq!(sequences(&world, 5), [(1, 3)]);
+    assert_eq!(world.get(b"key", SequenceNumber::MAX).unwrap().as_bytes(), b"new");
+    world.check(&mut Random::new(6));
+}
+
+#[test]
+fn tables_of_level_0_stay_as_new_as_they_are() {
+    let mut world = World::new(small_options());
+    for key in [b"a", b"c", b"b"] {
+        world.put(key, b"value");
+        world.flush();
+    }
+    // The newest and the oldest: nothing else overlaps what they have.
+    let between = sequences(&world, 0)[1];
+    merge_level0(&mut world, &[0, 2], 0);
+    assert_eq!(sequences(&world, 0), [(1, 3), between]);
+}

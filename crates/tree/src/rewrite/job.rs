@@ -1,0 +1,359 @@
+//! What a job on files is given, what it makes, and what it hands back.
+//!
+//! A job installs nothing: its files are strangers to the database until somebody makes the changes
+//! it returns durable.
+
+use crate::{
+    files::open_files::{OpenFiles, OpenReference, SharedFile},
+    rewrite::progress::PartProgress,
+};
+use siltdb_base::{
+    clock::Clock,
+    error::{Error, ErrorKind, Result},
+    fs::WriteFile,
+    id::{FamilyId, FileNumber, SegmentId, TableUid},
+};
+use siltdb_disk::{
+    edit::{Change, TableReference},
+    file_name::FileName,
+    table::Table,
+};
+use std::{
+    cell::Cell,
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+/// What a flush or compaction needs of the world.
+#[derive(Clone, Copy)]
+pub struct JobContext<'a> {
+    /// The files of the database.
+    pub files: &'a Arc<OpenFiles>,
+    /// Mints a number no file of the database has ever had.
+    pub file_numbers: &'a (dyn Fn() -> FileNumber + Sync),
+    /// Gives the random name of a new table.
+    pub uids: &'a (dyn Fn() -> TableUid + Sync),
+    /// What a family is called now; `None` if it was dropped.
+    pub family_names: &'a (dyn Fn(FamilyId) -> Option<Arc<str>> + Sync),
+    /// The first segment of the log that was needed when the job began.
+    pub log_start: SegmentId,
+    /// Tells what has expired.
+    pub clock: &'a dyn Clock,
+    /// Set by whoever wants all jobs to end soon, without a result.
+    pub cancelled: &'a AtomicBool,
+    /// Set by whoever wants this job to end so.
+    pub given_up: Option<&'a AtomicBool>,
+    /// Set while others shall have the processor first.
+    pub gives_way: &'a AtomicBool,
+    /// Is told what this part of the job reads and verifies.
+    pub progress: Option<&'a PartProgress<'a>>,
+}
+
+/// How long a job that gives way keeps its processor, in nanoseconds: some schedulers take it away
+/// only after milliseconds, which are many writes.
+const TURN_NS: u64 = 200_000;
+
+thread_local! {
+    /// When this thread last offered its processor.
+    static TURN_BEGAN_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
+/// each costs more than it saves then.
+const PART_BYTES_MIN: u64 = 6 << 20;
+
+/// Parts that a job over so many bytes is cut into, at most `parallelism`.
+pub(crate) fn parts_of(bytes: u64, table_bytes_target: u64, parallelism: usize) -> usize {
+    let parts = bytes / table_bytes_target.clamp(1, PART_BYTES_MIN);
+    parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX))
+}
+
+/// A part of a job that writes tables: it may run on any thread, at any time.
+pub trait Part: fmt::Debug + Send + Sync {
+    /// Writes its tables, verified and synced.
+    ///
+    /// # Errors
+    /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No
+    /// file is left then, and dropping what other parts returned removes theirs.
+    fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
+}
+
+impl JobContext<'_> {
+    /// Whether to go on, after giving way to others if that is due.
+    ///
+    /// # Errors
+    /// `Closed`, if the job was cancelled or given up.
+    pub fn go_on(&self) -> Result<()> {
+        self.give_way();
+        // Relaxed: the flags carry no other data with them.
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if is_set(self.cancelled) || self.given_up.is_some_and(is_set) {
+            return Err(Error::new(ErrorKind::Closed, "the job was cancelled"));
+        }
+        Ok(())
+    }
+
+    /// Offers the processor to whoever waits for it, if others go first and this thread has had it
+    /// for a while; returns whether it did.
+    ///
+    /// Cost: a load while nobody is to go first, else a look at the clock.
+    pub fn give_way(&self) -> bool {
+        // Relaxed: it carries no other data with it.
+        if !self.gives_way.load(Ordering::Relaxed) {
+            return false;
+        }
+        let now_ns = self.clock.monotonic_ns();
+        let is_due = now_ns.saturating_sub(TURN_BEGAN_NS.get()) >= TURN_NS;
+        if is_due {
+            thread::yield_now();
+            TURN_BEGAN_NS.set(self.clock.monotonic_ns());
+        }
+        is_due
+    }
+}
+
+impl fmt::Debug for JobContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+/// A table file that is being made. Unless it is kept, it is removed when it is dropped: no error
+/// and no panic leaves a part of a file behind.
+#[derive(Debug)]
+pub struct NewFile {
+    files: Arc<OpenFiles>,
+    claim: Arc<SharedFile>,
+    number: FileNumber,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Remove,
+    Keep,
+}
+
+impl NewFile {
+    /// Creates a file under a new number.
+    ///
+    /// # Errors
+    /// What creating it fails with.
+    pub fn create(context: &JobContext<'_>) -> Result<(Self, Box<dyn WriteFile>)> {
+        let number = (context.file_numbers)();
+        let files = context.files.clone();
+        // Claimed before it exists, so that no purge takes it for an orphan.
+        let claim = files.claim(number);
+        let writer = files.directory().create(&FileName::Table(number).to_path())?;
+        Ok((Self { files, claim, number, fate: Fate::Remove }, writer))
+    }
+
+    /// The file's number.
+    #[must_use]
+    pub fn number(&self) -> FileNumber {
+        self.number
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.fate == Fate::Remove {
+            // There is nobody left to tell: what cannot be removed now is an orphan for the purge.
+            let _ = self.files.remove(self.number);
+        }
+    }
+}
+
+/// When a new table is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Once it is verified; and its blocks go into the cache as far as there is room to spare.
+    Ahead,
+    /// When a reader first looks at it: what is not read takes no memory.
+    WhenRead,
+}
+
+impl Opening {
+    /// For tables that take the place of `tables`, or a place beside them: readers who look at
+    /// these will look at the new ones.
+    pub fn like<'t>(mut tables: impl Iterator<Item = &'t Arc<OpenReference>>) -> Self {
+        if tables.any(|table| table.is_read()) { Self::Ahead } else { Self::WhenRead }
+    }
+}
+
+/// A table that a job has written.
+#[derive(Debug)]
+pub struct NewTable {
+    /// The family it belongs to.
+    pub family: FamilyId,
+    /// The level it is meant for.
+    pub level: usize,
+    /// Where it lies and what it is.
+    pub reference: TableReference,
+    /// When it is opened.
+    pub opening: Opening,
+}
+
+/// Tables that a job has written, and their files, which vanish if nobody keeps them.
+///
+/// A disk has time to write a file while it is verified, and while the next one is written: only
+/// then it is synced, so that the sync finds little left to do.
+#[derive(Debug, Default)]
+pub struct NewTables {
+    tables: Vec<NewTable>,
+    /// How many of them were verified.
+    verified: usize,
+    /// Those that are opened ahead.
+    open: Vec<Arc<Table>>,
+    files: Vec<NewFile>,
+    /// The last file, if it was not synced yet.
+    unsynced: Option<Box<dyn WriteFile>>,
+}
+
+impl NewTables {
+    /// Adds a table; its file is added by [`NewTables::add_file`].
+    pub fn add_table(&mut self, table: NewTable) {
+        self.tables.push(table);
+    }
+
+    /// Adds the file of the tables that were added since the last one, and verifies these. The file
+    /// before is durable on return, this one after [`NewTables::sync`].
+    ///
+    /// # Errors
+    /// Corruption, if a table reads other than it was written; what writing, reading and syncing
+    /// fail with; `Closed`, if the job was cancelled.
+    pub fn add_file(
+        &mut self,
+        file: NewFile,
+        mut writer: Box<dyn WriteFile>,
+        context: &JobContext<'_>,
+    ) -> Result<()> {
+        self.files.push(file);
+        writer.flush()?;
+        self.verify(context)?;
+        self.sync()?;
+        self.unsynced = Some(writer);
+        Ok(())
+    }
+
+    /// Makes the files durable, without their names.
+    ///
+    /// # Errors
+    /// What syncing fails with.
+    pub fn sync(&mut self) -> Result<()> {
+        match self.unsynced.take() {
+            Some(mut writer) if !cfg!(seeded_fault = "skip_sync") => writer.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds what another part of the job has written, all of it synced.
+    pub fn append(&mut self, mut other: Self) {
+        debug_assert!(self.unsynced.is_none() && other.unsynced.is_none(), "files to be synced");
+        self.tables.append(&mut other.tables);
+        self.verified += other.verified;
+        self.open.append(&mut other.open);
+        self.files.append(&mut other.files);
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> &[NewTable] {
+        &self.tables
+    }
+
+    /// Reads the tables that are not verified yet back from their file and compares them with what
+    /// was written.
+    fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
+        let tables = &self.tables[self.verified..];
+        let entries = tables.iter().map(|table| table.reference.summary.entries).sum();
+        let mut progress = context.progress.map(|progress| progress.verification_of(entries));
+        for table in tables {
+            context.go_on()?;
+            let reference = context.files.reference(table.reference.clone())?;
+            let open = match table.opening {
+                Opening::Ahead => Some(reference.open_ahead()?),
+                Opening::WhenRead => None,
+            };
+            reference.pass()?.verify(&mut |number, _, block| {
+                context.give_way();
+                if let Some(progress) = &mut progress {
+                    progress.advance(block.count() as u64);
+                }
+                // Here it lies decoded.
+                if let Some(table) = &open {
+                    table.keep(number, block);
+                }
+            })?;
+            self.open.extend(open);
+        }
+        self.verified = self.tables.len();
+        Ok(())
+    }
+
+    /// Makes the files' names durable and gives the changes that install the tables, after
+    /// `removals`.
+    ///
+    /// # Errors
+    /// What syncing the directory fails with; the files are removed.
+    ///
+    /// # Panics
+    /// If a table was not verified, or a file not synced.
+    pub fn finish(
+        mut self,
+        removals: impl IntoIterator<Item = Change>,
+        context: &JobContext<'_>,
+    ) -> Result<JobOutput> {
+        assert!(self.unsynced.is_none(), "a file was not synced");
+        assert_eq!(self.verified, self.tables.len(), "a table was not verified");
+        if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
+            context.files.directory().sync_dir(Path::new(""))?;
+        }
+        let mut changes: Vec<_> = removals.into_iter().collect();
+        let mut bytes_written = 0;
+        for NewTable { family, level, reference, .. } in self.tables {
+            bytes_written += reference.length;
+            // A level's number is below `LEVELS`.
+            changes.push(Change::AddTable { family, level: level as u8, table: reference });
+        }
+        for file in &mut self.files {
+            file.fate = Fate::Keep;
+        }
+        let claims = self.files.iter().map(|file| file.claim.clone()).collect();
+        Ok(JobOutput { changes, bytes_written, claims, open: self.open })
+    }
+}
+
+/// What a job hands back. Hold it until the changes are installed: until then only it keeps the new
+/// files from being taken for orphans.
+///
+/// The tables are complete, read back, verified and synced, and their names in the directory are,
+/// too. If the changes are not installed after all, the files are for the purge.
+#[derive(Debug)]
+#[must_use]
+pub struct JobOutput {
+    /// What to install, in one edit.
+    pub changes: Vec<Change>,
+    /// Bytes of the new tables.
+    pub bytes_written: u64,
+    claims: Vec<Arc<SharedFile>>,
+    open: Vec<Arc<Table>>,
+}
+
+impl JobOutput {
+    /// The outputs of two jobs that are installed by one edit.
+    pub fn append(&mut self, mut other: Self) {
+        self.changes.append(&mut other.changes);
+        self.bytes_written += other.bytes_written;
+        self.claims.append(&mut other.claims);
+        self.open.append(&mut other.open);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,435 @@
+//! Writes a stream of retained entries into tables of about the target size.
+//!
+//! It neither chooses what is kept nor installs the tables.
+//!
+//! # Invariants of what is written
+//! 1. All versions of a user key are in one table.
+//! 2. The tables are in key order, and no two ranges overlap, range tombstones included: a
+//!    tombstone that reaches over a border is cut there, and each table gets its part.
+//! 3. A value has a [`SharedSequence`] instead of its own sequence number only if every reader sees
+//!    it, and no older entry or range tombstone of its key is left, here or deeper: to all readers
+//!    it stays what it was.
+
+use crate::{
+    files::open_files::{OpenFiles, OpenReference},
+    options::TreeOptions,
+    planning::plan::Borders,
+    retain::{entries::Retain, stripes::Deeper},
+    rewrite::copies::Copies,
+    rewrite::job::{JobContext, NewFile, NewTable, NewTables, Opening},
+};
+use siltdb_base::{
+    cursor::Cursor,
+    error::Result,
+    fs::WriteFile,
+    id::{FamilyId, SequenceNumber},
+    key::{Entry, EntryKind, order},
+    limits::REPLACED_TABLES_MAX,
+    slice::Slice,
+    tombstone::{Fragments, RangeTombstone},
+};
+use siltdb_disk::{
+    edit::TableReference,
+    summary::TableSummary,
+    table::{PassingTable, ReplacedTable, TableOrigin, TableWriter},
+};
+use std::sync::Arc;
+
+/// How many times its own target size a table may overlap under it.
+const UNDER_TARGETS_MAX: u64 = 10;
+
+/// Where tables go.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The family.
+    pub family: FamilyId,
+    /// The level.
+    pub level: usize,
+    /// The family's options.
+    pub options: &'a TreeOptions,
+    /// The tables of the level under it, in key order: no table shall overlap too many of them, or
+    /// bringing it down would rewrite all of these at once.
+    pub under: &'a [Arc<OpenReference>],
+    /// What the tables replace.
+    pub merged: &'a Merged,
+    /// When they are opened.
+    pub opening: Opening,
+}
+
+/// Tables that the output of a job replaces. Only a salvage without a manifest asks for them: it
+/// must not take a table for one that counts because its file is still there.
+#[derive(Debug, Default)]
+pub struct Merged {
+    inputs: Vec<ReplacedTable>,
+    /// What the inputs had replaced.
+    earlier: Vec<ReplacedTable>,
+}
+
+impl Merged {
+    /// Adds an input.
+    pub fn add(&mut self, reference: &TableReference, table: &PassingTable) {
+        if self.inputs.len() < REPLACED_TABLES_MAX {
+            self.inputs.push(ReplacedTable { file: reference.file, uid: reference.summary.uid });
+        }
+        if let Some(origin) = table.origin() {
+            self.earlier.extend_from_slice(&origin.inputs);
+            self.earlier.extend_from_slice(&origin.earlier);
+        }
+    }
+
+    /// Those of the earlier ones whose files are still there, because other tables lie in them.
+    fn earlier_in_use(&self, files: &OpenFiles) -> Vec<ReplacedTable> {
+        let mut tables = self.earlier.clone();
+        tables.retain(|table| files.is_in_use(table.file));
+        tables.sort_unstable();
+        tables.dedup();
+        // The newest files are those that are there for longest.
+        let surplus = tables.len().saturating_sub(REPLACED_TABLES_MAX);
+        tables.split_off(surplus)
+    }
+}
+
+impl Destination<'_> {
+    /// What tables say of the family, for those who read them without a manifest.
+    fn origin(&self, context: &JobContext<'_>) -> TableOrigin {
+        let name = (context.family_names)(self.family);
+        let name = name.map_or_else(String::new, |name| name.as_ref().to_owned());
+        let mut options = Vec::new();
+        self.options.encode(&mut options);
+        TableOrigin {
+            family: self.family,
+            name,
+            options,
+            log_start: context.log_start,
+            inputs: self.merged.inputs.clone(),
+            earlier: self.merged.earlier_in_use(context.files),
+        }
+    }
+}
+
+/// Which file a table is written to.
+#[derive(Debug)]
+pub enum Place<'f> {
+    /// A new file for each table.
+    OwnFile,
+    /// The end of this file, which others share; the caller adds it.
+    Shared(&'f NewFile, &'f mut dyn WriteFile),
+}
+
+/// The one sequence number of values at the bottom that everybody sees. Numbers that differ in each
+/// entry, and that nobody asks for any more, would take up three or four bytes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedSequence {
+    /// Values up to this one get it.
+    pub up_to: SequenceNumber,
+    /// It; not newer than any entry.
+    pub sequence: SequenceNumber,
+}
+
+impl SharedSequence {
+    /// `entry`, with this sequence number if it is to have it.
+    #[inline]
+    fn give_to(self, entry: Entry<'_>) -> Entry<'_> {
+        let is_value =
+            matches!(entry.kind, EntryKind::Put | EntryKind::PutExpiring | EntryKind::BlobPointer);
+        if is_value && entry.sequence <= self.up_to {
+            return Entry { sequence: self.sequence, ..entry };
+        }
+        entry
+    }
+}
+
+/// The entries to be written, with one read ahead: whether it opens another table is known only
+/// when it is seen.
+pub struct Stream<'s, C, D> {
+    retain: &'s mut Retain<C, D>,
+    /// Range tombstones to be written.
+    tombstones: &'s Fragments,
+    /// The first of their fragments that does not end before the lower border.
+    first_fragment: usize,
+    borders: Borders,
+    ahead: Option<OwnedEntry>,
+    /// Blocks that are copied between the entries.
+    copies: Copies,
+    shared: Option<SharedSequence>,
+}
+
+/// An entry that no cursor holds.
+#[derive(Clone, Debug)]
+struct OwnedEntry {
+    key: Slice,
+    sequence: SequenceNumber,
+    kind: EntryKind,
+    value: Vec<u8>,
+}
+
+impl OwnedEntry {
+    fn copy_from(entry: &Entry<'_>) -> Self {
+        Self {
+            key: Slice::copy_from(entry.key),
+            sequence: entry.sequence,
+            kind: entry.kind,
+            value: entry.value.to_vec(),
+        }
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        let Self { key, sequence, kind, value } = self;
+        Entry { key, sequence: *sequence, kind: *kind, value }
+    }
+}
+
+impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
+    /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
+    /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
+    /// between the entries: `retain` yields none of theirs. If there is a `shared` sequence number,
+    /// nothing deeper has any of the keys.
+    ///
+    /// # Errors
+    /// What reading the first entry fails with.
+    pub fn new(
+        retain: &'s mut Retain<C, D>,
+        tombstones: &'s Fragments,
+        borders: Borders,
+        copies: Copies,
+        shared: Option<SharedSequence>,
+    ) -> Result<Self> {
+        let mut stream =
+            Self { retain, tombstones, first_fragment: 0, borders, ahead: None, copies, shared };
+        stream.drop_passed_tombstones();
+        stream.read_ahead()?;
+        Ok(stream)
+    }
+
+    fn read_ahead(&mut self) -> Result<()> {
+        self.ahead = self.next()?.map(|entry| OwnedEntry::copy_from(&entry));
+        Ok(())
+    }
+
+    /// Where the next table begins, if what is ahead is left to it.
+    fn next_key(&self) -> Option<Slice> {
+        let entry = self.ahead.as_ref().map(|entry| entry.key.clone());
+        let block = self.copies.next_key().map(Slice::copy_from);
+        match (entry, block) {
+            (Some(entry), Some(block)) => Some(entry.min(block)),
+            (entry, block) => entry.or(block),
+        }
+    }
+
+    /// Whether a block is to be copied before the entry that is ahead.
+    fn is_block_next(&self) -> bool {
+        self.copies.next_key().is_some_and(|block| {
+            self.ahead.as_ref().is_none_or(|entry| block < entry.key.as_bytes())
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Entry<'_>>> {
+        let upper = self.borders.upper.as_ref();
+        let entry = self.retain.next()?;
+        let entry = entry.filter(|entry| upper.is_none_or(|upper| order(entry.key, upper).is_lt()));
+        Ok(match (entry, self.shared) {
+            (Some(entry), Some(shared)) => Some(shared.give_to(entry)),
+            (entry, _) => entry,
+        })
+    }
+
+    /// The parts of the tombstones from the lower border up to `border`.
+    fn tombstones_before(&self, border: Option<&Slice>) -> Vec<RangeTombstone> {
+        let lower = self.borders.lower.as_ref();
+        let mut parts = Vec::new();
+        let fragments = self.tombstones.as_slice().iter().enumerate().skip(self.first_fragment);
+        for (index, fragment) in fragments {
+            if border.is_some_and(|border| fragment.start >= *border) {
+                break;
+            }
+            let is_continued = lower.is_some_and(|lower| fragment.start < *lower);
+            if is_continued && cfg!(seeded_fault = "lose_range_tombstone_at_border") {
+                continue;
+            }
+            let start = lower.map_or(&fragment.start, |lower| lower.max(&fragment.start));
+            let end = border.map_or(&fragment.end, |border| border.min(&fragment.end));
+            let part =
+                |sequence| RangeTombstone { start: start.clone(), end: end.clone(), sequence };
+            parts.extend(self.tombstones.sequences(index).into_iter().map(part));
+        }
+        parts
+    }
+
+    /// Begins anew at `border`; without one, everything is written.
+    fn go_on_from(&mut self, border: Option<Slice>) {
+        match border {
+            None => self.first_fragment = self.tombstones.as_slice().len(),
+            Some(border) => {
+                self.borders.lower = Some(border);
+                self.drop_passed_tombstones();
+            }
+        }
+    }
+
+    fn drop_passed_tombstones(&mut self) {
+        if let Some(lower) = &self.borders.lower {
+            self.first_fragment = self.tombstones.index_ending_after(lower);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.next_key().is_none() && self.tombstones_before(self.borders.upper.as_ref()).is_empty()
+    }
+}
+
+/// Writes everything of `stream` and adds it to `tables`.
+///
+/// A file that was begun is removed on an error; a shared file is the caller's.
+///
+/// # Errors
+/// What reading the entries fails with, or [`NewTables::add_file`]; `Closed`, if the job was
+/// cancelled.
+pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    mut stream: Stream<'_, C, D>,
+    destination: &Destination<'_>,
+    place: &mut Place<'_>,
+    tables: &mut NewTables,
+    context: &JobContext<'_>,
+) -> Result<()> {
+    while !stream.is_finished() {
+        context.go_on()?;
+        match place {
+            Place::Shared(file, writer) => {
+                let table = write_table(&mut stream, destination, file, &mut **writer, context)?;
+                tables.add_table(table);
+            }
+            Place::OwnFile => {
+                let (file, mut writer) = NewFile::create(context)?;
+                let table = write_table(&mut stream, destination, &file, &mut *writer, context)?;
+                tables.add_table(table);
+                tables.add_file(file, writer, context)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the next table of the stream.
+fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    stream: &mut Stream<'_, C, D>,
+    destination: &Destination<'_>,
+    file: &NewFile,
+    writer: &mut dyn WriteFile,
+    context: &JobContext<'_>,
+) -> Result<NewTable> {
+    let offset = writer.len();
+    let uid = (context.uids)();
+    let table = TableWriter::new(writer, &destination.options.table, uid);
+    let table = table.with_created_ms(context.clock.wall_ms());
+    let mut table = table.with_origin(destination.origin(context));
+    fill_table(stream, &mut table, destination, context)?;
+    // What is ahead begins the next table: this one ends before it.
+    let border = stream.next_key();
+    let end = border.as_ref().or(stream.borders.upper.as_ref());
+    for tombstone in stream.tombstones_before(end) {
+        table.add_tombstone(&tombstone);
+    }
+    let summary: TableSummary = table.finish()?;
+    stream.go_on_from(border);
+    let reference = TableReference::whole(file.number(), offset, summary);
+    let &Destination { family, level, opening, .. } = destination;
+    Ok(NewTable { family, level, reference, opening })
+}
+
+/// Moves entries and blocks from the stream to the table until the table is to end; what begins the
+/// next one is then ahead.
+fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    stream: &mut Stream<'_, C, D>,
+    table: &mut TableWriter<'_>,
+    destination: &Destination<'_>,
+    context: &JobContext<'_>,
+) -> Result<()> {
+    let Some(first) = stream.next_key() else { return Ok(()) };
+    let mut size = TableSize::new(destination, &first);
+    loop {
+        while stream.is_block_next() {
+            context.go_on()?;
+            let is_full = stream.copies.next_key().is_some_and(|key| size.is_full(table, key));
+            if is_full && !table.is_empty() {
+                return Ok(());
+            }
+            if let Some(block) = stream.copies.read_next()? {
+                table.add_sealed(&block)?;
+            }
+        }
+        let is_full = stream.ahead.as_ref().is_none_or(|entry| size.is_full(table, &entry.key));
+        if is_full && !table.is_empty() {
+            return Ok(());
+        }
+        match add_entries(stream, table, &mut size)? {
+            // A block comes between, or nothing comes any more.
+            Stop::Ahead if stream.is_block_next() => {}
+            Stop::Ahead | Stop::Full => return Ok(()),
+        }
+    }
+}
+
+/// Why no further entry was added to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Something else is ahead of the next entry, or there is none.
+    Ahead,
+    /// The table is full.
+    Full,
+}
+
+/// Moves the entry ahead and those after it to the table, up to the next block to be copied.
+fn add_entries<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+    stream: &mut Stream<'_, C, D>,
+    table: &mut TableWriter<'_>,
+    size: &mut TableSize<'_>,
+) -> Result<Stop> {
+    let Some(first) = stream.ahead.take() else { return Ok(Stop::Ahead) };
+    table.add(first.entry())?;
+    // No entry of the stream lies among the keys of a block, so one key tells whether it is passed.
+    let block = stream.copies.next_key().map(Slice::copy_from);
+    while let Some(entry) = stream.next()? {
+        if !table.ends_with(entry.key) {
+            let is_full = size.is_full(table, entry.key);
+            if is_full || block.as_ref().is_some_and(|block| block.as_bytes() < entry.key) {
+                stream.ahead = Some(OwnedEntry::copy_from(&entry));
+                return Ok(if is_full { Stop::Full } else { Stop::Ahead });
+            }
+        }
+        table.add(entry)?;
+    }
+    Ok(Stop::Ahead)
+}
+
+/// When a table has enough: by its own bytes, and by those of the tables under it.
+struct TableSize<'a> {
+    bytes_target: u64,
+    /// Tables under it that it does not reach behind yet.
+    under: &'a [Arc<OpenReference>],
+    under_bytes: u64,
+}
+
+impl<'a> TableSize<'a> {
+    fn new(destination: &Destination<'a>, first_key: &[u8]) -> Self {
+        let passed = destination.under.partition_point(|table| table.range().is_before(first_key));
+        Self {
+            bytes_target: destination.options.table_bytes_target,
+            under: &destination.under[passed..],
+            under_bytes: 0,
+        }
+    }
+
+    fn is_full(&mut self, table: &TableWriter<'_>, next_key: &[u8]) -> bool {
+        while let [passed, rest @ ..] = self.under
+            && passed.range().is_before(next_key)
+        {
+            self.under_bytes += passed.bytes();
+            self.under = rest;
+        }
+        self.under_bytes > self.bytes_target.saturating_mul(UNDER_TARGETS_MAX)
+            || table.estimated_bytes() >= self.bytes_target
+    }
+}
+
+#[cfg(test)]
+mod tests;
