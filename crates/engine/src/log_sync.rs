@@ -22,8 +22,7 @@ use std::time::Duration;
 /// `Poisoned`, if a sync fails or failed.
 #[cold]
 pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
-    let synced = database.log.wal.sync_to(end, &database.health)?;
-    lock(&database.log.tail).synced(synced);
+    sync_unnoted(database, end)?;
     note_segment(database, end)
 }
 
@@ -32,10 +31,29 @@ pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
 /// # Errors
 /// `Poisoned`, if the sync fails.
 pub fn sync_wal(database: &Database) -> Result<()> {
+    sync_to(database, published_end(database)?)
+}
+
+/// The same for a close, whose edit tells the manifest.
+///
+/// # Errors
+/// `Poisoned`, if the sync fails.
+pub fn sync_for_close(database: &Database) -> Result<()> {
+    sync_unnoted(database, published_end(database)?)
+}
+
+/// The end of the log, once everything before it is published.
+fn published_end(database: &Database) -> Result<LogPosition> {
     let (last, end) = lock(&database.log.tail).last();
     database.log.publisher.wait(last);
     database.health.check_log()?;
-    sync_to(database, end)
+    Ok(end)
+}
+
+fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
+    let synced = database.log.wal.sync_to(end, &database.health)?;
+    lock(&database.log.tail).synced(synced);
+    Ok(())
 }
 
 /// Tells the manifest once that a segment has durable records. Should there be no space for it, or

@@ -1,6 +1,6 @@
 //! The end of the log of a database that is being closed.
 
-use crate::{database::Database, install::install, log_sync::sync_wal};
+use crate::{database::Database, install::install, log_sync::sync_for_close};
 use siltdb_base::{
     error::{ErrorKind, Result},
     sync::lock,
@@ -17,7 +17,7 @@ use siltdb_disk::log::{
 /// # Errors
 /// `Poisoned`, if a sync fails; as [`install`].
 pub fn close_log(database: &Database) -> Result<()> {
-    sync_wal(database)?;
+    sync_for_close(database)?;
     // Before the end is marked, which needs space.
     database.log.wal.give_back_unused();
     let active = lock(&database.log.tail).active();
