@@ -12,46 +12,28 @@
 //! frames lie, and the footer where the properties lie. Offsets count from the start of the table,
 //! so a table can be copied to another place of another file as it is.
 
-mod facts;
-mod sealed;
-mod footer;
-mod properties;
-mod tombstones;
-mod heads;
-mod index;
+mod format;
 mod writer;
-mod mapped;
-mod source;
-mod ahead;
-mod table_filter;
-mod reader;
-mod lookup;
-mod extent;
-mod key_block;
-mod cursor;
-mod passing;
-mod block_walk;
-mod passing_cursor;
-mod verify;
-mod salvage;
+mod read;
+mod scan;
 
-pub use block_walk::BlockWalk;
-pub use cursor::TableCursor;
-pub use extent::Extent;
-pub use facts::Contents;
-pub use footer::{FOOTER_BYTES, Footer};
-pub use index::BlockInfo;
+pub use format::facts::Contents;
+pub use format::footer::{FOOTER_BYTES, Footer};
+pub use format::index::BlockInfo;
+pub use read::cursor::TableCursor;
+pub use read::extent::Extent;
+pub use scan::block_walk::BlockWalk;
 
-pub use lookup::Found;
-pub use passing::PassingTable;
-pub use passing_cursor::PassingCursor;
-pub use properties::{Properties, ReplacedTable, TableOrigin};
-pub use reader::Table;
-pub use salvage::{
+pub use format::properties::{Properties, ReplacedTable, TableOrigin};
+pub use format::sealed::SealedBlock;
+pub use read::lookup::Found;
+pub use read::reader::Table;
+pub use read::table_filter::TableFilter;
+pub use scan::passing::PassingTable;
+pub use scan::passing_cursor::PassingCursor;
+pub use scan::salvage::{
     LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, table_origin,
 };
-pub use sealed::SealedBlock;
-pub use table_filter::TableFilter;
 pub use writer::TableWriter;
 
 #[cfg(test)]

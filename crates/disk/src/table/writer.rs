@@ -3,14 +3,12 @@
 //! It neither syncs nor verifies: the file is its caller's, who reads the table back before using
 //! it.
 
-use super::{
-    facts::{Contents, Facts},
-    footer::{FOOTER_BYTES, Footer},
-    index::IndexBuilder,
-    properties::{Properties, TableOrigin},
-    sealed::SealedBlock,
-    tombstones,
-};
+use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::format::index::IndexBuilder;
+use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::sealed::SealedBlock;
+use crate::table::format::tombstones;
 use crate::{
     block::BlockBuilder,
     compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},

@@ -1,9 +1,7 @@
 //! Reading ahead: fewer reads, the same frames, and errors where they belong.
 
-use super::{
-    super::ahead::{Ahead, WINDOW_BYTES, WINDOW_BYTES_OF_MANY},
-    *,
-};
+use super::*;
+use crate::table::read::ahead::{Ahead, WINDOW_BYTES, WINDOW_BYTES_OF_MANY};
 use std::sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},

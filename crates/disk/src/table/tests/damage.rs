@@ -11,11 +11,11 @@ use crate::{
     sample::{KeySample, SampleBuilder},
     summary::IndexKind,
     table::{
-        facts::{Contents, Facts},
-        footer::{FOOTER_BYTES, Footer},
-        index::IndexBuilder,
-        properties::Properties,
-        source::Source,
+        format::facts::{Contents, Facts},
+        format::footer::{FOOTER_BYTES, Footer},
+        format::index::IndexBuilder,
+        format::properties::Properties,
+        read::source::Source,
     },
 };
 use siltdb_base::{

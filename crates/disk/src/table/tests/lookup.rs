@@ -1,7 +1,7 @@
 //! Lookups with a maplet answer as those without.
 
 use super::*;
-use crate::{maplet::KeyPlace, table::lookup::Sight};
+use crate::{maplet::KeyPlace, table::read::lookup::Sight};
 
 /// Entries with many versions of some keys, so that keys go on from block to block.
 fn versions() -> Vec<Owned> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::table::{
     FOOTER_BYTES, LostEntries, LostList, Properties, ReplacedTable, SalvageCursor, TableOrigin,
-    TablePlace, TableSalvage, find_tables, salvage::Blocks,
+    TablePlace, TableSalvage, find_tables, scan::salvage::Blocks,
 };
 use siltdb_base::{
     error::ErrorKind,

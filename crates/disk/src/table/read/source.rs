@@ -2,14 +2,12 @@
 //!
 //! It keeps nothing but working memory: what it reads is its caller's.
 
-use super::{
-    facts::Facts,
-    footer::{FOOTER_BYTES, Footer},
-    index::{BlockInfo, Index},
-    properties::Properties,
-    sealed::SealedBlock,
-    tombstones,
-};
+use crate::table::format::facts::Facts;
+use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::format::index::{BlockInfo, Index};
+use crate::table::format::properties::Properties;
+use crate::table::format::sealed::SealedBlock;
+use crate::table::format::tombstones;
 use crate::{
     block::Block,
     filter::Filter,

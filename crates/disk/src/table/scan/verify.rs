@@ -3,14 +3,12 @@
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
 //! by those who look for damage.
 
-use super::{
-    ahead::{Ahead, WINDOW_BYTES_OF_MANY},
-    facts::{Contents, Facts},
-    index::BlockInfo,
-    passing::PassingTable,
-    source::{FilterFrame, check_facts},
-    tombstones,
-};
+use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::index::BlockInfo;
+use crate::table::format::tombstones;
+use crate::table::read::ahead::{Ahead, WINDOW_BYTES_OF_MANY};
+use crate::table::read::source::{FilterFrame, check_facts};
+use crate::table::scan::passing::PassingTable;
 use crate::{
     block::Block,
     garbage::{Garbage, GarbageBuilder, Repeats},

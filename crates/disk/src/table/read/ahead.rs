@@ -3,10 +3,8 @@
 //!
 //! It does not cache. A walk that jumps reads single frames.
 
-use super::{
-    index::BlockInfo,
-    source::{Source, check_block, with_scratch},
-};
+use crate::table::format::index::BlockInfo;
+use crate::table::read::source::{Source, check_block, with_scratch};
 use crate::{
     block::Block,
     compress::Codec,
@@ -20,17 +18,17 @@ use std::{mem, ops::Range};
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
 
 /// The largest piece, in bytes, for one who walks alone.
-pub(super) const WINDOW_BYTES: u64 = 256 << 10;
+pub(in crate::table) const WINDOW_BYTES: u64 = 256 << 10;
 
 /// The same for one of many: a merge has a window on each of its inputs.
-pub(super) const WINDOW_BYTES_OF_MANY: u64 = 64 << 10;
+pub(in crate::table) const WINDOW_BYTES_OF_MANY: u64 = 64 << 10;
 
 /// Bytes of anything behind a piece, so that the block of its last frame can stay where it is, too.
 const BEHIND_BYTES: usize = Block::BYTES_BEHIND.saturating_sub(CHECKSUM_BYTES);
 
 /// Bytes of a table that were read ahead.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(in crate::table) struct Ahead {
     window_max: u64,
     /// A piece of the table and [`BEHIND_BYTES`], shared with blocks that lie in it; or nothing.
     bytes: Bytes,
@@ -44,7 +42,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Nothing is read; pieces will have at most `window_max` bytes, or one frame.
-    pub(super) fn new(window_max: u64) -> Self {
+    pub(in crate::table) fn new(window_max: u64) -> Self {
         Self { window_max, bytes: Bytes::new(), start: 0, window: 0, last: None }
     }
 
@@ -53,7 +51,7 @@ impl Ahead {
     ///
     /// # Errors
     /// What reading that frame fails with; frames ahead of it do not matter.
-    pub(super) fn frame(
+    pub(in crate::table) fn frame(
         &mut self,
         source: &Source,
         data_bytes: u64,
@@ -69,7 +67,7 @@ impl Ahead {
     ///
     /// # Errors
     /// Corruption, if anything is wrong with it; as [`Ahead::frame`].
-    pub(super) fn block(
+    pub(in crate::table) fn block(
         &mut self,
         source: &Source,
         data_bytes: u64,

@@ -5,7 +5,7 @@
 //! # Thread safety
 //! Any thread may open blocks. Two may verify the same one.
 
-use super::index::BlockInfo;
+use crate::table::format::index::BlockInfo;
 use crate::{
     block::Block,
     compress::Codec,
@@ -27,7 +27,7 @@ const BLOCKS_PER_WORD: usize = 64;
 
 /// The bytes of a table, mapped, and which of its blocks were found as they should be.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(in crate::table) struct Mapped {
     bytes: Bytes,
     uid: TableUid,
     /// Of blocks that are looked at where they lie. What is decoded is verified each time.
@@ -48,18 +48,18 @@ impl AsRef<[u8]> for Share {
 
 impl Mapped {
     /// The table `uid` of so many `blocks`, which lies in `bytes`.
-    pub(super) fn new(bytes: Bytes, uid: TableUid, blocks: usize) -> Self {
+    pub(in crate::table) fn new(bytes: Bytes, uid: TableUid, blocks: usize) -> Self {
         let words = blocks.div_ceil(BLOCKS_PER_WORD);
         Self { bytes, uid, verified: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Bytes of memory it takes beside itself and what is mapped.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
         size_of_val::<[_]>(&self.verified)
     }
 
     /// Whether [`Mapped::note_verified`] was called for the block at `index`.
-    pub(super) fn is_verified(&self, index: usize) -> bool {
+    pub(in crate::table) fn is_verified(&self, index: usize) -> bool {
         // Relaxed, here and below: the bytes are the same for everybody, verified or not.
         let word = self.verified[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
         word & bit_of(index) != 0
@@ -67,14 +67,14 @@ impl Mapped {
 
     /// From now on the block at `index`, of which the index knows `info`, is taken for what it
     /// says, if it is looked at where it lies.
-    pub(super) fn note_verified(&self, index: usize, info: &BlockInfo<'_>) {
+    pub(in crate::table) fn note_verified(&self, index: usize, info: &BlockInfo<'_>) {
         if self.is_raw(info) {
             self.verified[index / BLOCKS_PER_WORD].fetch_or(bit_of(index), Ordering::Relaxed);
         }
     }
 
     /// Whether a block says of itself that it is not compressed.
-    pub(super) fn is_raw(&self, info: &BlockInfo<'_>) -> bool {
+    pub(in crate::table) fn is_raw(&self, info: &BlockInfo<'_>) -> bool {
         let frame = self.bytes.get(info.offset as usize..);
         frame.is_some_and(|frame| Frame::codec_of(frame) == Some(Codec::Raw))
     }
@@ -84,7 +84,7 @@ impl Mapped {
     ///
     /// # Errors
     /// Corruption, if it is damaged; `Unsupported`, if its codec is unknown.
-    pub(super) fn open(
+    pub(in crate::table) fn open(
         &self,
         index: usize,
         info: &BlockInfo<'_>,
@@ -106,7 +106,7 @@ impl Mapped {
     ///
     /// # Errors
     /// As [`Mapped::open`].
-    pub(super) fn with_raw<R>(
+    pub(in crate::table) fn with_raw<R>(
         &self,
         index: usize,
         info: &BlockInfo<'_>,

@@ -3,14 +3,12 @@
 //!
 //! It does not decide what a reader may see: it shows what is there.
 
-use super::{
-    ahead::Ahead,
-    index::BlockInfo,
-    mapped::Mapped,
-    sealed::SealedBlock,
-    source::{Source, TableContents, check_block, with_scratch},
-    table_filter::TableFilter,
-};
+use crate::table::format::index::BlockInfo;
+use crate::table::format::sealed::SealedBlock;
+use crate::table::read::ahead::Ahead;
+use crate::table::read::mapped::Mapped;
+use crate::table::read::source::{Source, TableContents, check_block, with_scratch};
+use crate::table::read::table_filter::TableFilter;
 use crate::{
     block::Block,
     cache::{Cache, CacheFill, Held, Resident, Slots},
@@ -46,19 +44,19 @@ use std::{
 /// 2. It leads to the first of the entries that the table has of a key, which is the newest.
 #[derive(Debug)]
 pub struct Table {
-    pub(super) source: Source,
-    pub(super) contents: TableContents,
-    pub(super) slots: Slots<Block>,
+    pub(in crate::table) source: Source,
+    pub(in crate::table) contents: TableContents,
+    pub(in crate::table) slots: Slots<Block>,
     /// Read when it is first asked for, unless it was before the table was opened.
-    pub(super) filter: OnceLock<TableFilter>,
+    pub(in crate::table) filter: OnceLock<TableFilter>,
     /// Held while the filter is being read.
     reading: Mutex<()>,
     /// `None`, if its blocks are read.
     mapped: Option<Mapped>,
-    pub(super) maplet: OnceLock<Maplet>,
+    pub(in crate::table) maplet: OnceLock<Maplet>,
     /// Of its maplet; `None`, if it is to have none.
-    pub(super) maplet_shape: Option<Shape>,
-    pub(super) cache: Arc<Cache>,
+    pub(in crate::table) maplet_shape: Option<Shape>,
+    pub(in crate::table) cache: Arc<Cache>,
     /// Bytes charged to [`Part::Tables`] when it was opened; those of the filter are its own.
     charged: usize,
 }
@@ -146,7 +144,7 @@ impl Table {
 
     /// The filter, if anybody has asked for it.
     #[inline]
-    pub(super) fn filter_if_read(&self) -> Option<&TableFilter> {
+    pub(in crate::table) fn filter_if_read(&self) -> Option<&TableFilter> {
         self.filter.get()
     }
 
@@ -197,13 +195,13 @@ impl Table {
     }
 
     /// Asks for the memory of the data block at `index`, if it is in the cache.
-    pub(super) fn prefetch_block(&self, index: usize) {
+    pub(in crate::table) fn prefetch_block(&self, index: usize) {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
     /// Asks for the memory of the data block that a seek to (`key`, `sequence`) leads to, if it is
     /// in the cache.
-    pub(super) fn prefetch_seek(&self, key: &[u8], sequence: SequenceNumber) {
+    pub(in crate::table) fn prefetch_seek(&self, key: &[u8], sequence: SequenceNumber) {
         if let Some(index) = self.contents.index.find(key, sequence) {
             self.slots.prefetch(index, Block::FRONT_BYTES);
         }
@@ -235,7 +233,7 @@ impl Table {
 
     /// Reads the data block at `index` from the file and caches it.
     #[cold]
-    pub(super) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
         let region = self.cache.region();
         let held = self.read_block(index, |raw, margins| region.copy(raw, margins))?;
         self.slots.insert(index, &held);
@@ -245,7 +243,7 @@ impl Table {
     /// Reads the data block at `index`, of which there was none in the cache, for one who stays
     /// there; caches it if the cache admits it.
     #[cold]
-    pub(super) fn load_if_admitted(&self, index: usize) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Held<Block>>> {
         match self.slots.admit(index) {
             CacheFill::Keep => self.load(index),
             CacheFill::Pass => self.read_block(index, Buffer::copy_on_heap),
@@ -271,7 +269,7 @@ impl Table {
 
     /// Calls `look` with the bytes of the data block at `index`, verified, and with
     /// [`Block::BYTES_BEHIND`] after them.
-    pub(super) fn with_raw<R>(
+    pub(in crate::table) fn with_raw<R>(
         &self,
         index: usize,
         look: impl FnOnce(&[u8]) -> Result<R>,
@@ -293,7 +291,11 @@ impl Table {
 
     /// The data block at `index`, verified, for a long walk that reads `ahead`; it stays in the
     /// cache if walks came by before.
-    pub(super) fn pass_by(&self, index: usize, ahead: &mut Ahead) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn pass_by(
+        &self,
+        index: usize,
+        ahead: &mut Ahead,
+    ) -> Result<Arc<Held<Block>>> {
         let (info, data_bytes) = (self.block_info(index), self.contents.index.data_bytes());
         if !self.slots.offer(index) {
             return match &self.mapped {

@@ -2,7 +2,7 @@
 //!
 //! It does not decide what a reader may see: it shows what is there.
 
-use super::reader::Table;
+use crate::table::read::reader::Table;
 use crate::{
     block::{Block, Glance, Located, glance},
     cache::{CacheFill, Resident},
@@ -43,7 +43,7 @@ impl<'a> Found<'a> {
 
 /// What looking at the place of a key came to. What the caller's closure was not called for is
 /// given back, so that it can be called for the next place.
-pub(super) enum Sight<R, L> {
+pub(in crate::table) enum Sight<R, L> {
     /// The entry sought: what the closure returned for it.
     Shown(R),
     /// A newer entry of the key than the reader sees, or perhaps not the newest that it sees.
@@ -91,7 +91,7 @@ impl Table {
 
     /// Looks at a place where `key` may lie, and calls `look` with the entry if it is the one.
     #[inline]
-    pub(super) fn look_at<R, L: FnOnce(Found<'_>) -> R>(
+    pub(in crate::table) fn look_at<R, L: FnOnce(Found<'_>) -> R>(
         &self,
         place: KeyPlace,
         key: &[u8],
@@ -144,7 +144,7 @@ impl Table {
 
     /// Asks for the memory of an entry, as far as its block is in the cache.
     #[inline]
-    pub(super) fn prefetch_place(&self, place: KeyPlace) {
+    pub(in crate::table) fn prefetch_place(&self, place: KeyPlace) {
         self.slots.prefetch_part(place.block, |front, layout| {
             Block::prefetch_guess(front, layout, place.entry);
         });
@@ -198,7 +198,7 @@ impl Table {
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time
     /// to make one.
     #[inline]
-    pub(super) fn add_to_maplet(&self, index: usize, block: &Block) {
+    pub(in crate::table) fn add_to_maplet(&self, index: usize, block: &Block) {
         let maplet = match self.maplet.get() {
             None if self.slots.are_half_full() => self.new_maplet(),
             maplet => maplet,

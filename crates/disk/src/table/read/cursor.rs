@@ -2,11 +2,9 @@
 //!
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
-use super::{
-    ahead::{Ahead, WINDOW_BYTES},
-    index::Index,
-    reader::Table,
-};
+use crate::table::format::index::Index;
+use crate::table::read::ahead::{Ahead, WINDOW_BYTES};
+use crate::table::read::reader::Table;
 use crate::{
     block::{Block, Located},
     cache::Held,
@@ -249,7 +247,7 @@ impl TableCursor {
 /// Most are between 8 and 16 bytes long, and most follow one of the same length: two moves then,
 /// where a copy of any length would be a call.
 #[inline]
-pub(super) fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
+pub(in crate::table) fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
     if let Some(place) = key.get_mut(prefix_bytes..)
         && place.len() == suffix.len()
         && suffix.len() <= 16

@@ -18,7 +18,7 @@ use siltdb_base::{
 /// Length of a footer, in bytes.
 pub const FOOTER_BYTES: usize = 40;
 
-pub(super) const MAGIC: [u8; 8] = *b"\xf5SiltTab";
+pub(in crate::table) const MAGIC: [u8; 8] = *b"\xf5SiltTab";
 const VERSION: u32 = 2;
 const COVERED_BYTES: usize = 28;
 

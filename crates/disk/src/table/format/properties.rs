@@ -23,7 +23,7 @@
 //!  69  earlier: | file varint | uid u64 le | ...
 //! ```
 
-use super::footer::FOOTER_BYTES;
+use crate::table::format::footer::FOOTER_BYTES;
 use crate::{
     fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
     summary::TableSummary,

@@ -2,7 +2,7 @@
 //!
 //! It reads no blocks.
 
-use super::reader::Table;
+use crate::table::read::reader::Table;
 use siltdb_base::id::SequenceNumber;
 
 /// About how much lies in a range of keys.

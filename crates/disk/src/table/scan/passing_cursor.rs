@@ -3,13 +3,11 @@
 //! It reads past the cache and leaves nothing in it. Walks go forward; going back is there, and
 //! costs a search.
 
-use super::{
-    ahead::{Ahead, WINDOW_BYTES_OF_MANY},
-    block_walk::BlockWalk,
-    cursor::set_suffix,
-    passing::PassingTable,
-};
 use crate::block::{Block, Located};
+use crate::table::read::ahead::{Ahead, WINDOW_BYTES_OF_MANY};
+use crate::table::read::cursor::set_suffix;
+use crate::table::scan::block_walk::BlockWalk;
+use crate::table::scan::passing::PassingTable;
 use siltdb_base::{
     cursor::{Cursor, Span, SpanContent},
     error::Result,

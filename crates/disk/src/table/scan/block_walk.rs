@@ -2,11 +2,9 @@
 //!
 //! It reads no blocks. For those who read a table once: what they have passed is let go again.
 
-use super::{
-    index::{BlockInfo, Index},
-    passing::PassingTable,
-};
 use crate::frame::FrameKind;
+use crate::table::format::index::{BlockInfo, Index};
+use crate::table::scan::passing::PassingTable;
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,

@@ -24,10 +24,8 @@
 //! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
 //!    and one more.
 
-use super::{
-    facts::{Contents, Facts},
-    heads::Heads,
-};
+use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},

@@ -4,7 +4,7 @@
 //! It does not say which blocks may be copied: whose entries overlap nothing and lose nothing is
 //! decided by compaction.
 
-use super::facts::Facts;
+use crate::table::format::facts::Facts;
 use crate::{
     block::Block,
     compress::Codec,

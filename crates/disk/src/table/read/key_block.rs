@@ -3,7 +3,8 @@
 //! A value of about the size of a block or more has a block of its own, and the index holds the
 //! block's first key. A walk over keys alone need not read such a block.
 
-use super::{facts::Contents, reader::Table};
+use crate::table::format::facts::Contents;
+use crate::table::read::reader::Table;
 use crate::{
     block::{Block, BlockBuilder},
     cache::Held,
@@ -15,7 +16,7 @@ impl Table {
     /// A block that shows the key of the block at `index` with an empty value, if the index tells
     /// that this is all there is: one entry, and that a `Put` without an expiry. Costs no read, and
     /// must not get into the cache.
-    pub(super) fn key_block(&self, index: usize) -> Option<Arc<Held<Block>>> {
+    pub(in crate::table) fn key_block(&self, index: usize) -> Option<Arc<Held<Block>>> {
         let info = self.block_info(index);
         if info.entries != 1 || info.contents != Contents::PLAIN {
             return None;

@@ -1,15 +1,13 @@
 //! A table that is read once, from front to back: by a job, or to be verified.
 //!
-//! Unlike [`Table`](super::Table) it holds neither index nor filter, and caches nothing: merging
-//! takes as little memory as the tables are many. It cannot look up keys.
+//! Unlike [`Table`](crate::table::Table) it holds neither index nor filter, and caches nothing:
+//! merging takes as little memory as the tables are many. It cannot look up keys.
 
-use super::{
-    index::BlockInfo,
-    properties::{Properties, TableOrigin},
-    sealed::SealedBlock,
-    source::Source,
-};
 use crate::summary::TableSummary;
+use crate::table::format::index::BlockInfo;
+use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::sealed::SealedBlock;
+use crate::table::read::source::Source;
 use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
 use std::{path::Path, sync::Arc};
 
@@ -19,8 +17,8 @@ use std::{path::Path, sync::Arc};
 /// Immutable. Each walk over it has its own frame of the index in memory.
 #[derive(Debug)]
 pub struct PassingTable {
-    pub(super) source: Source,
-    pub(super) properties: Properties,
+    pub(in crate::table) source: Source,
+    pub(in crate::table) properties: Properties,
     tombstones: Arc<Fragments>,
 }
 
@@ -45,7 +43,7 @@ impl PassingTable {
     }
 
     /// The table at `source`.
-    pub(super) fn read(source: Source, expected: &TableSummary) -> Result<Arc<Self>> {
+    pub(in crate::table) fn read(source: Source, expected: &TableSummary) -> Result<Arc<Self>> {
         let properties = source.read_properties(Some(expected))?;
         let tombstones = Arc::new(source.read_tombstones(&properties)?);
         Ok(Arc::new(Self { source, properties, tombstones }))

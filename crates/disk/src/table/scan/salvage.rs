@@ -9,14 +9,12 @@
 //!
 //! Cost of a sound table: as that of reading it once. Memory: the index, and one block.
 
-use super::{
-    footer::{FOOTER_BYTES, Footer},
-    index::Index,
-    properties::{Properties, TableOrigin},
-    sealed::SealedBlock,
-    source::{Source, with_scratch},
-    tombstones,
-};
+use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::format::index::Index;
+use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::sealed::SealedBlock;
+use crate::table::format::tombstones;
+use crate::table::read::source::{Source, with_scratch};
 use crate::{
     frame::{CHECKSUM_BYTES, FRAME_BYTES_MIN, Frame, FrameKind, Place},
     summary::TableSummary,
@@ -76,12 +74,12 @@ pub struct TableSalvage {
     /// What is known of it, from the properties or elsewhere.
     summary: Option<TableSummary>,
     tombstones: Fragments,
-    pub(super) blocks: Blocks,
+    pub(in crate::table) blocks: Blocks,
 }
 
 /// Where the data frames lie.
 #[derive(Debug)]
-pub(super) enum Blocks {
+pub(in crate::table) enum Blocks {
     Index(Box<Index>),
     /// Offset and length of each.
     Scanned(Vec<(u64, u64)>),
@@ -447,7 +445,7 @@ fn footer_before(file: &dyn File, end: u64) -> u64 {
         if file.read_exact_at(&mut bytes, from).is_ok() {
             let ends = (FOOTER_BYTES..bytes.len()).rev();
             let found = ends.map(|at| (at, &bytes[at - FOOTER_BYTES..at])).find(|(at, footer)| {
-                footer.ends_with(&super::footer::MAGIC)
+                footer.ends_with(&crate::table::format::footer::MAGIC)
                     && table_ending_at(file, from + *at as u64).is_some()
             });
             if let Some((at, _)) = found {

@@ -1,6 +1,6 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
-use super::source::{FilterFrame, Source};
+use crate::table::read::source::{FilterFrame, Source};
 use crate::{cache::Cache, filter::Filter, summary::TableSummary};
 use siltdb_base::{
     budget::{Charge, Part},
@@ -41,7 +41,7 @@ impl TableFilter {
     }
 
     /// A filter that was read.
-    pub(super) fn new(filter: Option<Filter>, cache: &Cache) -> Self {
+    pub(in crate::table) fn new(filter: Option<Filter>, cache: &Cache) -> Self {
         let bytes = filter.as_ref().map_or(0, Filter::bytes);
         let charge = Charge::new(cache.budget(), Part::Tables, bytes);
         cache.fit();
@@ -70,7 +70,7 @@ impl TableFilter {
     }
 
     /// The filter itself.
-    pub(super) fn get(&self) -> Option<&Filter> {
+    pub(in crate::table) fn get(&self) -> Option<&Filter> {
         self.filter.as_ref()
     }
 }

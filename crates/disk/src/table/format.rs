@@ -1,0 +1,9 @@
+//! What the bytes of a table mean: facts, frames, index, properties, footer.
+
+pub(super) mod facts;
+pub(super) mod sealed;
+pub(super) mod footer;
+pub(super) mod properties;
+pub(super) mod tombstones;
+pub(super) mod heads;
+pub(super) mod index;

@@ -1,0 +1,11 @@
+//! Reading a table at random: lookups and cursors through the cache or a mapping.
+
+pub(super) mod mapped;
+pub(super) mod source;
+pub(super) mod ahead;
+pub(super) mod table_filter;
+pub(super) mod reader;
+pub(super) mod lookup;
+pub(super) mod extent;
+pub(super) mod key_block;
+pub(super) mod cursor;
