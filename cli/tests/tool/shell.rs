@@ -231,7 +231,9 @@ fn a_byte_order_mark_is_no_part_of_a_script() {
 #[test]
 fn an_unknown_verb_is_answered_with_those_there_are() {
     let place = Place::new();
-    place.run(&["frobnicate", "db"], 2).says(&["Verbs: shell, get, put", "inspect, completions"]);
+    place
+        .run(&["frobnicate", "db"], 2)
+        .says(&["Verbs: shell, get, put", "inspect, upgrade, completions"]);
     let run = place.run_with(&["shell", "db", "--create"], b"frobnicate\n", 2);
     run.says(&["Verbs: get, put", "use, stats", "quit"]);
     let run = place.run_with(&["shell", "db"], b"FAMILIES frobnicate\n", 2);

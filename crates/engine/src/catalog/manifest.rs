@@ -20,7 +20,7 @@
 use siltdb_base::{
     clock::StoredTime,
     error::{Error, ErrorKind, Result},
-    fs::{Fs, LogFile, LogFileOptions, LogIo},
+    fs::{File, Fs, LogFile, LogFileOptions, LogIo},
     id::{FileNumber, SegmentId, SequenceNumber},
 };
 use siltdb_disk::{
@@ -36,7 +36,11 @@ use siltdb_disk::{
         segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
     },
 };
-use std::{ops::Range, path::Path, sync::Arc};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
@@ -388,6 +392,15 @@ pub fn read_manifest(
     number: FileNumber,
     deliver: &mut dyn FnMut(Edit) -> Result<()>,
 ) -> Result<ManifestEnd> {
+    let (path, file) = open_manifest(directory, number)?;
+    read_edits(path, file, deliver)
+}
+
+/// Opens the manifest `number`.
+///
+/// # Errors
+/// Corruption, if it is missing; the system's.
+pub fn open_manifest(directory: &dyn Fs, number: FileNumber) -> Result<(PathBuf, Arc<dyn File>)> {
     let name = FileName::Manifest(number).to_path();
     let path = directory.full_path(&name);
     let file = directory.open(&name).map_err(|error| match error.kind() {
@@ -396,6 +409,18 @@ pub fn read_manifest(
         }
         _ => error,
     })?;
+    Ok((path, file))
+}
+
+/// Shows `deliver` the edits of a manifest.
+///
+/// # Errors
+/// As [`read_manifest`].
+pub fn read_edits(
+    path: PathBuf,
+    file: Arc<dyn File>,
+    deliver: &mut dyn FnMut(Edit) -> Result<()>,
+) -> Result<ManifestEnd> {
     let Some(header) = SegmentHeader::read(&*file, &path)? else {
         return Err(Error::corruption("the manifest has no header")
             .with_file(&path)

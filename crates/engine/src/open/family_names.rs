@@ -3,16 +3,16 @@
 //! It reads the manifest and nothing else.
 
 use crate::{
-    catalog::manifest::{read_current, read_manifest},
+    catalog::manifest::{open_manifest, read_current, read_edits},
     open::directory::no_database,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{Fs, Metadata},
+    fs::{File, Fs, Metadata},
     id::{FamilyId, FileNumber},
 };
 use siltdb_disk::edit::Change;
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Attempts to read a manifest that another process appends to, or replaces, meanwhile.
 const ATTEMPTS_MAX: usize = 20;
@@ -50,7 +50,9 @@ pub fn family_names(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
 /// The names that the manifest `number` comes to, sorted.
 fn read_names(directory: &dyn Fs, number: FileNumber) -> Result<Vec<String>> {
     let mut names: BTreeMap<FamilyId, String> = BTreeMap::new();
-    read_manifest(directory, number, &mut |edit| {
+    let (path, file) = open_manifest(directory, number)?;
+    let copy = Arc::new(Copied::of(&*file).map_err(|error| error.or_file(&path))?);
+    read_edits(path, copy, &mut |edit| {
         for change in edit.changes {
             match change {
                 Change::CreateFamily { id, name, .. } | Change::RenameFamily { id, name } => {
@@ -67,4 +69,38 @@ fn read_names(directory: &dyn Fs, number: FileNumber) -> Result<Vec<String>> {
     let mut names: Vec<String> = names.into_values().collect();
     names.sort_unstable();
     Ok(names)
+}
+
+/// The bytes of a file as they were at one moment, or nearly: one that grows and is read piece by
+/// piece has a beginning that is older than its end, which hardly ever comes to fit together.
+#[derive(Debug)]
+struct Copied(Vec<u8>);
+
+impl Copied {
+    fn of(file: &dyn File) -> Result<Self> {
+        let len = usize::try_from(file.len())
+            .map_err(|_| Error::corruption("the manifest exceeds memory"))?;
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(len)
+            .map_err(|_| Error::corruption("the manifest exceeds memory"))?;
+        bytes.resize(len, 0);
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl File for Copied {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let start = usize::try_from(offset).ok();
+        let bytes = start.and_then(|start| self.0.get(start..)?.get(..buffer.len()));
+        let bytes =
+            bytes.ok_or_else(|| Error::corruption("file ends early").with_offset(offset))?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
 }
