@@ -75,8 +75,8 @@ struct Contents {
 ///
 /// # Errors
 /// `AlreadyExists`, if something is there; `NoSpace`; `Poisoned`; the system's. The database is as
-/// before, and `dir` does not exist; beside it there may be a `DIR.partial`, which the next
-/// checkpoint of that name replaces.
+/// before. `dir` does not exist, or, if only the sync of its name failed, is whole. Beside it there
+/// may be a `DIR.partial`, which the next checkpoint of that name replaces.
 pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
     database.health.check()?;
     let fs = &*database.options.fs;
@@ -284,7 +284,11 @@ fn copy(source: &dyn Fs, target: &dyn Fs, name: &Path, part: Part) -> Result<u64
         }
         copied.append(bytes)?;
     }
-    copied.sync()?;
+    if cfg!(seeded_fault = "checkpoint_not_synced") {
+        copied.flush()?;
+    } else {
+        copied.sync()?;
+    }
     Ok(copied.len())
 }
 

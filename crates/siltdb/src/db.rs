@@ -204,7 +204,8 @@ impl Db {
     ///
     /// # Errors
     /// `AlreadyExists`, if something is there; `Locked`, while another checkpoint is made there;
-    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's. This database is as before.
+    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's. This database is as before, and
+    /// `dir` does not exist, unless the last step alone failed, the sync of its name.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -58,7 +58,7 @@ impl Database {
         db
     }
 
-    /// Whether the engine touched files in the locked directory only (law F9).
+    /// Whether the engine touched files in locked directories only (law F12).
     ///
     /// # Errors
     /// If not.

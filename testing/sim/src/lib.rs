@@ -22,6 +22,7 @@ pub mod plan;
 pub mod run;
 mod parts;
 mod steps;
+mod checkpoints;
 mod tiny;
 mod ground;
 pub mod campaign;

@@ -21,11 +21,13 @@ pub enum Phase {
     Family,
     /// Recovery at open.
     Recovery,
+    /// A checkpoint.
+    Checkpoint,
     /// A sync on demand, a close, and jobs that did nothing else.
     Other,
 }
 
-const PHASES: [(Phase, &str); 8] = [
+const PHASES: [(Phase, &str); 9] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Flush, "flush"),
@@ -33,11 +35,12 @@ const PHASES: [(Phase, &str); 8] = [
     (Phase::Install, "install"),
     (Phase::Family, "family"),
     (Phase::Recovery, "recovery"),
+    (Phase::Checkpoint, "checkpoint"),
     (Phase::Other, "other"),
 ];
 
 /// The phases that a simulation worth its name has crashed in.
-const REQUIRED: [Phase; 7] = [
+const REQUIRED: [Phase; 8] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Flush,
@@ -45,6 +48,7 @@ const REQUIRED: [Phase; 7] = [
     Phase::Install,
     Phase::Family,
     Phase::Recovery,
+    Phase::Checkpoint,
 ];
 
 /// Counts of what was done and checked.
@@ -76,6 +80,8 @@ pub struct Report {
     pub salvages: u64,
     /// Openings that only read, compared with the one after them.
     pub looks: u64,
+    /// What became of checkpoints.
+    pub checkpoints: Checkpoints,
     /// Times that the directory had another name for a while.
     pub moves: u64,
     /// The most commits in a row that were each followed by a flush, or by an opening.
@@ -98,6 +104,71 @@ pub struct Report {
     pub space_compactions: u64,
     /// A hash of everything that happened: the same for the same seed.
     pub fingerprint: u64,
+}
+
+/// Counts of checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// Made, and compared with the model.
+    pub made: u64,
+    /// Of these, made while a flush was due.
+    pub busy: u64,
+    /// Of these, made while snapshots or iterators were held.
+    pub held: u64,
+    /// Of these, opened beside their source, both being written to.
+    pub beside: u64,
+    /// Failed, as they may after a fault or on a full disk.
+    pub refused: u64,
+    /// Begun where an earlier one had left a part.
+    pub resumed: u64,
+    /// Crash states inside one that held all of it.
+    pub whole: u64,
+    /// Crash states inside one that held none of it.
+    pub absent: u64,
+}
+
+impl Checkpoints {
+    fn add(&mut self, other: &Self) {
+        self.made += other.made;
+        self.busy += other.busy;
+        self.held += other.held;
+        self.beside += other.beside;
+        self.refused += other.refused;
+        self.resumed += other.resumed;
+        self.whole += other.whole;
+        self.absent += other.absent;
+    }
+
+    /// Each count with what it would show.
+    fn counts(&self) -> [(&'static str, u64); 8] {
+        [
+            ("checkpoints", self.made),
+            ("checkpoints while a flush is due", self.busy),
+            ("checkpoints while snapshots are held", self.held),
+            ("checkpoints open beside their source", self.beside),
+            ("checkpoints that fail", self.refused),
+            ("checkpoints where a part of one lies", self.resumed),
+            ("checkpoints that a crash leaves", self.whole),
+            ("checkpoints that a crash takes", self.absent),
+        ]
+    }
+}
+
+impl fmt::Display for Checkpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "checkpoints  {:>9}  compared, {} with a flush due, {} with readers, {} open beside \
+             their source",
+            self.made, self.busy, self.held, self.beside
+        )?;
+        write!(
+            f,
+            "             {:>9}  refused; {} begun over a part of one; {} whole after a crash in \
+             them, {} absent",
+            self.refused, self.resumed, self.whole, self.absent
+        )
+    }
 }
 
 impl Report {
@@ -129,6 +200,7 @@ impl Report {
         self.recoveries += other.recoveries;
         self.salvages += other.salvages;
         self.looks += other.looks;
+        self.checkpoints.add(&other.checkpoints);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -150,6 +222,7 @@ impl Report {
             .filter(|(phase, _)| REQUIRED.contains(phase) && self.crashes[*phase as usize] == 0)
             .map(|(_, name)| *name)
             .collect();
+        let checkpoints = self.checkpoints.counts();
         let counts = [
             ("power losses", self.power_losses),
             ("crashes inside a recovery", self.nested),
@@ -173,7 +246,8 @@ impl Report {
             ("compactions for space", self.space_compactions),
             ("a clock set back", self.turns_back),
         ];
-        gaps.extend(counts.iter().filter(|(_, count)| *count == 0).map(|(name, _)| name));
+        let counts = counts.iter().chain(&checkpoints);
+        gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
 }
@@ -206,6 +280,7 @@ impl fmt::Display for Report {
             "recoveries   {:>9}  {} of them compared with a salvage, {} with a reader",
             self.recoveries, self.salvages, self.looks
         )?;
+        writeln!(f, "{}", self.checkpoints)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

@@ -282,6 +282,9 @@ impl Run {
         let mut adopted = None;
         for state in states {
             self.note(format!("crash: {:?} before {}", state.kind, state.call));
+            if activity == Activity::Checkpoint {
+                self.judge_crashed_checkpoint(&state)?;
+            }
             let recovered = self.recovery().recover(&state, done, &before, 0)?;
             if self.draw.chance(1, 2) {
                 adopted = Some(recovered);
@@ -376,6 +379,8 @@ impl Run {
 
     /// Sets the clock back, or right again.
     pub(crate) fn turn_clock(&mut self) {
+        // Writers that were slowed down have let time pass.
+        self.read_clock();
         let latest_ms = self.now().wall_ms;
         if self.clock.wall_ms() < latest_ms && self.draw.chance(1, 2) {
             self.clock.set_wall_ms(latest_ms);

@@ -45,7 +45,7 @@ impl Run {
         }
         match self.draw.below(100) {
             0..42 => self.commit(),
-            42..58 => self.read(),
+            42..57 => self.read(),
             58..63 => self.hold_snapshot(),
             63..68 => self.walk(),
             68..78 => self.run_jobs(),
@@ -61,7 +61,8 @@ impl Run {
                 self.turn_clock();
                 Ok(())
             }
-            91..94 => {
+            57 | 91 => self.checkpoint(),
+            92..94 => {
                 let ms = self.draw.pick(&[1, 20, 300, 2000]);
                 self.advance(Duration::from_millis(ms));
                 Ok(())
@@ -240,7 +241,7 @@ impl Run {
         Ok(())
     }
 
-    fn run_jobs(&mut self) -> Checked<()> {
+    pub(crate) fn run_jobs(&mut self) -> Checked<()> {
         for _ in 0..self.draw.within(1..=4) {
             self.note("job".to_owned());
             match self.operate(Activity::Jobs, None, |database| database.db.run_job())? {
@@ -508,11 +509,11 @@ impl Run {
 
 /// Whether the log, or the manifest, is given up when such a call fails: what it has done to the
 /// disk is not known then, or stands where others follow.
-fn may_poison(kind: CallKind) -> bool {
+pub(crate) fn may_poison(kind: CallKind) -> bool {
     matches!(kind, CallKind::Fill | CallKind::Sync | CallKind::SyncDir | CallKind::Rename)
 }
 
-fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
+pub(crate) fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
     let family = |index: &FamilyIndex| -> &Family { &database.families[index] };
     if let (Form::Single, [(index, operation)]) = (planned.form, &planned.operations[..]) {
         match operation {

@@ -22,6 +22,8 @@ pub enum Activity {
     Recovery,
     /// A sync of the log, a close.
     Sync,
+    /// A checkpoint is made.
+    Checkpoint,
 }
 
 impl Activity {
@@ -32,6 +34,11 @@ impl Activity {
             Self::Jobs => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync => 12,
+            // On them hangs whether it is there.
+            Self::Checkpoint => match call {
+                CallKind::SyncDir | CallKind::Rename => return 3,
+                _ => 48,
+            },
         };
         let critical = matches!(
             call,
@@ -143,6 +150,7 @@ impl CrashState {
             (None, _) => Phase::Idle,
             (Some(Activity::Recovery), _) => Phase::Recovery,
             (Some(Activity::Family), _) => Phase::Family,
+            (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Sync), _) => Phase::Other,
@@ -213,8 +221,14 @@ impl Eye {
     fn see(&mut self, fs: &MemFs, call: Call<'_>) {
         let Some(activity) = self.activity else { return };
         let full = self.left == 0 || self.taken.len() == TAKEN_PER_OPERATION_MAX;
-        if full || !self.draw.chance(1, activity.rarity(call.kind)) {
+        // A checkpoint is whole from one of its last calls on: a later state replaces an earlier.
+        let replaces = activity == Activity::Checkpoint && !self.taken.is_empty();
+        if full && !replaces || !self.draw.chance(1, activity.rarity(call.kind)) {
             return;
+        }
+        if full {
+            self.taken.remove(0);
+            self.left += 1;
         }
         self.left -= 1;
         let mut state = CrashState::take(fs, &mut self.draw);

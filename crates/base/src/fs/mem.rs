@@ -194,10 +194,18 @@ impl MemFs {
     }
 
     /// The paths of files that were created, opened, renamed, linked or removed outside the locked
-    /// directories while there were any. A database touches none: it holds the directory it locked.
+    /// directories while there were any, and of directories that were renamed without being locked
+    /// themselves. A database touches none: it holds the directory it locked, and that of a
+    /// checkpoint while it makes one.
     #[must_use]
     pub fn strays(&self) -> Vec<PathBuf> {
         self.shared.state().strays.clone()
+    }
+
+    /// Forgets the strays so far: those of a process that has opened no database, as one that
+    /// removes another database.
+    pub fn forget_strays(&self) {
+        self.shared.state().strays.clear();
     }
 
     /// The bytes of a file as a reader would see them.
@@ -403,8 +411,11 @@ impl Fs for MemFs {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let source = self.place(from);
-        self.touch(CallKind::Rename, to, |state, to| state.rename(source, to))
-            .map_err(|error| error.with_file(&self.full_path(from)))
+        let renamed = self.call(CallKind::Rename, to, |state, to| {
+            state.note_renamed(source, to);
+            state.rename(source, to)
+        });
+        renamed.map_err(|error| error.with_file(&self.full_path(from)))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {

@@ -9,6 +9,7 @@
 //! 3. `used` is the sum of the lengths of all files that take space.
 
 mod remove_dir;
+mod strays;
 
 use super::{
     content::Content,
@@ -194,14 +195,6 @@ impl State {
         self.directory(node)?;
         self.working = node;
         Ok(())
-    }
-
-    /// Notes that a name was changed or opened, if that is outside every locked directory.
-    pub(super) fn note_touched(&mut self, place: Place<'_>) {
-        let is_locked = |(directory, _): (NodeId, _)| self.locks.hold(directory);
-        if !self.locks.is_empty() && !self.parent(place).is_ok_and(is_locked) {
-            self.strays.push(place.path.to_owned());
-        }
     }
 
     pub(super) fn node(&self, node: NodeId) -> &Node {

@@ -493,6 +493,33 @@ fn what_is_touched_beside_the_locked_directory_is_noted() {
 }
 
 #[test]
+fn a_locked_directory_may_be_renamed_and_nothing_else_outside() {
+    let fs = MemFs::new();
+    for dir in ["db", "copy.partial", "other"] {
+        fs.create_dir_all(path(dir)).unwrap();
+    }
+    write(&fs, "file", b"");
+    let held = fs.open_dir(path("db")).unwrap();
+    held.create(path("a")).unwrap();
+    let _lock = held.lock(path("LOCK"), LockKind::Exclusive).unwrap();
+    let copy = fs.open_dir(path("copy.partial")).unwrap();
+    let copy_lock = copy.lock(path("LOCK"), LockKind::Exclusive).unwrap();
+    fs.rename(path("copy.partial"), path("copy")).unwrap();
+    held.hard_link_into(path("a"), &*fs.open_dir(path("copy")).unwrap(), path("a")).unwrap();
+    assert_eq!(fs.strays(), Vec::<PathBuf>::new());
+    // Out of a locked directory, into one, a file beside it, another directory.
+    fs.rename(path("db/a"), path("a")).unwrap();
+    fs.rename(path("file"), path("db/file")).unwrap();
+    assert_eq!(fs.strays(), [path("a"), path("file")]);
+    fs.rename(path("a"), path("b")).unwrap();
+    fs.rename(path("other"), path("another")).unwrap();
+    assert_eq!(fs.strays()[2..], ["a", "b", "other", "another"].map(path));
+    drop(copy_lock);
+    fs.rename(path("copy"), path("late")).unwrap();
+    assert_eq!(fs.strays()[6..], [path("copy"), path("late")]);
+}
+
+#[test]
 fn damage_is_done_at_once_and_for_good() {
     let fs = MemFs::new();
     fs.write_all(path("a"), b"abc").unwrap();

@@ -1,0 +1,325 @@
+//! Checkpoints: made, crashed and failed in the middle, compared, and open beside their source.
+//!
+//! What it compares with is the model of the source, copied where the checkpoint goes its own way.
+
+use crate::{
+    database::Database,
+    draw::Draw,
+    model::{Model, Moment},
+    plan::plan,
+    reads::{Truth, compare_all},
+    run::{Excuse, Outcome, Run, Trace},
+    settings::{Settings, Weather},
+    steps::{carry_out, may_poison},
+    times::Times,
+    violation::{Checked, Violation, must},
+    watch::{Activity, CrashState, Watch},
+};
+use siltdb::{Checkpoint, Create};
+use siltdb_base::{
+    clock::{Clock, ManualClock},
+    fs::{
+        Fs,
+        mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
+    },
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Where checkpoints are made.
+const COPY: &str = "/data/copies/copy";
+
+/// The same place, from the working directory of an open database.
+const COPY_FROM_WORKING: &str = "copies/copy";
+
+/// What a checkpoint that did not come to its end leaves.
+const PARTIAL: &str = "/data/copies/copy.partial";
+
+/// Crash states taken inside one checkpoint, at most.
+const CRASHES_MAX: usize = 2;
+
+/// Keys of each family that are looked up, besides two scans.
+const LOOKUPS_MAX: u64 = 60;
+
+impl Run {
+    /// Makes a checkpoint, looks at it and removes it.
+    pub(crate) fn checkpoint(&mut self) -> Checked<()> {
+        let stats = self.database.db.stats();
+        let is_held = !self.snapshots.is_empty() || !self.walks.is_empty();
+        let is_resumed = must(self.database.fs.metadata(Path::new(PARTIAL)), "looking")?.is_some();
+        let path = self.draw.pick(&[COPY, COPY_FROM_WORKING]);
+        self.note(format!("checkpoint in {path}"));
+        let is_fault_set = self.settings.weather == Weather::Faults && self.draw.chance(2, 3);
+        if is_fault_set {
+            self.fault_in_checkpoint();
+        }
+        let is_crashed = self.settings.weather != Weather::Calm && self.draw.chance(1, 2);
+        if is_crashed {
+            // Besides those that other operations may take.
+            self.watch = None;
+            self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), CRASHES_MAX));
+        }
+        let make = |database: &Database| database.db.checkpoint(path);
+        let outcome = self.operate(Activity::Checkpoint, None, make)?;
+        if is_crashed {
+            self.watch = None;
+            self.watch();
+        }
+        if is_fault_set {
+            self.database.fs.set_fault(None);
+        }
+        let counts = &mut self.report.checkpoints;
+        match outcome {
+            Outcome::Replaced => return Ok(()),
+            Outcome::Refused(_) => {
+                counts.refused += 1;
+                // It may have its name, and only that this lasts is not known.
+                self.judge_refused()?;
+            }
+            Outcome::Done(made) => {
+                counts.made += 1;
+                counts.busy += u64::from(stats.frozen_generations > 0);
+                counts.held += u64::from(is_held);
+                counts.resumed += u64::from(is_resumed);
+                // It has flushed what was not logged, and synced the log.
+                self.durable = self.model.acknowledged();
+                self.flushed = self.durable;
+                self.judge_made(made)?;
+            }
+        }
+        self.compare_everything()
+    }
+
+    /// Makes one of the calls of a checkpoint fail.
+    fn fault_in_checkpoint(&mut self) {
+        let kind = self.draw.pick(&[
+            CallKind::Link,
+            CallKind::CreateDir,
+            CallKind::Metadata,
+            CallKind::Open,
+            CallKind::List,
+            CallKind::Lock,
+            CallKind::Create,
+            CallKind::Read,
+            CallKind::Write,
+            CallKind::Sync,
+            CallKind::SyncDir,
+            CallKind::Rename,
+        ]);
+        if may_poison(kind) {
+            self.trace = Trace::Lasting;
+        }
+        let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
+        let (kind, nth) = (Some(kind), self.draw.pick(&[1, 1, 2, 3, 5]));
+        let fault = Fault { kind, nth, span: FaultSpan::Once, error };
+        self.note(format!("to fail: {fault:?}"));
+        self.database.fs.set_fault(Some(fault));
+    }
+
+    /// After a crash inside a checkpoint: it is whole, or not there. Then it is removed, so that
+    /// what the source shares with it has lost a name.
+    pub(crate) fn judge_crashed_checkpoint(&mut self, state: &CrashState) -> Checked<()> {
+        let during = |violation: Violation| {
+            let CrashState { kind, call, .. } = state;
+            violation.during(format!("a checkpoint after {kind:?} before {call}"))
+        };
+        if !is_there(&state.fs)? {
+            self.report.checkpoints.absent += 1;
+            return Ok(());
+        }
+        self.report.checkpoints.whole += 1;
+        self.judge_apart(&state.fs.crash_clone(Crash::Kill), None).map_err(during)?;
+        self.destroy_copy(&state.fs)
+    }
+
+    /// After a failure: it is whole, or not there, now and after a loss of power.
+    fn judge_refused(&mut self) -> Checked<()> {
+        let fs = self.database.fs.clone();
+        if !is_there(&fs)? {
+            return Ok(());
+        }
+        for crash in [Crash::Kill, Crash::PowerLoss { seed: self.draw.next() }] {
+            let after = fs.crash_clone(crash);
+            if is_there(&after)? {
+                self.judge_apart(&after, None).map_err(|violation| {
+                    violation.during(format!("a checkpoint that failed, after {crash:?}"))
+                })?;
+            }
+        }
+        fs.set_fault(None);
+        self.destroy_copy(&fs)
+    }
+
+    /// After a success: it is durable; then it is opened beside the source, if no call may fail.
+    fn judge_made(&mut self, made: Checkpoint) -> Checked<()> {
+        let fs = self.database.fs.clone();
+        let seed = self.draw.next();
+        let crash = self.draw.pick(&[Crash::Kill, Crash::PowerLoss { seed }]);
+        self.judge_apart(&fs.crash_clone(crash), Some(made))
+            .map_err(|violation| violation.during(format!("a checkpoint after {crash:?}")))?;
+        if self.settings.weather != Weather::Faults && self.excuse() == Excuse::None {
+            self.live_beside(made)?;
+        }
+        fs.set_fault(None);
+        self.destroy_copy(&fs)
+    }
+
+    /// Opens the checkpoint in `fs`, which it has for itself, and compares all of it; sometimes it
+    /// is written to as well.
+    fn judge_apart(&mut self, fs: &MemFs, made: Option<Checkpoint>) -> Checked<()> {
+        fs.set_space_limit(None);
+        let mut twin = self.open_twin(fs)?;
+        self.report.reads += twin.compare_opened(made, &mut self.draw)?;
+        if self.draw.chance(1, 4) {
+            for _ in 0..self.draw.within(1..=12) {
+                twin.step(&self.settings, &mut self.draw)?;
+            }
+            self.report.reads += twin.reopen(&self.settings, &mut self.draw)?;
+        }
+        must(twin.database.db.close(), "closing a checkpoint")
+    }
+
+    /// Opens the checkpoint beside its source, and writes to both in turn. Crashes are left to
+    /// other steps: what a crash may take of the checkpoint is that of any database.
+    fn live_beside(&mut self, made: Checkpoint) -> Checked<()> {
+        self.watch = None;
+        let fs = self.database.fs.clone();
+        let mut twin = self.open_twin(&fs)?;
+        self.report.reads += twin.compare_opened(Some(made), &mut self.draw)?;
+        for _ in 0..self.draw.within(2..=16) {
+            match self.draw.below(6) {
+                0 | 1 => self.commit()?,
+                2 => self.run_jobs()?,
+                3 => self.compact()?,
+                _ => twin.step(&self.settings, &mut self.draw)?,
+            }
+        }
+        self.report.reads += twin.compare(&mut self.draw)?;
+        self.compare_everything()?;
+        self.report.reads += twin.reopen(&self.settings, &mut self.draw)?;
+        must(twin.database.db.close(), "closing a checkpoint")?;
+        self.database.check_ground()?;
+        self.report.checkpoints.beside += 1;
+        self.watch();
+        Ok(())
+    }
+
+    fn open_twin(&mut self, fs: &MemFs) -> Checked<Twin> {
+        let mut model = self.model.clone();
+        model.truncate(self.visible);
+        let names = self.database.names.clone();
+        let clock = Arc::new(ManualClock::new(self.clock.wall_ms()));
+        let times = Times::new(self.now().wall_ms, &[], &clock);
+        let options = self.settings.options(fs, &clock, self.draw.next());
+        let options = options.create(Create::Never);
+        let db = must(options.open(COPY), "opening a checkpoint")?;
+        let database = Database::new(fs.clone(), db, &[names])?;
+        Ok(Twin { database, model, commit: self.visible, clock, times })
+    }
+
+    /// Removes the checkpoint, as another process does.
+    fn destroy_copy(&mut self, fs: &MemFs) -> Checked<()> {
+        let before = fs.strays();
+        let options = self.settings.options(fs, &self.clock, 0);
+        must(options.destroy(COPY), "removing a checkpoint")?;
+        if is_there(fs)? {
+            return Err(Violation::new("a checkpoint that was removed is there"));
+        }
+        // It looks whether the directory is that of a database before it locks it.
+        let strays = fs.strays();
+        let is_known = |path: &PathBuf| path == Path::new("CURRENT");
+        if before.is_empty() && strays.iter().all(is_known) && strays.len() <= 1 {
+            fs.forget_strays();
+            return Ok(());
+        }
+        Err(Violation::new(format!("{before:?} and {strays:?} lie elsewhere, and were touched")))
+    }
+}
+
+/// Whether there is a checkpoint, or anything of one. After a loss of power the directory of one
+/// that was removed may be there, empty.
+fn is_there(fs: &MemFs) -> Checked<bool> {
+    let kind = must(fs.metadata(Path::new(COPY)), "looking for a checkpoint")?;
+    let list = || must(fs.list(Path::new(COPY)), "looking into a checkpoint");
+    Ok(kind.is_some() && !list()?.is_empty())
+}
+
+/// A checkpoint that is open, and what it should hold.
+struct Twin {
+    database: Database,
+    model: Model,
+    /// The last commit.
+    commit: u64,
+    /// Its own, which may be behind the time that the source has used.
+    clock: Arc<ManualClock>,
+    times: Times,
+}
+
+impl Twin {
+    fn now(&self) -> Moment {
+        let wall_ms = self.times.at(&self.clock);
+        Moment { commit: self.commit, wall_ms, flushed: u64::MAX }
+    }
+
+    /// Compares all of it, right after it was opened; `made`: what making it has returned.
+    fn compare_opened(&self, made: Option<Checkpoint>, draw: &mut Draw) -> Checked<u64> {
+        let found = self.database.db.snapshot().sequence();
+        if let Some(made) = made
+            && made.sequence != found
+        {
+            let message = format!("a checkpoint is at {found}, should be at {}", made.sequence);
+            return Err(Violation::new(message));
+        }
+        let reads = self.compare(draw)?;
+        let report = must(self.database.db.check(&mut |_| {}), "checking a checkpoint")?;
+        if report.is_clean() {
+            return Ok(reads);
+        }
+        Err(Violation::new(format!("check found damage in a checkpoint: {report:?}")))
+    }
+
+    /// Compares all of it.
+    fn compare(&self, draw: &mut Draw) -> Checked<u64> {
+        let mut reads = 0;
+        let at = self.now();
+        for (index, family) in &self.database.families {
+            let truth = Truth { model: &self.model, family: *index, at };
+            reads += compare_all(family, truth, draw, LOOKUPS_MAX)
+                .map_err(|violation| violation.during("in a checkpoint"))?;
+        }
+        Ok(reads)
+    }
+
+    /// Does something to it.
+    fn step(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<()> {
+        let db = &self.database.db;
+        match draw.below(8) {
+            0 => must(db.run_job(), "a job of a checkpoint").map(drop),
+            1 => must(db.flush(), "flushing a checkpoint"),
+            2 => must(db.compact(), "compacting a checkpoint"),
+            _ => self.commit(settings, draw),
+        }
+    }
+
+    fn commit(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<()> {
+        let families: Vec<_> = self.database.families.keys().copied().collect();
+        let (number, now_ms) = (self.commit + 1, self.now().wall_ms);
+        let planned = plan(settings, &self.model, &families, now_ms, number, draw);
+        self.commit = self.model.begin(planned.durability, planned.clock, &planned.operations);
+        must(carry_out(&self.database, &planned), "writing to a checkpoint")?;
+        self.model.acknowledge(self.database.db.snapshot().sequence(), 0);
+        Ok(())
+    }
+
+    /// Closes and opens it, and compares all of it.
+    fn reopen(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<u64> {
+        must(self.database.db.clone().close(), "closing a checkpoint")?;
+        let fs = self.database.fs.clone();
+        let options = settings.options(&fs, &self.clock, draw.next());
+        let db = must(options.open(COPY), "opening a checkpoint again")?;
+        self.database = Database::new(fs, db, std::slice::from_ref(&self.database.names))?;
+        self.compare(draw)
+    }
+}
