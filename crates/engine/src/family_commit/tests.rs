@@ -161,8 +161,7 @@ fn crash_states(fs: &MemFs, work: impl FnOnce()) -> Vec<MemFs> {
     })));
     work();
     fs.on_call(None);
-    let states = std::mem::take(&mut *lock(&states));
-    states
+    std::mem::take(&mut *lock(&states))
 }
 
 #[test]
