@@ -31,6 +31,7 @@
 //!  12  LastSequence  | sequence |
 //!  13  LogSynced     | segment | offset | slot |
 //!  14  LatestTime    | ms | jump ms |
+//!  18  FamiliesLogged | segment | offset |
 //!
 //! tag  field of a table reference
 //!   1  summary
@@ -67,7 +68,7 @@ pub const FEATURES_KNOWN: u64 = 0;
 pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN_EDITS_MAX);
 
 /// Largest id from which on an edit may say that families get theirs.
-const NEXT_FAMILY_MAX: FamilyId = FamilyId(u32::MAX / 2);
+pub const NEXT_FAMILY_MAX: FamilyId = FamilyId(u32::MAX / 2);
 
 /// Where a table lies, and what its tree sees of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,6 +255,11 @@ pub enum Change {
     },
     /// Expiry was decided by this time: no earlier settled one is used again.
     LatestTime(StoredTime),
+    /// The changes of families that log records before this position bring are in the manifest.
+    FamiliesLogged {
+        /// The position.
+        position: LogPosition,
+    },
     /// An optional change of a later version, which is passed over.
     Unknown {
         /// Its tag.
@@ -280,6 +286,7 @@ impl Change {
             Self::LastSequence(_) => 12,
             Self::LogSynced { .. } => 13,
             Self::LatestTime(_) => 14,
+            Self::FamiliesLogged { .. } => 18,
             Self::Unknown { tag, .. } => *tag,
         }
     }
@@ -324,6 +331,9 @@ impl Change {
                 put_numbers(out, &[position.segment.0, position.offset, *slot]);
             }
             Self::LatestTime(time) => put_numbers(out, &[time.latest_ms, time.jump_ms]),
+            Self::FamiliesLogged { position } => {
+                put_numbers(out, &[position.segment.0, position.offset]);
+            }
             Self::Unknown { value, .. } => out.extend_from_slice(value),
         }
     }
@@ -365,6 +375,7 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
+            18 => Self::FamiliesLogged { position: position(reader)? },
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
             _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),

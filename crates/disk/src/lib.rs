@@ -19,3 +19,4 @@ pub mod garbage;
 pub mod summary;
 pub mod table;
 pub mod edit;
+pub mod family_batch;

@@ -95,13 +95,24 @@ fn commit_one(
     .encode(&mut head)?;
     let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
-    commit_parts(database, parts, Counts { all: 1, range_deletes }, durability, |reservation| {
+    let (counts, kind) = (Counts { all: 1, range_deletes }, kind_of(durability));
+    let end = commit_parts(database, (kind, parts), counts, |reservation| {
         let entry = operation.entry(reservation.first);
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
         });
         family.tree.commit_hook().run(slice::from_ref(&entry));
-    })
+    })?;
+    settle(database, end, durability)
+}
+
+/// What the log has of a batch that is as durable as asked for.
+#[inline]
+fn kind_of(durability: Durability) -> RecordKind {
+    match durability {
+        Durability::Volatile => RecordKind::Skip,
+        _ => RecordKind::Batch,
+    }
 }
 
 /// What a commit of no operations promises: that those before it are as durable as it asks for.
@@ -115,16 +126,23 @@ fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
 }
 
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
-    let (families, counts) = check_families(database, batch)?;
-    commit_parts(database, &[batch.as_bytes()], counts, durability, |reservation| {
-        insert_batch(database, batch, reservation, &families);
-    })
+    let (families, counts) = check_families(database, batch, &[])?;
+    let record = (kind_of(durability), &[batch.as_bytes()][..]);
+    let end = commit_parts(database, record, counts, |reservation| {
+        insert_batch(database, batch, (reservation, reservation.first), &families);
+    })?;
+    settle(database, end, durability)
 }
 
 /// The families of a batch, in the order in which they first occur; nearly always one.
-type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
+pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
 
-fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamilies, Counts)> {
+/// The families of a batch, some of which it may create, and its operations.
+pub(crate) fn check_families(
+    database: &Database,
+    batch: &BatchBytes,
+    created: &[Arc<Family>],
+) -> Result<(BatchFamilies, Counts)> {
     let map = database.catalog.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
@@ -140,8 +158,10 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamil
         let index = match families.iter().position(|(known, _)| *known == id) {
             Some(index) => index,
             None => {
-                let family = map.get(id).ok_or_else(|| {
-                    Error::new(ErrorKind::NotFound, "a family of the batch was dropped")
+                let created = || created.iter().find(|family| family.id == id);
+                let family = map.get(id).or_else(created).ok_or_else(|| {
+                    Error::new(ErrorKind::NotFound, "a family of the batch does not exist")
+                        .with_mismatch("a family that was created and not dropped", id)
                         .with_hint("a batch belongs to the database whose families it names")
                 })?;
                 families.push((id, Arc::clone(family)));
@@ -155,19 +175,19 @@ fn check_families(database: &Database, batch: &BatchBytes) -> Result<(BatchFamil
     Ok((families, counts))
 }
 
-fn commit_parts(
+/// Writes a record of these parts and publishes it after `insert` has put it into memory. Returns
+/// where the record ends.
+pub(crate) fn commit_parts(
     database: &Database,
-    parts: &[&[u8]],
+    (kind, parts): (RecordKind, &[&[u8]]),
     counts: Counts,
-    durability: Durability,
     insert: impl FnOnce(&Reservation),
-) -> Result<()> {
+) -> Result<LogPosition> {
     let payload_bytes: usize = parts.iter().map(|part| part.len()).sum();
-    let (kind, parts) = match durability {
-        Durability::Volatile => (RecordKind::Skip, &[][..]),
-        _ => (RecordKind::Batch, parts),
+    let (parts, logged_bytes) = match kind {
+        RecordKind::Skip => (&[][..], 0),
+        _ => (parts, payload_bytes),
     };
-    let logged_bytes = if kind == RecordKind::Skip { 0 } else { payload_bytes };
     let demand = Demand {
         record_bytes: record_bytes(kind, counts.all, logged_bytes),
         payload_bytes: payload_bytes as u64,
@@ -189,8 +209,7 @@ fn commit_parts(
     database.log.publisher.complete(reservation.ticket, last);
     database.health.check_log()?;
     let at = reservation.at();
-    let end = LogPosition { offset: at.offset + demand.record_bytes, ..at };
-    settle(database, end, durability)
+    Ok(LogPosition { offset: at.offset + demand.record_bytes, ..at })
 }
 
 /// Gets a place, doing whatever chore is in the way.
@@ -258,16 +277,17 @@ fn fill(reservation: &Reservation, kind: RecordKind, count: u32, parts: &[&[u8]]
     fill_record(file, reservation.at(), &header, parts)
 }
 
-fn insert_batch(
+/// Puts the operations of a batch into memory; `first` is the sequence number of the first one.
+pub(crate) fn insert_batch(
     database: &Database,
     batch: &BatchBytes,
-    reservation: &Reservation,
+    (reservation, first): (&Reservation, SequenceNumber),
     families: &BatchFamilies,
 ) {
     let mut entries: Vec<Entry<'_>> =
         Vec::with_capacity(ENTRIES_AT_ONCE.min(batch.count() as usize));
-    let mut family = families[0].0;
-    let mut sequence = reservation.first;
+    let Some(&(mut family, _)) = families.first() else { return };
+    let mut sequence = first;
     let insert = |family: FamilyId, entries: &mut Vec<Entry<'_>>| {
         let found = families.iter().find(|(id, _)| *id == family);
         let (_, family) = found.expect("the families of a batch were collected before");
@@ -287,7 +307,7 @@ fn insert_batch(
         sequence = sequence.next();
     }
     insert(family, &mut entries);
-    debug_assert_eq!(sequence.0, reservation.first.0 + u64::from(batch.count()));
+    debug_assert_eq!(sequence.0, first.0 + u64::from(batch.count()));
 }
 
 /// Waits for what the durability promises of a record that ends at `end`.

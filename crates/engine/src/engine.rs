@@ -3,12 +3,12 @@
 //! Every method forwards to the room that does the work.
 
 use crate::{
-    catalog::family::Family,
+    catalog::family::{Family, FamilyChanges},
     check::{self, CheckProgress, CheckReport},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     database::{Database, Waiting},
-    family_options, install,
+    family_commit, family_options, install,
     instance::Instance,
     jobs,
     jobs::replayed,
@@ -31,6 +31,7 @@ use siltdb_base::{
     slice::Pinnable,
     sync::lock,
 };
+use siltdb_disk::batch::BatchBytes;
 use siltdb_tree::{
     options::TreeOptions,
     read::range_size::{RangeSize, range_size},
@@ -152,6 +153,14 @@ impl Engine {
         commit::commit(database, payload, durability)
     }
 
+    /// Makes `batch` and changes of families part of the order of the database together, durably.
+    ///
+    /// # Errors
+    /// As [`family_commit::commit_with_families`].
+    pub fn commit_with_families(&self, batch: &BatchBytes, changes: &FamilyChanges) -> Result<()> {
+        self.at_work(|database| family_commit::commit_with_families(database, batch, changes))
+    }
+
     /// A family now, or at `sequence`, which a live snapshot must hold, pinned.
     ///
     /// # Errors
@@ -247,6 +256,14 @@ impl Engine {
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
         self.at_work(|database| install::create_family(database, name, options))
+    }
+
+    /// A family that a commit can create.
+    ///
+    /// # Errors
+    /// As [`family_commit::prepare_family`].
+    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+        self.at_work(|database| family_commit::prepare_family(database, name, options))
     }
 
     /// Drops a family.

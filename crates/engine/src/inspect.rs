@@ -5,6 +5,6 @@
 //! what it met.
 
 pub mod line;
-pub mod wal;
 pub mod manifest;
+pub mod wal;
 pub mod table;

@@ -36,7 +36,7 @@ use std::{
 };
 
 /// What an edit is applied to.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The families.
     pub families: &'a Families,
@@ -171,6 +171,11 @@ fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
 /// Makes an edit durable.
 fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
     let mut bytes = Vec::new();
+    // Of another change nothing may become durable without them: a flush gives their log back.
+    let owed = Edit { changes: manifest.owed.changes.clone() };
+    if !cfg!(seeded_fault = "forget_changes_of_families") {
+        owed.encode(&mut bytes);
+    }
     edit.encode(&mut bytes);
     manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
@@ -186,7 +191,10 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     result.map_err(|failure| match failure {
         Failure::Unchanged(error) => error,
         Failure::Unknown(error) => database.health.poison(error),
-    })
+    })?;
+    let owed = std::mem::take(&mut manifest.owed);
+    database.catalog.forget(owed.files);
+    Ok(())
 }
 
 /// Everything that the manifest says, as one edit, which begins the manifest `number`.
@@ -212,7 +220,7 @@ pub(crate) fn options_change(id: FamilyId, options: &TreeOptions) -> Change {
     Change::FamilyOptions { id, options: bytes }
 }
 
-fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
+pub(crate) fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
     let mut bytes = Vec::new();
     options.encode(&mut bytes);
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }
@@ -340,6 +348,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LastSequence(_)
         | Change::LogSynced { .. }
         | Change::LatestTime(_)
+        | Change::FamiliesLogged { .. }
         | Change::Unknown { .. } => Ok(()),
         _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }
@@ -363,11 +372,9 @@ fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
     let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
         let Change::CreateFamily { id, name, options } = change else { continue };
-        let options = decode_options(target, options)?;
-        let tree = Tree::new(*id, options, Arc::clone(target.files))
-            .with_holders(Arc::clone(target.families.holders()));
+        let family = Family::new(*id, name, new_tree(target, *id, options)?);
         let mut families = copied(&mut map);
-        families.add(Arc::new(Family::new(*id, name, tree)))?;
+        families.add(Arc::new(family))?;
         map = Some(families);
     }
     let trees = prepare_trees(map.as_ref().unwrap_or(&before), edit)?;
@@ -394,6 +401,13 @@ fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
         }
     }
     Ok(prepared)
+}
+
+/// The empty tree of a family with these options.
+pub(crate) fn new_tree(target: &Target<'_>, id: FamilyId, options: &[u8]) -> Result<Tree> {
+    let options = decode_options(target, options)?;
+    let holders = Arc::clone(target.families.holders());
+    Ok(Tree::new(id, options, Arc::clone(target.files)).with_holders(holders))
 }
 
 fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<Family>, Prepared)>> {

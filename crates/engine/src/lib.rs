@@ -21,6 +21,7 @@ pub mod install;
 pub mod log_sync;
 pub mod family_options;
 pub mod commit;
+pub mod family_commit;
 pub mod jobs;
 pub mod open;
 pub mod checkpoint;

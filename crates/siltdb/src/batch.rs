@@ -9,12 +9,18 @@ use crate::{
     operation::Operations,
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     id::FamilyId,
 };
 use siltdb_disk::batch::BatchBytes;
-use siltdb_engine::instance::Instance;
-use std::time::{Duration, SystemTime};
+use siltdb_engine::{
+    catalog::family::{DEFAULT_FAMILY, FamilyChanges},
+    instance::Instance,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 /// Operations over any number of families of one open database, applied atomically and in order by
 /// [`Db::write`](crate::Db::write).
@@ -36,6 +42,8 @@ pub struct WriteBatch {
     pub(crate) bytes: BatchBytes,
     /// Whose families it names, if it holds anything.
     pub(crate) instance: Option<Instance>,
+    /// The families that it creates and drops.
+    pub(crate) changes: FamilyChanges,
 }
 
 impl WriteBatch {
@@ -208,7 +216,75 @@ impl WriteBatch {
         self.bytes.merge(id, key.as_ref(), operand.as_ref())
     }
 
-    /// Its operations, in the order in which they are applied.
+    /// Creates a family that [`Db::prepare_family`](crate::Db::prepare_family) has prepared, when
+    /// the batch is written: after a crash both the family and the operations of the batch are
+    /// there, or neither. The batch may write to the family, also before this call.
+    ///
+    /// A batch with changes of families is durable as with
+    /// [`Durability::Synced`](crate::Durability::Synced), whatever is asked for: a dropped family's
+    /// files are removed, and nothing may bring it back. Beyond that sync, writing it costs one
+    /// edit of the manifest. It can be written once.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{FamilyOptions, Read, WriteBatch};
+    ///
+    /// let users = db.prepare_family("users", FamilyOptions::new())?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.create_family(&users)?;
+    /// batch.put(&db.default_family(), "table:users", "id, name")?;
+    /// batch.put(&users, "1", "alice")?;
+    /// db.write(&batch)?;
+    /// assert!(db.family("users")?.contains("1")?);
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.drop_family(&users)?;
+    /// batch.delete(&db.default_family(), "table:users")?;
+    /// db.write(&batch)?;
+    /// assert_eq!(db.families(), ["default"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `AlreadyExists`, if the family, or another of its name, is among those that the batch
+    /// creates, or if it was created before; as [`WriteBatch::put`].
+    pub fn create_family(&mut self, family: &Family) -> Result<()> {
+        self.id_of(family)?;
+        let name = family.name();
+        let mut created = self.changes.created.iter();
+        let is_taken = created.any(|other| other.id == family.id() || *other.name() == *name);
+        if is_taken || family.place.family.was_created() {
+            let message = format!("family {name:?} exists, or the batch creates it");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        self.changes.created.push(Arc::clone(&family.place.family));
+        Ok(())
+    }
+
+    /// Drops a family when the batch is written, after its operations: after a crash both the drop
+    /// and the operations have happened, or neither. What then holds of the family is said at
+    /// [`Db::drop_family`](crate::Db::drop_family). A batch may drop a family and create one of the
+    /// same name.
+    ///
+    /// # Errors
+    /// `NotFound`, if the family was dropped before, also by the batch, or was not created;
+    /// `InvalidArgument`, for the default family; as [`WriteBatch::put`].
+    pub fn drop_family(&mut self, family: &Family) -> Result<()> {
+        let id = self.id_of(family)?;
+        family.place.family.check()?;
+        if family.name() == DEFAULT_FAMILY {
+            return Err(Error::invalid("the default family cannot be dropped"));
+        }
+        if self.changes.dropped.contains(&id) {
+            return Err(Error::new(ErrorKind::NotFound, "the batch drops the family already"));
+        }
+        self.changes.dropped.push(id);
+        Ok(())
+    }
+
+    /// Its operations, in the order in which they are applied; changes of families are not among
+    /// them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -228,35 +304,36 @@ impl WriteBatch {
         Operations::new(self.bytes.operations())
     }
 
-    /// Its operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes). They
-    /// name families by their ids, and hold no checksum: what stores or sends them has to notice
-    /// damage.
+    /// Its operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes), without
+    /// changes of families. They name families by their ids, and hold no checksum: what stores or
+    /// sends them has to notice damage.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_bytes()
     }
 
-    /// How many operations it holds.
+    /// How many operations it holds; changes of families are not counted.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.count() as usize
     }
 
-    /// Whether it holds none.
+    /// Whether it holds neither operations nor changes of families.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.bytes.is_empty() && self.changes.is_empty()
     }
 
-    /// Its size in the log, in bytes.
+    /// The size of its operations in the log, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.as_bytes().len()
     }
 
-    /// Removes all operations and keeps the memory.
+    /// Removes all operations and changes of families, and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.changes = FamilyChanges::default();
     }
 }
 

@@ -109,6 +109,22 @@ impl Db {
         Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 
+    /// A family that a batch can create together with data: see
+    /// [`WriteBatch::create_family`](crate::WriteBatch::create_family). Until that batch is written
+    /// the family has no name that others could find or be in the way of, and reading or writing it
+    /// by itself fails with `NotFound`.
+    ///
+    /// Costs a little memory and writes nothing: a family that is never created goes with its last
+    /// handle. Names and limits are those of [`Db::create_family`]; whether the name is free is
+    /// asked when the batch is written.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, for a bad name or bad options; `ReadOnly`, `Poisoned`, `Closed`.
+    pub fn prepare_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
+        let family = self.engine().prepare_family(name, options.tree)?;
+        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+    }
+
     /// The family called `name`, which is created if there is none; `options` count only then.
     ///
     /// ```

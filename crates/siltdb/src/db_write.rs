@@ -141,11 +141,12 @@ impl Db {
     }
 
     /// Applies a batch: all of it or nothing, also across a crash. Durable as the database was
-    /// opened for. The batch can be used again.
+    /// opened for. The batch can be used again, unless it creates or drops families.
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put); `InvalidArgument`, if it merges in a family without
-    /// a merge operator, or names families of another open database: nothing of it was written
+    /// a merge operator, or names families of another open database; `AlreadyExists`, if it creates
+    /// a family of a name that another has, or that was created before: nothing of it was written
     /// then; after `Poisoned` too the batch is there as a whole or not at all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
@@ -159,6 +160,9 @@ impl Db {
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         if !batch.is_empty() && batch.instance != Some(self.default.place.instance) {
             return Err(other_database());
+        }
+        if !batch.changes.is_empty() {
+            return self.engine().commit_with_families(&batch.bytes, &batch.changes);
         }
         self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
     }
@@ -196,6 +200,7 @@ impl Db {
                 last = Some(family);
             }
         }
-        Ok(WriteBatch { bytes, instance: Some(self.default.place.instance) })
+        let instance = Some(self.default.place.instance);
+        Ok(WriteBatch { bytes, instance, ..WriteBatch::default() })
     }
 }

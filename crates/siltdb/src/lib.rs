@@ -39,6 +39,7 @@
 //! | *many writes* `write` `write_with` `batch_from_bytes` | all | | | |
 //! | *look into them* `operations` `as_bytes` `len` `bytes` | | | | ✓ |
 //! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
+//! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *options* `options` | all | ✓ | | |

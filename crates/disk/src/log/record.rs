@@ -104,6 +104,9 @@ pub enum RecordKind {
     /// Nothing: the place was reserved for a batch of `count` operations that failed after that.
     /// It has the length of that batch, and its payload means nothing.
     Void,
+    /// A [batch with changes of families](crate::family_batch); `count` is one more than its number
+    /// of operations, because the changes take the first sequence number.
+    FamilyBatch,
 }
 
 /// How a record's body is to be read. The numbers lie on disk.
@@ -124,6 +127,8 @@ pub(super) enum Form {
     SingleVoid = 6,
     /// A count, and anything, as long as a batch of so many operations.
     Void = 7,
+    /// A count, and a batch with changes of families.
+    FamilyBatch = 10,
 }
 
 /// Forms that are reserved for transactions in two phases, and what they will be.
@@ -140,6 +145,7 @@ impl Form {
             RecordKind::End => Self::End,
             RecordKind::Void if count == 1 => Self::SingleVoid,
             RecordKind::Void => Self::Void,
+            RecordKind::FamilyBatch => Self::FamilyBatch,
         }
     }
 
@@ -152,13 +158,14 @@ impl Form {
             5 => Self::Batch,
             6 => Self::SingleVoid,
             7 => Self::Void,
+            10 => Self::FamilyBatch,
             _ => return Err(unknown_form(number)),
         })
     }
 
     /// Whether the body begins with the count.
     pub(super) const fn has_count(self) -> bool {
-        matches!(self, Self::Skip | Self::Batch | Self::Void)
+        matches!(self, Self::Skip | Self::Batch | Self::Void | Self::FamilyBatch)
     }
 
     /// Whether a body can be so long.
@@ -167,7 +174,7 @@ impl Form {
             Self::Single | Self::Edit | Self::SingleVoid => true,
             Self::Skip => body_bytes == COUNT_BYTES as u32,
             Self::End => body_bytes == 0,
-            Self::Batch | Self::Void => body_bytes >= COUNT_BYTES as u32,
+            Self::Batch | Self::Void | Self::FamilyBatch => body_bytes >= COUNT_BYTES as u32,
         }
     }
 
@@ -186,6 +193,7 @@ impl Form {
             Self::Batch => with_count(RecordKind::Batch),
             Self::SingleVoid => (RecordKind::Void, 1, body),
             Self::Void => with_count(RecordKind::Void),
+            Self::FamilyBatch => with_count(RecordKind::FamilyBatch),
         }
     }
 }
@@ -198,7 +206,7 @@ fn unknown_form(number: u8) -> Error {
         ErrorKind::Unsupported,
         format!("the log has {name}, which this version cannot read"),
     )
-    .with_mismatch("forms 1..=7", number)
+    .with_mismatch("forms 1..=7 and 10", number)
     .with_hint("open it with the version that wrote it")
 }
 
@@ -398,8 +406,8 @@ impl PlacedHeader {
 /// Whether a header begins with a form that is known.
 #[inline]
 pub(super) fn has_known_form(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
-    let known = Form::Single as u8..=Form::Void as u8;
-    known.contains(&form_bits(header))
+    let (form, known) = (form_bits(header), Form::Single as u8..=Form::Void as u8);
+    known.contains(&form) || form == Form::FamilyBatch as u8
 }
 
 #[inline]

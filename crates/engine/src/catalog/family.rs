@@ -27,14 +27,31 @@ pub struct Family {
     name: Mutex<Arc<str>>,
     /// Its ordered map.
     pub tree: Tree,
-    dropped: AtomicBool,
+    /// Whether it is in no map: not created yet, or dropped.
+    absent: AtomicBool,
+    created: AtomicBool,
 }
 
 impl Family {
     /// A family called `name`.
     #[must_use]
     pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
-        Self { id, name: Mutex::new(name.into()), tree, dropped: AtomicBool::new(false) }
+        let (absent, created) = (AtomicBool::new(false), AtomicBool::new(true));
+        Self { id, name: Mutex::new(name.into()), tree, absent, created }
+    }
+
+    /// A family that is to be called `name` once a commit creates it.
+    #[must_use]
+    pub fn prepared(id: FamilyId, name: &str, tree: Tree) -> Self {
+        let (absent, created) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { absent, created, ..Self::new(id, name, tree) }
+    }
+
+    /// Whether it is there, or was.
+    #[must_use]
+    pub fn was_created(&self) -> bool {
+        // Relaxed: it changes under `changing_io`; elsewhere it chooses a message.
+        self.created.load(Ordering::Relaxed)
     }
 
     /// What it is called now.
@@ -47,17 +64,31 @@ impl Family {
     #[inline]
     #[must_use]
     pub fn is_dropped(&self) -> bool {
+        self.is_absent() && self.was_created()
+    }
+
+    #[inline]
+    fn is_absent(&self) -> bool {
         // Relaxed: a commit that races with the drop may still go through; recovery passes over it.
-        self.dropped.load(Ordering::Relaxed)
+        self.absent.load(Ordering::Relaxed)
     }
 
     /// Passes while the family exists.
     ///
     /// # Errors
-    /// `NotFound`, once it was dropped.
+    /// `NotFound`, once it was dropped, and until a prepared one is created.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        if self.is_dropped() { Err(not_found(&self.name())) } else { Ok(()) }
+        if self.is_absent() { Err(self.absence()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn absence(&self) -> Error {
+        let error = not_found(&self.name());
+        if self.was_created() {
+            return error;
+        }
+        error.with_hint("it is prepared: a batch that creates it has to be written first")
     }
 
     /// Passes if the family can do something with merge operands.
@@ -71,6 +102,23 @@ impl Family {
         Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
             "a family gets one when it is created or by its options, the default one at opening",
         ))
+    }
+}
+
+/// Families that a commit creates and drops.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyChanges {
+    /// Prepared ones.
+    pub created: Vec<Arc<Family>>,
+    /// Those that go. They go first, so that a new one may have the name of an old one.
+    pub dropped: Vec<FamilyId>,
+}
+
+impl FamilyChanges {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.created.is_empty() && self.dropped.is_empty()
     }
 }
 
@@ -141,6 +189,16 @@ impl FamilyMap {
         Ok(family)
     }
 
+    /// Drops and creates families. Returns those that were dropped.
+    ///
+    /// # Errors
+    /// `NotFound`; `AlreadyExists`, by id or by name; the picture is then of no use.
+    pub fn change(&mut self, changes: &FamilyChanges) -> Result<Vec<Arc<Family>>> {
+        let dropped = changes.dropped.iter().map(|id| self.remove(*id)).collect::<Result<_>>()?;
+        changes.created.iter().try_for_each(|family| self.add(Arc::clone(family)))?;
+        Ok(dropped)
+    }
+
     /// The name of a family in this picture.
     fn name_of(&self, family: &Arc<Family>) -> Arc<str> {
         let name = family.name();
@@ -205,9 +263,20 @@ impl Families {
         }
         for family in dropped {
             // Relaxed: a hint; what was dropped is refused wherever it counts.
-            family.dropped.store(true, Ordering::Relaxed);
+            family.absent.store(true, Ordering::Relaxed);
         }
         self.map.store(Arc::new(map));
+    }
+
+    /// Puts a picture in force that [`FamilyMap::change`] has made. To be called by one thread at a
+    /// time.
+    pub fn store_changed(&self, map: FamilyMap, changes: &FamilyChanges, dropped: &[Arc<Family>]) {
+        self.store(map, &[], dropped);
+        // In the map first: what may be written is found by its flush.
+        for family in &changes.created {
+            family.created.store(true, Ordering::Relaxed);
+            family.absent.store(false, Ordering::Relaxed);
+        }
     }
 }
 

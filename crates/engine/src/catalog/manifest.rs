@@ -83,6 +83,17 @@ pub struct Manifest {
     open: Option<OpenManifest>,
     /// What it says of the log.
     pub state: LogState,
+    /// What the next edit has to say besides.
+    pub owed: Owed,
+}
+
+/// Changes of families that are in force and durable in the log, and that no edit has said yet.
+#[derive(Debug, Default)]
+pub struct Owed {
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// Files that they make superfluous, once they are said.
+    pub files: Vec<FileNumber>,
 }
 
 /// What a manifest says of the format, the log and the sequence.
@@ -102,6 +113,8 @@ pub struct LogState {
     pub synced_slot: u64,
     /// The time that expiry was decided by.
     pub time: StoredTime,
+    /// The changes of families that records before this position bring are said.
+    pub families: LogPosition,
 }
 
 impl LogState {
@@ -124,6 +137,9 @@ impl LogState {
                     let latest_ms = self.time.latest_ms.max(time.latest_ms);
                     self.time = StoredTime { latest_ms, ..*time };
                 }
+                Change::FamiliesLogged { position } => {
+                    self.families = self.families.max(*position);
+                }
                 _ => {}
             }
         }
@@ -141,7 +157,10 @@ impl LogState {
         let last = Change::LastSequence(self.last_sequence);
         let start = Change::LogStart { segment: self.first };
         let synced = Change::LogSynced { position: self.synced, slot: self.synced_slot };
-        cuts.chain([start, last, synced, Change::LatestTime(self.time)])
+        // A database in which no commit has changed families does not speak of them.
+        let families = (self.families > LogPosition::ZERO)
+            .then_some(Change::FamiliesLogged { position: self.families });
+        cuts.chain([start, last, synced, Change::LatestTime(self.time)]).chain(families)
     }
 }
 
@@ -163,7 +182,19 @@ impl Manifest {
         found: Option<ManifestEnd>,
         state: LogState,
     ) -> Self {
-        Self { directory, number, found, open: None, state }
+        Self { directory, number, found, open: None, state, owed: Owed::default() }
+    }
+
+    /// Notes changes of families that are in force, for the next edit to say, and the files that
+    /// they make superfluous. A snapshot says them from now on.
+    pub fn owe(&mut self, changes: Vec<Change>, files: Vec<FileNumber>) {
+        for change in &changes {
+            if let Change::FamiliesLogged { position } = change {
+                self.state.families = self.state.families.max(*position);
+            }
+        }
+        self.owed.changes.extend(changes);
+        self.owed.files.extend(files);
     }
 
     /// Opens the file that was found, for the next edit to be appended to, if that may be. Should
@@ -443,7 +474,7 @@ pub fn read_edits(
         match record.header.kind {
             RecordKind::Edit => {}
             RecordKind::Skip | RecordKind::End => return Ok(()),
-            RecordKind::Batch | RecordKind::Void => {
+            RecordKind::Batch | RecordKind::Void | RecordKind::FamilyBatch => {
                 return Err(Error::corruption("a record of a log stands in the manifest"));
             }
         }

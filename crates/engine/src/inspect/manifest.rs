@@ -101,7 +101,7 @@ fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<
     Ok(())
 }
 
-fn change_line(change: &Change) -> Line {
+pub(super) fn change_line(change: &Change) -> Line {
     let line = |kind: &str| Line::new("change").with("kind", kind);
     let of_family = |kind: &str, id: FamilyId| line(kind).with_number("family", id.0.into());
     match change {
@@ -140,6 +140,7 @@ fn change_line(change: &Change) -> Line {
         Change::LatestTime(time) => line("latest-time")
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),
+        Change::FamiliesLogged { position } => line("families-logged").with("at", position),
         Change::Unknown { tag, value } => {
             line("unknown").with_number("tag", *tag).with_bytes("value", value)
         }

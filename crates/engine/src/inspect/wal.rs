@@ -3,7 +3,10 @@
 //! It does not recover: records behind a cut, and segments that are retired, are shown as well, and
 //! the lines at the beginning say what recovery would make of them.
 
-use super::line::{Detail, Line, OnLine, locate};
+use super::{
+    line::{Detail, Line, OnLine, locate},
+    manifest::change_line,
+};
 use crate::catalog::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
     error::Result,
@@ -13,10 +16,11 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::{Operation, operations},
+    family_batch,
     file_name::FileName,
     log::{
         read::{Record, SegmentReader},
-        record::RecordKind,
+        record::{RecordHeader, RecordKind},
         segment::SegmentHeader,
     },
 };
@@ -126,7 +130,7 @@ fn report_segment(
         if detail >= Detail::Records {
             on_line(record_line(&record, &known))?;
         }
-        if detail >= Detail::Operations && record.header.kind == RecordKind::Batch {
+        if detail >= Detail::Operations {
             report_operations(&record, on_line)
                 .map_err(|error| locate(error, &slot.path, record.at.offset))?;
         }
@@ -159,6 +163,7 @@ fn record_line(record: &Record<'_>, known: &[SegmentId]) -> Line {
                 RecordKind::Skip => "skip",
                 RecordKind::End => "end",
                 RecordKind::Void => "void",
+                RecordKind::FamilyBatch => "family-batch",
             },
         )
         .with_number("first_sequence", header.first_sequence.0)
@@ -168,8 +173,17 @@ fn record_line(record: &Record<'_>, known: &[SegmentId]) -> Line {
 }
 
 fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {
-    let mut sequence = record.header.first_sequence;
-    for operation in operations(record.payload, record.header.count) {
+    let RecordHeader { first_sequence, count, kind, .. } = record.header;
+    let (mut sequence, count, payload) = match kind {
+        RecordKind::Batch => (first_sequence, count, record.payload),
+        RecordKind::FamilyBatch => {
+            let (edit, payload) = family_batch::split(record.payload)?;
+            edit.changes.iter().try_for_each(|change| on_line(change_line(change)))?;
+            (first_sequence.next(), count.saturating_sub(1), payload)
+        }
+        RecordKind::Edit | RecordKind::Skip | RecordKind::End | RecordKind::Void => return Ok(()),
+    };
+    for operation in operations(payload, count) {
         on_line(operation_line(sequence, &operation?)?)?;
         sequence = sequence.next();
     }

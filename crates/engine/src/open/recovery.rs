@@ -7,8 +7,8 @@
 //!    if the options allow and nothing of anybody else's lies there.
 //! 2. The manifest's edits are applied through the function that applies new ones.
 //! 3. The log is replayed into memtables, which are frozen generations again.
-//! 4. What was replayed is synced, and a cut is recorded: what this recovery shows, the next one
-//!    shows too.
+//! 4. What was replayed is synced, and a cut is recorded, as are families that commits have
+//!    created and dropped: what this recovery shows, the next one shows too.
 //! 5. A default family without a merge operator gets the one that is given now.
 //! 6. Files that nothing refers to are removed.
 
@@ -185,9 +185,11 @@ fn load(
     };
     let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
-    let mut replay = Replay::new(&families, &arenas, known.next_family, options.memtable_bytes);
+    let families_known = (known.next_family, known.log.families);
+    let mut replay = Replay::new(target, &arenas, families_known, options.memtable_bytes);
     let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
-    let Replayed { frozen, last, records } = replay.finish(&recovered, &slots.files);
+    let Replayed { frozen, last, records, owed, next_family } =
+        replay.finish(&recovered, &slots.files);
     let last = last.max(known.log.last_sequence);
     let start = log_start(&recovered, &slots);
     let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
@@ -198,8 +200,9 @@ fn load(
         &start,
         Random::new(Some(random.next_u64())),
     );
-    let manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
-    let numbers = Numbers::new(known.next_file, known.next_family, random);
+    let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
+    manifest.owe(owed, Vec::new());
+    let numbers = Numbers::new(known.next_file, next_family, random);
     let now_ns = options.clock.monotonic_ns();
     let log = Log::new(wal, Tail::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
@@ -386,7 +389,10 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         directory.sync_dir(Path::new(""))?;
     }
     let next = segments_end(recovered.highest_segment);
+    // Only now: what the log has of them is durable.
+    let owes = !lock(&database.catalog.manifest_io).owed.changes.is_empty();
     match recovered.cut {
+        None if owes => install::install(database, Vec::new(), None),
         None => Ok(()),
         Some(_) if recovered.segments.is_empty() => {
             install::install(database, vec![Change::LogStart { segment: next }], None)

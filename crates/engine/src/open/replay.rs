@@ -3,7 +3,8 @@
 //! It trusts no byte of them, and knows nothing of files.
 
 use crate::{
-    catalog::family::Families,
+    family_commit::replay_changes,
+    install::Target,
     log::generation::Frozen,
     log::pins::SegmentSlot,
     log::tail::{Counts, memtable_bytes},
@@ -15,7 +16,13 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::operations,
-    log::{read::Record, record::RecordKind, recover::Recovered},
+    edit::{Change, Edit},
+    family_batch,
+    log::{
+        read::Record,
+        record::{LogPosition, RecordKind},
+        recover::Recovered,
+    },
 };
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use siltdb_tree::memory::Generation;
@@ -26,9 +33,13 @@ const ENTRIES_AT_ONCE: usize = 512;
 
 /// A replay that is under way.
 pub struct Replay<'a> {
-    families: &'a Families,
+    target: Target<'a>,
     arenas: &'a Arc<ArenaPool>,
     next_family: FamilyId,
+    /// The manifest has the changes of families of records before this position.
+    families_said: LogPosition,
+    /// Changes of families that it does not have.
+    owed: Vec<Change>,
     memtable_bytes: u64,
     /// The memtables of the current generation, by family; `None` for a dropped one.
     memtables: HashMap<FamilyId, Option<Arc<Memtable>>>,
@@ -52,22 +63,29 @@ pub struct Replayed {
     pub last: SequenceNumber,
     /// How many records were replayed.
     pub records: u64,
+    /// Changes of families that are in force and that the manifest does not have.
+    pub owed: Vec<Change>,
+    /// No family has had this id or a greater one.
+    pub next_family: FamilyId,
 }
 
 impl<'a> Replay<'a> {
-    /// A replay into the trees of `families`; a new generation begins with the segment after one
-    /// in which it has reached `memtable_bytes`.
+    /// A replay into the trees of a target, of whose families the manifest says that ids end before
+    /// `next_family`, and that changes are known up to a position; a new generation begins with the
+    /// segment after one in which it has reached `memtable_bytes`.
     #[must_use]
     pub fn new(
-        families: &'a Families,
+        target: Target<'a>,
         arenas: &'a Arc<ArenaPool>,
-        next_family: FamilyId,
+        (next_family, families_said): (FamilyId, LogPosition),
         memtable_bytes: usize,
     ) -> Self {
         Self {
-            families,
+            target,
             arenas,
             next_family,
+            families_said,
+            owed: Vec::new(),
             memtable_bytes: memtable_bytes as u64,
             memtables: HashMap::new(),
             generations: Vec::new(),
@@ -84,11 +102,23 @@ impl<'a> Replay<'a> {
         let header = &record.header;
         let generation = self.enter(record.at.segment);
         let mut counts = Counts { all: header.count, range_deletes: 0 };
-        if header.kind == RecordKind::Batch {
-            counts.range_deletes =
-                self.batch(generation, header.first_sequence, header.count, record.payload)?;
-        } else if !matches!(header.kind, RecordKind::Skip | RecordKind::Void) {
-            return Err(Error::corruption("the log has a record that belongs into a manifest"));
+        let first = header.first_sequence;
+        match header.kind {
+            RecordKind::Batch => {
+                counts.range_deletes =
+                    self.batch(generation, first, header.count, record.payload)?;
+            }
+            RecordKind::FamilyBatch => {
+                let (edit, operations) = family_batch::split(record.payload)?;
+                let count = header.count.checked_sub(1);
+                let count = count.ok_or_else(|| Error::corruption("a commit takes no place"))?;
+                self.change_families(record.at, edit)?;
+                counts.range_deletes = self.batch(generation, first.next(), count, operations)?;
+            }
+            RecordKind::Skip | RecordKind::Void => {}
+            RecordKind::Edit | RecordKind::End => {
+                return Err(Error::corruption("the log has a record that belongs into a manifest"));
+            }
         }
         self.records += 1;
         self.last = SequenceNumber(header.next_sequence().0 - 1);
@@ -96,6 +126,21 @@ impl<'a> Replay<'a> {
         current.bytes += memtable_bytes(record.payload.len() as u64, counts);
         current.last = self.last;
         Ok(())
+    }
+
+    /// Makes the changes of families that the record at `at` brings, if the manifest lacks them.
+    fn change_families(&mut self, at: LogPosition, edit: Edit) -> Result<()> {
+        if at < self.families_said {
+            return Ok(());
+        }
+        for change in &edit.changes {
+            if let Change::CreateFamily { id, .. } = change {
+                self.next_family = self.next_family.max(FamilyId(id.0.saturating_add(1)));
+            }
+        }
+        // What was found, or not found, of a family may not hold any more.
+        self.memtables.clear();
+        replay_changes(&self.target, edit, (at, &mut self.owed))
     }
 
     /// The generation that records of `segment` belong to.
@@ -163,7 +208,7 @@ impl<'a> Replay<'a> {
     }
 
     fn find(&self, generation: Generation, family: FamilyId) -> Result<Option<Arc<Memtable>>> {
-        match self.families.get(family) {
+        match self.target.families.get(family) {
             Some(found) => Ok(Some(found.tree.memtable(generation, self.arenas))),
             // Dropped since: nobody asks for its entries any more.
             None if family < self.next_family => Ok(None),
@@ -203,6 +248,7 @@ impl<'a> Replay<'a> {
         }
         let next = recovered.next_sequence.unwrap_or_default();
         let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));
-        Replayed { frozen, last, records: self.records }
+        let (owed, next_family) = (self.owed, self.next_family);
+        Replayed { frozen, last, records: self.records, owed, next_family }
     }
 }

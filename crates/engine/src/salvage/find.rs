@@ -17,7 +17,11 @@ use siltdb_base::{
 use siltdb_disk::{
     edit::{Change, Edit, TableReference},
     file_name::FileName,
-    log::{record::RecordKind, salvage::SegmentSalvage, segment::SegmentHeader},
+    log::{
+        record::{LogPosition, RecordKind},
+        salvage::SegmentSalvage,
+        segment::SegmentHeader,
+    },
     summary::{KeyRange, TableSummary},
     table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
 };
@@ -55,6 +59,20 @@ pub struct FoundFamily {
     pub tables: Vec<FoundTable>,
 }
 
+impl FoundFamily {
+    /// A family with the options that these bytes give, and without tables.
+    fn decoded(
+        name: &str,
+        options: &[u8],
+        find: &dyn Fn(&str) -> Option<Arc<dyn MergeOperator>>,
+    ) -> Self {
+        let options = TreeOptions::decode(options, find);
+        let is_known = options.is_ok();
+        let options = options.unwrap_or_default();
+        Self { name: name.to_owned(), options, is_known, tables: Vec::new() }
+    }
+}
+
 /// What there is to save.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -66,6 +84,8 @@ pub struct Found {
     pub log: LogState,
     /// Whether the manifest says so.
     pub manifest: ManifestState,
+    /// The operators that families may name.
+    operators: Vec<Arc<dyn MergeOperator>>,
 }
 
 impl Found {
@@ -78,6 +98,28 @@ impl Found {
             tables: Vec::new(),
         };
         self.families.entry(id).or_insert(family);
+    }
+
+    /// Makes the changes of families that the record at `at` of the log brings, if the manifest
+    /// lacks them.
+    pub fn change_families(&mut self, at: LogPosition, edit: &Edit) {
+        if at < self.log.families {
+            return;
+        }
+        for change in &edit.changes {
+            match change {
+                Change::CreateFamily { id, name, options } if !self.dropped.contains(id) => {
+                    let find = |name: &str| operator_named(&self.operators, name);
+                    let family = FoundFamily::decoded(name, options, &find);
+                    self.families.entry(*id).or_insert(family);
+                }
+                Change::DropFamily { id } => {
+                    self.families.remove(id);
+                    self.dropped.insert(*id);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Gives each family a name that it can have in the new database.
@@ -121,7 +163,7 @@ pub fn find(
     let mut picture = Picture::default();
     let whole = read_whole_manifest(&**fs, dir, &names, &mut picture)
         .and_then(|()| check_complete(&**fs, dir, &names, &picture));
-    let mut found = Found::default();
+    let mut found = Found { operators: operators.to_vec(), ..Found::default() };
     if let Err(error) = &whole {
         lost.push(Lost::anything(error.duplicate()));
         found.manifest = ManifestState::Lost;
@@ -133,10 +175,7 @@ pub fn find(
         (picture.tables, picture.log) = (BTreeMap::new(), LogState::default());
     }
     for (&id, (name, options)) in &picture.families {
-        let decoded = TreeOptions::decode(options, &|name| operator_named(operators, name));
-        let is_known = decoded.is_ok();
-        let options = decoded.unwrap_or_default();
-        let family = FoundFamily { name: name.clone(), options, is_known, tables: Vec::new() };
+        let family = FoundFamily::decoded(name, options, &|name| operator_named(operators, name));
         found.families.insert(id, family);
     }
     found.dropped = picture.dropped;

@@ -16,10 +16,11 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::operations,
+    family_batch,
     file_name::FileName,
     log::{
         read::Record,
-        record::{LogPosition, RecordKind},
+        record::{LogPosition, RecordHeader, RecordKind},
         salvage::{SegmentSalvage, segment_of_records},
         segment::SegmentHeader,
     },
@@ -231,11 +232,23 @@ impl<'a> LogSalvage<'a> {
 
     fn read_record(&mut self, record: &Record<'_>, segment: &Segment) -> Result<()> {
         self.records += 1;
-        if record.header.kind != RecordKind::Batch {
-            return Ok(());
-        }
-        let mut sequence = record.header.first_sequence;
-        for operation in operations(record.payload, record.header.count) {
+        let RecordHeader { first_sequence, count, kind, .. } = record.header;
+        let (mut sequence, count, payload) = match kind {
+            RecordKind::Batch => (first_sequence, count, record.payload),
+            RecordKind::FamilyBatch => match family_batch::split(record.payload) {
+                Ok((edit, payload)) => {
+                    self.found.change_families(record.at, &edit);
+                    (first_sequence.next(), count.saturating_sub(1), payload)
+                }
+                Err(error) => {
+                    let error = error.or_file(&segment.path).or_offset(record.at.offset);
+                    self.lost.push(Lost::anything(error));
+                    return Ok(());
+                }
+            },
+            _ => return Ok(()),
+        };
+        for operation in operations(payload, count) {
             let operation = match operation {
                 Ok(operation) => operation,
                 Err(error) => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    catalog::family::Family,
+    catalog::family::{Family, FamilyChanges},
     commit::Payload,
     engine::Engine,
     fixture::{
@@ -14,6 +14,7 @@ use siltdb_base::{
     fs::mem::{Crash, MemFs},
     key::EntryKind,
 };
+use siltdb_disk::batch::BatchBytes;
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -172,6 +173,37 @@ fn without_a_manifest_tables_and_log_tell_of_their_families() {
         for pair in &pairs {
             assert!(found.iter().any(|(key, _)| *key == pair.0), "{name}: {pair:?}");
         }
+    }
+}
+
+#[test]
+fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let created = ["users", "gone"].map(|name| {
+        let options = TreeOptions { level0_runs_trigger: 7, ..tree_options() };
+        engine.prepare_family(name, options).unwrap()
+    });
+    let mut batch = BatchBytes::new();
+    batch.put(created[0].id, b"key", b"value").unwrap();
+    batch.put(created[1].id, b"key", b"value").unwrap();
+    let dropped = vec![created[1].id];
+    let changes = FamilyChanges { created: created.to_vec(), dropped: Vec::new() };
+    engine.commit_with_families(&batch, &changes).unwrap();
+    let changes = FamilyChanges { created: Vec::new(), dropped };
+    engine.commit_with_families(&BatchBytes::new(), &changes).unwrap();
+    for has_manifest in [true, false] {
+        let fs = killed(&fs);
+        if !has_manifest {
+            files(&fs, ".manifest").iter().for_each(|path| fs.remove(path).unwrap());
+        }
+        let report = saved(&fs).unwrap();
+        let names: Vec<_> =
+            report.families.iter().map(|family| (&family.name[..], family.is_known)).collect();
+        assert_eq!(names, [("default", has_manifest), ("users", true)]);
+        let saved = open_new(&fs);
+        assert_eq!(contents(&saved, "users", None).len(), 1);
+        assert_eq!(saved.family("users").unwrap().tree.options().level0_runs_trigger, 7);
     }
 }
 

@@ -186,13 +186,13 @@ fn implausible_headers_with_good_checksums_are_none() {
     for body_bytes in [0, 1, 3, 4, 5, u32::MAX] {
         let has_count = body_bytes >= 4;
         let allowed = [true, true, body_bytes == 4, body_bytes == 0, has_count, true, has_count];
-        for (form, allowed) in (1..).zip(allowed) {
+        for (form, allowed) in (1..).zip(allowed).chain([(10, has_count)]) {
             let mut bytes = change(0, &[form]);
             bytes[8..12].copy_from_slice(&body_bytes.to_le_bytes());
             assert_eq!(decode(&bytes).is_some(), allowed, "form {form}, {body_bytes} bytes");
         }
     }
-    for form in [0, 8, 9, 10, 15, 0x10, 0x18, 255] {
+    for form in [0, 8, 9, 11, 15, 0x10, 0x18, 255] {
         let bytes = tied(&change(0, &[form]), SEGMENT, OFFSET);
         let of = |segment| PlacedHeader::decode(&bytes, OFFSET, segment);
         let error = of(Some(SEGMENT)).unwrap_err();
@@ -259,6 +259,8 @@ fn records_take_the_bytes_that_are_documented() {
     assert_eq!(bytes(RecordKind::Edit, 1, 16), 24 + 16);
     assert_eq!(bytes(RecordKind::Skip, 1, 0), 24 + 8);
     assert_eq!(bytes(RecordKind::End, 0, 0), 24);
+    // It has a count always.
+    assert_eq!(bytes(RecordKind::FamilyBatch, 1, 116), 24 + 120);
     // A void takes the place of any batch.
     for (count, payload_bytes) in [(1, 120), (1, 121), (2, 116), (0, 0), (7, 1000)] {
         let batch = bytes(RecordKind::Batch, count, payload_bytes);
@@ -382,7 +384,7 @@ proptest! {
     #[test]
     fn any_record_header_round_trips(
         (segment, units, sequence) in (1..=SEGMENT_ID_MAX.0, 8..=u32::MAX, any::<u64>()),
-        (count, kind, length) in (0..4_u32, 0..5_usize, any::<u32>()),
+        (count, kind, length) in (0..4_u32, 0..6_usize, any::<u32>()),
         (sum, back, synced_units) in (any::<u32>(), 0..=15_u8, 1..=u32::MAX),
     ) {
         let kind = [
@@ -391,9 +393,13 @@ proptest! {
             RecordKind::Skip,
             RecordKind::End,
             RecordKind::Void,
+            RecordKind::FamilyBatch,
         ][kind];
         let body_bytes = match kind {
-            RecordKind::Batch | RecordKind::Edit | RecordKind::Void => length.max(4),
+            RecordKind::Batch
+            | RecordKind::Edit
+            | RecordKind::Void
+            | RecordKind::FamilyBatch => length.max(4),
             RecordKind::Skip => 4,
             RecordKind::End => 0,
         };

@@ -13,6 +13,7 @@ use siltdb_base::{
 use siltdb_disk::{
     batch::BatchBytes,
     edit::{Change, Edit, FORMAT_VERSION},
+    family_batch::encode_changes,
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
@@ -95,6 +96,14 @@ fn segments_records_and_operations_are_shown() {
     let at = writer.append_batch(&batch);
     writer.append(RecordKind::Skip, 2, b"");
     let void = writer.append(RecordKind::Void, 3, b"no operations").offset;
+    let mut family_batch = Vec::new();
+    let dropped = Change::DropFamily { id: FamilyId(7) };
+    encode_changes(&Edit { changes: vec![dropped] }, &mut family_batch);
+    let mut operations = BatchBytes::new();
+    operations.delete(FamilyId(0), b"row").unwrap();
+    family_batch.extend_from_slice(operations.as_bytes());
+    let families = writer.append(RecordKind::FamilyBatch, 2, &family_batch).offset;
+    let family_bytes = family_batch.len();
     writer.append(RecordKind::End, 0, b"");
     let lines = report(&fs, DIR, Detail::Operations).unwrap();
     let shown: Vec<String> = lines.iter().map(Line::to_string).collect();
@@ -130,13 +139,19 @@ fn segments_records_and_operations_are_shown() {
                  payload_bytes=13  synced=0:0"
             ),
             format!(
-                "item=record  offset={}  kind=end  first_sequence=10  count=0  \
+                "item=record  offset={families}  kind=family-batch  first_sequence=10  count=2  \
+                 payload_bytes={family_bytes}  synced=0:0",
+            ),
+            "item=change  kind=drop-family  family=7".to_owned(),
+            r#"item=operation  sequence=11  kind=delete  family=0  key="row""#.to_owned(),
+            format!(
+                "item=record  offset={}  kind=end  first_sequence=12  count=0  \
                  payload_bytes=0  synced=0:0",
-                void + record_bytes(RecordKind::Void, 3, 13)
+                families + record_bytes(RecordKind::FamilyBatch, 2, family_bytes)
             ),
             format!(
-                "item=stop  file=000001.log  offset={end}  reason=the end of the log  records=4  \
-                 next_sequence=10  next_segment=none"
+                "item=stop  file=000001.log  offset={end}  reason=the end of the log  records=5  \
+                 next_sequence=12  next_segment=none"
             ),
         ]
     );

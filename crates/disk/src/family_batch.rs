@@ -1,0 +1,44 @@
+//! A write batch that creates and drops families: one record of the log carries both.
+//!
+//! It does not know what a creation or a drop does, nor when the manifest learns of it.
+//!
+//! ```text
+//! | edit length varint | edit: CreateFamily and DropFamily | operations of a batch |
+//! ```
+
+use crate::edit::{Change, Edit};
+use siltdb_base::{
+    codec::{Reader, put_bytes},
+    error::{Error, ErrorKind, Result},
+};
+
+/// Appends what precedes the operations: `changes`, which create and drop families.
+pub fn encode_changes(changes: &Edit, out: &mut Vec<u8>) {
+    let mut edit = Vec::new();
+    changes.encode(&mut edit);
+    put_bytes(out, &edit);
+}
+
+/// The changes and the operations of a payload, which may be anything.
+///
+/// # Errors
+/// `Corruption`, if it does not begin with changes of families; `Unsupported`, if one of them is
+/// not known.
+pub fn split(payload: &[u8]) -> Result<(Edit, &[u8])> {
+    let mut reader = Reader::new(payload);
+    let edit = Edit::decode(reader.bytes()?)?;
+    for change in &edit.changes {
+        match change {
+            Change::CreateFamily { .. } | Change::DropFamily { .. } => {}
+            Change::Unknown { tag, .. } => {
+                return Err(Error::new(ErrorKind::Unsupported, "a batch has an unknown change")
+                    .with_mismatch("changes of families", tag));
+            }
+            _ => return Err(Error::corruption("a batch changes more than families")),
+        }
+    }
+    Ok((edit, reader.rest()))
+}
+
+#[cfg(test)]
+mod tests;
