@@ -38,7 +38,7 @@ pub enum Kind {
 
 /// What may be left where nothing is alive: a log file that is prepared for the next write, 64 KiB,
 /// and the manifest.
-const LEFT_BYTES_MAX: f64 = 81_920.0;
+const LEFT_BYTES_MAX: f64 = 73_728.0;
 /// What may be left of what is alive.
 const LEFT_RATIO_MAX: f64 = 1.3;
 /// 100 MB in values of 2,000 bytes.
