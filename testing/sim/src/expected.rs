@@ -51,6 +51,8 @@ pub struct Expectation {
     pub flushed: RangeInclusive<u64>,
     /// The families; more than one possibility if they were being changed.
     pub families: Vec<Names>,
+    /// The commit that is there if, and only if, the families are the second possibility.
+    pub joined: Option<u64>,
     /// The times of which one is the earliest that may decide expiry, earliest first.
     pub floors_ms: Vec<u64>,
 }
@@ -69,8 +71,16 @@ impl Expectation {
             ceiling: commit,
             flushed,
             families: vec![families],
+            joined: None,
             floors_ms: times.floors_ms().to_vec(),
         }
+    }
+
+    /// Whether families that changed in a commit and the last commit found are of one mind.
+    #[must_use]
+    pub fn fits(&self, names: &Names, commit: u64) -> bool {
+        let Some(number) = self.joined else { return true };
+        (commit >= number) == (self.families.get(1) == Some(names))
     }
 
     /// What is left of it after a crash of `kind`.

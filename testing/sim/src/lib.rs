@@ -24,5 +24,6 @@ mod parts;
 mod steps;
 mod checkpoints;
 mod tiny;
+mod tables;
 mod ground;
 pub mod campaign;

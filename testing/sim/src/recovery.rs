@@ -131,6 +131,11 @@ impl Recovery<'_> {
             self.check_look(&look, &database)?;
         }
         let (standing, times) = self.judge(&database, expectation)?;
+        if !expectation.fits(&database.names, standing.commit) {
+            let (names, commit) = (&database.names, standing.commit);
+            let message = format!("families {names:?} at commit {commit}: half of a commit");
+            return Err(Violation::new(message));
+        }
         if let Some(copy) = copy {
             self.salvage(&copy, &database, &times)?;
         }

@@ -66,6 +66,8 @@ pub struct Report {
     pub commits: u64,
     /// Of these, acknowledged as synced.
     pub commits_synced: u64,
+    /// Of all, those that created a family, and may have dropped one.
+    pub families_committed: u64,
     /// Commits acknowledged after a call had failed, by a database that was not opened anew.
     pub commits_resumed: u64,
     /// Commits that were in progress at a crash and were found after it.
@@ -193,6 +195,7 @@ impl Report {
         self.nested += other.nested;
         self.commits += other.commits;
         self.commits_synced += other.commits_synced;
+        self.families_committed += other.families_committed;
         self.commits_resumed += other.commits_resumed;
         self.in_flight_kept += other.in_flight_kept;
         self.commits_lost += other.commits_lost;
@@ -228,6 +231,7 @@ impl Report {
             ("crashes inside a recovery", self.nested),
             ("acknowledged commits", self.commits),
             ("synced commits", self.commits_synced),
+            ("commits of families", self.families_committed),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),
             ("commits that power takes", self.commits_lost),

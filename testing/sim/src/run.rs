@@ -107,7 +107,9 @@ pub struct Run {
     /// What the worst of the faults set since the database was opened leaves behind.
     pub(crate) trace: Trace,
     /// The families, should a change of them that failed have happened all the same.
-    half_changed: Option<Names>,
+    pub(crate) half_changed: Option<Names>,
+    /// The commit that changes families as it does data, while it is under way.
+    pub(crate) joined: Option<u64>,
     /// Calls that had failed when the database was opened.
     faults_before: u64,
     /// Operations, one to a line.
@@ -159,6 +161,7 @@ impl Run {
             poisoned: false,
             trace: Trace::None,
             half_changed: None,
+            joined: None,
             faults_before,
             log: Vec::new(),
             crashes_left,
@@ -242,6 +245,7 @@ impl Run {
             ceiling: self.model.possible(),
             flushed: self.flushed..=self.model.possible(),
             families,
+            joined: self.joined,
             floors_ms: self.times.floors_ms().to_vec(),
         }
     }

@@ -118,7 +118,7 @@ impl Run {
         self.settle()
     }
 
-    fn acknowledge(&mut self, planned: &Planned) -> Checked<()> {
+    pub(crate) fn acknowledge(&mut self, planned: &Planned) -> Checked<()> {
         let sequence = self.database.db.snapshot().sequence();
         let before = self.model.commit(self.visible).map_or(0, |commit| commit.sequence);
         if sequence < before {
@@ -348,9 +348,15 @@ impl Run {
             (0..9).map(|n| format!("f{n}")).filter(|name| !names.contains_key(name)).collect();
         let name = free[self.draw.index(free.len())].clone();
         if others.is_empty() || names.len() < FAMILIES_MAX && self.draw.chance(1, 2) {
-            return self.create_family(names, &name);
+            return match self.draw.chance(1, 2) {
+                true => self.commit_family(&name, None),
+                false => self.create_family(names, &name),
+            };
         }
         let other = others[self.draw.index(others.len())].clone();
+        if self.draw.chance(1, 3) {
+            return self.commit_family(&name, Some(&other));
+        }
         let Some(index) = names.remove(&other) else { return Ok(()) };
         if self.draw.chance(1, 2) {
             self.note(format!("drop family {other} (#{})", index.0));
@@ -396,7 +402,7 @@ impl Run {
     }
 
     /// A family is gone: writes to it fail, what holds it goes on.
-    fn dropped(&mut self, names: Names, index: FamilyIndex) -> Checked<()> {
+    pub(crate) fn dropped(&mut self, names: Names, index: FamilyIndex) -> Checked<()> {
         self.database.names = names;
         let Some(family) = self.database.families.remove(&index) else { return Ok(()) };
         match family.put(b"key", b"value") {
