@@ -220,10 +220,26 @@ fn write_every_kind(writer: &mut Writer) {
             db.flush().unwrap();
         } else {
             plain.put_with(key("unlogged"), b"lost", &volatile).unwrap();
+            commit_family(writer, &db);
             writer.put(&default, &key("last"), b"behind what is skipped");
         }
     }
     writer.crash(db, Crash::Kill);
+}
+
+/// A family, and the row that tells of it, in one commit.
+fn commit_family(writer: &mut Writer, db: &Db) {
+    let (default, table) = (
+        db.default_family(),
+        db.prepare_family("table of a schema", small(Compression::Lz4)).unwrap(),
+    );
+    let mut batch = WriteBatch::new();
+    batch.create_family(&table).unwrap();
+    batch.put(&default, b"schema", b"table of a schema").unwrap();
+    batch.put(&table, b"row", b"first").unwrap();
+    db.write(&batch).unwrap();
+    writer.holds(&default, b"schema", b"table of a schema");
+    writer.holds(&table, b"row", b"first");
 }
 
 /// The files of the database that today's code writes, and what it must hold once what expires soon
@@ -387,6 +403,7 @@ fn a_stored_database_has_every_kind_of_everything() {
         // Records.
         "batch",
         "skip",
+        "family-batch",
         // Changes.
         "format",
         "create-family",
@@ -401,6 +418,7 @@ fn a_stored_database_has_every_kind_of_everything() {
         "last-sequence",
         "log-synced",
         "latest-time",
+        "families-logged",
         // Levels with tables, and what tables have.
         "0",
         "5",
