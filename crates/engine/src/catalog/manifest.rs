@@ -45,6 +45,10 @@ use std::{
 /// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
 
+/// A manifest that was found at open is appended to up to this size, in bytes, or four times its
+/// snapshot: some hundred edits, which take a fraction of a millisecond to read.
+const GO_ON_BYTES_MAX: u64 = 32 << 10;
+
 /// What to do about a database whose tables and log cannot be found.
 pub const RECOVER_HINT: &str =
     "restore a copy, or save what verifies into a new database with `silt recover OLD NEW`";
@@ -200,7 +204,7 @@ impl Manifest {
     /// Opens the file that was found, for the next edit to be appended to, if that may be. Should
     /// it fail, that edit begins a new file.
     pub fn go_on(&mut self) {
-        let found = self.found.take().filter(|found| found.is_last);
+        let found = self.found.take().filter(|found| found.is_last && found.is_short());
         if let (Some(number), Some(found)) = (self.number, found) {
             self.open = self.reopen(number, &found).ok();
         }
@@ -333,6 +337,14 @@ impl Manifest {
 /// The size of a manifest whose snapshot ends there, at which the next is begun.
 fn capacity(snapshot_end: u64) -> u64 {
     MANIFEST_BYTES.max(4 * snapshot_end)
+}
+
+impl ManifestEnd {
+    /// Whether the next opening may read this file again, and some edits more: many short openings
+    /// would otherwise leave edits to each other that take longer to read than a snapshot.
+    fn is_short(&self) -> bool {
+        self.end <= GO_ON_BYTES_MAX.max(4 * self.snapshot_end)
+    }
 }
 
 /// The end of a manifest that was read.

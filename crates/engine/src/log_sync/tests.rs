@@ -141,3 +141,19 @@ fn each_segment_is_noted_once() {
     (1..50).for_each(|number| put_synced(&engine, number));
     assert_eq!(syncs.load(Ordering::Relaxed), 49, "one sync a commit");
 }
+
+#[test]
+fn the_manifest_stays_short_over_many_openings() {
+    let fs = MemFs::new();
+    let mut longest = 0;
+    for number in 0..500 {
+        let engine = open(&fs);
+        put(&engine, "default", &number_key(number), b"value");
+        engine.close().unwrap();
+        let manifests = files(&fs, ".manifest");
+        assert_eq!(manifests.len(), 1);
+        longest = longest.max(fs.read_all(&manifests[0]).unwrap().len());
+    }
+    // It is also appended to, or each opening would write a snapshot.
+    assert!((16 << 10..36 << 10).contains(&longest), "{longest} bytes");
+}
