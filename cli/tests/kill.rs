@@ -550,7 +550,7 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     }
     eprintln!("{killed} checkpoints were killed, {whole} of them were whole by then");
     assert!(killed > 40 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
-    // What they have left behind is in nobody's way.
+    // The next checkpoint replaces what they have left behind.
     place.ok(&["checkpoint", "db", "copy-openat"]);
     assert_eq!(place.ok(&["scan", "copy-openat"]), expected);
     assert!(!place.path("copy-openat.partial").exists());

@@ -175,7 +175,7 @@ fn lose_tail(writer: &mut Writer) {
     writer.crash(db, Crash::PowerLoss { seed: 3 });
 }
 
-/// Every kind of operation in runs of level 0 and, behind them, in a log that nobody flushes.
+/// Every kind of operation in runs of level 0 and, behind them, in a log that is not flushed.
 fn write_every_kind(writer: &mut Writer) {
     let db = writer.open();
     db.drop_family("dropped").unwrap();

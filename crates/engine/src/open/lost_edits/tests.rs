@@ -65,7 +65,7 @@ fn refused(whole: &MemFs, least: usize) -> usize {
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
         }
-        // Nobody can accept it, and nothing is removed.
+        // No mode of recovery accepts it, and nothing is removed.
         let lenient = EngineOptions { recovery: RecoveryMode::PointInTime, ..options(&fs) };
         assert!(Engine::open(Path::new(DIR), lenient).is_err());
         assert_eq!(files(&fs, ""), before, "cut to {cut}");
