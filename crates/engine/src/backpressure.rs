@@ -18,7 +18,7 @@ use crate::{
     instance::Instance,
     log::{
         Log,
-        tail::{Room, TailLimits},
+        sequencer::{GenerationLimits, Room},
     },
     options::FROZEN_MAX,
     signal::Signal,
@@ -82,13 +82,13 @@ impl Backpressure {
         Self { room, waits, memtable_bytes, levels, pace: Pace::new(instance), clock }
     }
 
-    /// The bounds that the tail of the log keeps.
+    /// The bounds that the sequencer keeps.
     #[inline]
     #[must_use]
-    pub fn tail_limits(&self) -> TailLimits {
+    pub fn generation_limits(&self) -> GenerationLimits {
         // A hint; a rotation too many is bounded by the next look.
         let room = if self.pace.is_stopped() { Room::Full } else { Room::Free };
-        TailLimits { memtable_bytes: self.memtable_bytes, room }
+        GenerationLimits { memtable_bytes: self.memtable_bytes, room }
     }
 
     /// How much writes are to be slowed down for memory: by what flushes have yet to write,

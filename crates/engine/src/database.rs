@@ -13,7 +13,7 @@ use crate::{
     counters::Counters,
     health::Health,
     instance::Instance,
-    log::{Log, generation::Frozen, tail::Room},
+    log::{Log, generation::Frozen, sequencer::Room},
     memory::Memory,
     options::EngineOptions,
     snapshots::Snapshots,
@@ -161,7 +161,7 @@ impl Database {
         // A thread that looked before the last job ended may have noted what it saw after it, and
         // then no other thread looks again.
         self.backpressure.update(&self.log);
-        if self.backpressure.tail_limits().room == Room::Free {
+        if self.backpressure.generation_limits().room == Room::Free {
             return Ok(());
         }
         if let Some(failure) = self.failure_in_the_way() {

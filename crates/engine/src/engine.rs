@@ -440,7 +440,7 @@ impl Open {
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Each completes, also if it fails.
-                let (last, _) = lock(&self.database.log.tail).last();
+                let (last, _) = lock(&self.database.log.sequencer).last();
                 self.database.log.publisher.wait(last);
                 Err(failure)
             }
@@ -458,7 +458,7 @@ impl Open {
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
         self.database.background.calls.end();
-        let (last, _) = lock(&self.database.log.tail).last();
+        let (last, _) = lock(&self.database.log.sequencer).last();
         self.database.log.publisher.wait(last);
         self.database.catalog.files.close();
         let Some(directory_lock) = closing.directory.take() else { return Ok(()) };

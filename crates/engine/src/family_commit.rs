@@ -24,7 +24,7 @@ use crate::{
     commit::{check_families, commit_parts, insert_batch},
     database::Database,
     install::{Target, create_change, install_with, new_tree},
-    log::tail::Counts,
+    log::sequencer::Counts,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -161,7 +161,7 @@ fn files_of(dropped: &[Arc<Family>]) -> Vec<FileNumber> {
 fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition) -> Result<()> {
     if !cfg!(seeded_fault = "families_ahead_of_the_log") {
         let synced = database.log.wal.sync_to(end, &database.health)?;
-        lock(&database.log.tail).synced(synced);
+        lock(&database.log.sequencer).synced(synced);
     }
     match install_with(database, manifest, (Vec::new(), None), None) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),

@@ -90,7 +90,7 @@ impl PinnedReader {
             blobs: None,
             fetch: Fetch::Values,
             gaps: Some(Arc::clone(family.tree.gaps())),
-            sequencer: Some(database.log.tail.sequencer()),
+            sequence_lock: Some(database.log.sequencer.sequence_lock()),
             folds: Some(Arc::clone(family.tree.folds())),
         };
         Ok(Self { view: Guard::into_inner(view), reader })

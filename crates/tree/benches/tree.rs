@@ -113,7 +113,7 @@ impl Bench {
             blobs: None,
             fetch: Fetch::Values,
             gaps: None,
-            sequencer: None,
+            sequence_lock: None,
             folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());

@@ -131,7 +131,7 @@ fn writers(database: &Database, failing: &[JobOf]) -> Writers {
     {
         return Writers::Ahead;
     }
-    if lock(&database.log.tail).is_at_rest(database.options.clock.monotonic_ns())
+    if lock(&database.log.sequencer).is_idle(database.options.clock.monotonic_ns())
         && !has_flush_due(database)
     {
         return Writers::AtRest;

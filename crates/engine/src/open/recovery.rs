@@ -22,7 +22,7 @@ use crate::{
     log::Log,
     log::pins::SegmentSlot,
     log::publish::Publisher,
-    log::tail::Tail,
+    log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
     memory::Memory,
     open::directory::{
@@ -204,7 +204,7 @@ fn load(
     manifest.owe(owed, Vec::new());
     let numbers = Numbers::new(known.next_file, next_family, random);
     let now_ns = options.clock.monotonic_ns();
-    let log = Log::new(wal, Tail::new(last, start.end), Publisher::new(last), now_ns);
+    let log = Log::new(wal, Sequencer::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
         dir: dir.to_owned(),
         memory: Memory { budget, cache, arenas },

@@ -31,7 +31,7 @@ const KEYS_MIN: u32 = 8;
 const REPORTS_IN_VAIN_MAX: u32 = 1 << 16;
 
 /// Hands out sequence numbers.
-pub trait Sequencer: fmt::Debug + Send + Sync {
+pub trait SequenceLock: fmt::Debug + Send + Sync {
     /// Calls `work` with the last number that was handed out, and hands out none meanwhile. Does
     /// nothing once the database is closed.
     fn hold(&self, work: &mut dyn FnMut(SequenceNumber));

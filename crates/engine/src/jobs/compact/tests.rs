@@ -15,7 +15,7 @@ use crate::{
         log_keeper::keep_log,
         next::run_one,
     },
-    log::tail::REST_NS,
+    log::sequencer::IDLE_NS,
     open::recovery,
     options::FROZEN_MAX,
     options::{Durability, EngineOptions},
@@ -457,13 +457,13 @@ fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
         loop {
             commit(&database, &put, Durability::Buffered).unwrap();
             keep_log(&database).unwrap();
-            if lock(&database.log.tail).active_bytes() >= late {
+            if lock(&database.log.sequencer).active_bytes() >= late {
                 break;
             }
             assert_eq!(files(&fs, ".log").len(), segments, "it is not needed yet");
         }
         assert_eq!(files(&fs, ".log").len(), segments + 1);
-        while lock(&database.log.tail).active_bytes() >= late {
+        while lock(&database.log.sequencer).active_bytes() >= late {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     }
@@ -479,12 +479,12 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     let family = database.catalog.families.named("default").unwrap();
     let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
     let fill = |bytes: u64| {
-        while lock(&database.log.tail).active_bytes() < bytes {
+        while lock(&database.log.sequencer).active_bytes() < bytes {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     };
     let freeze = || {
-        let frozen = lock(&database.log.tail).freeze().unwrap();
+        let frozen = lock(&database.log.sequencer).freeze().unwrap();
         database.freeze(frozen);
     };
     let now = || writers(&database, &[]);
@@ -506,7 +506,7 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     fill(memtable / 2);
     for expected in [Writers::Fast, Writers::AtRest] {
         assert_eq!(now(), expected);
-        clock.advance(Duration::from_nanos(REST_NS));
+        clock.advance(Duration::from_nanos(IDLE_NS));
     }
 }
 

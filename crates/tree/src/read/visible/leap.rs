@@ -36,8 +36,8 @@ impl<C: Cursor> Visible<C> {
                 crossing.ask_at = WATCHED_AFTER;
                 return Ok(false);
             }
-            let Some(sequencer) = &self.reader.sequencer else { return Ok(false) };
-            sequencer.hold(&mut |last| gaps.watch(last));
+            let Some(sequence_lock) = &self.reader.sequence_lock else { return Ok(false) };
+            sequence_lock.hold(&mut |last| gaps.watch(last));
         }
         let (course, snapshot) = (self.course, self.reader.snapshot);
         let is_in_gap = gaps.leap(&self.key, snapshot, course, &mut self.target);

@@ -256,7 +256,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
         fetch: Fetch::Values,
         gaps: None,
-        sequencer: None,
+        sequence_lock: None,
         folds: None,
     }
 }

@@ -5,7 +5,7 @@
 use crate::{
     merge_operator::MergeOperator,
     read::folds::Folds,
-    read::gaps::{Gaps, Sequencer},
+    read::gaps::{Gaps, SequenceLock},
     read::visible::judge::{BlobSource, Resolver},
 };
 use siltdb_base::{clock::Clock, cursor::Fetch, id::SequenceNumber};
@@ -27,7 +27,7 @@ pub struct Reader {
     /// Where nothing is, as others found.
     pub gaps: Option<Arc<Gaps>>,
     /// By what it has the family watched, if it comes across many deleted keys.
-    pub sequencer: Option<Arc<dyn Sequencer>>,
+    pub sequence_lock: Option<Arc<dyn SequenceLock>>,
     /// What earlier readers folded, and where to keep more.
     pub folds: Option<Arc<Folds>>,
 }
@@ -43,7 +43,7 @@ impl Reader {
     pub(super) fn patience(&self) -> u32 {
         match &self.gaps {
             Some(gaps) if gaps.is_watched() => DELETED_MAX,
-            Some(_) if self.sequencer.is_some() => DELETED_MAX_UNWATCHED,
+            Some(_) if self.sequence_lock.is_some() => DELETED_MAX_UNWATCHED,
             _ => u32::MAX,
         }
     }

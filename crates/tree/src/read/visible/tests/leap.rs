@@ -1,7 +1,7 @@
 //! What is deleted is crossed by leaps, which change nothing about what is seen.
 
 use super::*;
-use crate::read::gaps::Sequencer;
+use crate::read::gaps::SequenceLock;
 
 /// Deleted keys between `a` and `z`, and how to read them with so few operations on the source.
 fn across_deleted(block: usize, gaps: &Arc<Gaps>, operations: usize) -> Visible<VecCursor> {
@@ -47,7 +47,7 @@ fn what_one_reader_walked_over_others_leap_over() {
 #[derive(Debug)]
 struct Still(u64);
 
-impl Sequencer for Still {
+impl SequenceLock for Still {
     fn hold(&self, work: &mut dyn FnMut(SequenceNumber)) {
         work(SequenceNumber(self.0));
     }
@@ -59,7 +59,7 @@ fn who_has_a_family_watched_leaves_a_gap_behind_at_once() {
         for first in [forward, backward] {
             let gaps = Arc::new(Gaps::default());
             let mut iter = across_deleted(block, &gaps, 5_000);
-            iter.reader.sequencer = Some(Arc::new(Still(9)));
+            iter.reader.sequence_lock = Some(Arc::new(Still(9)));
             assert_eq!(first(&mut iter).len(), 2);
             assert!(gaps.is_watched());
             // The second reader meets what was walked over before the watch began, and no more.
@@ -74,7 +74,7 @@ fn who_has_a_family_watched_beside_a_write_makes_no_gap_before_it_is_seen() {
     let gaps = Arc::new(Gaps::default());
     let mut iter = across_deleted(0, &gaps, 5_000);
     // A write at 10 may be on its way, and its writer has looked already.
-    iter.reader.sequencer = Some(Arc::new(Still(10)));
+    iter.reader.sequence_lock = Some(Arc::new(Still(10)));
     assert_eq!(forward(&mut iter).len(), 2);
     assert!(gaps.is_watched());
     let leaps = |key: &[u8]| gaps.leap(key, SequenceNumber(10), Course::Forward, &mut Vec::new());
