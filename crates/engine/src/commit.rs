@@ -212,7 +212,7 @@ pub(crate) fn commit_parts(
     Ok(LogPosition { offset: at.offset + size.record_bytes, ..at })
 }
 
-/// Gets a place, doing whatever not_ready is in the way.
+/// Gets a place, making ready what it lacks.
 #[inline]
 fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     loop {
@@ -223,7 +223,7 @@ fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     }
 }
 
-/// Gets a place, or the not_ready that is in the way.
+/// Gets a place, or what it lacks.
 fn try_reserve(database: &Database, size: &CommitSize) -> result::Result<Reservation, NotReady> {
     let mut sequencer = lock(&database.log.sequencer);
     database.health.check().map_err(NotReady::Failed)?;

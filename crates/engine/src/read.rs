@@ -14,7 +14,7 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     read::view::{View, ViewIter},
-    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
+    read::visible::{bounds::Bounds, reader::Reader as TreeReader, resolve::Resolver},
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 
@@ -89,7 +89,7 @@ impl PinnedReader {
             operator: family.tree.options().merge_operator.clone(),
             blobs: None,
             fetch: Fetch::Values,
-            gaps: Some(Arc::clone(family.tree.gaps())),
+            empty_ranges: Some(Arc::clone(family.tree.empty_ranges())),
             sequence_lock: Some(database.log.sequencer.sequence_lock()),
             folds: Some(Arc::clone(family.tree.folds())),
         };

@@ -20,7 +20,7 @@ use siltdb_tree::{
     options::TreeOptions,
     planning::pick_range::{Request, Step},
     planning::plan::Way,
-    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader},
+    read::visible::{bounds::Bounds, reader::Reader, resolve::Resolver},
     retain::stripes::Stripes,
     rewrite::flush::Flush,
     rewrite::job::{JobContext, JobOutput},
@@ -112,7 +112,7 @@ impl Bench {
             operator: None,
             blobs: None,
             fetch: Fetch::Values,
-            gaps: None,
+            empty_ranges: None,
             sequence_lock: None,
             folds: None,
         };

@@ -83,10 +83,10 @@ pub fn compact_next(database: &Database) -> Result<bool> {
             }
         }
     }
-    let is_surveyed =
-        writers != Writers::Ahead && due.iter().any(|family| family.tree.survey_garbage());
+    let is_scanned =
+        writers != Writers::Ahead && due.iter().any(|family| family.tree.scan_garbage());
     let is_frozen = writers == Writers::AtRest && freeze_what_covers(database, &moment);
-    if failure.is_none() && (is_surveyed || is_frozen) {
+    if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
     }
     due.iter().for_each(|family| pass_quiet(database, family));

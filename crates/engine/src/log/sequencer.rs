@@ -22,7 +22,7 @@ use siltdb_disk::log::{
     record::{LogPosition, Synced},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
-use siltdb_tree::{memory::Generation as GenerationNumber, read::gaps::SequenceLock};
+use siltdb_tree::{memory::Generation as GenerationNumber, read::empty_ranges::SequenceLock};
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, Weak},

@@ -30,7 +30,7 @@ use siltdb_tree::{
     read::merge::{Merge, Source},
     retain::{
         entries::{Retain, Rules},
-        stripes::{Deeper, Stripes},
+        stripes::{OlderEntries, Stripes},
     },
 };
 use std::{path::Path, sync::Arc};
@@ -118,7 +118,7 @@ pub fn write_family(
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
     };
-    let mut retain = Retain::new(DistinctCursor::new(merge), rules, |_: &[u8]| Deeper::Nothing);
+    let mut retain = Retain::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
     let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;

@@ -9,13 +9,13 @@ use crate::{
     read::visible::{
         bounds::Bounds,
         iter::Visible,
-        judge::Resolver,
         model::{Append, History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
+        resolve::Resolver,
     },
     retain::{
         entries::{OPERAND_BYTES_MAX, Retain, Rules},
         range::retain_tombstones,
-        stripes::{Deeper, Stripes},
+        stripes::{OlderEntries, Stripes},
     },
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -50,8 +50,8 @@ impl Job<'_> {
     fn run(&self) -> History {
         let deeper = History::union(self.deeper);
         let says = |is_something: bool| match self.knowledge {
-            Knowledge::Exact if !is_something => Deeper::Nothing,
-            _ => Deeper::Something,
+            Knowledge::Exact if !is_something => OlderEntries::None,
+            _ => OlderEntries::Possible,
         };
         let all = History::union(self.inputs);
         let rules = Rules {
@@ -389,13 +389,13 @@ fn range_tombstones_are_kept_once_per_stripe_and_joined_again() {
     let all = [tombstone(0, 9, 5), tombstone(2, 4, 3), tombstone(3, 6, 9), tombstone(1, 3, 20)];
     let fragments = Fragments::new(&all);
     let stripes = Stripes::new(&sequences(&[6]), SequenceNumber(10));
-    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Something);
+    let after = retain_tombstones(&fragments, &stripes, |_| OlderEntries::Possible);
     let mut expected = vec![all[0].clone(), all[2].clone(), all[3].clone()];
     expected.sort();
     let mut found = after.clone();
     found.sort();
     assert_eq!(found, expected);
-    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Nothing);
+    let after = retain_tombstones(&fragments, &stripes, |_| OlderEntries::None);
     let mut found = after.clone();
     found.sort();
     assert_eq!(found, expected[1..]);
@@ -411,7 +411,7 @@ fn pieces_of_a_range_tombstone_with_a_gap_between_stay_apart() {
     let pieces = [piece(1, 3), piece(5, 7), piece(7, 9)];
     let stripes = Stripes::new(&[], SequenceNumber(10));
     let fragments = Fragments::new(&pieces);
-    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Something);
+    let after = retain_tombstones(&fragments, &stripes, |_| OlderEntries::Possible);
     assert_eq!(after, [piece(1, 3), piece(5, 9)]);
 }
 
@@ -590,7 +590,7 @@ fn failed_source_fails_the_output_for_good() {
         };
         let mut merge = merge;
         merge.seek_to_first().unwrap();
-        let mut retain = Retain::new(merge, rules, |_: &[u8]| Deeper::Something);
+        let mut retain = Retain::new(merge, rules, |_: &[u8]| OlderEntries::Possible);
         let mut written = 0;
         while retain.next().is_ok_and(|entry| entry.is_some()) {
             written += 1;

@@ -10,14 +10,14 @@ use crate::{
     retain::{
         entries::{Retain, Rules},
         range::retain_tombstones,
-        stripes::{Deeper, Stripes},
+        stripes::{OlderEntries, Stripes},
     },
+    rewrite::below_output::BelowOutput,
     rewrite::copies::Copies,
-    rewrite::deeper::DeeperTables,
     rewrite::job::{JobContext, JobOutput, NewFile, NewTables, Opening, Part, parts_of},
+    rewrite::job_cursor::JobCursor,
     rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
     rewrite::progress::{PartProgress, Progress},
-    rewrite::watched::WatchedCursor,
 };
 use siltdb_base::{
     cursor::Cursor,
@@ -59,13 +59,13 @@ impl FlushInput {
 
     /// What is deeper than the memtable: all tables; and what they will be joined by, if an older
     /// generation is still in memory, nobody knows.
-    fn deeper(&self) -> DeeperTables {
+    fn below(&self) -> BelowOutput {
         let oldest = self.view.memory.oldest();
         if oldest.is_some_and(|oldest| oldest < self.generation) {
-            return DeeperTables::anything();
+            return BelowOutput::anything();
         }
         let [level0, runs @ ..] = self.view.version.levels();
-        DeeperTables::new(level0.tables().to_vec(), runs)
+        BelowOutput::new(level0.tables().to_vec(), runs)
     }
 
     /// As readers look at the newest tables so far: those of level 0, or if there are none, those
@@ -115,17 +115,17 @@ impl FlushInput {
     }
 
     /// The sequence number that values within the borders get, if everybody sees them and nothing
-    /// `deeper` has any key from the first of them to the last. It is one of this generation, so
+    /// `below` has any key from the first of them to the last. It is one of this generation, so
     /// that a table of it is told from older and younger ones as before.
     fn shared_sequence(
         &self,
         borders: &Borders,
         stripes: &Stripes,
-        deeper: &DeeperTables,
+        below: &BelowOutput,
     ) -> Option<SharedSequence> {
         let (sequence, _) = self.memtable.sequence_range()?;
         let may_share = self.memtable.range_tombstones() == 0
-            && deeper.has_of(&self.range_within(borders)?) == Deeper::Nothing;
+            && below.may_overlap(&self.range_within(borders)?) == OlderEntries::None;
         may_share.then(|| SharedSequence { up_to: stripes.oldest_end(), sequence })
     }
 
@@ -257,11 +257,12 @@ impl Flush {
     ) -> Result<()> {
         let input = &self.inputs[index];
         let tombstones = input.memtable.tombstones();
-        let mut deeper = input.deeper();
-        let kept =
-            retain_tombstones(&tombstones, &self.stripes, |fragment| deeper.has_in(fragment));
+        let mut below = input.below();
+        let kept = retain_tombstones(&tombstones, &self.stripes, |fragment| {
+            below.may_contain_any_of(fragment)
+        });
         let kept = Fragments::new(&kept);
-        let shared = input.shared_sequence(borders, &self.stripes, &deeper);
+        let shared = input.shared_sequence(borders, &self.stripes, &below);
         let mut cursor = input.memtable.cursor();
         match &borders.lower {
             Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
@@ -273,8 +274,8 @@ impl Flush {
             now_ms: context.clock.settled_ms(),
             operator: input.options.merge_operator.clone(),
         };
-        let cursor = WatchedCursor::new(cursor, context);
-        let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
+        let cursor = JobCursor::new(cursor, context);
+        let mut retain = Retain::new(cursor, rules, |key: &[u8]| below.may_contain(key));
         let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
         let destination = Destination {
             family: input.family,

@@ -14,8 +14,8 @@ use crate::{
     planning::pick_range::{Request, Step, plan_request},
     planning::plan::{Busy, Plan, Way},
     read::commit_hook::CommitHook,
+    read::empty_ranges::EmptyRanges,
     read::folds::Folds,
-    read::gaps::Gaps,
     read::view::View,
     retain::stripes::Stripes,
     rewrite::compact::Compaction,
@@ -59,7 +59,7 @@ pub struct Tree {
     busy: Mutex<Busy>,
     garbage: GarbageWatch,
     hook: CommitHook,
-    gaps: Arc<Gaps>,
+    empty_ranges: Arc<EmptyRanges>,
     holders: Arc<Holders>,
     folds: Arc<Folds>,
 }
@@ -90,7 +90,7 @@ impl Tree {
         let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
         let folds = Arc::new(Folds::new(Arc::clone(files.cache())));
         let mut hook = CommitHook::default();
-        let gaps = hook.add(Gaps::new);
+        let empty_ranges = hook.add(EmptyRanges::new);
         Self {
             id,
             files,
@@ -101,7 +101,7 @@ impl Tree {
             busy: Mutex::default(),
             garbage: GarbageWatch::default(),
             hook,
-            gaps,
+            empty_ranges,
             holders: Arc::default(),
             folds,
         }
@@ -155,8 +155,8 @@ impl Tree {
     /// Where it is known to hold nothing, as far as the commit hook is run.
     #[inline]
     #[must_use]
-    pub fn gaps(&self) -> &Arc<Gaps> {
-        &self.gaps
+    pub fn empty_ranges(&self) -> &Arc<EmptyRanges> {
+        &self.empty_ranges
     }
 
     /// What readers have folded.
@@ -392,9 +392,9 @@ impl Tree {
     }
 
     /// Finds out more about what can be removed or rewritten; says whether there was any to find
-    /// out. Costs as [`GarbageWatch::survey`].
-    pub fn survey_garbage(&self) -> bool {
-        self.garbage.survey(|| self.version())
+    /// out. Costs as [`GarbageWatch::scan`].
+    pub fn scan_garbage(&self) -> bool {
+        self.garbage.scan(|| self.version())
     }
 
     /// The tables now, if none of them was found to be garbage: none is until something expires or

@@ -7,7 +7,7 @@ use crate::{
         world::{World, small_options},
     },
     planning::plan::Way,
-    read::visible::judge::Resolver,
+    read::visible::resolve::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn random_step(world: &mut World, random: &mut Random) {
             if let Some(plan) = world.next_plan() {
                 world.compact(&plan, 1 + random.below(4) as usize);
             } else {
-                world.tree.survey_garbage();
+                world.tree.scan_garbage();
             }
         }
         32..35 => world.snapshots.push(world.sequence),

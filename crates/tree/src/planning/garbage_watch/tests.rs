@@ -278,7 +278,7 @@ fn ranges_deleted_one_by_one_read_an_index_seldom() {
         world.flush();
         let plan = world.next_plan();
         plan.inspect(|plan| world.tree.end_plan(plan));
-        while world.tree.survey_garbage() {
+        while world.tree.scan_garbage() {
             read += 1;
         }
     }

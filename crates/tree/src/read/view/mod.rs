@@ -12,7 +12,9 @@ use crate::{
     read::merge::{Merge, Source},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     read::view::search::Search,
-    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
+    read::visible::{
+        bounds::Bounds, iter::Visible, point::Point, reader::Reader, resolve::Resolver,
+    },
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,

@@ -255,7 +255,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         operator: Some(Arc::new(Append)),
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
         fetch: Fetch::Values,
-        gaps: None,
+        empty_ranges: None,
         sequence_lock: None,
         folds: None,
     }

@@ -6,7 +6,7 @@ use crate::{
     read::operands::Added,
     read::visible::{
         folding::Folding,
-        judge::{Resolver, Verdict, depends_on_time, expiry_of, judge},
+        resolve::{Resolver, Verdict, depends_on_time, expiry_of, judge},
     },
 };
 use siltdb_base::{

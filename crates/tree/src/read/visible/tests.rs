@@ -2,8 +2,8 @@
 
 use crate::{
     fixture::new_cache,
+    read::empty_ranges::EmptyRanges,
     read::folds::Folds,
-    read::gaps::Gaps,
     read::merge::{
         Merge, Source,
         fixture::{Owned, VecCursor},
@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-mod leap;
+mod skip;
 
 fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
     open_with(histories, block, reader(snapshot), Bounds::default())
@@ -48,11 +48,11 @@ fn open_with(
     Visible::new(merge(histories, block), tombstones, reader, bounds)
 }
 
-/// Gaps that know of none yet, and are told of all writes after `last`.
-fn watched(last: u64) -> Arc<Gaps> {
-    let gaps = Arc::new(Gaps::default());
-    gaps.watch(SequenceNumber(last));
-    gaps
+/// EmptyRanges that know of none yet, and are told of all writes after `last`.
+fn tracking(last: u64) -> Arc<EmptyRanges> {
+    let empty_ranges = Arc::new(EmptyRanges::default());
+    empty_ranges.track(SequenceNumber(last));
+    empty_ranges
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
@@ -205,20 +205,20 @@ proptest! {
     }
 
     #[test]
-    fn gaps_change_nothing_about_what_is_seen(
+    fn empty_ranges_change_nothing_about_what_is_seen(
         operations in operations(),
         sources in 1_usize..5,
         block in 0_usize..5,
     ) {
         let histories = History::distribute(&operations, sources);
         let all = History::union(&histories);
-        let gaps = watched(0);
+        let empty_ranges = tracking(0);
         for present in 0..=all.sequence_max() + 1 {
             let written = all.entries.iter().filter(|entry| entry.sequence.0 == present);
-            gaps.report(&written.map(Owned::borrow).collect::<Vec<_>>());
+            empty_ranges.report(&written.map(Owned::borrow).collect::<Vec<_>>());
             for snapshot in [present, present, present / 2] {
                 let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
-                let reader = Reader { gaps: Some(gaps.clone()), ..reader(snapshot) };
+                let reader = Reader { empty_ranges: Some(empty_ranges.clone()), ..reader(snapshot) };
                 let mut iter = open_with(&histories, block, reader, Bounds::default());
                 prop_assert_eq!(&forward(&mut iter), &expected, "forward at {}", snapshot);
                 prop_assert_eq!(&backward(&mut iter), &expected, "backward at {}", snapshot);
@@ -264,7 +264,7 @@ proptest! {
         snapshot in 0_u64..80,
         lower in proptest::option::of(0..=KEYS),
         upper in proptest::option::of(0..=KEYS),
-        gaps in proptest::option::of(Just(0_u64)),
+        empty_ranges in proptest::option::of(Just(0_u64)),
         moves in proptest::collection::vec(a_move(), 1..25),
     ) {
         let histories = History::distribute(&operations, sources);
@@ -277,7 +277,7 @@ proptest! {
             .into_iter()
             .filter(|(key, _)| !bounds.is_before(key) && !bounds.is_after(key))
             .collect();
-        let reader = Reader { gaps: gaps.map(watched), ..reader(snapshot) };
+        let reader = Reader { empty_ranges: empty_ranges.map(tracking), ..reader(snapshot) };
         let mut iter = open_with(&histories, block, reader.clone(), bounds);
         let mut keys_only = open_with(
             &histories,

@@ -45,7 +45,7 @@ fn written(
         now_ms: 0,
         operator: None,
     };
-    let mut retain = Retain::new(cursor, rules, |_: &[u8]| Deeper::Nothing);
+    let mut retain = Retain::new(cursor, rules, |_: &[u8]| OlderEntries::None);
     let options = small_options();
     let destination = Destination {
         family: FAMILY,
