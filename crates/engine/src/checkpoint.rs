@@ -179,11 +179,11 @@ fn contents(database: &Database) -> Result<Contents> {
     segments.retain(|segment| segment.id >= manifest.state.first);
     let pin = segments.first().map(|first| database.log.wal.pin(first.id));
     drop(sequencer);
-    let number = database.catalog.numbers.file();
+    let number = database.catalog.ids.file();
     let mut state = snapshot(database, &manifest, number);
     let slot = segments.iter().find(|segment| segment.id == end.segment);
     state.changes.extend([
-        Change::NextFamily(database.catalog.numbers.next_family()),
+        Change::NextFamily(database.catalog.ids.next_family()),
         Change::LatestTime(database.time.stored()),
         Change::LogSynced { position: end, slot: slot.map_or(0, |segment| segment.slot) },
     ]);
@@ -243,7 +243,7 @@ fn begin_manifest(
     let mut bytes = Vec::new();
     contents.state.encode(&mut bytes);
     let mut manifest = Manifest::new(Arc::clone(target), None, None, LogState::default());
-    let random = database.catalog.numbers.random();
+    let random = database.catalog.ids.random();
     manifest.begin(contents.manifest, &bytes, random).map_err(|failure| failure.into_error())?;
     manifest.give_back_unused();
     Ok(checkpoint)

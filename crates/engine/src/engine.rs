@@ -8,9 +8,7 @@ use crate::{
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     database::{Database, Waiting},
-    family_commit, family_options, install,
-    instance::Instance,
-    jobs,
+    family_commit, family_options, install, jobs,
     jobs::replayed,
     jobs::request,
     jobs::workers::Workers,
@@ -18,6 +16,7 @@ use crate::{
     open::close::close_log,
     open::destroy::remove_locked,
     open::recovery,
+    open_id::OpenId,
     options::{Access, Durability, EngineOptions, Lifetime},
     read::{self, PinnedReader, ReadRange},
     snapshots::LiveSnapshot,
@@ -116,8 +115,8 @@ impl Engine {
     /// Which of the open databases it is.
     #[inline]
     #[must_use]
-    pub fn instance(&self) -> Instance {
-        self.database().instance
+    pub fn open_id(&self) -> OpenId {
+        self.database().open_id
     }
 
     /// Its directory.
@@ -335,7 +334,7 @@ impl Engine {
     pub fn compact(&self, family: &Family) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
         self.writable()?;
-        let pause = family.tree.clear_the_way()?;
+        let pause = family.tree.cancel_redundant()?;
         self.flush()?;
         self.compact_flushed(family, pause)
     }
@@ -352,11 +351,11 @@ impl Engine {
         // As in `compact`.
         let families = self.writable()?.catalog.families.load();
         let first = families.iter().next();
-        let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
+        let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
         self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
-            let pause = cleared.take().map_or_else(|| family.tree.clear_the_way(), Ok)?;
+            let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
             match self.compact_flushed(family, pause) {
                 Err(_) if family.is_dropped() => Ok(()),
                 result => result,
@@ -425,7 +424,7 @@ impl Open {
         }
         self.database.health.close();
         if self.database.options.access == Access::ReadOnly {
-            self.database.background.calls.end();
+            self.database.background.in_flight.end();
             self.database.catalog.files.close();
             closing.directory = None;
             return Ok(());
@@ -435,7 +434,7 @@ impl Open {
         }
         let flushed = self.database.at_work(jobs::flush::flush_for_close);
         self.workers.end(&self.database);
-        self.database.background.calls.end();
+        self.database.background.in_flight.end();
         self.database.catalog.files.close();
         let result = match self.database.health.failure() {
             Some(failure) => {
@@ -457,7 +456,7 @@ impl Open {
     /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
-        self.database.background.calls.end();
+        self.database.background.in_flight.end();
         let (last, _) = lock(&self.database.log.sequencer).last();
         self.database.log.publisher.wait(last);
         self.database.catalog.files.close();

@@ -54,10 +54,10 @@ pub fn prepare_family(
     check_name(name)?;
     options.check()?;
     database.health.check()?;
-    if database.catalog.numbers.next_family() >= NEXT_FAMILY_MAX {
+    if database.catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));
     }
-    let id = database.catalog.numbers.family();
+    let id = database.catalog.ids.family();
     let holders = Arc::clone(database.catalog.families.holders());
     let tree = Tree::new(id, options, Arc::clone(&database.catalog.files)).with_holders(holders);
     Ok(Arc::new(Family::prepared(id, name, tree)))

@@ -84,10 +84,10 @@ pub(crate) fn install_with(
     operator: Option<&Arc<dyn MergeOperator>>,
 ) -> Result<()> {
     database.health.check_log()?;
-    database.catalog.numbers.check_files_left()?;
+    database.catalog.ids.check_files_left()?;
     omit_dropped(database, &mut changes);
-    changes.push(Change::NextFile(database.catalog.numbers.next_file()));
-    changes.push(Change::NextFamily(database.catalog.numbers.next_family()));
+    changes.push(Change::NextFile(database.catalog.ids.next_file()));
+    changes.push(Change::NextFamily(database.catalog.ids.next_family()));
     changes.push(Change::LatestTime(database.time.stored()));
     let (position, slot) = database.log.wal.synced_in();
     if position > manifest.state.synced && !cfg!(seeded_fault = "synced_segment_not_noted") {
@@ -146,7 +146,7 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
 /// files are for the purge. Called under `manifest_io`: no family goes after this.
 fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
     let families = database.catalog.families.load();
-    let next = database.catalog.numbers.next_family();
+    let next = database.catalog.ids.next_family();
     let created: Vec<FamilyId> = changes
         .iter()
         .filter(|change| phase(change) == Phase::Create)
@@ -179,12 +179,12 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     edit.encode(&mut bytes);
     manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
-        let number = database.catalog.numbers.file();
+        let number = database.catalog.ids.file();
         let mut snapshot = snapshot(database, manifest, number);
         snapshot.changes.extend_from_slice(&edit.changes);
         let mut bytes = Vec::new();
         snapshot.encode(&mut bytes);
-        manifest.begin(number, &bytes, database.catalog.numbers.random())
+        manifest.begin(number, &bytes, database.catalog.ids.random())
     } else {
         manifest.append(&bytes)
     };
@@ -491,7 +491,7 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
     if database.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    let creation = create_change(database.catalog.numbers.family(), name, &options);
+    let creation = create_change(database.catalog.ids.family(), name, &options);
     let manifest = lock(&database.catalog.manifest_io);
     install_with(database, manifest, (vec![creation], None), options.merge_operator.as_ref())?;
     database.catalog.families.named(name)

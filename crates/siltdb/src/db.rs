@@ -65,8 +65,8 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let (family, instance) = (engine.family(DEFAULT_FAMILY)?, engine.instance());
-        let place = Place { engine, instance, family, sequence: None };
+        let (family, open_id) = (engine.family(DEFAULT_FAMILY)?, engine.open_id());
+        let place = Place { engine, open_id, family, sequence: None };
         Ok(Self { default: Family { place } })
     }
 

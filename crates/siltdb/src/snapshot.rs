@@ -53,7 +53,7 @@ impl Snapshot {
     /// # Errors
     /// `InvalidArgument`, if the family is of another open database.
     pub fn family(&self, family: &Family) -> Result<Self> {
-        if family.place.instance != self.place.instance {
+        if family.place.open_id != self.place.open_id {
             return Err(Error::invalid("the family is of another open database than the snapshot"));
         }
         let place = Place { sequence: self.place.sequence, ..family.place.clone() };

@@ -4,9 +4,7 @@
 //! reading may grow.
 
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable};
-use siltdb_engine::{
-    catalog::family::Family, engine::Engine, instance::Instance, read::PinnedReader,
-};
+use siltdb_engine::{catalog::family::Family, engine::Engine, open_id::OpenId, read::PinnedReader};
 use std::{fmt, sync::Arc};
 
 /// What can be read from.
@@ -29,7 +27,7 @@ pub trait Source {
 pub(crate) struct Place {
     pub(crate) engine: Engine,
     /// Which of the open databases that is.
-    pub(crate) instance: Instance,
+    pub(crate) open_id: OpenId,
     pub(crate) family: Arc<Family>,
     /// `None`: now.
     pub(crate) sequence: Option<SequenceNumber>,

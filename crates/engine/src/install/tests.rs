@@ -222,7 +222,7 @@ fn with_tables(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
 
 /// The creation of the family `name`, and its id.
 fn creation(database: &Database, name: &str) -> (FamilyId, Change) {
-    let id = database.catalog.numbers.family();
+    let id = database.catalog.ids.family();
     (id, create_change(id, name, &tree_options()))
 }
 

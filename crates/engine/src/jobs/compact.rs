@@ -20,8 +20,8 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_tree::{
-    planning::pick_leveled::Writers,
-    planning::plan::{Plan, Reason, Way},
+    planning::pick_leveled::WriteLoad,
+    planning::plan::{Plan, PlanKind, Reason},
     rewrite::compact::Compaction,
 };
 use std::{sync::Arc, time::Duration};
@@ -65,7 +65,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
         family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
     };
     let rewrites = |family: &Family| match writers {
-        Writers::Ahead => None,
+        WriteLoad::Throttled => None,
         _ => family.tree.begin_rewrite(&moment),
     };
     let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
@@ -84,8 +84,8 @@ pub fn compact_next(database: &Database) -> Result<bool> {
         }
     }
     let is_scanned =
-        writers != Writers::Ahead && due.iter().any(|family| family.tree.scan_garbage());
-    let is_frozen = writers == Writers::AtRest && freeze_what_covers(database, &moment);
+        writers != WriteLoad::Throttled && due.iter().any(|family| family.tree.scan_garbage());
+    let is_frozen = writers == WriteLoad::Idle && freeze_what_covers(database, &moment);
     if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
     }
@@ -120,24 +120,24 @@ pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duratio
 }
 
 /// What writers leave to compactions, while these jobs fail.
-fn writers(database: &Database, failing: &[JobOf]) -> Writers {
+fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
     // A flush that fails for want of space may need a compaction before it.
     if failing.contains(&JobOf::Memory) {
-        return Writers::Slow;
+        return WriteLoad::Light;
     }
     // What writers wait for already is not put off.
     if database.backpressure.unwritten_share(&database.log) > 0.0
         && database.backpressure.level_share() == 0.0
     {
-        return Writers::Ahead;
+        return WriteLoad::Throttled;
     }
     if lock(&database.log.sequencer).is_idle(database.options.clock.monotonic_ns())
         && !has_flush_due(database)
     {
-        return Writers::AtRest;
+        return WriteLoad::Idle;
     }
     let is_half_full = database.log.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
-    if is_half_full { Writers::Fast } else { Writers::Slow }
+    if is_half_full { WriteLoad::Heavy } else { WriteLoad::Light }
 }
 
 /// Whether a job for another family would fail with the same.
@@ -151,9 +151,11 @@ fn is_everywhere(error: &Error) -> bool {
 /// As [`compact_next`].
 pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
     lock(&database.background.jobs).compactions += 1;
-    let result = match plan.way {
-        Way::Move | Way::Drop => install(database, plan.edit_changes(family.id), None),
-        Way::Merge => merge(database, family, &plan),
+    let result = match plan.kind {
+        PlanKind::TrivialMove | PlanKind::DeleteOnly => {
+            install(database, plan.edit_changes(family.id), None)
+        }
+        PlanKind::Rewrite => merge(database, family, &plan),
     };
     family.tree.end_plan(&plan);
     let result = match result {
@@ -170,7 +172,7 @@ pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> 
 
 fn count_plan(database: &Database, plan: &Plan) {
     Counters::add(&database.counters.compactions, 1);
-    if plan.way == Way::Drop {
+    if plan.kind == PlanKind::DeleteOnly {
         Counters::add(&database.counters.dropped_tables, plan.tables().count() as u64);
     } else if plan.reason == Reason::Garbage {
         Counters::add(&database.counters.space_compactions, 1);

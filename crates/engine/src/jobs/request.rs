@@ -15,7 +15,7 @@ use siltdb_base::{error::Result, id::FileNumber, sync::lock};
 use siltdb_disk::summary::{KeyRange, RangeEnd};
 use siltdb_tree::{
     planning::pick_range::{Request, Step},
-    planning::plan::Way,
+    planning::plan::PlanKind,
     read::visible::bounds::Bounds,
     rewrite::compact::would_change_nothing,
     tree::Pause,
@@ -37,9 +37,9 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
         let mut moves = Vec::new();
         for family in families {
             let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
-            match plan.way {
-                Way::Move => moves.push((family, plan)),
-                Way::Merge | Way::Drop => family.tree.end_plan(&plan),
+            match plan.kind {
+                PlanKind::TrivialMove => moves.push((family, plan)),
+                PlanKind::Rewrite | PlanKind::DeleteOnly => family.tree.end_plan(&plan),
             }
         }
         let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
@@ -103,7 +103,7 @@ fn carry_out(
 ) -> Result<()> {
     wait_for_plans(database, family)?;
     let (newest, next_file) =
-        (database.log.publisher.published(), database.catalog.numbers.next_file());
+        (database.log.publisher.published(), database.catalog.ids.next_file());
     let mut request = Request::new(range, newest, next_file);
     let parallelism = database.options.workers.max(1);
     loop {

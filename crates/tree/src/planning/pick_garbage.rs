@@ -15,7 +15,7 @@ use crate::{
     memory::Memory,
     options::TreeOptions,
     planning::pick_leveled::limits,
-    planning::plan::{Busy, Input, Plan, Reason, Way},
+    planning::plan::{Busy, Input, Plan, PlanKind, Reason},
     retain::stripes::Stripes,
 };
 use siltdb_base::limits::LEVELS;
@@ -72,7 +72,7 @@ pub fn pick_drop(
     }
     inputs.reverse();
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
-    Some(Plan::new(Way::Drop, Reason::Garbage, inputs, deepest))
+    Some(Plan::new(PlanKind::DeleteOnly, Reason::Garbage, inputs, deepest))
 }
 
 fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool {
@@ -145,7 +145,7 @@ pub fn pick_rewrite(
                 fits && is_wasteful(table)
             });
             let inputs = vec![Input { level: number, tables: together.cloned().collect() }];
-            let plan = Plan::new(Way::Merge, Reason::Garbage, inputs, number);
+            let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, inputs, number);
             (!busy.conflicts(&plan)).then_some(plan)
         })
     })

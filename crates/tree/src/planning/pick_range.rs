@@ -7,7 +7,7 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::pick_leveled::{Targets, below_level0, limits, move_isolated},
-    planning::plan::{Busy, Input, Plan, Reason, Way, bring_down},
+    planning::plan::{Busy, Input, Plan, PlanKind, Reason, bring_down},
 };
 use siltdb_base::{
     id::{FileNumber, SequenceNumber},
@@ -100,8 +100,8 @@ pub fn plan_request(
     // that the steps stay small; a stack takes along what overlaps by itself.
     let plan = touched(top).into_iter().rev().find_map(|index| {
         let seed = &level.tables()[index];
-        let way = (top, next_below(version, top, seed.range(), options));
-        bring_down(version, way, vec![seed.clone()], Reason::Request, limits(options), busy)
+        let levels = (top, next_below(version, top, seed.range(), options));
+        bring_down(version, levels, vec![seed.clone()], Reason::Request, limits(options), busy)
     });
     plan.map_or(Step::Wait, Step::Plan)
 }
@@ -145,7 +145,7 @@ fn plan_rewrite(
         .cloned()
         .collect();
     let inputs = vec![Input { level: number, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Request, inputs, number);
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, number);
     if busy.conflicts(&plan) { Step::Wait } else { Step::Plan(plan) }
 }
 

@@ -6,7 +6,7 @@
 use crate::{
     files::version::Version,
     options::TreeOptions,
-    planning::plan::{Busy, Input, Plan, PlanLimits, Reason, Way},
+    planning::plan::{Busy, Input, Plan, PlanKind, PlanLimits, Reason},
 };
 use siltdb_base::limits::LEVELS;
 use siltdb_disk::summary::KeyRange;
@@ -74,7 +74,7 @@ pub fn join_in_level0(version: &Version, options: &TreeOptions, busy: &Busy) -> 
     let first = joined.start.checked_sub(1).map_or(0, |before| ends[before]);
     let tables = level.tables()[first..ends[joined.end - 1]].to_vec();
     let inputs = vec![Input { level: 0, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Small, inputs, 0);
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Small, inputs, 0);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
@@ -102,7 +102,7 @@ pub fn join_in_run(
         loop {
             let joined = neighbours(&sizes, joined_bytes_max(options))?;
             let inputs = vec![Input { level: number, tables: tables[joined.clone()].to_vec() }];
-            let plan = Plan::new(Way::Merge, Reason::Small, inputs, number);
+            let plan = Plan::new(PlanKind::Rewrite, Reason::Small, inputs, number);
             // A table over more would be cut into as many as there were.
             let fits = under_bytes(version, number, &plan.range) <= limits.under_bytes_max;
             if fits && !busy.conflicts(&plan) {

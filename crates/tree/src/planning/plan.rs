@@ -38,15 +38,15 @@ impl Borders {
     }
 }
 
-/// How a plan reaches its goal.
+/// What a plan does with its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum PlanKind {
     /// The tables change their level and stay as they are: an edit is all it takes.
-    Move,
+    TrivialMove,
     /// The tables are merged into new ones.
-    Merge,
+    Rewrite,
     /// The tables go, and nothing takes their place: an edit is all it takes.
-    Drop,
+    DeleteOnly,
 }
 
 /// Why a plan was made.
@@ -90,8 +90,8 @@ pub struct Input {
 /// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How.
-    pub way: Way,
+    /// What it does.
+    pub kind: PlanKind,
     /// Why.
     pub reason: Reason,
     /// What it takes.
@@ -110,12 +110,17 @@ impl Plan {
     /// # Panics
     /// If no table is left, or an input lies below the output.
     #[must_use]
-    pub fn new(way: Way, reason: Reason, mut inputs: Vec<Input>, output_level: usize) -> Self {
+    pub fn new(
+        kind: PlanKind,
+        reason: Reason,
+        mut inputs: Vec<Input>,
+        output_level: usize,
+    ) -> Self {
         inputs.retain(|input| !input.tables.is_empty());
         assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
         let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
         let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
-        Self { way, reason, inputs, output_level, range, given_up: Arc::default() }
+        Self { kind, reason, inputs, output_level, range, given_up: Arc::default() }
     }
 
     /// All tables the plan takes.
@@ -155,8 +160,8 @@ impl Plan {
     /// If the plan is a merge.
     #[must_use]
     pub fn edit_changes(&self, family: FamilyId) -> Vec<Change> {
-        assert_ne!(self.way, Way::Merge, "a merge needs a compaction");
-        let moved = self.tables().filter(|_| self.way == Way::Move);
+        assert_ne!(self.kind, PlanKind::Rewrite, "a merge needs a compaction");
+        let moved = self.tables().filter(|_| self.kind == PlanKind::TrivialMove);
         let additions = moved.map(|table| Change::AddTable {
             family,
             level: self.output_level as u8,
@@ -195,7 +200,7 @@ impl Busy {
     pub fn conflicts(&self, plan: &Plan) -> bool {
         plan.tables().any(|table| self.holds(table.id()))
             || self.claims.iter().any(|claim| {
-                plan.way != Way::Drop
+                plan.kind != PlanKind::DeleteOnly
                     && claim.output_level == plan.output_level
                     // New tables of level 0 may overlap each other.
                     && plan.output_level > 0
@@ -270,7 +275,7 @@ impl Busy {
     /// bytes that they take lie in tables that overlap what is in `memory`, or tables in `version`
     /// that no plan takes and that do not lie deeper than the plan's output. Who is about to merge
     /// everything would write them again.
-    pub fn give_up_outdone(&self, version: &Version, memory: &[KeyRange]) {
+    pub fn cancel_redundant(&self, version: &Version, memory: &[KeyRange]) {
         for claim in self.claims.iter().filter(|claim| claim.reason != Reason::Request) {
             let levels = &version.levels()[..=claim.output_level];
             let left: Vec<&KeyRange> = levels
@@ -370,7 +375,7 @@ pub fn bring_down(
     };
     let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
     let plan = if targets.is_empty() && is_run && light {
-        Plan::new(Way::Move, reason, vec![Input { level: from, tables: sources }], to)
+        Plan::new(PlanKind::TrivialMove, reason, vec![Input { level: from, tables: sources }], to)
     } else {
         // Neighbours may have keys in a level that these pass over.
         let sources = match to - from {
@@ -379,7 +384,7 @@ pub fn bring_down(
         };
         let inputs =
             vec![Input { level: from, tables: sources }, Input { level: to, tables: targets }];
-        Plan::new(Way::Merge, reason, inputs, to)
+        Plan::new(PlanKind::Rewrite, reason, inputs, to)
     };
     (!busy.conflicts(&plan)).then_some(plan)
 }

@@ -8,7 +8,7 @@ use crate::{
     files::open_files::OpenReference,
     files::version::Version,
     options::TreeOptions,
-    planning::plan::{Borders, Plan, Way},
+    planning::plan::{Borders, Plan, PlanKind},
     read::merge::{Merge, Source},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     retain::{
@@ -18,7 +18,7 @@ use crate::{
     },
     rewrite::below_output::BelowOutput,
     rewrite::copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
-    rewrite::job::{JobContext, JobOutput, NewTables, Opening, Part, parts_of},
+    rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
     rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
 };
@@ -84,7 +84,7 @@ impl Compaction {
         stripes: Stripes,
         parallelism: usize,
     ) -> Result<Arc<Self>> {
-        assert_eq!(plan.way, Way::Merge, "an edit needs no compaction");
+        assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
         let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
@@ -163,7 +163,7 @@ impl Compaction {
     /// Everything at once, on this thread.
     ///
     /// # Errors
-    /// As [`Part::run`] and [`Compaction::finish`].
+    /// As [`JobPart::run`] and [`Compaction::finish`].
     pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
         let subjobs = self.subjobs();
         let outputs = subjobs.iter().map(|subjob| subjob.run(context)).collect::<Result<_>>()?;
@@ -198,7 +198,7 @@ pub struct Subjob {
     borders: Borders,
 }
 
-impl Part for Subjob {
+impl JobPart for Subjob {
     /// Merges the inputs between the borders.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;

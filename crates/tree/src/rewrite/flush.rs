@@ -14,7 +14,7 @@ use crate::{
     },
     rewrite::below_output::BelowOutput,
     rewrite::copies::Copies,
-    rewrite::job::{JobContext, JobOutput, NewFile, NewTables, Opening, Part, parts_of},
+    rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
     rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
     rewrite::progress::{PartProgress, Progress},
@@ -227,7 +227,7 @@ impl Flush {
     /// Everything at once, on this thread.
     ///
     /// # Errors
-    /// As [`Part::run`] and [`Flush::finish`]. No file is left then.
+    /// As [`JobPart::run`] and [`Flush::finish`]. No file is left then.
     pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
         let parts = self.parts();
         let outputs = parts.iter().map(|part| part.run(context)).collect::<Result<_>>()?;
@@ -296,7 +296,7 @@ pub struct FlushPart {
     scope: Scope,
 }
 
-impl Part for FlushPart {
+impl JobPart for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let progress = PartProgress::new(&self.flush.progress);
         let context = &JobContext { progress: Some(&progress), ..*context };

@@ -10,9 +10,9 @@ use crate::{
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
     planning::pick_garbage::{Moment, is_worth_flush},
-    planning::pick_leveled::{Writers, is_quiet, pick, pick_small},
+    planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
-    planning::plan::{Busy, Plan, Way},
+    planning::plan::{Busy, Plan, PlanKind},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -341,7 +341,7 @@ impl Tree {
     /// The next compaction that is due, noted as running: [`Tree::end_plan`] must follow.
     ///
     /// `oldest_snapshot` is the oldest sequence number anybody may still read at.
-    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, writers: Writers) -> Option<Plan> {
+    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, writers: WriteLoad) -> Option<Plan> {
         let mut busy = lock(&self.busy);
         if busy.is_paused() {
             return None;
@@ -360,8 +360,8 @@ impl Tree {
             return None;
         }
         let version = self.view.load().version.clone();
-        let plan = pick_small(&version, &self.options.load(), &busy, Writers::Slow)?;
-        if plan.way == Way::Merge && plan.bytes() > bytes_max {
+        let plan = pick_small(&version, &self.options.load(), &busy, WriteLoad::Light)?;
+        if plan.kind == PlanKind::Rewrite && plan.bytes() > bytes_max {
             return None;
         }
         busy.begin(&plan);
@@ -427,17 +427,17 @@ impl Tree {
         step
     }
 
-    /// Clears the way for a request for everything: running plans that it would outdo are given
+    /// Makes room for a request for everything: running plans that it would repeat are given
     /// up, and none begins by itself until what is returned is dropped.
     ///
     /// Writers may need a compaction meanwhile, so that should be soon.
     ///
     /// # Errors
     /// What walking to the first and last keys in memory fails with.
-    pub fn clear_the_way(&self) -> Result<Pause<'_>> {
+    pub fn cancel_redundant(&self) -> Result<Pause<'_>> {
         let mut busy = lock(&self.busy);
         let view = self.view.load();
-        busy.give_up_outdone(&view.version, &view.memory.ranges()?);
+        busy.cancel_redundant(&view.version, &view.memory.ranges()?);
         busy.pause();
         Ok(Pause { busy: &self.busy })
     }

@@ -6,7 +6,7 @@ use crate::{
         Random, add, reference,
         world::{World, small_options},
     },
-    planning::plan::Way,
+    planning::plan::PlanKind,
     read::visible::resolve::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
@@ -135,7 +135,7 @@ fn a_request_is_done_although_something_is_flushed_at_each_step() {
             }
             world.flush();
             if with_others
-                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow)
+                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), WriteLoad::Light)
             {
                 world.compact(&plan, 1);
             }
@@ -310,12 +310,12 @@ fn with_a_due_plan() -> World {
 #[test]
 fn a_plan_is_running_until_it_is_ended() {
     let mut world = with_a_due_plan();
-    let plan = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
-    assert_eq!(plan.way, Way::Merge);
-    assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_none());
+    let plan = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
+    assert_eq!(plan.kind, PlanKind::Rewrite);
+    assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_none());
     // Given up: it is due again.
     world.tree.end_plan(&plan);
-    let again = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
+    let again = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
     assert_eq!(again.range, plan.range);
     world.compact(&again, 2);
 }
@@ -323,14 +323,14 @@ fn a_plan_is_running_until_it_is_ended() {
 #[test]
 fn no_plan_begins_by_itself_while_the_way_is_clear_for_a_request() {
     let world = with_a_due_plan();
-    let pauses = [(); 2].map(|()| world.tree.clear_the_way().unwrap());
+    let pauses = [(); 2].map(|()| world.tree.cancel_redundant().unwrap());
     for pause in pauses {
-        assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_none());
+        assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_none());
         assert_eq!(world.tree.idle_after(), None);
         drop(pause);
     }
     assert_eq!(world.tree.idle_after(), Some(0));
-    assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_some());
+    assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_some());
     assert_eq!(world.tree.idle_after(), None);
 }
 

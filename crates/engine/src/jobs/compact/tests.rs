@@ -1,4 +1,4 @@
-//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs give way.
+//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs yield.
 
 use super::*;
 use crate::{
@@ -489,22 +489,22 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     };
     let now = || writers(&database, &[]);
     let memtable = database.options.memtable_bytes as u64;
-    assert_eq!(now(), Writers::AtRest);
+    assert_eq!(now(), WriteLoad::Idle);
     fill(memtable / 2 - 1_000);
-    assert_eq!(now(), Writers::Slow);
+    assert_eq!(now(), WriteLoad::Light);
     freeze();
-    assert_eq!(now(), Writers::Slow, "it is not flushed yet, so nobody rests");
+    assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so nobody rests");
     fill(2_000);
-    assert_eq!(now(), Writers::Fast, "half a memtable in two");
-    assert_eq!(writers(&database, &[JobOf::Memory]), Writers::Slow);
+    assert_eq!(now(), WriteLoad::Heavy, "half a memtable in two");
+    assert_eq!(writers(&database, &[JobOf::Memory]), WriteLoad::Light);
     fill(memtable - 1_000);
-    assert_eq!(now(), Writers::Ahead);
+    assert_eq!(now(), WriteLoad::Throttled);
     freeze();
     assert!(flush_next(&database).unwrap() && flush_next(&database).unwrap());
-    assert_eq!(now(), Writers::AtRest);
+    assert_eq!(now(), WriteLoad::Idle);
     // Of what is not flushed, only time can tell.
     fill(memtable / 2);
-    for expected in [Writers::Fast, Writers::AtRest] {
+    for expected in [WriteLoad::Heavy, WriteLoad::Idle] {
         assert_eq!(now(), expected);
         clock.advance(Duration::from_nanos(IDLE_NS));
     }
@@ -538,7 +538,8 @@ fn jobs_give_way_while_writers_wait_a_little() {
     while database.backpressure.unwritten_share(&database.log) < 0.9 {
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
         commit(&database, &put, Durability::Buffered).unwrap();
-        let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
+        let way =
+            with_context(&database, |context| Ok(context.should_yield.load(Ordering::Relaxed)));
         ways.push(way.unwrap());
     }
     // Not before they wait; then for a while; then they wait for too long.

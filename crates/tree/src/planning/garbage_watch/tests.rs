@@ -7,7 +7,7 @@ use crate::{
         world::{World, small_options},
     },
     planning::pick_range::{Request, Step},
-    planning::plan::Way,
+    planning::plan::PlanKind,
 };
 use siltdb_base::{clock::Clock, id::FileNumber, key::EntryKind};
 use std::{cell::Cell, time::Duration};
@@ -51,7 +51,7 @@ fn tables_that_a_range_delete_covers_go_unread() {
     world.flush();
     // Nothing but an edit comes of it: no table is merged.
     let plan = world.tree.begin_drop(&moment(&world)).unwrap();
-    assert_eq!(plan.way, Way::Drop);
+    assert_eq!(plan.kind, PlanKind::DeleteOnly);
     world.compact(&plan, 1);
     assert_eq!(bytes(&world), 0, "the range tombstone goes with what it covers");
     world.check(&mut random);

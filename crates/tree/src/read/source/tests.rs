@@ -46,7 +46,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         clock: &ManualClock::new(0),
         cancelled: &AtomicBool::new(false),
         given_up: None,
-        gives_way: &AtomicBool::new(false),
+        should_yield: &AtomicBool::new(false),
         progress: None,
     };
     let (file, mut writer) = NewFile::create(&context).unwrap();

@@ -6,7 +6,7 @@ use crate::{
         FAMILY, Random, numbers,
         world::{World, small_options},
     },
-    planning::pick_leveled::Writers,
+    planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step},
     planning::plan::{Input, Reason},
 };
@@ -43,8 +43,8 @@ fn four_runs(random: &mut Random, keys: u64) -> World {
 }
 
 fn due(world: &World) -> Plan {
-    let plan = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow).unwrap();
-    assert_eq!((plan.way, plan.reason), (Way::Merge, Reason::Level0));
+    let plan = world.tree.begin_plan(world.oldest_snapshot(), WriteLoad::Light).unwrap();
+    assert_eq!((plan.kind, plan.reason), (PlanKind::Rewrite, Reason::Level0));
     plan
 }
 
@@ -126,7 +126,7 @@ fn merging_within_level_0_keeps_ages_and_tombstones() {
     let level0 = world.tree.view().version.levels()[0].clone();
     let newest: usize = level0.ages()[..2].iter().sum();
     let inputs = vec![Input { level: 0, tables: level0.tables()[..newest].to_vec() }];
-    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     let output = world.carry_out(&plan, 2).unwrap();
     world.tree.apply(&output.changes, None).unwrap();
     assert_eq!(world.tree.view().version.levels()[0].ages().len(), 3);
@@ -271,7 +271,7 @@ fn a_part_that_drops_everything_can_be_cancelled_too() {
     world.flush();
     let tables = world.tree.view().version.levels()[0].tables().to_vec();
     let inputs = vec![Input { level: 0, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Request, inputs, 6);
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, 6);
     world.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(world.carry_out(&plan, 1).unwrap_err().kind(), ErrorKind::Closed);
     world.cancelled.store(false, std::sync::atomic::Ordering::Relaxed);
@@ -357,7 +357,7 @@ fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
     let level0 = world.tree.view().version.levels()[0].clone();
     let tables = positions.iter().map(|&index| level0.tables()[index].clone()).collect();
     let inputs = vec![Input { level: 0, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Level0, inputs, level);
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Level0, inputs, level);
     let output = world.carry_out(&plan, 1).unwrap();
     world.tree.apply(&output.changes, None).unwrap();
 }

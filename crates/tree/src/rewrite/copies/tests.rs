@@ -8,7 +8,7 @@ use crate::{
         world::{World, small_options},
     },
     options::TreeOptions,
-    planning::pick_leveled::Writers,
+    planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step},
     planning::plan::Plan,
 };
@@ -84,7 +84,7 @@ fn copied_blocks_are_alone_with_their_keys_and_the_result_is_the_same() {
     for seed in 0..25 {
         let mut random = Random::new(seed);
         let mut world = patchy(&mut random);
-        let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow) else {
+        let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), WriteLoad::Light) else {
             continue;
         };
         let tables: Vec<_> = plan.tables().cloned().collect();
@@ -124,7 +124,7 @@ fn nothing_of_a_narrowed_table_is_copied() {
     let mut random = Random::new(1);
     let mut world = patchy(&mut random);
     world.snapshots.clear();
-    let plan = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
+    let plan = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
     assert!(!untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap().is_empty());
     let mut narrow = plan.clone();
     for table in narrow.inputs.iter_mut().flat_map(|input| &mut input.tables) {

@@ -7,9 +7,9 @@ use crate::{
         Random,
         world::{World, small_options},
     },
-    planning::pick_leveled::{Writers, pick},
+    planning::pick_leveled::{WriteLoad, pick},
     planning::pick_range::{Request, Step},
-    planning::plan::{Busy, Way},
+    planning::plan::{Busy, PlanKind},
 };
 use siltdb_base::{
     fs::{
@@ -521,8 +521,8 @@ fn an_end_that_overlaps_others_gets_tables_of_its_own() {
         // What overlaps nothing goes down as it is.
         let (version, options) = (&world.tree.view().version, world.tree.options());
         let busy = Busy::default();
-        let plan = pick(version, &options, &busy, world.sequence, Writers::Slow).unwrap();
-        assert_eq!(plan.way, Way::Move);
+        let plan = pick(version, &options, &busy, world.sequence, WriteLoad::Light).unwrap();
+        assert_eq!(plan.kind, PlanKind::TrivialMove);
         let is_moved =
             |table: &Arc<OpenReference>| plan.tables().any(|moved| moved.id() == table.id());
         let is_inner = |table: &&Arc<OpenReference>| {

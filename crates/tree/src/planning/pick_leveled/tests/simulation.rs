@@ -93,7 +93,7 @@ impl Simulation {
 
     /// Works out what a plan leads to; nobody sees it before it is installed.
     fn carry_out(&mut self, plan: &Plan) -> Vec<Change> {
-        if plan.way == Way::Move {
+        if plan.kind == PlanKind::TrivialMove {
             return plan.edit_changes(FAMILY);
         }
         let deeper: Vec<_> = self.version.levels()[plan.output_level + 1..].to_vec();
@@ -127,7 +127,7 @@ impl Simulation {
         self.busy.end(&plan);
     }
 
-    fn pick(&self, writers: Writers) -> Option<Plan> {
+    fn pick(&self, writers: WriteLoad) -> Option<Plan> {
         pick(&self.version, &self.options, &self.busy, SequenceNumber(self.sequence), writers)
     }
 
@@ -137,7 +137,7 @@ impl Simulation {
             self.end(0);
         }
         let mut plans = 0;
-        while let Some(plan) = self.pick(Writers::Slow) {
+        while let Some(plan) = self.pick(WriteLoad::Light) {
             self.begin(plan);
             self.end(0);
             plans += 1;
@@ -356,9 +356,9 @@ fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
             tree.flush(keys);
             for _ in 0..random.below(4) {
                 let writers = match random.below(3) {
-                    0 => Writers::AtRest,
-                    1 => Writers::Slow,
-                    _ => Writers::Ahead,
+                    0 => WriteLoad::Idle,
+                    1 => WriteLoad::Light,
+                    _ => WriteLoad::Throttled,
                 };
                 if let Some(plan) = tree.pick(writers) {
                     tree.begin(plan);
