@@ -13,7 +13,7 @@ use crate::{
         debts::LevelDebts,
         pacer::{Delay, Pacer},
     },
-    catalog::family::Family,
+    catalog::family::FamilyData,
     counters::Counters,
     log::{
         Log,
@@ -125,7 +125,7 @@ impl Backpressure {
 
     /// The share of the worse debt that the levels of a family have run up.
     #[must_use]
-    pub fn level_share_of(&self, family: &Family) -> f64 {
+    pub fn level_share_of(&self, family: &FamilyData) -> f64 {
         let view = family.tree.view();
         let options = family.tree.peek_options();
         let trigger = u64::from(options.level0_runs_trigger);
@@ -141,7 +141,7 @@ impl Backpressure {
     }
 
     /// Notes the debt of a family's levels; to be called after its tables have changed.
-    pub fn note_levels(&self, family: &Family) {
+    pub fn note_levels(&self, family: &FamilyData) {
         self.levels.note(family.id, self.level_share_of(family));
     }
 

@@ -12,7 +12,7 @@
 //! it poisons the log before it is published, and every commit behind it sees that and fails.
 
 use crate::{
-    catalog::family::Family,
+    catalog::family::FamilyData,
     database::Database,
     log::sequencer::{CommitSize, Counts, NotReady, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
@@ -25,7 +25,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    batch::{BatchBytes, HEAD_BYTES_MAX, Operation, OperationHead},
+    batch::{BatchBytes, BatchOperation, HEAD_BYTES_MAX, OperationHead},
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, record_bytes},
@@ -40,7 +40,7 @@ const ENTRIES_AT_ONCE: usize = 512;
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// One operation, encoded on its way into the log.
-    One(&'a Arc<Family>, Operation<'a>),
+    One(&'a Arc<FamilyData>, BatchOperation<'a>),
     /// Many operations.
     Batch(&'a BatchBytes),
 }
@@ -48,8 +48,13 @@ pub enum Payload<'a> {
 impl<'a> Payload<'a> {
     /// One operation on `family`.
     #[must_use]
-    pub fn one(family: &'a Arc<Family>, kind: EntryKind, key: &'a [u8], payload: &'a [u8]) -> Self {
-        Self::One(family, Operation { kind, family: family.id, key, payload })
+    pub fn one(
+        family: &'a Arc<FamilyData>,
+        kind: EntryKind,
+        key: &'a [u8],
+        payload: &'a [u8],
+    ) -> Self {
+        Self::One(family, BatchOperation { kind, family: family.id, key, payload })
     }
 
     /// The operations of a batch.
@@ -77,8 +82,8 @@ pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability
 
 fn commit_one(
     database: &Database,
-    family: &Family,
-    operation: &Operation<'_>,
+    family: &FamilyData,
+    operation: &BatchOperation<'_>,
     durability: Durability,
 ) -> Result<()> {
     family.check()?;
@@ -135,20 +140,20 @@ fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability)
 }
 
 /// The families of a batch, in the order in which they first occur; nearly always one.
-pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
+pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<FamilyData>)>;
 
 /// The families of a batch, some of which it may create, and its operations.
 pub(crate) fn check_families(
     database: &Database,
     batch: &BatchBytes,
-    created: &[Arc<Family>],
+    created: &[Arc<FamilyData>],
 ) -> Result<(BatchFamilies, Counts)> {
     let map = database.catalog.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
     let mut last = None;
     for operation in batch.operations() {
-        let Operation { family: id, kind, .. } = operation?;
+        let BatchOperation { family: id, kind, .. } = operation?;
         counts.range_deletes += u32::from(kind == EntryKind::RangeDelete);
         let is_merge = kind == EntryKind::Merge;
         if last == Some((id, is_merge)) {

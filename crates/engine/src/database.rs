@@ -8,7 +8,7 @@
 use crate::{
     background::{Background, JobOf},
     backpressure::Backpressure,
-    catalog::{Catalog, family::Family},
+    catalog::{Catalog, family::FamilyData},
     counters::Counters,
     health::Health,
     in_flight::CallInFlight,
@@ -128,7 +128,7 @@ impl Database {
     }
 
     /// Looks again at the debt of a family's levels; to be called after its tables have changed.
-    pub fn note_changed(&self, family: &Family) {
+    pub fn note_changed(&self, family: &FamilyData) {
         self.backpressure.note_levels(family);
         self.background.note_due(family.id);
     }

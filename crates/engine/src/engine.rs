@@ -3,7 +3,7 @@
 //! Every method forwards to the room that does the work.
 
 use crate::{
-    catalog::family::{Family, FamilyChanges},
+    catalog::family::{FamilyChanges, FamilyData},
     check::{self, CheckProgress, CheckReport},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
@@ -135,7 +135,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
-    pub fn check_writable(&self, family: &Family) -> Result<()> {
+    pub fn check_writable(&self, family: &FamilyData) -> Result<()> {
         self.writable()?.health.check()?;
         family.check()
     }
@@ -166,7 +166,7 @@ impl Engine {
     /// As [`PinnedReader::new`].
     pub fn reader(
         &self,
-        family: &Family,
+        family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<PinnedReader> {
         PinnedReader::new(self.database(), family, sequence)
@@ -179,7 +179,7 @@ impl Engine {
     #[inline]
     pub fn get<R>(
         &self,
-        family: &Family,
+        family: &FamilyData,
         key: &[u8],
         sequence: Option<SequenceNumber>,
         look: impl FnOnce(Pinnable<'_>) -> R,
@@ -198,7 +198,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn family(&self, name: &str) -> Result<Arc<Family>> {
+    pub fn family(&self, name: &str) -> Result<Arc<FamilyData>> {
         self.database().catalog.families.named(name)
     }
 
@@ -206,7 +206,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<Family>> {
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
         self.database().catalog.families.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this number")
                 .with_mismatch("a family", id)
@@ -229,7 +229,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`family_options::change_options`].
-    pub fn change_options(&self, family: &Family, options: TreeOptions) -> Result<()> {
+    pub fn change_options(&self, family: &FamilyData, options: TreeOptions) -> Result<()> {
         self.at_work(|database| family_options::change_options(database, family, options))
     }
 
@@ -243,7 +243,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
-    pub fn range_size(&self, family: &Family, range: ReadRange) -> Result<RangeSize> {
+    pub fn range_size(&self, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
         self.database().health.check_open()?;
         family.check()?;
         range_size(&family.tree.view(), &range.bounds())
@@ -253,7 +253,7 @@ impl Engine {
     ///
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
-    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| install::create_family(database, name, options))
     }
 
@@ -261,7 +261,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`family_commit::prepare_family`].
-    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| family_commit::prepare_family(database, name, options))
     }
 
@@ -310,7 +310,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being written.
-    pub fn flush_family(&self, family: &Family) -> Result<()> {
+    pub fn flush_family(&self, family: &FamilyData) -> Result<()> {
         self.check_writable(family)?;
         if family.tree.view().memory.tables().is_empty() {
             return Ok(());
@@ -322,7 +322,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::compact`].
-    pub fn compact_range(&self, family: &Family, range: ReadRange) -> Result<()> {
+    pub fn compact_range(&self, family: &FamilyData, range: ReadRange) -> Result<()> {
         self.flush_family(family)?;
         self.at_work(|database| request::compact_range(database, family, &range.bounds()))
     }
@@ -331,7 +331,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being merged.
-    pub fn compact(&self, family: &Family) -> Result<()> {
+    pub fn compact(&self, family: &FamilyData) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
         self.writable()?;
         let pause = family.tree.cancel_redundant()?;
@@ -339,7 +339,7 @@ impl Engine {
         self.compact_flushed(family, pause)
     }
 
-    fn compact_flushed(&self, family: &Family, pause: Pause<'_>) -> Result<()> {
+    fn compact_flushed(&self, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
         self.at_work(|database| request::compact_family(database, family, pause))
     }
 

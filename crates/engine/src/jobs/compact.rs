@@ -4,7 +4,7 @@
 
 use crate::{
     background::JobOf,
-    catalog::family::{Family, FamilyMap},
+    catalog::family::{FamilyData, FamilyMap},
     counters::Counters,
     database::Database,
     install::install,
@@ -61,16 +61,16 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     // What is removed unread need not be merged first. What is rewritten for space alone comes
     // after all that readers and writers wait for.
-    let drops_and_merges = |family: &Family| {
+    let drops_and_merges = |family: &FamilyData| {
         family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
     };
-    let rewrites = |family: &Family| match writers {
+    let rewrites = |family: &FamilyData| match writers {
         WriteLoad::Throttled => None,
         _ => family.tree.begin_rewrite(&moment),
     };
     let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
     let mut failure = None;
-    for begin in [&drops_and_merges as &dyn Fn(&Family) -> Option<Plan>, &rewrites] {
+    for begin in [&drops_and_merges as &dyn Fn(&FamilyData) -> Option<Plan>, &rewrites] {
         for family in &due {
             let Some(plan) = begin(family) else { continue };
             match run_plan(database, family, plan) {
@@ -97,7 +97,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
 
 /// Passes over a family until its tables change or all families are looked at again, if nothing can
 /// be due before.
-fn pass_quiet(database: &Database, family: &Family) {
+fn pass_quiet(database: &Database, family: &FamilyData) {
     // It may wait for IO, so it is asked before the lock.
     let Some(version) = family.tree.version_without_garbage() else { return };
     let mut jobs = lock(&database.background.jobs);
@@ -149,7 +149,7 @@ fn is_everywhere(error: &Error) -> bool {
 ///
 /// # Errors
 /// As [`compact_next`].
-pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
+pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<()> {
     lock(&database.background.jobs).compactions += 1;
     let result = match plan.kind {
         PlanKind::TrivialMove | PlanKind::DeleteOnly => {
@@ -179,7 +179,7 @@ fn count_plan(database: &Database, plan: &Plan) {
     }
 }
 
-fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
+fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<()> {
     let version = Arc::clone(&family.tree.view().version);
     let compaction = Compaction::new(
         family.id,

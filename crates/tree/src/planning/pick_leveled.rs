@@ -12,12 +12,12 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
-    planning::plan::{Busy, Input, Plan, PlanKind, PlanLimits, Reason, bring_down},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason, bring_down},
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS};
 use siltdb_disk::{
     sample::{KeySample, Overlap},
-    summary::KeyRange,
+    summary::KeySpan,
 };
 use std::{cmp::Reverse, sync::Arc};
 
@@ -263,7 +263,7 @@ pub(crate) fn move_isolated(
     is_wanted: impl Fn(&OpenReference) -> bool,
 ) -> Option<Plan> {
     let (level0, target) = (&version.levels()[0], &version.levels()[to]);
-    let under_bytes = |range: &KeyRange| -> u64 {
+    let under_bytes = |range: &KeySpan| -> u64 {
         let Some(under) = version.levels().get(to + 1) else { return 0 };
         under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
     };
@@ -286,7 +286,7 @@ pub(crate) fn move_isolated(
     if tables.is_empty() {
         return None;
     }
-    let plan = Plan::new(PlanKind::TrivialMove, reason, vec![Input { level: 0, tables }], to);
+    let plan = Plan::new(PlanKind::TrivialMove, reason, vec![PlanInput { level: 0, tables }], to);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
@@ -340,7 +340,7 @@ fn pick_within_level0(
     if ages < runs_min {
         return None;
     }
-    let inputs = vec![Input { level: 0, tables: level.tables()[..taken].to_vec() }];
+    let inputs = vec![PlanInput { level: 0, tables: level.tables()[..taken].to_vec() }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     (!busy.conflicts(&plan)).then_some(plan)
 }
@@ -396,7 +396,7 @@ fn pick_tombstones(
         if table.sequence_max() > oldest_snapshot {
             return None;
         }
-        let inputs = vec![Input { level, tables: seeds }];
+        let inputs = vec![PlanInput { level, tables: seeds }];
         let plan = Plan::new(PlanKind::Rewrite, Reason::Tombstones, inputs, level);
         (!busy.conflicts(&plan)).then_some(plan)
     })

@@ -8,7 +8,7 @@ use crate::{
     files::version::Version,
 };
 use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
-use siltdb_disk::{edit::Change, summary::KeyRange};
+use siltdb_disk::{edit::Change, summary::KeySpan};
 use std::{
     collections::HashSet,
     sync::{
@@ -74,7 +74,7 @@ pub enum Reason {
 
 /// Tables of one level that a plan takes.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub struct PlanInput {
     /// The level's number.
     pub level: usize,
     /// The tables, in the order of the level.
@@ -95,11 +95,11 @@ pub struct Plan {
     /// Why.
     pub reason: Reason,
     /// What it takes.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<PlanInput>,
     /// Where the result goes.
     pub output_level: usize,
     /// Holds every key of the inputs.
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// Set if the plan is to be given up while it runs; clones share it.
     pub given_up: Arc<AtomicBool>,
 }
@@ -113,7 +113,7 @@ impl Plan {
     pub fn new(
         kind: PlanKind,
         reason: Reason,
-        mut inputs: Vec<Input>,
+        mut inputs: Vec<PlanInput>,
         output_level: usize,
     ) -> Self {
         inputs.retain(|input| !input.tables.is_empty());
@@ -188,7 +188,7 @@ struct Claim {
     number: u64,
     tables: Vec<(usize, TableId)>,
     output_level: usize,
-    range: KeyRange,
+    range: KeySpan,
     given_up: Arc<AtomicBool>,
     reason: Reason,
 }
@@ -275,10 +275,10 @@ impl Busy {
     /// bytes that they take lie in tables that overlap what is in `memory`, or tables in `version`
     /// that no plan takes and that do not lie deeper than the plan's output. Who is about to merge
     /// everything would write them again.
-    pub fn cancel_redundant(&self, version: &Version, memory: &[KeyRange]) {
+    pub fn cancel_redundant(&self, version: &Version, memory: &[KeySpan]) {
         for claim in self.claims.iter().filter(|claim| claim.reason != Reason::Request) {
             let levels = &version.levels()[..=claim.output_level];
-            let left: Vec<&KeyRange> = levels
+            let left: Vec<&KeySpan> = levels
                 .iter()
                 .flat_map(|level| level.tables())
                 .filter(|table| !self.holds(table.id()))
@@ -375,15 +375,22 @@ pub fn bring_down(
     };
     let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
     let plan = if targets.is_empty() && is_run && light {
-        Plan::new(PlanKind::TrivialMove, reason, vec![Input { level: from, tables: sources }], to)
+        Plan::new(
+            PlanKind::TrivialMove,
+            reason,
+            vec![PlanInput { level: from, tables: sources }],
+            to,
+        )
     } else {
         // Neighbours may have keys in a level that these pass over.
         let sources = match to - from {
             1 => widen(version, (from, to), sources, &targets, limits, busy),
             _ => sources,
         };
-        let inputs =
-            vec![Input { level: from, tables: sources }, Input { level: to, tables: targets }];
+        let inputs = vec![
+            PlanInput { level: from, tables: sources },
+            PlanInput { level: to, tables: targets },
+        ];
         Plan::new(PlanKind::Rewrite, reason, inputs, to)
     };
     (!busy.conflicts(&plan)).then_some(plan)
@@ -411,12 +418,12 @@ fn widen(
 }
 
 /// The tables of a run that overlap `range`.
-fn overlapped(version: &Version, level: usize, range: &KeyRange) -> Vec<Arc<OpenReference>> {
+fn overlapped(version: &Version, level: usize, range: &KeySpan) -> Vec<Arc<OpenReference>> {
     let level = &version.levels()[level];
     level.tables()[level.overlapping_run(range)].to_vec()
 }
 
-fn range_of(tables: &[Arc<OpenReference>]) -> KeyRange {
+fn range_of(tables: &[Arc<OpenReference>]) -> KeySpan {
     let ranges = tables.iter().map(|table| table.range().clone());
     ranges.reduce(|a, b| a.union(&b)).expect("the caller has tables")
 }

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, is_same},
@@ -176,7 +176,7 @@ pub struct Retain<C, D> {
     failed: Option<Error>,
 }
 
-impl<C: Cursor, D: FnMut(&[u8]) -> OlderEntries> Retain<C, D> {
+impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> Retain<C, D> {
     /// Goes over the entries of `cursor` from where it stands to its end.
     ///
     /// All versions of a key must be on one side of where it stands.
@@ -550,7 +550,7 @@ impl Rules {
     }
 
     /// Rule 10: how many entries after the cursor's pass unexamined, if it is the first of its key.
-    fn plain_ahead(&self, cursor: &impl Cursor) -> Plain {
+    fn plain_ahead(&self, cursor: &impl EntryCursor) -> Plain {
         let (Some(span), Some(entry)) = (cursor.span(), cursor.entry()) else {
             return Plain::Unknown;
         };

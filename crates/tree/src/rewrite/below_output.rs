@@ -4,7 +4,7 @@
 
 use crate::{files::level::Level, files::open_files::OpenReference, retain::stripes::OlderEntries};
 use siltdb_base::tombstone::Fragment;
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::summary::{KeySpan, RangeEnd};
 use std::sync::Arc;
 
 /// The tables deeper than the output of a flush or compaction.
@@ -63,7 +63,7 @@ impl BelowOutput {
     /// Whether any of them can hold a key of `fragment`.
     #[must_use]
     pub fn may_contain_any_of(&self, fragment: &Fragment) -> OlderEntries {
-        self.may_overlap(&KeyRange {
+        self.may_overlap(&KeySpan {
             first: fragment.start.clone(),
             last: fragment.end.clone(),
             end: RangeEnd::Exclusive,
@@ -72,7 +72,7 @@ impl BelowOutput {
 
     /// Whether any of them can hold a key of `range`.
     #[must_use]
-    pub fn may_overlap(&self, range: &KeyRange) -> OlderEntries {
+    pub fn may_overlap(&self, range: &KeySpan) -> OlderEntries {
         let found = self.unknown == Unknown::Something
             || self.stack.iter().any(|table| table.range().overlaps(range))
             || self.runs.iter().any(|(run, _)| !run.overlapping_run(range).is_empty());

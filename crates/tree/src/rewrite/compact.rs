@@ -9,7 +9,7 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::plan::{Borders, Plan, PlanKind},
-    read::merge::{Merge, Source},
+    read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     retain::{
         entries::{Retain, Rules},
@@ -17,13 +17,15 @@ use crate::{
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
+    rewrite::copies::{
+        BlockRun, Copies, CopyInput, SkippingCursor, is_untouched, untouched_blocks,
+    },
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
+    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, Stream, write_tables},
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     id::{FamilyId, SequenceNumber},
     slice::Slice,
@@ -177,7 +179,7 @@ impl Compaction {
             for table in &input.tables {
                 let cursor = ReferenceCursor::new(table.clone())?;
                 let cursor = SourceCursor::Table(cursor);
-                sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
             }
         }
         for run in &self.runs {
@@ -185,7 +187,7 @@ impl Compaction {
             let tables = 0..run.tables().len();
             let cursor = RunCursor::new(run.clone(), tables);
             let sequence_max = newest.unwrap_or(SequenceNumber::ZERO);
-            sources.push(Source { cursor: SourceCursor::Run(cursor), sequence_max });
+            sources.push(MergeSource { cursor: SourceCursor::Run(cursor), sequence_max });
         }
         Ok(Merge::new(sources))
     }
@@ -234,7 +236,7 @@ impl JobPart for Subjob {
             opening: Opening::like(compaction.plan.tables()),
         };
         let mut tables = NewTables::default();
-        write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;
+        write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)?;
         tables.sync()?;
         Ok(tables)
     }
@@ -310,7 +312,7 @@ fn shared_sequence(plan: &Plan, stripes: &Stripes, below: &BelowOutput) -> Optio
 }
 
 /// Keys after `first` that cut `inputs` into about `parts` equal parts.
-fn borders(inputs: &[Input<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
+fn borders(inputs: &[CopyInput<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
     if parts < 2 {
         return Ok(Vec::new());
     }

@@ -16,17 +16,17 @@ use crate::{
     rewrite::copies::Copies,
     rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
+    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, Stream, write_tables},
     rewrite::progress::{PartProgress, Progress},
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     id::{FamilyId, SequenceNumber},
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::summary::{KeySpan, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ impl FlushInput {
     }
 
     /// A range that holds the point entries within the borders; `None` if there are none at all.
-    fn range_within(&self, borders: &Borders) -> Option<KeyRange> {
+    fn range_within(&self, borders: &Borders) -> Option<KeySpan> {
         let mut cursor = self.memtable.cursor();
         cursor.seek_to_first().ok()?;
         let first = Slice::copy_from(cursor.entry()?.key);
@@ -140,7 +140,7 @@ impl FlushInput {
             Some(upper) => (upper.clone(), RangeEnd::Exclusive),
             None => (last, RangeEnd::Inclusive),
         };
-        Some(KeyRange { first: borders.lower.clone().unwrap_or(first), last, end })
+        Some(KeySpan { first: borders.lower.clone().unwrap_or(first), last, end })
     }
 
     /// The first key that younger memtables have so far.
@@ -239,7 +239,7 @@ impl Flush {
         let (file, mut writer) = NewFile::create(context)?;
         let small = |index: &usize| self.inputs[*index].is_small();
         for index in (0..self.inputs.len()).filter(small) {
-            let mut place = Place::Shared(&file, &mut *writer);
+            let mut place = OutputPlace::Shared(&file, &mut *writer);
             self.write(index, &Borders::default(), &mut place, tables, context)?;
         }
         // Without a table, the file goes as it came.
@@ -251,7 +251,7 @@ impl Flush {
         &self,
         index: usize,
         borders: &Borders,
-        place: &mut Place<'_>,
+        place: &mut OutputPlace<'_>,
         tables: &mut NewTables,
         context: &JobContext<'_>,
     ) -> Result<()> {
@@ -303,7 +303,7 @@ impl JobPart for FlushPart {
         let mut tables = NewTables::default();
         match &self.scope {
             Scope::Keys(index, borders) => {
-                let place = &mut Place::OwnFile;
+                let place = &mut OutputPlace::OwnFile;
                 self.flush.write(*index, borders, place, &mut tables, context)?;
             }
             Scope::Small => self.flush.write_small(&mut tables, context)?,

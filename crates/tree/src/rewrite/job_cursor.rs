@@ -5,7 +5,7 @@
 
 use crate::rewrite::job::JobContext;
 use siltdb_base::{
-    cursor::{Cursor, Span},
+    cursor::{EntryCursor, Span},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -54,7 +54,7 @@ impl<C> Drop for JobCursor<'_, C> {
     }
 }
 
-impl<C: Cursor> Cursor for JobCursor<'_, C> {
+impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()

@@ -6,7 +6,7 @@
 use crate::{
     files::open_files::OpenFiles,
     files::version::Version,
-    memory::{Generation, Holders, Memory},
+    memory::{Generation, Holders, Memtables},
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
     planning::pick_garbage::{Moment, is_worth_flush},
@@ -87,7 +87,7 @@ impl Tree {
     /// An empty tree.
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
-        let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        let view = View { memory: Memtables::default(), version: Arc::new(Version::empty()) };
         let folds = Arc::new(Folds::new(Arc::clone(files.cache())));
         let mut hook = CommitHook::default();
         let empty_ranges = hook.add(EmptyRanges::new);

@@ -1,9 +1,9 @@
-//! Random histories against a model, and how views, memtables and versions change.
+//! TestRandom histories against a model, and how views, memtables and versions change.
 
 use super::*;
 use crate::{
     fixture::{
-        Random, add, reference,
+        TestRandom, add, reference,
         world::{World, small_options},
     },
     planning::plan::PlanKind,
@@ -13,13 +13,13 @@ use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
 
 /// Keys of different lengths with long common parts, so that borders fall everywhere.
-fn random_key(random: &mut Random) -> Vec<u8> {
+fn random_key(random: &mut TestRandom) -> Vec<u8> {
     let number = random.below(400);
     let tail = &b"abc"[..random.below(2) as usize];
     [format!("key{number:04}").as_bytes(), tail].concat()
 }
 
-fn random_write(world: &mut World, random: &mut Random) {
+fn random_write(world: &mut World, random: &mut TestRandom) {
     let key = random_key(random);
     let value = format!("v{}", world.sequence.0 + 1).repeat(1 + random.below(12) as usize);
     let value = value.as_bytes();
@@ -55,7 +55,7 @@ fn random_write(world: &mut World, random: &mut Random) {
     }
 }
 
-fn random_step(world: &mut World, random: &mut Random) {
+fn random_step(world: &mut World, random: &mut TestRandom) {
     match random.below(40) {
         0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
         20..28 => world.flush(),
@@ -89,7 +89,7 @@ fn random_step(world: &mut World, random: &mut Random) {
 fn random_histories_show_what_the_model_shows() {
     let (mut levels_used, mut dropped, mut rewritten) = (0, 0, 0);
     for seed in 0..12 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = World::new(small_options());
         for step in 0..250 {
             random_step(&mut world, &mut random);
@@ -114,7 +114,7 @@ fn random_histories_show_what_the_model_shows() {
 #[test]
 fn a_request_is_done_although_something_is_flushed_at_each_step() {
     for with_others in [false, true] {
-        let mut random = Random::new(7);
+        let mut random = TestRandom::new(7);
         let mut world = World::new(small_options());
         for _ in 0..1_500 {
             world.put(&random_key(&mut random), &[b'x'; 50]);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::open_files::OpenFiles,
-    fixture::{Random, numbers, open_files, reference, sample, version},
+    fixture::{TestRandom, numbers, open_files, reference, sample, version},
 };
 use siltdb_base::fs::mem::MemFs;
 use siltdb_disk::edit::TableReference;
@@ -329,7 +329,7 @@ fn debt_is_what_would_have_to_be_written() {
 }
 
 /// A version of few or many, small or large tables, as far as they go together.
-fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
+fn random_version(random: &mut TestRandom, options: &TreeOptions) -> Version {
     let files = files();
     let mut version = Version::empty();
     let sizes = [random.below(4) * 30 + 1, 1 + random.below(10 * KIB)];
@@ -357,7 +357,7 @@ fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
 
 #[test]
 fn nothing_is_picked_in_a_version_that_is_quiet() {
-    let mut random = Random::new(77);
+    let mut random = TestRandom::new(77);
     let options = TreeOptions { table_bytes_target: 3 * KIB, ..options() };
     let (mut quiet, mut due) = (0, 0);
     for _ in 0..4000 {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    fixture::{Random, numbers, open_files, reference, version},
+    fixture::{TestRandom, numbers, open_files, reference, version},
     planning::pick_leveled::limits,
 };
 use siltdb_base::fs::mem::MemFs;
@@ -48,7 +48,7 @@ fn the_smallest_come_first_and_what_stays_cuts_neighbours_apart() {
 #[test]
 fn ever_more_small_tables_stay_few_and_are_written_again_only_as_they_grow() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let (mut sizes, mut put, mut written, mut most) = (Vec::new(), 0, 0, 0);
         for _ in 0..20_000 {
             let spread = 1 + random.below(2000);

@@ -100,11 +100,15 @@ fn plans_that_share_a_table_or_write_to_the_same_keys_exclude_each_other() {
     let second = down(&version, (3, 4), 3, &busy).unwrap();
     busy.begin(&second);
     // Nothing may be written between what the first plan writes.
-    let inputs = vec![Input { level: 3, tables: second.inputs[0].tables.clone() }];
+    let inputs = vec![PlanInput { level: 3, tables: second.inputs[0].tables.clone() }];
     assert!(busy.conflicts(&Plan::new(PlanKind::Rewrite, Reason::Request, inputs, 5)));
     let (into, elsewhere) = (seed(&version, 5), first.range.clone());
-    let mut third =
-        Plan::new(PlanKind::Rewrite, Reason::Request, vec![Input { level: 4, tables: into }], 4);
+    let mut third = Plan::new(
+        PlanKind::Rewrite,
+        Reason::Request,
+        vec![PlanInput { level: 4, tables: into }],
+        4,
+    );
     assert!(!busy.conflicts(&third));
     third.range = second.range.clone();
     assert!(busy.conflicts(&third));
@@ -143,7 +147,7 @@ fn merging(left: &[(u8, TableReference)]) -> (Version, Busy, Plan) {
 
 #[test]
 fn a_plan_is_outdone_where_most_of_it_would_be_merged_again() {
-    let outdone = |left: &[(u8, TableReference)], memory: &[KeyRange]| {
+    let outdone = |left: &[(u8, TableReference)], memory: &[KeySpan]| {
         let (version, busy, plan) = merging(left);
         busy.cancel_redundant(&version, memory);
         plan.is_given_up()
@@ -168,7 +172,7 @@ fn what_is_deeper_or_taken_outdoes_no_plan_and_none_that_was_asked_for_is() {
     let plan =
         bring_down(&version, (2, 3), seed(&version, 1), Reason::Size, LIMITS, &busy).unwrap();
     busy.begin(&plan);
-    let inputs = vec![Input { level: 0, tables: seed(&version, 3) }];
+    let inputs = vec![PlanInput { level: 0, tables: seed(&version, 3) }];
     let level0 = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     busy.begin(&level0);
     busy.cancel_redundant(&version, &[]);
@@ -186,7 +190,7 @@ fn what_is_deeper_or_taken_outdoes_no_plan_and_none_that_was_asked_for_is() {
 #[test]
 fn a_merge_within_level_0_is_outdone_by_what_lies_beside_it() {
     let version = shape(&[(0, table(2, "a", "m")), (0, table(1, "k", "z"))]);
-    let inputs = vec![Input { level: 0, tables: seed(&version, 1) }];
+    let inputs = vec![PlanInput { level: 0, tables: seed(&version, 1) }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     let mut busy = Busy::default();
     busy.begin(&plan);

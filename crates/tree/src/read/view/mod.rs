@@ -8,10 +8,10 @@ use crate::{
     files::level::Order,
     files::open_files::OpenReference,
     files::version::Version,
-    memory::Memory,
-    read::merge::{Merge, Source},
+    memory::Memtables,
+    read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
-    read::view::search::Search,
+    read::view::search::VersionSearch,
     read::visible::{
         bounds::Bounds, iter::Visible, point::Point, reader::Reader, resolve::Resolver,
     },
@@ -33,7 +33,7 @@ pub type ViewIter = Visible<SourceCursor>;
 #[derive(Debug)]
 pub struct View {
     /// The memtables.
-    pub memory: Memory,
+    pub memory: Memtables,
     /// The tables.
     pub version: Arc<Version>,
 }
@@ -56,7 +56,7 @@ impl View {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut point = Point::new(key, resolver, look);
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         search.each(&self.memory, &self.version, |version| point.add(version))?;
         point.finish()
     }
@@ -72,7 +72,7 @@ impl View {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Result<Option<SequenceNumber>> {
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         let mut newest = None;
         search.each(&self.memory, &self.version, |version| {
             newest = Some(version.sequence);
@@ -92,10 +92,10 @@ impl View {
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<Source<SourceCursor>>> {
+    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<MergeSource<SourceCursor>>> {
         let mut sources = Vec::new();
         for table in self.memory.tables() {
-            sources.push(Source {
+            sources.push(MergeSource {
                 cursor: SourceCursor::Memtable(table.memtable.cursor()),
                 // Writers may still be at work.
                 sequence_max: SequenceNumber::MAX,
@@ -107,7 +107,7 @@ impl View {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
                         let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
-                        sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                        sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
                 }
                 Order::Run => {
@@ -119,7 +119,7 @@ impl View {
                     let Some(sequence_max) = newest.max() else { continue };
                     let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
                     let cursor = SourceCursor::Run(cursor);
-                    sources.push(Source { cursor, sequence_max });
+                    sources.push(MergeSource { cursor, sequence_max });
                 }
             }
         }

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch},
+    cursor::{Course, EntryCursor, Fetch},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -112,7 +112,7 @@ pub struct Visible<C> {
     pub(super) target: Vec<u8>,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> Visible<C> {
     /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
     /// beside them.
     #[must_use]

@@ -9,7 +9,7 @@ use crate::read::visible::{
     iter::{KeyPlace, Visible, copy, successor_into},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor},
+    cursor::{Course, EntryCursor},
     error::Result,
     id::SequenceNumber,
 };
@@ -17,7 +17,7 @@ use siltdb_base::{
 /// Entries hidden by one range tombstone that are walked over before its rest is skipped.
 const HIDDEN_MAX: u32 = 8;
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> Visible<C> {
     /// Counts the key in the buffer, which is deleted. Returns whether the merge was moved, to the
     /// end of an empty range.
     #[inline]

@@ -8,7 +8,7 @@ use crate::read::visible::{
     resolve::{Verdict, depends_on_time, judge},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor},
+    cursor::{Course, EntryCursor},
     error::Result,
     key::{Entry, is_same},
 };
@@ -25,7 +25,7 @@ enum Stand {
     Unknown,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> Visible<C> {
     /// Shows the key under the iterator and at most `limit` in all from there on along `course`,
     /// with their values, until `seen` says that it is enough; then stands on the first
     /// that was not shown. Returns how many were shown.

@@ -17,7 +17,7 @@ fn across_deleted(
     let entries = deleted.chain([put(b"a"), put(b"z")]).collect();
     let mut cursor = VecCursor::new(entries, block);
     cursor.fail_in(operations);
-    let merge = Merge::new(vec![Source { sequence_max: cursor.sequence_max(), cursor }]);
+    let merge = Merge::new(vec![MergeSource { sequence_max: cursor.sequence_max(), cursor }]);
     let reader = Reader { empty_ranges: Some(empty_ranges.clone()), ..reader(9) };
     Visible::new(merge, Vec::new(), reader, Bounds::default())
 }
