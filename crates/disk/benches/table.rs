@@ -173,7 +173,7 @@ impl Tables {
         let (mut sum, mut entries) = (0, 0);
         for mut cursor in cursors {
             cursor.seek_to_first().expect("sound");
-            while let Some(span) = cursor.span() {
+            while let Some(span) = cursor.stretch() {
                 for _ in 0..=span.after {
                     if let Some(entry) = cursor.entry() {
                         sum += usize::from(entry.key[0]) + usize::from(entry.value[50]);

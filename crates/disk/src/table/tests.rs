@@ -19,7 +19,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::{Course, EntryCursor},
+    cursor::{Direction, EntryCursor},
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
@@ -186,8 +186,8 @@ fn a_long_walk_displaces_nothing_and_is_kept_when_it_comes_again() -> Result<()>
             seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
             let enough = seen.len() + 30;
             cursor.walk(
-                Course::Forward,
-                cursor.span().map_or(0, |span| span.after),
+                Direction::Forward,
+                cursor.stretch().map_or(0, |span| span.after),
                 &mut |entry| {
                     seen.push((
                         entry.key.to_vec(),

@@ -29,7 +29,7 @@ use siltdb_disk::{
 use siltdb_tree::{
     read::merge::{Merge, MergeSource},
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         stripes::{OlderEntries, Stripes},
     },
 };
@@ -118,7 +118,7 @@ pub fn write_family(
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
     };
-    let mut retain = Retain::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
+    let mut retain = CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
     let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;

@@ -228,8 +228,8 @@ impl Covered {
         let mut above = Vec::new();
         for level in &version.levels()[..=number.min(LEVELS - 1)] {
             let tables = match level.order() {
-                Order::Stack => level.tables(),
-                Order::Run => &level.tables()[level.overlapping_run(table.range())],
+                Order::Overlapping => level.tables(),
+                Order::Disjoint => &level.tables()[level.overlapping_run(table.range())],
             };
             above.extend(tables.iter().filter(|other| {
                 self.tombstones.contains_key(&other.id())

@@ -100,8 +100,8 @@ fn hides_nothing(
 ) -> bool {
     let level = &version.levels()[number];
     let older = match level.order() {
-        Order::Stack => &level.tables()[index + 1..],
-        Order::Run => &[],
+        Order::Overlapping => &level.tables()[index + 1..],
+        Order::Disjoint => &[],
     };
     let below = version.levels()[(number + 1).min(LEVELS)..].iter();
     let below = below.flat_map(|level| &level.tables()[level.overlapping_run(table.range())]);
@@ -137,7 +137,7 @@ pub fn pick_rewrite(
                 return None;
             }
             // A table of level 0 becomes one that is neither newer nor older; several might not.
-            let most = if level.order() == Order::Stack { 1 } else { usize::MAX };
+            let most = if level.order() == Order::Overlapping { 1 } else { usize::MAX };
             let mut bytes = 0;
             let together = tables[first..].iter().take(most).take_while(|table| {
                 let fits = bytes == 0 || bytes + table.bytes() <= bytes_max;

@@ -14,7 +14,7 @@
 
 use crate::read::commit_hook::{CommitObserver, Wish};
 use siltdb_base::{
-    cursor::Course,
+    cursor::Direction,
     id::SequenceNumber,
     key::{Entry, EntryKind, successor},
     limits::{EMPTY_RANGE_CANDIDATES_MAX, EMPTY_RANGE_KEY_BYTES_MAX, EMPTY_RANGES_MAX},
@@ -91,7 +91,7 @@ struct EmptyRange {
 #[derive(Debug)]
 struct Stretch {
     candidate: u64,
-    course: Course,
+    direction: Direction,
     start: Vec<u8>,
     /// `None` is behind every key.
     end: Option<Vec<u8>>,
@@ -162,13 +162,13 @@ impl EmptyRanges {
     }
 
     /// Says whether a reader at `snapshot` is in an empty range at `key`, and then puts into `border` where
-    /// the empty range ends on `course`: forward the first key that may be there, backward the one before
+    /// the empty range ends on `direction`: forward the first key that may be there, backward the one before
     /// which the next may be.
     pub fn skip(
         &self,
         key: &[u8],
         snapshot: SequenceNumber,
-        course: Course,
+        direction: Direction,
         border: &mut Vec<u8>,
     ) -> bool {
         let known = &mut *self.lock();
@@ -181,21 +181,21 @@ impl EmptyRanges {
         range.last_use = known.uses;
         known.reports_in_vain = 0;
         border.clear();
-        border.extend_from_slice(match course {
-            Course::Forward => &range.end,
-            Course::Backward => &range.start,
+        border.extend_from_slice(match direction {
+            Direction::Forward => &range.end,
+            Direction::Backward => &range.start,
         });
         true
     }
 
-    /// Begins to look for an empty range, for a reader at `snapshot` who goes on along `course` from `edge`:
+    /// Begins to look for an empty range, for a reader at `snapshot` who goes on along `direction` from `edge`:
     /// forward that is the first key of the empty range, backward the first one behind it. `None` if that
     /// would come to nothing.
     pub fn candidate(
         self: &Arc<Self>,
         edge: &[u8],
         snapshot: SequenceNumber,
-        course: Course,
+        direction: Direction,
     ) -> Option<Candidate> {
         let mut known = self.lock();
         let is_told_all = known.told_from.max(known.told) <= snapshot && self.is_tracking();
@@ -203,13 +203,13 @@ impl EmptyRanges {
         if !is_told_all || !has_room || edge.len() > EMPTY_RANGE_KEY_BYTES_MAX {
             return None;
         }
-        let (start, end) = match course {
-            Course::Forward => (edge.to_vec(), None),
-            Course::Backward => (Vec::new(), Some(edge.to_vec())),
+        let (start, end) = match direction {
+            Direction::Forward => (edge.to_vec(), None),
+            Direction::Backward => (Vec::new(), Some(edge.to_vec())),
         };
         let candidate = known.next_candidate;
         known.next_candidate += 1;
-        known.candidates.push(Stretch { candidate, course, start, end, snapshot });
+        known.candidates.push(Stretch { candidate, direction, start, end, snapshot });
         Some(Candidate { ranges: Arc::clone(self), number: Some(candidate) })
     }
 
@@ -231,9 +231,9 @@ impl Known {
             self.divide(index, key);
         }
         for stretch in self.candidates.iter_mut().filter(|stretch| stretch.holds(key)) {
-            match stretch.course {
-                Course::Forward => stretch.end = Some(key.to_vec()),
-                Course::Backward => stretch.start = successor(key),
+            match stretch.direction {
+                Direction::Forward => stretch.end = Some(key.to_vec()),
+                Direction::Backward => stretch.start = successor(key),
             }
         }
     }
@@ -303,10 +303,10 @@ impl Candidate {
         let Some(stretch) = known.take(number) else { return };
         let Stretch { start, end, snapshot: since, .. } = stretch;
         let border = border.to_vec();
-        let (start, end) = match (stretch.course, end) {
-            (Course::Forward, None) => (start, border),
-            (Course::Forward, Some(end)) => (start, end.min(border)),
-            (Course::Backward, end) => (start.max(border), end.unwrap_or_default()),
+        let (start, end) = match (stretch.direction, end) {
+            (Direction::Forward, None) => (start, border),
+            (Direction::Forward, Some(end)) => (start, end.min(border)),
+            (Direction::Backward, end) => (start.max(border), end.unwrap_or_default()),
         };
         if start < end && start.len().max(end.len()) <= EMPTY_RANGE_KEY_BYTES_MAX {
             known.add(EmptyRange { start, end, since, last_use: 0 }, keys);

@@ -12,7 +12,7 @@ use crate::{
     read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },
@@ -22,7 +22,7 @@ use crate::{
     },
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, Stream, write_tables},
+    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, OutputIter, write_tables},
 };
 use siltdb_base::{
     cursor::EntryCursor,
@@ -88,7 +88,7 @@ impl Compaction {
     ) -> Result<Arc<Self>> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
-        let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
+        let runs = runs.map(|input| Level::new(Order::Disjoint, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
         // Open while the work is prepared, not opened again by each step of it.
         let mut tombstones = Vec::new();
@@ -219,8 +219,8 @@ impl JobPart for Subjob {
         let mut below = compaction.below.clone();
         let copies = Copies::new(&compaction.untouched, &self.borders)?;
         let merge = SkippingCursor::new(JobCursor::new(merge, context), &copies)?;
-        let mut retain = Retain::new(merge, rules, |key: &[u8]| below.may_contain(key));
-        let stream = Stream::new(
+        let mut retain = CompactionIter::new(merge, rules, |key: &[u8]| below.may_contain(key));
+        let stream = OutputIter::new(
             &mut retain,
             &compaction.kept,
             self.borders.clone(),

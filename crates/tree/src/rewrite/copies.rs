@@ -8,10 +8,10 @@
 use crate::{
     files::open_files::OpenReference,
     planning::plan::Borders,
-    retain::untouched::{Neighbours, Stretch, TableSight, may_copy},
+    retain::untouched::{Neighbours, CopyCandidate, TableSight, may_copy},
 };
 use siltdb_base::{
-    cursor::{EntryCursor, Span, SpanContent},
+    cursor::{EntryCursor, Stretch, StretchContent},
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, head},
@@ -90,7 +90,7 @@ struct BlockOf {
     number: usize,
     first_key: Slice,
     last_key: Slice,
-    content: SpanContent,
+    content: StretchContent,
 }
 
 /// The blocks of all inputs, by their first keys.
@@ -122,8 +122,8 @@ impl BlocksInOrder {
         let Some(info) = walk.block() else { return Ok(None) };
         let (number, last_key) = (walk.number(), Slice::copy_from(info.last_key));
         let content = match info.contents {
-            Contents::PLAIN => SpanContent::Plain,
-            _ => SpanContent::Any,
+            Contents::PLAIN => StretchContent::Plain,
+            _ => StretchContent::Any,
         };
         walk.advance()?;
         let Reverse((_, first_key, _)) = match headed(walk, input) {
@@ -156,7 +156,7 @@ fn each_block(
     let mut reached: Option<Slice> = None;
     let mut blocks = BlocksInOrder::new(inputs)?;
     while let Some(block) = blocks.next()? {
-        let stretch = Stretch {
+        let stretch = CopyCandidate {
             first_key: &block.first_key,
             last_key: &block.last_key,
             content: block.content,
@@ -363,8 +363,8 @@ impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
-        self.cursor.span()
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        self.cursor.stretch()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     planning::plan::Borders,
     read::view::View,
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },
@@ -16,7 +16,7 @@ use crate::{
     rewrite::copies::Copies,
     rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, Stream, write_tables},
+    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, OutputIter, write_tables},
     rewrite::progress::{PartProgress, Progress},
 };
 use siltdb_base::{
@@ -275,8 +275,8 @@ impl Flush {
             operator: input.options.merge_operator.clone(),
         };
         let cursor = JobCursor::new(cursor, context);
-        let mut retain = Retain::new(cursor, rules, |key: &[u8]| below.may_contain(key));
-        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
+        let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| below.may_contain(key));
+        let stream = OutputIter::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
         let destination = Destination {
             family: input.family,
             level: 0,
@@ -319,7 +319,7 @@ fn leaf_keys(memtable: &Arc<Memtable>) -> Vec<Slice> {
     let mut cursor = memtable.cursor();
     let (mut firsts, mut after) = (Vec::new(), Vec::new());
     let mut found = cursor.seek_to_first();
-    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.span()) {
+    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.stretch()) {
         firsts.push(Slice::copy_from(entry.key));
         after.clear();
         after.extend_from_slice(span.last_key);

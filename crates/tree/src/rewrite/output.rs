@@ -14,7 +14,7 @@ use crate::{
     files::open_files::{OpenFiles, OpenReference},
     options::TreeOptions,
     planning::plan::Borders,
-    retain::{entries::Retain, stripes::OlderEntries},
+    retain::{entries::CompactionIter, stripes::OlderEntries},
     rewrite::copies::Copies,
     rewrite::job::{JobContext, NewFile, NewTable, NewTables, Opening},
 };
@@ -141,8 +141,8 @@ impl SharedSequence {
 
 /// The entries to be written, with one read ahead: whether it opens another table is known only
 /// when it is seen.
-pub struct Stream<'s, C, D> {
-    retain: &'s mut Retain<C, D>,
+pub struct OutputIter<'s, C, D> {
+    retain: &'s mut CompactionIter<C, D>,
     /// Range tombstones to be written.
     tombstones: &'s Fragments,
     /// The first of their fragments that does not end before the lower border.
@@ -179,7 +179,7 @@ impl OwnedEntry {
     }
 }
 
-impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> Stream<'s, C, D> {
+impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
     /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
     /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
     /// between the entries: `retain` yields none of theirs. If there is a `shared` sequence number,
@@ -188,7 +188,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> Stream<'s, C, D> {
     /// # Errors
     /// What reading the first entry fails with.
     pub fn new(
-        retain: &'s mut Retain<C, D>,
+        retain: &'s mut CompactionIter<C, D>,
         tombstones: &'s Fragments,
         borders: Borders,
         copies: Copies,
@@ -285,7 +285,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> Stream<'s, C, D> {
 /// What reading the entries fails with, or [`NewTables::add_file`]; `Closed`, if the job was
 /// cancelled.
 pub fn write_tables<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
-    mut stream: Stream<'_, C, D>,
+    mut stream: OutputIter<'_, C, D>,
     destination: &Destination<'_>,
     place: &mut OutputPlace<'_>,
     tables: &mut NewTables,
@@ -311,7 +311,7 @@ pub fn write_tables<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
 
 /// Writes the next table of the stream.
 fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
-    stream: &mut Stream<'_, C, D>,
+    stream: &mut OutputIter<'_, C, D>,
     destination: &Destination<'_>,
     file: &NewFile,
     writer: &mut dyn WriteFile,
@@ -339,7 +339,7 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
 /// Moves entries and blocks from the stream to the table until the table is to end; what begins the
 /// next one is then ahead.
 fn fill_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
-    stream: &mut Stream<'_, C, D>,
+    stream: &mut OutputIter<'_, C, D>,
     table: &mut TableWriter<'_>,
     destination: &Destination<'_>,
     context: &JobContext<'_>,
@@ -380,7 +380,7 @@ enum Stop {
 
 /// Moves the entry ahead and those after it to the table, up to the next block to be copied.
 fn add_entries<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
-    stream: &mut Stream<'_, C, D>,
+    stream: &mut OutputIter<'_, C, D>,
     table: &mut TableWriter<'_>,
     size: &mut TableSize<'_>,
 ) -> Result<Stop> {

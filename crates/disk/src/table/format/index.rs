@@ -29,7 +29,7 @@ use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
-    cursor::Course,
+    cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
     key::{compare, head},
@@ -389,15 +389,15 @@ impl Index {
             && !self.continues.get(index + 1).is_some_and(|&continues| continues)
     }
 
-    /// The plain blocks that follow the one at `index` along `course`, at most `limit` of them.
+    /// The plain blocks that follow the one at `index` along `direction`, at most `limit` of them.
     #[inline]
     #[must_use]
-    pub fn plain_beside(&self, index: usize, course: Course, limit: usize) -> Blocks {
+    pub fn plain_beside(&self, index: usize, direction: Direction, limit: usize) -> Blocks {
         let mut beside = Blocks { last: index, entries: 0, sequence_max: SequenceNumber(0) };
         for _ in 0..limit {
-            let next = match course {
-                Course::Forward => Some(beside.last + 1).filter(|&next| next < self.count()),
-                Course::Backward => beside.last.checked_sub(1),
+            let next = match direction {
+                Direction::Forward => Some(beside.last + 1).filter(|&next| next < self.count()),
+                Direction::Backward => beside.last.checked_sub(1),
             };
             let Some(next) = next.filter(|&next| self.is_plain(next)) else { break };
             beside.last = next;

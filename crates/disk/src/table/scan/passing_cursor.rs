@@ -9,7 +9,7 @@ use crate::table::read::cursor::set_suffix;
 use crate::table::scan::block_walk::BlockWalk;
 use crate::table::scan::passing::PassingTable;
 use siltdb_base::{
-    cursor::{EntryCursor, Span, SpanContent},
+    cursor::{EntryCursor, Stretch, StretchContent},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -166,18 +166,18 @@ impl EntryCursor for PassingCursor {
         }
     }
 
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         let (_, block) = (self.located.as_ref()?, self.block.as_ref()?);
         let info = self.blocks.block()?;
-        Some(Span {
+        Some(Stretch {
             first_key: info.first_key,
             last_key: info.last_key,
             before: self.entry_index,
             after: block.count() - 1 - self.entry_index,
             sequence_max: info.sequence_max,
             content: match self.blocks.is_plain() {
-                true => SpanContent::Plain,
-                false => SpanContent::Any,
+                true => StretchContent::Plain,
+                false => StretchContent::Any,
             },
         })
     }

@@ -86,7 +86,7 @@ fn versions_of_a_key_continue_in_a_copied_block() {
     }
     let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
-    assert_eq!(cursor.span().unwrap().content, siltdb_base::cursor::SpanContent::Any);
+    assert_eq!(cursor.stretch().unwrap().content, siltdb_base::cursor::StretchContent::Any);
 }
 
 #[test]

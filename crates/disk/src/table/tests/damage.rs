@@ -201,7 +201,7 @@ fn a_read_error_is_passed_on_and_nothing_is_cached() {
     let mut cursor = table.cursor();
     assert!(cursor.seek_to_first().is_err());
     for _ in 0..2 {
-        assert!(cursor.entry().is_none() && cursor.span().is_none());
+        assert!(cursor.entry().is_none() && cursor.stretch().is_none());
         cursor.next().unwrap();
         cursor.prev().unwrap();
     }

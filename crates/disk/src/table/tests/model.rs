@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use siltdb_base::{
-    cursor::{Span, SpanContent},
+    cursor::{Stretch, StretchContent},
     key::BlobPointer,
     limits::KEY_BYTES_MAX,
 };
@@ -36,7 +36,7 @@ enum Step {
     Next,
     Prev,
     /// As many steps, within the longest span.
-    Walk(Course, usize),
+    Walk(Direction, usize),
 }
 
 /// What a cursor knows of its spans.
@@ -55,7 +55,7 @@ fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
 
 fn walk_with(mut cursor: impl EntryCursor, knows: Knows, entries: &[Owned], steps: &[Step]) {
     let mut model = Model { entries, position: None };
-    assert!(cursor.entry().is_none() && cursor.span().is_none());
+    assert!(cursor.entry().is_none() && cursor.stretch().is_none());
     for step in steps {
         match step {
             Step::First => {
@@ -82,38 +82,38 @@ fn walk_with(mut cursor: impl EntryCursor, knows: Knows, entries: &[Owned], step
                 cursor.prev().unwrap();
                 model.stand(model.position.and_then(|position| position.checked_sub(1)));
             }
-            Step::Walk(course, steps) => walk_along(&mut cursor, &mut model, *course, *steps),
+            Step::Walk(direction, steps) => walk_along(&mut cursor, &mut model, *direction, *steps),
         }
         let expected = model.position.map(|position| entry(&entries[position]));
         assert_eq!(cursor.entry(), expected, "after {step:?}");
-        check_span(cursor.span(), knows, &model);
-        for course in [Course::Forward, Course::Backward] {
-            check_span(cursor.span_along(course), knows, &model);
+        check_span(cursor.stretch(), knows, &model);
+        for direction in [Direction::Forward, Direction::Backward] {
+            check_span(cursor.stretch_along(direction), knows, &model);
         }
     }
 }
 
 /// Walks within the longest span, to its end or until `steps` were made.
-fn walk_along(cursor: &mut impl EntryCursor, model: &mut Model<'_>, course: Course, steps: usize) {
-    let (Some(span), Some(position)) = (cursor.span_along(course), model.position) else {
-        assert_eq!(cursor.walk(course, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
+fn walk_along(cursor: &mut impl EntryCursor, model: &mut Model<'_>, direction: Direction, steps: usize) {
+    let (Some(span), Some(position)) = (cursor.stretch_along(direction), model.position) else {
+        assert_eq!(cursor.walk(direction, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
         return;
     };
-    let (span_steps, at): (_, &dyn Fn(usize) -> usize) = match course {
-        Course::Forward => (span.after, &|made| position + made),
-        Course::Backward => (span.before, &|made| position - made),
+    let (span_steps, at): (_, &dyn Fn(usize) -> usize) = match direction {
+        Direction::Forward => (span.after, &|made| position + made),
+        Direction::Backward => (span.before, &|made| position - made),
     };
     let mut made = 0;
-    let walked = cursor.walk(course, span_steps, &mut |seen| {
+    let walked = cursor.walk(direction, span_steps, &mut |seen| {
         made += 1;
-        assert_eq!(seen, entry(&model.entries[at(made)]), "after {made} steps {course:?}");
+        assert_eq!(seen, entry(&model.entries[at(made)]), "after {made} steps {direction:?}");
         if made < steps { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     assert_eq!((walked.unwrap(), made), (made, span_steps.min(steps.max(1))));
     model.stand(Some(at(made)));
 }
 
-fn check_span(span: Option<Span<'_>>, knows: Knows, model: &Model<'_>) {
+fn check_span(span: Option<Stretch<'_>>, knows: Knows, model: &Model<'_>) {
     let (Some(span), Some(position)) = (span, model.position) else {
         assert!(span.is_none() && model.position.is_none());
         return;
@@ -131,8 +131,8 @@ fn check_span(span: Option<Span<'_>>, knows: Knows, model: &Model<'_>) {
     };
     let plain = stretch.iter().all(|entry| entry.2 == EntryKind::Put && single(&entry.0));
     match knows {
-        Knows::All => assert_eq!(span.content == SpanContent::Plain, plain),
-        Knows::Some => assert!(plain || span.content == SpanContent::Any),
+        Knows::All => assert_eq!(span.content == StretchContent::Plain, plain),
+        Knows::Some => assert!(plain || span.content == StretchContent::Any),
     }
 }
 
@@ -261,13 +261,13 @@ fn a_stretch_of_plain_entries_goes_over_several_blocks() {
     assert!(block_entries < 100);
     let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
-    let far = cursor.span_along(Course::Forward).unwrap();
+    let far = cursor.stretch_along(Direction::Forward).unwrap();
     assert!((7 * block_entries..700).contains(&far.after), "{far:?}");
-    assert_eq!(cursor.span_along(Course::Backward).unwrap().after, block_entries - 1);
-    let walks = |course| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(course, steps));
+    assert_eq!(cursor.stretch_along(Direction::Backward).unwrap().after, block_entries - 1);
+    let walks = |direction| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(direction, steps));
     for from in (0..2_000).step_by(37) {
         let seek = Step::Seek(entries[from].0.clone(), entries[from].1);
-        let (forward, backward) = (walks(Course::Forward), walks(Course::Backward));
+        let (forward, backward) = (walks(Direction::Forward), walks(Direction::Backward));
         walk(&table, &entries, &[&[seek], &forward[..], &backward[..], &forward[..]].concat());
     }
 }
@@ -357,22 +357,22 @@ fn a_table_of_range_tombstones_alone_has_no_entries() {
 fn a_cursor_whose_walk_panicked_shows_no_value_under_another_key() {
     let entries: Vec<Owned> = many(40).into_iter().map(|it| put(&it.0, it.1, &it.0)).collect();
     let table = table_of(&options(Compression::None), &entries, &[]);
-    for course in [Course::Forward, Course::Backward] {
+    for direction in [Direction::Forward, Direction::Backward] {
         let mut cursor = table.cursor();
         cursor.seek(&entries[5].0, SequenceNumber::MAX).unwrap();
         let mut seen = 0;
         let walked = catch_unwind(AssertUnwindSafe(|| {
-            cursor.walk(course, 5, &mut |_| {
+            cursor.walk(direction, 5, &mut |_| {
                 seen += 1;
                 assert!(seen < 3, "a panic on purpose");
                 ControlFlow::Continue(())
             })
         }));
         assert!(walked.is_err());
-        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{course:?}");
+        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{direction:?}");
         cursor.next().unwrap();
-        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{course:?}");
-        walk(&table, &entries, &[Step::First, Step::Walk(course, 9), Step::Last]);
+        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{direction:?}");
+        walk(&table, &entries, &[Step::First, Step::Walk(direction, 9), Step::Last]);
     }
 }
 
@@ -462,8 +462,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (key(), 0_u64..62).prop_map(|(key, sequence)| Step::SeekBefore(key, sequence)),
         8 => Just(Step::Next),
         8 => Just(Step::Prev),
-        4 => (0_usize..90).prop_map(|steps| Step::Walk(Course::Forward, steps)),
-        4 => (0_usize..90).prop_map(|steps| Step::Walk(Course::Backward, steps)),
+        4 => (0_usize..90).prop_map(|steps| Step::Walk(Direction::Forward, steps)),
+        4 => (0_usize..90).prop_map(|steps| Step::Walk(Direction::Backward, steps)),
     ]
 }
 

@@ -212,7 +212,7 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
             }
             references.push(files.reference(reference).unwrap());
         }
-        let level = Arc::new(Level::new(Order::Run, references).unwrap());
+        let level = Arc::new(Level::new(Order::Disjoint, references).unwrap());
         let count = level.tables().len();
         assert!(count > 4);
         let mut cursor = RunCursor::<PassingCursor>::new(level.clone(), 0..count);
@@ -233,7 +233,7 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
 fn a_run_cursor_that_fails_stands_nowhere() {
     let files = files();
     let missing = crate::fixture::reference(7, (b"a", b"b"), (1, 1), 10);
-    let level = Arc::new(Level::new(Order::Run, vec![files.reference(missing).unwrap()]).unwrap());
+    let level = Arc::new(Level::new(Order::Disjoint, vec![files.reference(missing).unwrap()]).unwrap());
     let mut cursor = RunCursor::<TableCursor>::new(level, 0..1);
     assert!(cursor.seek_to_first().is_err() && cursor.entry().is_none());
     cursor.next().unwrap();
