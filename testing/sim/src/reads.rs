@@ -482,7 +482,9 @@ impl Pointer<'_> {
         let expected: Pairs = match (from, direction) {
             (None, _) => Pairs::new(),
             (Some(at), Direction::Forward) => pairs[at..].iter().take(most).cloned().collect(),
-            (Some(at), Direction::Backward) => pairs[..=at].iter().rev().take(most).cloned().collect(),
+            (Some(at), Direction::Backward) => {
+                pairs[..=at].iter().rev().take(most).cloned().collect()
+            }
         };
         compare_pairs(&shown, &expected).map_err(|violation| violation.during(&what))?;
         if count != shown.len() as u64 {

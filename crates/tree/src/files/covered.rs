@@ -14,7 +14,7 @@ use siltdb_base::{
     limits::LEVELS,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Weak},

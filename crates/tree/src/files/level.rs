@@ -13,7 +13,7 @@ use siltdb_base::{
     key::head,
     slice::Slice,
 };
-use siltdb_disk::summary::KeySpan;
+use siltdb_disk::table_meta::KeySpan;
 use std::{ops::Range, sync::Arc};
 
 /// How the tables of a level lie to each other.

@@ -13,7 +13,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
-    summary::KeySpan,
+    table_meta::KeySpan,
 };
 use std::{
     array,

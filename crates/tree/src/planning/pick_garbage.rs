@@ -85,10 +85,10 @@ fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool
 
 /// Whether every entry of the table deletes or has expired.
 fn is_void(table: &OpenReference, moment: &Moment) -> bool {
-    let summary = table.summary();
-    let expiring = summary.garbage.expiring_entries();
-    let are_expired = summary.garbage.expiry_max_ms().is_none_or(|last| last <= moment.now_ms);
-    are_expired && summary.point_tombstones + expiring == summary.entries
+    let meta = table.meta();
+    let expiring = meta.garbage.expiring_entries();
+    let are_expired = meta.garbage.expiry_max_ms().is_none_or(|last| last <= moment.now_ms);
+    are_expired && meta.point_tombstones + expiring == meta.entries
 }
 
 /// Whether all tables that are deeper than this one and overlap it are among those that are `gone`.
@@ -153,16 +153,16 @@ pub fn pick_rewrite(
 
 /// What part of the table a rewrite would leave out at least, in thousandths.
 fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment) -> u64 {
-    let summary = table.summary();
-    let superseded = summary.garbage.superseded().iter();
+    let meta = table.meta();
+    let superseded = meta.garbage.superseded().iter();
     let superseded = superseded.filter(|bucket| !moment.stripes.separate(bucket.from, bucket.to));
     let superseded: u64 = superseded.map(|bucket| bucket.bytes).sum();
-    let expired = summary.garbage.expired_bytes(moment.now_ms);
+    let expired = meta.garbage.expired_bytes(moment.now_ms);
     let parts = covered.of(table.id()).map_or(&[][..], |covered| covered.parts());
     let oldest = table.sequence_min();
     let parts = parts.iter().filter(|part| !moment.stripes.separate(oldest, part.to));
     let covered = parts.map(|part| part.bytes).sum();
-    thousandths(expired + superseded, summary.logical_bytes) + thousandths(covered, table.bytes())
+    thousandths(expired + superseded, meta.logical_bytes) + thousandths(covered, table.bytes())
 }
 
 /// Both are below 2^50.
@@ -208,13 +208,13 @@ pub fn is_worth_flush(
 #[must_use]
 pub fn next_expiry_ms(version: &Version, now_ms: u64) -> Option<u64> {
     let next = |table: &Arc<OpenReference>| {
-        let summary = table.summary();
-        let (mut bytes, due) = (0, summary.logical_bytes * GARBAGE_THOUSANDTHS / 1000);
-        let part = summary.garbage.expiring().iter().find(|bucket| {
+        let meta = table.meta();
+        let (mut bytes, due) = (0, meta.logical_bytes * GARBAGE_THOUSANDTHS / 1000);
+        let part = meta.garbage.expiring().iter().find(|bucket| {
             bytes += bucket.bytes;
             bytes >= due && bucket.until_ms > now_ms
         });
-        let whole = summary.garbage.expiry_max_ms().filter(|&last| last > now_ms);
+        let whole = meta.garbage.expiry_max_ms().filter(|&last| last > now_ms);
         part.map(|bucket| bucket.until_ms).into_iter().chain(whole).min()
     };
     version.tables().filter_map(|(_, table)| next(table)).min()

@@ -8,7 +8,7 @@ use crate::{
     files::version::Version,
 };
 use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
-use siltdb_disk::{edit::Change, summary::KeySpan};
+use siltdb_disk::{edit::Change, table_meta::KeySpan};
 use std::{
     collections::HashSet,
     sync::{

@@ -15,8 +15,8 @@ use crate::{
     read::operands::{Added, Operands},
     read::visible::resolve::{Verdict, judge},
     retain::{
+        may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
         stripes::{OlderEntries, Stripe, Stripes},
-        untouched::{Neighbours, CopyCandidate, TableSight, may_copy},
     },
 };
 use siltdb_base::{

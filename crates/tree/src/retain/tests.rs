@@ -13,7 +13,7 @@ use crate::{
         resolve::Resolver,
     },
     retain::{
-        entries::{OPERAND_BYTES_MAX, CompactionIter, Rules},
+        entries::{CompactionIter, OPERAND_BYTES_MAX, Rules},
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },

@@ -13,10 +13,10 @@ use crate::{
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::copies::Copies,
+    rewrite::block_copy::BlockCopies,
     rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, OutputIter, write_tables},
+    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
     rewrite::progress::{PartProgress, Progress},
 };
 use siltdb_base::{
@@ -26,7 +26,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
@@ -276,7 +276,8 @@ impl Flush {
         };
         let cursor = JobCursor::new(cursor, context);
         let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| below.may_contain(key));
-        let stream = OutputIter::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
+        let stream =
+            OutputIter::new(&mut retain, &kept, borders.clone(), BlockCopies::default(), shared)?;
         let destination = Destination {
             family: input.family,
             level: 0,

@@ -15,7 +15,7 @@ use crate::{
     options::TreeOptions,
     planning::plan::Borders,
     retain::{entries::CompactionIter, stripes::OlderEntries},
-    rewrite::copies::Copies,
+    rewrite::block_copy::BlockCopies,
     rewrite::job::{JobContext, NewFile, NewTable, NewTables, Opening},
 };
 use siltdb_base::{
@@ -30,8 +30,8 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    summary::TableSummary,
-    table::{PassingTable, ReplacedTable, TableOrigin, TableWriter},
+    table::{ReplacedTable, TableOrigin, TableScan, TableWriter},
+    table_meta::TableMeta,
 };
 use std::sync::Arc;
 
@@ -67,9 +67,9 @@ pub struct Merged {
 
 impl Merged {
     /// Adds an input.
-    pub fn add(&mut self, reference: &TableReference, table: &PassingTable) {
+    pub fn add(&mut self, reference: &TableReference, table: &TableScan) {
         if self.inputs.len() < REPLACED_TABLES_MAX {
-            self.inputs.push(ReplacedTable { file: reference.file, uid: reference.summary.uid });
+            self.inputs.push(ReplacedTable { file: reference.file, uid: reference.meta.uid });
         }
         if let Some(origin) = table.origin() {
             self.earlier.extend_from_slice(&origin.inputs);
@@ -150,7 +150,7 @@ pub struct OutputIter<'s, C, D> {
     borders: Borders,
     ahead: Option<OwnedEntry>,
     /// Blocks that are copied between the entries.
-    copies: Copies,
+    copies: BlockCopies,
     shared: Option<SharedSequence>,
 }
 
@@ -191,7 +191,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
         retain: &'s mut CompactionIter<C, D>,
         tombstones: &'s Fragments,
         borders: Borders,
-        copies: Copies,
+        copies: BlockCopies,
         shared: Option<SharedSequence>,
     ) -> Result<Self> {
         let mut stream =
@@ -329,9 +329,9 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     for tombstone in stream.tombstones_before(end) {
         table.add_tombstone(&tombstone);
     }
-    let summary: TableSummary = table.finish()?;
+    let meta: TableMeta = table.finish()?;
     stream.go_on_from(border);
-    let reference = TableReference::whole(file.number(), offset, summary);
+    let reference = TableReference::whole(file.number(), offset, meta);
     let &Destination { family, level, opening, .. } = destination;
     Ok(NewTable { family, level, reference, opening })
 }
@@ -363,8 +363,8 @@ fn fill_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
         }
         match add_entries(stream, table, &mut size)? {
             // A block comes between, or nothing comes any more.
-            Stop::Ahead if stream.is_block_next() => {}
-            Stop::Ahead | Stop::Full => return Ok(()),
+            Stop::Readahead if stream.is_block_next() => {}
+            Stop::Readahead | Stop::Full => return Ok(()),
         }
     }
 }
@@ -373,7 +373,7 @@ fn fill_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     /// Something else is ahead of the next entry, or there is none.
-    Ahead,
+    Readahead,
     /// The table is full.
     Full,
 }
@@ -384,7 +384,7 @@ fn add_entries<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     table: &mut TableWriter<'_>,
     size: &mut TableSize<'_>,
 ) -> Result<Stop> {
-    let Some(first) = stream.ahead.take() else { return Ok(Stop::Ahead) };
+    let Some(first) = stream.ahead.take() else { return Ok(Stop::Readahead) };
     table.add(first.entry())?;
     // No entry of the stream lies among the keys of a block, so one key tells whether it is passed.
     let block = stream.copies.next_key().map(Slice::copy_from);
@@ -393,12 +393,12 @@ fn add_entries<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
             let is_full = size.is_full(table, entry.key);
             if is_full || block.as_ref().is_some_and(|block| block.as_bytes() < entry.key) {
                 stream.ahead = Some(OwnedEntry::copy_from(&entry));
-                return Ok(if is_full { Stop::Full } else { Stop::Ahead });
+                return Ok(if is_full { Stop::Full } else { Stop::Readahead });
             }
         }
         table.add(entry)?;
     }
-    Ok(Stop::Ahead)
+    Ok(Stop::Readahead)
 }
 
 /// When a table has enough: by its own bytes, and by those of the tables under it.

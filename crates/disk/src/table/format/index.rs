@@ -24,7 +24,7 @@
 //! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
 //!    and one more.
 
-use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
@@ -86,7 +86,7 @@ impl IndexBuilder {
         &mut self,
         first_key: &[u8],
         (last_key, last_sequence): (&[u8], SequenceNumber),
-        facts: &Facts,
+        stats: &BlockStats,
         frame_bytes: u64,
     ) {
         if self.open.len() >= INDEX_FRAME_BYTES {
@@ -101,11 +101,11 @@ impl IndexBuilder {
         put_varint(out, shared as u64);
         put_bytes(out, &last_key[shared..]);
         put_varint(out, frame_bytes);
-        put_varint(out, facts.entries);
-        put_varint(out, facts.sequence_max.0);
-        put_varint(out, facts.sequence_max.0 - last_sequence.0);
-        out.push(facts.contents.bits());
-        put_varint(out, facts.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)));
+        put_varint(out, stats.entries);
+        put_varint(out, stats.sequence_max.0);
+        put_varint(out, stats.sequence_max.0 - last_sequence.0);
+        out.push(stats.contents.bits());
+        put_varint(out, stats.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)));
         self.last_key.clear();
         self.last_key.extend_from_slice(last_key);
         self.blocks += 1;

@@ -3,11 +3,11 @@
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
 use crate::table::format::index::Index;
-use crate::table::read::ahead::{Ahead, WINDOW_BYTES};
+use crate::table::read::readahead::{Readahead, WINDOW_BYTES};
 use crate::table::read::reader::Table;
 use crate::{
     block::{Block, Located},
-    cache::Held,
+    cache::Cached,
     maplet::Maplet,
 };
 use siltdb_base::{
@@ -41,7 +41,7 @@ const VAIN_LOOKS_MAX: u8 = 8;
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
-    block: Option<Arc<Held<Block>>>,
+    block: Option<Arc<Cached<Block>>>,
     block_index: usize,
     entry_index: usize,
     located: Option<Located>,
@@ -51,7 +51,7 @@ pub struct TableCursor {
     /// Blocks that were entered one after the other on this direction.
     walked: u32,
     /// For long walks.
-    ahead: Ahead,
+    ahead: Readahead,
     /// Looks into the maplet that led nowhere since one led to a key.
     vain_looks: u8,
     fetch: Fetch,
@@ -77,7 +77,7 @@ impl Table {
             key: Vec::new(),
             direction: None,
             walked: 0,
-            ahead: Ahead::new(WINDOW_BYTES),
+            ahead: Readahead::new(WINDOW_BYTES),
             vain_looks: 0,
             fetch,
         }

@@ -94,7 +94,12 @@ fn walk_with(mut cursor: impl EntryCursor, knows: Knows, entries: &[Owned], step
 }
 
 /// Walks within the longest span, to its end or until `steps` were made.
-fn walk_along(cursor: &mut impl EntryCursor, model: &mut Model<'_>, direction: Direction, steps: usize) {
+fn walk_along(
+    cursor: &mut impl EntryCursor,
+    model: &mut Model<'_>,
+    direction: Direction,
+    steps: usize,
+) {
     let (Some(span), Some(position)) = (cursor.stretch_along(direction), model.position) else {
         assert_eq!(cursor.walk(direction, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
         return;
@@ -145,7 +150,7 @@ fn check(options: &TableOptions, entries: &[Owned], probes: &[(Vec<u8>, u64)], s
 
 fn check_table(table: &Arc<Table>, entries: &[Owned], probes: &[(Vec<u8>, u64)], steps: &[Step]) {
     assert_eq!(scan(table).unwrap(), entries);
-    assert_eq!(table.summary().entries, entries.len() as u64);
+    assert_eq!(table.meta().entries, entries.len() as u64);
     for owned in entries {
         for visible in [owned.1.saturating_sub(1), owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
             check_get(table, entries, &owned.0, visible).unwrap();
@@ -264,7 +269,8 @@ fn a_stretch_of_plain_entries_goes_over_several_blocks() {
     let far = cursor.stretch_along(Direction::Forward).unwrap();
     assert!((7 * block_entries..700).contains(&far.after), "{far:?}");
     assert_eq!(cursor.stretch_along(Direction::Backward).unwrap().after, block_entries - 1);
-    let walks = |direction| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(direction, steps));
+    let walks =
+        |direction| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(direction, steps));
     for from in (0..2_000).step_by(37) {
         let seek = Step::Seek(entries[from].0.clone(), entries[from].1);
         let (forward, backward) = (walks(Direction::Forward), walks(Direction::Backward));
@@ -292,17 +298,17 @@ fn the_summary_says_what_was_added() {
         &entries,
         &[tombstone("a", "c", 3), tombstone("b", "zz", 5000), tombstone("x", "x", 9000)],
     );
-    let summary = table.summary();
-    assert_eq!(summary.point_tombstones, count(EntryKind::Delete));
-    assert_eq!(summary.merge_operands, count(EntryKind::Merge));
-    assert_eq!(summary.range_tombstones, 4);
-    assert_eq!((summary.sequence_min.0, summary.sequence_max.0), (3, 5000));
+    let meta = table.meta();
+    assert_eq!(meta.point_tombstones, count(EntryKind::Delete));
+    assert_eq!(meta.merge_operands, count(EntryKind::Merge));
+    assert_eq!(meta.range_tombstones, 4);
+    assert_eq!((meta.sequence_min.0, meta.sequence_max.0), (3, 5000));
     let expiry = 9000 - (0..300).filter(|number| number % 11 == 7).max().unwrap();
-    assert_eq!(summary.expiry_min_ms, Some(expiry));
+    assert_eq!(meta.expiry_min_ms, Some(expiry));
     let logical: usize = entries.iter().map(|entry| entry.0.len() + entry.3.len()).sum();
-    assert_eq!(summary.logical_bytes, logical as u64);
-    assert_eq!((&summary.range.first[..], &summary.range.last[..]), (&b"a"[..], &b"zz"[..]));
-    assert!(!summary.range.contains(b"zz"));
+    assert_eq!(meta.logical_bytes, logical as u64);
+    assert_eq!((&meta.range.first[..], &meta.range.last[..]), (&b"a"[..], &b"zz"[..]));
+    assert!(!meta.range.contains(b"zz"));
     let expected = Fragments::new(&[tombstone("a", "c", 3), tombstone("b", "zz", 5000)]);
     assert_eq!(**table.tombstones(), expected);
     // Each block says what it holds, as the entries do.
@@ -335,7 +341,7 @@ fn blob_pointers_expire_too() {
     pointer.encode(&mut payload);
     let entries = [("k".into(), 1, EntryKind::BlobPointer, payload)];
     let table = table_of(&options(Compression::None), &entries, &[]);
-    assert_eq!(table.summary().expiry_min_ms, Some(77));
+    assert_eq!(table.meta().expiry_min_ms, Some(77));
     assert!(table.block_info(0).contents.has(Contents::BLOB_POINTERS));
 }
 
@@ -345,7 +351,7 @@ fn a_table_of_range_tombstones_alone_has_no_entries() {
     assert!(table.get(LookupKey::new(b"c"), SequenceNumber::MAX, |_| ()).unwrap().is_none());
     walk(&table, &[], &[Step::First, Step::Last, Step::Seek(b"b".to_vec(), 9), Step::Next]);
     walk(&table, &[], &[Step::SeekBefore(b"b".to_vec(), 9), Step::Prev]);
-    assert_eq!(table.summary().sequence_max.0, 8);
+    assert_eq!(table.meta().sequence_max.0, 8);
     let mut file = Bytes::default();
     let writer = TableWriter::new(&mut file, &TableOptions::default(), TableUid(1));
     assert!(writer.is_empty());
@@ -384,20 +390,20 @@ fn tables_share_a_file() {
         let entries: Vec<Owned> =
             many(40).into_iter().map(|entry| put(entry.0, entry.1 + uid, [uid as u8])).collect();
         let offset = file.0.len() as u64;
-        let summary = write(&mut file, &TableOptions::default(), uid, &entries, &[]);
-        assert_eq!(offset + summary.file_bytes, file.0.len() as u64);
-        tables.push((offset, summary, entries));
+        let meta = write(&mut file, &TableOptions::default(), uid, &entries, &[]);
+        assert_eq!(offset + meta.file_bytes, file.0.len() as u64);
+        tables.push((offset, meta, entries));
     }
     let (file, cache): (Arc<dyn File>, _) = (Arc::new(file), new_cache(1 << 20));
-    for (offset, summary, entries) in &tables {
+    for (offset, meta, entries) in &tables {
         let open = |length: u64| {
             let (file, path) = (Arc::clone(&file), Path::new("t"));
-            Table::open(file, path, *offset, length, Some(summary), ReadIo::Map, &cache)
+            Table::open(file, path, *offset, length, Some(meta), ReadIo::Map, &cache)
         };
-        let table = open(summary.file_bytes).unwrap();
+        let table = open(meta.file_bytes).unwrap();
         verify(&table).unwrap();
         assert_eq!(scan(&table).unwrap(), *entries);
-        assert!(open(summary.file_bytes - 1).is_err() && open(summary.file_bytes + 1).is_err());
+        assert!(open(meta.file_bytes - 1).is_err() && open(meta.file_bytes + 1).is_err());
         assert!(open(u64::MAX).is_err() && open(3).is_err());
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     fixture::{TestRandom, numbers, open_files, range, reference},
 };
 use siltdb_base::{error::ErrorKind, fs::mem::MemFs};
-use siltdb_disk::summary::RangeEnd;
+use siltdb_disk::table_meta::RangeEnd;
 
 fn files() -> Arc<OpenFiles> {
     open_files(&Arc::new(MemFs::new()))
@@ -41,7 +41,7 @@ fn a_run_finds_the_table_of_a_key_like_a_linear_search() {
         for (pair, number) in keys.chunks_exact(2).zip(1..) {
             let mut table = reference(number, (&pair[0], &pair[1]), (1, 1), 10);
             if number % 3 == 0 {
-                table.summary.range.end = RangeEnd::Exclusive;
+                table.meta.range.end = RangeEnd::Exclusive;
             }
             tables.push(files.reference(table).unwrap());
         }

@@ -27,7 +27,7 @@ fn random_tables(random: &mut TestRandom, keys: u64) -> Vec<Arc<OpenReference>> 
         let mut table =
             reference(number + 1, (a.min(b).as_slice(), a.max(b).as_slice()), sequences, 9);
         if a != b && random.below(3) == 0 {
-            table.summary.range.end = RangeEnd::Exclusive;
+            table.meta.range.end = RangeEnd::Exclusive;
         }
         files.reference(table).unwrap()
     });

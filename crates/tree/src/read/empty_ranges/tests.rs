@@ -296,7 +296,10 @@ impl Model {
     }
 
     /// Ends a candidate where its reader sees a key.
-    fn learn(&self, (candidate, edge, direction, snapshot): (Option<Candidate>, u8, Direction, u64)) {
+    fn learn(
+        &self,
+        (candidate, edge, direction, snapshot): (Option<Candidate>, u8, Direction, u64),
+    ) {
         let Some(candidate) = candidate else { return };
         match direction {
             FORWARD => {

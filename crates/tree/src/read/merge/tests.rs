@@ -92,8 +92,11 @@ fn all(sources: &[VecCursor]) -> Vec<Owned> {
 
 /// What a span of the merge promises, checked against all entries.
 fn check_span(merge: &Merge<VecCursor>, all: &[Owned], position: usize) {
-    let spans =
-        [merge.stretch(), merge.stretch_along(Direction::Forward), merge.stretch_along(Direction::Backward)];
+    let spans = [
+        merge.stretch(),
+        merge.stretch_along(Direction::Forward),
+        merge.stretch_along(Direction::Backward),
+    ];
     for span in spans.into_iter().flatten() {
         check_one_span(&span, all, position);
     }

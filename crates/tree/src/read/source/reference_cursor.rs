@@ -11,8 +11,8 @@ use siltdb_base::{
     key::{Entry, LookupKey, successor},
 };
 use siltdb_disk::{
-    summary::{KeySpan, RangeEnd},
-    table::{PassingCursor, TableCursor},
+    table::{ScanCursor, TableCursor},
+    table_meta::{KeySpan, RangeEnd},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -34,7 +34,7 @@ impl OfTable for TableCursor {
 }
 
 /// For jobs: the table stays as it is, open or not.
-impl OfTable for PassingCursor {
+impl OfTable for ScanCursor {
     fn of(reference: &OpenReference, _: Fetch) -> Result<Self> {
         reference.pass()?.cursor()
     }
@@ -115,7 +115,11 @@ impl<C: EntryCursor> Narrow<C> {
     }
 
     /// Positions the table's cursor with `position`, then goes on to what may be shown.
-    fn go(&mut self, direction: Direction, position: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+    fn go(
+        &mut self,
+        direction: Direction,
+        position: impl FnOnce(&mut C) -> Result<()>,
+    ) -> Result<()> {
         self.standing = Standing::Nowhere;
         position(&mut self.cursor)?;
         loop {

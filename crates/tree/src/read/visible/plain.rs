@@ -54,7 +54,12 @@ impl Sight<'_> {
     }
 
     #[inline]
-    fn is_plain(&self, span: &Stretch<'_>, merge: &Merge<impl EntryCursor>, direction: Direction) -> bool {
+    fn is_plain(
+        &self,
+        span: &Stretch<'_>,
+        merge: &Merge<impl EntryCursor>,
+        direction: Direction,
+    ) -> bool {
         let is_within = match direction {
             Direction::Forward => !self.bounds.is_after(span.last_key),
             Direction::Backward => !self.bounds.is_before(span.first_key),

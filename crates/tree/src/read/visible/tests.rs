@@ -500,7 +500,8 @@ fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
     };
     let history = History { entries: (0..24).map(entry).collect(), tombstones: Vec::new() };
     let expected: Vec<Pair> = (8..16).map(|number| (vec![number], vec![number])).collect();
-    for (direction, block) in [Direction::Forward, Direction::Backward].map(|it| [(it, 0), (it, 8)]).concat()
+    for (direction, block) in
+        [Direction::Forward, Direction::Backward].map(|it| [(it, 0), (it, 8)]).concat()
     {
         let mut iter = open(std::slice::from_ref(&history), block, 9);
         match direction {

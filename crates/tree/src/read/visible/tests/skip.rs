@@ -81,8 +81,9 @@ fn who_has_a_family_tracked_beside_a_write_makes_no_empty_range_before_it_is_see
     iter.reader.sequence_lock = Some(Arc::new(Still(10)));
     assert_eq!(forward(&mut iter).len(), 2);
     assert!(empty_ranges.is_tracking());
-    let skips =
-        |key: &[u8]| empty_ranges.skip(key, SequenceNumber(10), Direction::Forward, &mut Vec::new());
+    let skips = |key: &[u8]| {
+        empty_ranges.skip(key, SequenceNumber(10), Direction::Forward, &mut Vec::new())
+    };
     assert!((0..500).all(|number| !skips(format!("deleted {number:03}").as_bytes())));
 }
 
@@ -118,8 +119,12 @@ fn a_walk_that_fails_makes_no_empty_range() {
         let mut iter = across_deleted(0, &empty_ranges, operations);
         assert!(iter.seek(b"b").is_err());
         drop(iter);
-        let border =
-            empty_ranges.skip(b"deleted 010", SequenceNumber(9), Direction::Forward, &mut Vec::new());
+        let border = empty_ranges.skip(
+            b"deleted 010",
+            SequenceNumber(9),
+            Direction::Forward,
+            &mut Vec::new(),
+        );
         assert!(!border, "{operations}");
     }
 }

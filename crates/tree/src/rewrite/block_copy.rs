@@ -8,7 +8,7 @@
 use crate::{
     files::open_files::OpenReference,
     planning::plan::Borders,
-    retain::untouched::{Neighbours, CopyCandidate, TableSight, may_copy},
+    retain::may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
 };
 use siltdb_base::{
     cursor::{EntryCursor, Stretch, StretchContent},
@@ -18,7 +18,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::table::{BlockWalk, Contents, PassingTable, SealedBlock};
+use siltdb_disk::table::{BlockWalk, Contents, SealedBlock, TableScan};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
@@ -31,12 +31,12 @@ use std::{
 const BLOCKS_MIN: usize = 4;
 
 /// A table of the inputs, and how it is seen.
-pub type CopyInput<'p> = (&'p Arc<OpenReference>, Arc<PassingTable>);
+pub type CopyInput<'p> = (&'p Arc<OpenReference>, Arc<TableScan>);
 
 /// Neighbouring untouched blocks of one table.
 #[derive(Clone, Debug)]
 pub struct BlockRun {
-    table: Arc<PassingTable>,
+    table: Arc<TableScan>,
     /// By their numbers.
     blocks: Range<usize>,
     first_key: Slice,
@@ -237,13 +237,13 @@ pub fn is_untouched(reference: &Arc<OpenReference>) -> Result<bool> {
 
 /// Blocks that are still to be copied, in key order.
 #[derive(Debug, Default)]
-pub struct Copies {
+pub struct BlockCopies {
     runs: VecDeque<BlockRun>,
     /// A walk over the blocks of each table that some were copied of.
     walks: Vec<BlockWalk>,
 }
 
-impl Copies {
+impl BlockCopies {
     /// Those of `runs` that lie within `borders`.
     ///
     /// # Errors
@@ -305,7 +305,7 @@ impl<C: EntryCursor> SkippingCursor<C> {
     ///
     /// # Errors
     /// What going round the first blocks fails with.
-    pub fn new(cursor: C, copies: &Copies) -> Result<Self> {
+    pub fn new(cursor: C, copies: &BlockCopies) -> Result<Self> {
         let around = |run: &BlockRun| {
             (run.first_key.clone(), Slice::from([&run.last_key[..], &[0]].concat()))
         };
