@@ -64,7 +64,8 @@ pub trait EntryCursor {
         let _ = (key, sequence);
     }
 
-    /// Asks for the memory that [`EntryCursor::may_hold`] will look at, as [`EntryCursor::prefetch`] does.
+    /// Asks for the memory that [`EntryCursor::may_hold`] will look at, as
+    /// [`EntryCursor::prefetch`] does.
     fn prefetch_filter(&self, key: LookupKey<'_>) {
         let _ = key;
     }
@@ -126,8 +127,8 @@ pub trait EntryCursor {
         None
     }
 
-    /// As [`EntryCursor::stretch`], but if the entries around the cursor are plain, the stretch may go on
-    /// along `direction` as far as they are known to be.
+    /// As [`EntryCursor::stretch`], but if the entries around the cursor are plain, the stretch may
+    /// go on along `direction` as far as they are known to be.
     fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         let _ = direction;
         self.stretch()

@@ -180,8 +180,8 @@ impl<'f> TableWriter<'f> {
         self.tombstones.push(tombstone.clone());
     }
 
-    /// BlockCopies a block of another table without encoding it again. Its entries must follow those
-    /// before.
+    /// BlockCopies a block of another table without encoding it again. Its entries must follow
+    /// those before.
     ///
     /// The block was verified when it was read; its keys are hashed for filter and sample. An open
     /// block is finished first, however small.

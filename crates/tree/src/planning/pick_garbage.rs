@@ -26,8 +26,8 @@ use std::{collections::HashSet, sync::Arc};
 /// live. A byte that is freed costs at most five that are written.
 const GARBAGE_THOUSANDTHS: u64 = 180;
 
-/// Memtables is flushed for the tables that its range tombstones cover if this many times these are as
-/// large as [`TreeOptions::base_level_bytes`].
+/// Memtables is flushed for the tables that its range tombstones cover if this many times these are
+/// as large as [`TreeOptions::base_level_bytes`].
 const FLUSHED_PART: u64 = 64;
 
 /// What decides whether something is garbage.

@@ -18,8 +18,8 @@
 //! somebody goes on from there. So who looks for one entry at a time searches one source.
 //!
 //! # Invariants
-//! 1. On a direction every source stands on its first entry, in the direction of the direction, that is
-//!    not yet passed.
+//! 1. On a direction every source stands on its first entry, in the direction of the direction,
+//!    that is not yet passed.
 //! 2. `winner` and `losers[1..]` name every source exactly once; `winner` beats them all.
 //! 3. `runner_up`, if known, beats all sources but the winner; it is known only if the entry
 //!    passed last came from the winner too.
