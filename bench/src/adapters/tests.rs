@@ -1,11 +1,11 @@
 //! What adapters say of their engines, held against what is built.
 
-use super::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
+use super::{fjall::Fjall, lmdb::Lmdb, redb::Redb, siltdb::Siltdb, sled::Sled, thunder::Thunder};
 use crate::engine::{Arm, Config, Engine, Facts};
 
 /// The version of a package that is built in.
 fn locked(package: &str) -> &'static str {
-    let lock = include_str!("../../../Cargo.lock");
+    let lock = include_str!("../../Cargo.lock");
     let named = format!("name = \"{package}\"\nversion = \"");
     let (_, rest) = lock.split_once(&named).expect("it is a dependency");
     rest.split('"').next().expect("a text has a first part")
@@ -21,6 +21,7 @@ fn versions_are_those_that_are_built() {
         (facts::<Fjall>(Arm::Equal).version, locked("fjall").to_owned()),
         (facts::<Lmdb>(Arm::Equal).version, format!("0.9.70 (heed {})", locked("heed"))),
         (facts::<Redb>(Arm::Equal).version, locked("redb").to_owned()),
+        (facts::<Siltdb>(Arm::Equal).version, locked("siltdb").to_owned()),
         (facts::<Sled>(Arm::Equal).version, locked("sled").to_owned()),
         (facts::<Thunder>(Arm::Equal).version, locked("thunderdb").to_owned()),
     ];
