@@ -13,7 +13,7 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines that this benchmark has adapters or workers for, in the order of reports.
-pub const KNOWN: [&str; 16] = [
+pub const KNOWN: [&str; 18] = [
     "siltdb",
     "siltdb-btree",
     "siltdb-map",
@@ -25,6 +25,8 @@ pub const KNOWN: [&str; 16] = [
     "redb",
     "fjall",
     "lmdb",
+    "mdbx",
+    "sqlite",
     "thunder",
     "bbolt",
     "pebble",

@@ -93,6 +93,10 @@ fn peers() -> Vec<Entry> {
         Entry::of::<crate::adapters::fjall::Fjall>(),
         #[cfg(feature = "lmdb")]
         Entry::of::<crate::adapters::lmdb::Lmdb>(),
+        #[cfg(feature = "mdbx")]
+        Entry::of::<crate::adapters::mdbx::Mdbx>(),
+        #[cfg(feature = "sqlite")]
+        Entry::of::<crate::adapters::sqlite::Sqlite>(),
         #[cfg(feature = "thunder")]
         Entry::of::<crate::adapters::thunder::Thunder>(),
     ]

@@ -1,6 +1,9 @@
 //! What adapters say of their engines, held against what is built.
 
-use super::{fjall::Fjall, lmdb::Lmdb, redb::Redb, siltdb::Siltdb, sled::Sled, thunder::Thunder};
+use super::{
+    fjall::Fjall, lmdb::Lmdb, mdbx::Mdbx, redb::Redb, siltdb::Siltdb, sled::Sled, sqlite::Sqlite,
+    thunder::Thunder,
+};
 use crate::engine::{Arm, Config, Engine, Facts};
 
 /// The version of a package that is built in.
@@ -20,6 +23,14 @@ fn versions_are_those_that_are_built() {
     let said = [
         (facts::<Fjall>(Arm::Equal).version, locked("fjall").to_owned()),
         (facts::<Lmdb>(Arm::Equal).version, format!("0.9.70 (heed {})", locked("heed"))),
+        (
+            facts::<Mdbx>(Arm::Equal).version,
+            format!("0.13.7 (signet-libmdbx {})", locked("signet-libmdbx")),
+        ),
+        (
+            facts::<Sqlite>(Arm::Equal).version,
+            format!("{} (rusqlite {})", rusqlite::version(), locked("rusqlite")),
+        ),
         (facts::<Redb>(Arm::Equal).version, locked("redb").to_owned()),
         (facts::<Siltdb>(Arm::Equal).version, locked("siltdb").to_owned()),
         (facts::<Sled>(Arm::Equal).version, locked("sled").to_owned()),
@@ -34,8 +45,10 @@ fn versions_are_those_that_are_built() {
 fn defaults_are_not_said_to_be_as_asked() {
     let said = [
         facts::<Fjall>(Arm::Defaults),
+        facts::<Mdbx>(Arm::Defaults),
         facts::<Redb>(Arm::Defaults),
         facts::<Sled>(Arm::Defaults),
+        facts::<Sqlite>(Arm::Defaults),
         facts::<Thunder>(Arm::Defaults),
     ];
     for Facts { options, .. } in said {
