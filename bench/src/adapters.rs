@@ -2,6 +2,7 @@
 
 pub mod null;
 pub mod liar;
+pub mod btreemap;
 pub mod siltdb;
 #[cfg(feature = "fjall")]
 pub mod fjall;

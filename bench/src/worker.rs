@@ -4,6 +4,7 @@
 
 use crate::{
     adapters::{
+        btreemap::Btreemap,
         liar::{Liar, lie},
         null::Null,
         siltdb::Siltdb,
@@ -79,7 +80,7 @@ pub fn entries() -> Vec<Entry> {
         siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
         siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
     ];
-    ours.into_iter().chain(peers()).chain(trials()).collect()
+    ours.into_iter().chain([Entry::of::<Btreemap>()]).chain(peers()).chain(trials()).collect()
 }
 
 /// Those of others that are built in.
