@@ -22,6 +22,8 @@ pub mod log_sync;
 pub mod family_options;
 pub mod commit;
 pub mod family_commit;
+pub mod footprint;
+pub mod conditional_commit;
 pub mod jobs;
 pub mod open;
 pub mod checkpoint;

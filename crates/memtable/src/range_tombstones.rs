@@ -36,6 +36,7 @@ pub struct RangeTombstones {
     count: AtomicU64,
     bytes: AtomicUsize,
     budget: Arc<Budget>,
+    part: Part,
     state: RwLock<State>,
 }
 
@@ -53,12 +54,13 @@ struct List {
 }
 
 impl RangeTombstones {
-    /// No tombstones; their memory will be charged to `budget`.
-    pub fn new(budget: &Arc<Budget>) -> Self {
+    /// No tombstones; their memory will be charged to `part` of `budget`.
+    pub fn new(budget: &Arc<Budget>, part: Part) -> Self {
         Self {
             count: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             budget: Arc::clone(budget),
+            part,
             state: RwLock::default(),
         }
     }
@@ -83,7 +85,7 @@ impl RangeTombstones {
             sequence: entry.sequence,
         };
         let bytes = size_of::<RangeTombstone>() + entry.key.len() + entry.value.len();
-        self.budget.charge(Part::Memtables, bytes);
+        self.budget.charge(self.part, bytes);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.all.push(tombstone);
@@ -171,10 +173,10 @@ impl State {
     }
 
     /// Keeps so many lists, and makes one of all other tombstones.
-    fn cut_from(&mut self, kept: usize, budget: &Arc<Budget>) {
+    fn cut_from(&mut self, kept: usize, (budget, part): (&Arc<Budget>, Part)) {
         self.lists.truncate(kept);
         let tombstones = self.uncut();
-        let fragments = Fragments::new(tombstones).charged(budget, Part::Memtables);
+        let fragments = Fragments::new(tombstones).charged(budget, part);
         let list = List { count: tombstones.len(), fragments: Arc::new(fragments) };
         self.lists.push(list);
     }
@@ -191,7 +193,7 @@ impl State {
 
 impl Drop for RangeTombstones {
     fn drop(&mut self) {
-        self.budget.release(Part::Memtables, self.bytes());
+        self.budget.release(self.part, self.bytes());
     }
 }
 

@@ -114,6 +114,7 @@ impl Bench {
             fetch: Fetch::Values,
             gaps: None,
             sequencer: None,
+            own: None,
             folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());

@@ -164,6 +164,10 @@ fn load(
     let mut arenas = ArenaOptions::default();
     arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
     let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
+    let mut transaction_arenas = ArenaOptions::default();
+    transaction_arenas.pages = Pages::Small;
+    transaction_arenas.part = BudgetPart::Transactions;
+    let transaction_arenas = ArenaPool::new(Arc::clone(&budget), transaction_arenas);
     let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();

@@ -2,6 +2,7 @@
 //!
 //! It answers for whatever snapshot it is asked at; which snapshots it is good for, the tree knows.
 
+pub mod changed;
 mod search;
 
 use crate::{
@@ -12,12 +13,12 @@ use crate::{
     read::merge::{Merge, Source},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     read::view::search::Search,
-    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
+    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::OwnWrites, reader::Reader},
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// An iterator over what a reader sees of a view.
 pub type ViewIter = Visible<SourceCursor>;
@@ -59,24 +60,22 @@ impl View {
         point.finish()
     }
 
-    /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
-    /// if the view has no trace of it. It may be older than the truth if it is not newer than all
-    /// snapshots: who compares it with a point in time must hold a snapshot of that.
+    /// As [`View::get`], where the writes of `own` are the newest.
     ///
     /// # Errors
-    /// What reading a table fails with.
-    pub fn newest_sequence(
+    /// As [`View::get`].
+    pub fn get_with_own<'a, R>(
         &self,
         key: &[u8],
-        snapshot: SequenceNumber,
-    ) -> Result<Option<SequenceNumber>> {
+        (own, snapshot): (&OwnWrites, SequenceNumber),
+        resolver: impl Fn() -> Resolver<'a>,
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut point = Point::new(key, resolver, look);
         let mut search = Search::new(key, snapshot);
-        let mut newest = None;
-        search.each(&self.memory, &self.version, |version| {
-            newest = Some(version.sequence);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(newest.max(search.covering()))
+        let sources = (&self.memory, &*self.version);
+        search.each_with_own(own, sources, |version| point.add(version))?;
+        point.finish()
     }
 
     /// An iterator within `bounds`; it keeps what it reads in memory and on disk, not the view.
@@ -85,13 +84,24 @@ impl View {
     /// What opening a table with range tombstones fails with.
     pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
-        let merge = Merge::new(self.sources(&bounds, reader.fetch)?);
+        let merge = Merge::new(self.sources(&bounds, reader.fetch, reader.own.as_ref())?);
         Ok(Visible::new(merge, tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<Source<SourceCursor>>> {
+    fn sources(
+        &self,
+        bounds: &Bounds,
+        fetch: Fetch,
+        own: Option<&OwnWrites>,
+    ) -> Result<Vec<Source<SourceCursor>>> {
         let mut sources = Vec::new();
+        if let Some(own) = own {
+            sources.push(Source {
+                cursor: SourceCursor::Memtable(own.memtable.cursor()),
+                sequence_max: SequenceNumber::MAX,
+            });
+        }
         for table in self.memory.tables() {
             sources.push(Source {
                 cursor: SourceCursor::Memtable(table.memtable.cursor()),

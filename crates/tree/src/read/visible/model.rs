@@ -257,6 +257,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         fetch: Fetch::Values,
         gaps: None,
         sequencer: None,
+        own: None,
         folds: None,
     }
 }
