@@ -34,7 +34,7 @@ pub enum Fetch {
 ///
 /// A new cursor stands nowhere. A cursor that returned an error stands nowhere, and keeps returning
 /// that there is nothing, until it is positioned anew.
-pub trait Cursor {
+pub trait EntryCursor {
     /// The entry under the cursor; `None` before the first positioning and past either end.
     fn entry(&self) -> Option<Entry<'_>>;
 
@@ -64,7 +64,7 @@ pub trait Cursor {
         let _ = (key, sequence);
     }
 
-    /// Asks for the memory that [`Cursor::may_hold`] will look at, as [`Cursor::prefetch`] does.
+    /// Asks for the memory that [`EntryCursor::may_hold`] will look at, as [`EntryCursor::prefetch`] does.
     fn prefetch_filter(&self, key: LookupKey<'_>) {
         let _ = key;
     }
@@ -126,7 +126,7 @@ pub trait Cursor {
         None
     }
 
-    /// As [`Cursor::span`], but if the entries around the cursor are plain, the stretch may go on
+    /// As [`EntryCursor::span`], but if the entries around the cursor are plain, the stretch may go on
     /// along `course` as far as they are known to be.
     fn span_along(&self, course: Course) -> Option<Span<'_>> {
         let _ = course;

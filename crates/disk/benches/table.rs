@@ -8,7 +8,7 @@
 
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
@@ -18,7 +18,7 @@ use siltdb_disk::{
     cache::{Cache, TableMemory},
     options::TableOptions,
     summary::TableSummary,
-    table::{Found, PassingTable, Table, TableWriter},
+    table::{FoundEntry, PassingTable, Table, TableWriter},
 };
 use std::{
     collections::BTreeMap, hint::black_box, ops::Bound, path::Path, sync::Arc, time::Instant,
@@ -156,7 +156,7 @@ impl Tables {
     }
 
     fn get(&self, key: &[u8]) -> Option<usize> {
-        let look = |found: Found<'_>| usize::from(found.value.bytes()[50]);
+        let look = |found: FoundEntry<'_>| usize::from(found.value.bytes()[50]);
         self.table_of(key)?.get(LookupKey::new(key), SequenceNumber::MAX, look).expect("sound")
     }
 
@@ -169,7 +169,7 @@ impl Tables {
     }
 
     /// Walks everything through spans, as a merge with nothing else in the way would.
-    fn walk(cursors: impl Iterator<Item = impl Cursor>) -> usize {
+    fn walk(cursors: impl Iterator<Item = impl EntryCursor>) -> usize {
         let (mut sum, mut entries) = (0, 0);
         for mut cursor in cursors {
             cursor.seek_to_first().expect("sound");

@@ -8,7 +8,7 @@
 //! Source: Cohen and Kaplan: Summarizing data using bottom-k sketches (2007).
 
 use siltdb_base::{
-    codec::{Reader, put_varint},
+    codec::{ByteReader, put_varint},
     error::{Error, Result},
 };
 
@@ -117,7 +117,7 @@ impl KeySample {
     ///
     /// # Errors
     /// Corruption, if the bytes are none.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
         let count = reader.varint()?;
         if count > HASHES_MAX as u64 {
             return Err(Error::corruption("a sample of too many keys")

@@ -26,19 +26,19 @@
 //! ```
 
 use crate::{
-    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
+    fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     garbage::Garbage,
     sample::KeySample,
 };
 use siltdb_base::{
-    codec::{Reader, put_bytes},
+    codec::{ByteReader, put_bytes},
     error::{Error, ErrorKind, Result},
     id::{SequenceNumber, TableUid},
     limits::TABLE_END_MAX,
     slice::Slice,
 };
 
-/// Whether a [`KeyRange`] holds its last key.
+/// Whether a [`KeySpan`] holds its last key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RangeEnd {
     /// The last key belongs to the range.
@@ -49,7 +49,7 @@ pub enum RangeEnd {
 
 /// A range of user keys that is never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRange {
+pub struct KeySpan {
     /// The first key.
     pub first: Slice,
     /// The last key, or the first after it.
@@ -58,7 +58,7 @@ pub struct KeyRange {
     pub end: RangeEnd,
 }
 
-impl KeyRange {
+impl KeySpan {
     /// Whether the whole range lies before `key`.
     #[must_use]
     pub fn is_before(&self, key: &[u8]) -> bool {
@@ -114,7 +114,7 @@ impl KeyRange {
     ///
     /// # Errors
     /// Corruption, if the bytes are none or the range is empty.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
         let first = Slice::copy_from(reader.bytes()?);
         let last = Slice::copy_from(reader.bytes()?);
         let end = match reader.u8()? {
@@ -148,7 +148,7 @@ impl IndexKind {
         }
     }
 
-    fn decode(value: &mut Reader<'_>) -> Result<Self> {
+    fn decode(value: &mut ByteReader<'_>) -> Result<Self> {
         match value.varint()? {
             1 => Ok(Self::Blocks),
             other => Err(Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
@@ -163,7 +163,7 @@ pub struct TableSummary {
     /// The random name written into the table.
     pub uid: TableUid,
     /// Holds every key of the table, ranges of tombstones included.
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// Point entries.
     pub entries: u64,
     /// Point entries that delete.
@@ -238,7 +238,7 @@ impl TableSummary {
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => uid = Some(TableUid(value.u64()?)),
-                2 => range = Some(KeyRange::decode(value)?),
+                2 => range = Some(KeySpan::decode(value)?),
                 3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
                 9 => expiry_min_ms = Some(value.varint()?),
                 12 => index = Some(IndexKind::decode(value)?),
@@ -246,9 +246,9 @@ impl TableSummary {
                 65 => key_sample = KeySample::decode(value)?,
                 66 => garbage.decode_expiring(value)?,
                 67 => garbage.decode_superseded(value)?,
-                _ => return Ok(Field::Unknown),
+                _ => return Ok(StoredField::Unknown),
             }
-            Ok(Field::Known)
+            Ok(StoredField::Known)
         })?;
         let missing = || Error::corruption("summary of a table: a field is missing");
         let summary = Self {

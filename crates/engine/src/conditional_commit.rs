@@ -28,7 +28,7 @@ use siltdb_base::{
     key::EntryKind,
     slice::Slice,
 };
-use siltdb_disk::batch::{BatchBytes, Operation};
+use siltdb_disk::batch::{BatchBytes, BatchOperation};
 use siltdb_tree::read::{view::changed::Since, visible::bounds::Bounds};
 
 /// What must not have changed for a commit to happen.
@@ -67,7 +67,7 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
     for (id, family) in families {
         let view = family.tree.view();
         for operation in batch.operations() {
-            let Operation { family: of, kind, key, payload } = operation?;
+            let BatchOperation { family: of, kind, key, payload } = operation?;
             if of != *id {
                 continue;
             }

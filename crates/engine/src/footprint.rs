@@ -2,7 +2,7 @@
 //!
 //! It remembers them; whether they changed is asked of the families' trees.
 
-use crate::catalog::family::Family;
+use crate::catalog::family::FamilyData;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::FamilyId,
@@ -106,7 +106,7 @@ impl CoveredRange {
 /// What a transaction depends on in one family.
 #[derive(Debug)]
 struct FamilyFootprint {
-    family: Arc<Family>,
+    family: Arc<FamilyData>,
     keys: Keys,
     ranges: Vec<CoveredRange>,
 }
@@ -118,7 +118,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    fn of(&mut self, family: &Arc<Family>) -> &mut FamilyFootprint {
+    fn of(&mut self, family: &Arc<FamilyData>) -> &mut FamilyFootprint {
         let index = match self.families.iter().position(|known| known.family.id == family.id) {
             Some(index) => index,
             None => {
@@ -132,12 +132,12 @@ impl Footprint {
     }
 
     /// Adds a key.
-    pub fn add_key(&mut self, family: &Arc<Family>, key: &[u8]) {
+    pub fn add_key(&mut self, family: &Arc<FamilyData>, key: &[u8]) {
         self.of(family).keys.add(key);
     }
 
     /// Adds a range that covers nothing yet.
-    pub fn add_range(&mut self, family: &Arc<Family>) -> CoveredRange {
+    pub fn add_range(&mut self, family: &Arc<FamilyData>) -> CoveredRange {
         let range = CoveredRange::default();
         self.of(family).ranges.push(range.clone());
         range
@@ -188,7 +188,7 @@ impl Footprint {
 ///
 /// # Errors
 /// As [`Footprint::check`].
-pub fn check_key(view: &View, family: &Family, key: &[u8], since: Since) -> Result<()> {
+pub fn check_key(view: &View, family: &FamilyData, key: &[u8], since: Since) -> Result<()> {
     match view.key_changed(key, since)? {
         true => Err(conflict(family, format_args!("the key {}", shown(key)))),
         false => Ok(()),
@@ -199,7 +199,7 @@ pub fn check_key(view: &View, family: &Family, key: &[u8], since: Since) -> Resu
 ///
 /// # Errors
 /// As [`Footprint::check`].
-pub fn check_range(view: &View, family: &Family, bounds: &Bounds, since: Since) -> Result<()> {
+pub fn check_range(view: &View, family: &FamilyData, bounds: &Bounds, since: Since) -> Result<()> {
     if !view.range_changed(bounds, since)? {
         return Ok(());
     }
@@ -209,7 +209,7 @@ pub fn check_range(view: &View, family: &Family, bounds: &Bounds, since: Since) 
 }
 
 #[cold]
-fn conflict(family: &Family, what: fmt::Arguments<'_>) -> Error {
+fn conflict(family: &FamilyData, what: fmt::Arguments<'_>) -> Error {
     let (name, id): (Arc<str>, FamilyId) = (family.name(), family.id);
     let message = format!("{what} of family {name:?} ({id}) was changed by another commit");
     Error::new(ErrorKind::Conflict, message).with_hint("run the transaction again")

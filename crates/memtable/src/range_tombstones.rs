@@ -103,7 +103,7 @@ impl RangeTombstones {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match &state.lists[..] {
             [list] if list.count == state.all.len() => {}
-            _ => state.cut_from(0, &self.budget),
+            _ => state.cut_from(0, (&self.budget, self.part)),
         }
         Arc::clone(&state.lists[0].fragments)
     }
@@ -123,7 +123,7 @@ impl RangeTombstones {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.cut(&self.budget);
+        state.cut((&self.budget, self.part));
         state.fragments()
     }
 
@@ -141,7 +141,7 @@ impl RangeTombstones {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.cut(&self.budget);
+        state.cut((&self.budget, self.part));
         state.covering(key, visible)
     }
 }
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Cuts what is not cut yet, together with the lists before that are not much longer.
-    fn cut(&mut self, budget: &Arc<Budget>) {
+    fn cut(&mut self, charged: (&Arc<Budget>, Part)) {
         let mut count = self.uncut().len();
         if count == 0 {
             return;
@@ -169,7 +169,7 @@ impl State {
             count += self.lists[last].count;
             kept = last;
         }
-        self.cut_from(kept, budget);
+        self.cut_from(kept, charged);
     }
 
     /// Keeps so many lists, and makes one of all other tombstones.

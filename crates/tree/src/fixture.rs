@@ -20,7 +20,7 @@ use siltdb_disk::{
     fields::UnknownFields,
     garbage::Garbage,
     sample::{KeySample, SampleBuilder},
-    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
+    summary::{IndexKind, KeySpan, RangeEnd, TableSummary},
 };
 use std::{path::Path, sync::Arc};
 
@@ -46,8 +46,8 @@ pub fn new_cache() -> Arc<Cache> {
 }
 
 /// A range of keys, both ends included.
-pub fn range(first: &[u8], last: &[u8]) -> KeyRange {
-    KeyRange {
+pub fn range(first: &[u8], last: &[u8]) -> KeySpan {
+    KeySpan {
         first: Slice::copy_from(first),
         last: Slice::copy_from(last),
         end: RangeEnd::Inclusive,
@@ -106,9 +106,9 @@ pub fn numbers<'a>(tables: impl IntoIterator<Item = &'a Arc<OpenReference>>) -> 
 }
 
 /// A small generator of numbers that look random, from a seed that every test prints.
-pub struct Random(u64);
+pub struct TestRandom(u64);
 
-impl Random {
+impl TestRandom {
     /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         println!("seed {seed}");

@@ -16,7 +16,7 @@ fn sample(hashes: &[u64]) -> KeySample {
 }
 
 fn table(file: u64) -> TableReference {
-    let range = KeyRange {
+    let range = KeySpan {
         first: Slice::copy_from(b"a"),
         last: Slice::copy_from(b"m"),
         end: RangeEnd::Exclusive,

@@ -62,11 +62,11 @@ fn a_sample_round_trips_and_refuses_every_truncation() {
         assert_eq!(sample.hashes.len(), HASHES_MAX.min(keys as usize));
         let mut bytes = Vec::new();
         sample.encode(&mut bytes);
-        let mut reader = Reader::new(&bytes);
+        let mut reader = ByteReader::new(&bytes);
         assert_eq!(KeySample::decode(&mut reader).unwrap(), sample);
         assert!(reader.is_empty());
         for end in 0..bytes.len() {
-            assert!(KeySample::decode(&mut Reader::new(&bytes[..end])).is_err());
+            assert!(KeySample::decode(&mut ByteReader::new(&bytes[..end])).is_err());
         }
     }
 }
@@ -76,7 +76,7 @@ fn what_no_set_of_hashes_encodes_to_is_refused() {
     let decode = |numbers: &[u64]| {
         let mut bytes = Vec::new();
         numbers.iter().for_each(|&number| put_varint(&mut bytes, number));
-        KeySample::decode(&mut Reader::new(&bytes))
+        KeySample::decode(&mut ByteReader::new(&bytes))
     };
     assert!(decode(&[2, 0, 1]).is_ok());
     assert!(decode(&[2, 7, 0]).is_err(), "twice the same hash");

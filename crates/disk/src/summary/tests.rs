@@ -7,8 +7,8 @@ use crate::{
 };
 use siltdb_base::key::EntryKind;
 
-fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeyRange {
-    KeyRange { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
+fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeySpan {
+    KeySpan { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub use scan::block_walk::BlockWalk;
 
 pub use format::properties::{Properties, ReplacedTable, TableOrigin};
 pub use format::sealed::SealedBlock;
-pub use read::lookup::Found;
+pub use read::lookup::FoundEntry;
 pub use read::reader::Table;
 pub use read::table_filter::TableFilter;
 pub use scan::passing::PassingTable;

@@ -19,7 +19,7 @@ use crate::{
 };
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::{Course, Cursor},
+    cursor::{Course, EntryCursor},
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},

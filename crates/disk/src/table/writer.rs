@@ -14,11 +14,11 @@ use crate::{
     compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
     fields::UnknownFields,
     filter::FilterBuilder,
-    frame::{FrameKind, Place, enclose, seal},
+    frame::{FrameKind, FramePlace, enclose, seal},
     garbage::{GarbageBuilder, Repeats},
     options::{Compression, TableOptions},
     sample::SampleBuilder,
-    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
+    summary::{IndexKind, KeySpan, RangeEnd, TableSummary},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -154,7 +154,7 @@ impl<'f> TableWriter<'f> {
     fn add_alone(&mut self, entry: &Entry<'_>) -> Result<()> {
         debug_assert!(self.block.is_empty(), "it does not fit into a block with others");
         BlockBuilder::encode_before_value(entry, &mut self.raw);
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value]);
         let start = self.written;
         for piece in [&envelope.head, &self.raw, entry.value, &envelope.checksum] {
@@ -212,7 +212,7 @@ impl<'f> TableWriter<'f> {
             let said = (entry.sequence, entry.kind, entry.value);
             self.garbage.add(repeats, key.len(), said)?;
         }
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         let (covered, checksum) = sealed.sealed_for(place);
         self.file.append(covered)?;
         self.file.append(&checksum)?;
@@ -346,7 +346,7 @@ impl<'f> TableWriter<'f> {
         );
         self.block.encode(&mut self.raw);
         self.frame.clear();
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
         self.index.add(first, (key, sequence), &self.facts, self.frame.len() as u64);
         if self.first_key.is_none() {
@@ -375,7 +375,7 @@ impl<'f> TableWriter<'f> {
             return Err(Error::invalid("too many range tombstones for one table")
                 .with_mismatch(most, raw.len()));
         }
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         self.frame.clear();
         seal(kind, place, raw, &mut self.compressor, &mut self.frame);
         self.append_frame()?;
@@ -410,7 +410,7 @@ impl<'f> TableWriter<'f> {
     fn write_end(mut self, mut properties: Properties) -> Result<TableSummary> {
         // The properties say how long the table is, and that depends on how long they are.
         self.compressor = Compressor::new(Compression::None);
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         loop {
             let mut raw = Vec::new();
             properties.encode(&mut raw);
@@ -434,9 +434,9 @@ impl<'f> TableWriter<'f> {
     }
 
     /// The range of all keys; `None`, if there are none.
-    fn range(&self, fragments: &Fragments) -> Option<KeyRange> {
+    fn range(&self, fragments: &Fragments) -> Option<KeySpan> {
         let points = self.first_key.as_ref().zip(self.last.as_ref());
-        let points = points.map(|(first, (last, _))| KeyRange {
+        let points = points.map(|(first, (last, _))| KeySpan {
             first: first.clone(),
             last: Slice::copy_from(last),
             end: RangeEnd::Inclusive,

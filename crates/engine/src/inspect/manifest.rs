@@ -18,7 +18,7 @@ use siltdb_disk::{
         record::RecordKind,
         segment::SegmentHeader,
     },
-    summary::{KeyRange, RangeEnd, TableSummary},
+    summary::{KeySpan, RangeEnd, TableSummary},
 };
 use std::path::Path;
 
@@ -202,7 +202,7 @@ pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
 }
 
 /// Adds both ends of a range; an end that does not belong to it is followed by `exclusive`.
-fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeyRange) -> Line {
+fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeySpan) -> Line {
     let line = line.with_bytes(first, &range.first).with_bytes(last, &range.last);
     match range.end {
         RangeEnd::Inclusive => line,

@@ -22,7 +22,7 @@ use siltdb_disk::{
         salvage::SegmentSalvage,
         segment::SegmentHeader,
     },
-    summary::{KeyRange, TableSummary},
+    summary::{KeySpan, TableSummary},
     table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
 };
 use siltdb_tree::{
@@ -43,7 +43,7 @@ pub struct FoundTable {
     /// Where in it the table lies, and what is seen of it.
     pub reference: TableReference,
     /// Keys of which others hold what the table held.
-    pub hidden: Vec<KeyRange>,
+    pub hidden: Vec<KeySpan>,
 }
 
 /// A family that there is, or was.
@@ -75,7 +75,7 @@ impl FoundFamily {
 
 /// What there is to save.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Salvageable {
     /// The families.
     pub families: BTreeMap<FamilyId, FoundFamily>,
     /// Families that were dropped.
@@ -88,7 +88,7 @@ pub struct Found {
     operators: Vec<Arc<dyn MergeOperator>>,
 }
 
-impl Found {
+impl Salvageable {
     /// Makes up a family of which nothing but its number is known.
     pub fn add_unknown(&mut self, id: FamilyId) {
         let family = FoundFamily {
@@ -154,7 +154,7 @@ pub fn find(
     dir: &Path,
     operators: &[Arc<dyn MergeOperator>],
     lost: &mut Vec<Lost>,
-) -> Result<Found> {
+) -> Result<Salvageable> {
     let names = own_files(&**fs, dir)?;
     let is_any = |name: &FileName| !matches!(name, FileName::Lock | FileName::Temporary(_));
     if !names.iter().any(is_any) {
@@ -163,7 +163,7 @@ pub fn find(
     let mut picture = Picture::default();
     let whole = read_whole_manifest(&**fs, dir, &names, &mut picture)
         .and_then(|()| check_complete(&**fs, dir, &names, &picture));
-    let mut found = Found { operators: operators.to_vec(), ..Found::default() };
+    let mut found = Salvageable { operators: operators.to_vec(), ..Salvageable::default() };
     if let Err(error) = &whole {
         lost.push(Lost::anything(error.duplicate()));
         found.manifest = ManifestState::Lost;
@@ -361,7 +361,7 @@ fn find_by_files(
     dir: &Path,
     names: &[FileName],
     operators: &[Arc<dyn MergeOperator>],
-    found: &mut Found,
+    found: &mut Salvageable,
     lost: &mut Vec<Lost>,
 ) {
     let mut replaced = Replaced::default();
@@ -402,7 +402,7 @@ fn find_by_files(
 #[derive(Default)]
 struct Replaced {
     /// For each input, the ranges of the tables that were merged from it.
-    inputs: BTreeMap<TableUid, Vec<KeyRange>>,
+    inputs: BTreeMap<TableUid, Vec<KeySpan>>,
     for_good: BTreeSet<TableUid>,
     /// The inputs of each table that is there.
     inputs_of: BTreeMap<TableUid, Vec<TableUid>>,
@@ -433,7 +433,7 @@ impl Replaced {
     }
 }
 
-impl Found {
+impl Salvageable {
     fn add_table(
         &mut self,
         file: FileNumber,

@@ -4,7 +4,7 @@
 
 use super::find::FoundTable;
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, Result},
     fs::Fs,
     id::SequenceNumber,
@@ -15,7 +15,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    summary::{KeyRange, RangeEnd},
+    summary::{KeySpan, RangeEnd},
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use std::{sync::Arc, vec};
@@ -103,7 +103,7 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
 }
 
 /// The first key behind a range.
-fn end_of(range: &KeyRange) -> Slice {
+fn end_of(range: &KeySpan) -> Slice {
     match range.end {
         RangeEnd::Exclusive => range.last.clone(),
         RangeEnd::Inclusive => successor(&range.last).into(),
@@ -111,7 +111,7 @@ fn end_of(range: &KeyRange) -> Slice {
 }
 
 /// What is left of the keys from `start` up to `end` without those of `range`.
-fn without((start, end): (Slice, Slice), range: &KeyRange) -> Vec<(Slice, Slice)> {
+fn without((start, end): (Slice, Slice), range: &KeySpan) -> Vec<(Slice, Slice)> {
     let before = (start.clone(), end.clone().min(range.first.clone()));
     let behind = (start.max(end_of(range)), end);
     [before, behind].into_iter().filter(|(start, end)| start < end).collect()
@@ -168,7 +168,7 @@ fn only_forward<T>() -> Result<T> {
     Err(Error::invalid("damaged tables are walked from front to back"))
 }
 
-impl Cursor for SalvageRun {
+impl EntryCursor for SalvageRun {
     fn entry(&self) -> Option<Entry<'_>> {
         let (cursor, table) = self.open.as_ref()?;
         let entry = cursor.entry()?;

@@ -5,7 +5,7 @@ use crate::arena::ArenaOptions;
 use proptest::prelude::*;
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::Cursor,
+    cursor::EntryCursor,
     slice::Slice,
     tombstone::RangeTombstone,
 };

@@ -14,7 +14,7 @@ use siltdb_base::{
     limits::LEVELS,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::summary::{KeySpan, RangeEnd};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Weak},
@@ -109,7 +109,7 @@ impl CoveredTable {
 /// it; `None` if they do not cover all of it.
 #[must_use]
 pub fn covered_whole(tombstones: &Fragments, table: &OpenReference) -> Option<SequenceNumber> {
-    let KeyRange { first, last, end } = table.range();
+    let KeySpan { first, last, end } = table.range();
     covered_to(tombstones, (first, last, *end), table.sequence_max())
 }
 

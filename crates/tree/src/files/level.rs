@@ -13,7 +13,7 @@ use siltdb_base::{
     key::head,
     slice::Slice,
 };
-use siltdb_disk::summary::KeyRange;
+use siltdb_disk::summary::KeySpan;
 use std::{ops::Range, sync::Arc};
 
 /// How the tables of a level lie to each other.
@@ -165,7 +165,7 @@ impl Level {
     /// The indexes of the tables that overlap `range`; in a stack also those that overlap one of
     /// these, and so on, so that what is left overlaps nothing that was taken.
     #[must_use]
-    pub fn overlapping(&self, range: &KeyRange) -> Vec<usize> {
+    pub fn overlapping(&self, range: &KeySpan) -> Vec<usize> {
         match self.order {
             Order::Run => self.overlapping_run(range).collect(),
             Order::Stack => {
@@ -180,7 +180,7 @@ impl Level {
 
     /// Of a run, the indexes of the tables that overlap `range`.
     #[must_use]
-    pub fn overlapping_run(&self, range: &KeyRange) -> Range<usize> {
+    pub fn overlapping_run(&self, range: &KeySpan) -> Range<usize> {
         let start = self.index_reaching(&range.first);
         let count = self.tables[start..].partition_point(|table| table.range().overlaps(range));
         start..start + count

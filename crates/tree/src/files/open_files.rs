@@ -16,8 +16,8 @@ use siltdb_disk::{
     cache::Cache,
     edit::TableReference,
     file_name::FileName,
-    summary::{KeyRange, RangeEnd, TableSummary},
-    table::{Found, PassingTable, Table, TableFilter},
+    summary::{KeySpan, RangeEnd, TableSummary},
+    table::{FoundEntry, PassingTable, Table, TableFilter},
 };
 use std::{
     collections::HashMap,
@@ -293,7 +293,7 @@ fn expect_summary(found: &TableSummary, expected: &TableSummary, path: &Path) ->
 /// Immutable, but for the table being opened once.
 pub struct OpenReference {
     reference: TableReference,
-    range: KeyRange,
+    range: KeySpan,
     file: Arc<SharedFile>,
     files: Arc<OpenFiles>,
     /// Read by the first lookup, unless the table is open.
@@ -328,7 +328,7 @@ impl OpenReference {
     /// Holds every key that is seen through this reference.
     #[inline]
     #[must_use]
-    pub fn range(&self) -> &KeyRange {
+    pub fn range(&self) -> &KeySpan {
         &self.range
     }
 
@@ -472,7 +472,7 @@ impl OpenReference {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         if self.is_whole() {
             self.get_whole(key, visible, look)
@@ -486,7 +486,7 @@ impl OpenReference {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         match self.table.get() {
             Some(table) => table.get(key, visible, look),
@@ -499,7 +499,7 @@ impl OpenReference {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let reference = &self.reference;
         let visible = reference.visible_to.map_or(visible, |limit| limit.min(visible));
@@ -510,7 +510,7 @@ impl OpenReference {
             None => self.get_whole(key, visible, look),
             Some(sequence) if sequence > visible => Ok(None),
             Some(sequence) => {
-                let look = |found: Found<'_>| look(Found { sequence, ..found });
+                let look = |found: FoundEntry<'_>| look(FoundEntry { sequence, ..found });
                 self.get_whole(key, SequenceNumber::MAX, look)
             }
         }
@@ -559,7 +559,7 @@ impl fmt::Debug for OpenReference {
 }
 
 /// The part of a tombstone within a key slice; `None` if there is none.
-fn cut_to_slice(tombstone: RangeTombstone, slice: &KeyRange) -> Option<RangeTombstone> {
+fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
     let end = match slice.end {
         RangeEnd::Exclusive => slice.last.clone(),
         // The first key after an inclusive last one.
@@ -570,14 +570,14 @@ fn cut_to_slice(tombstone: RangeTombstone, slice: &KeyRange) -> Option<RangeTomb
 }
 
 /// The range of a table, cut to the key slice of its reference.
-fn visible_range(reference: &TableReference) -> Result<KeyRange> {
+fn visible_range(reference: &TableReference) -> Result<KeySpan> {
     let whole = &reference.summary.range;
     let Some(slice) = &reference.key_slice else { return Ok(whole.clone()) };
     let first = Slice::clone(std::cmp::max(&whole.first, &slice.first));
     // Of equal last keys the exclusive one reaches less far.
-    let reach = |range: &KeyRange| (range.last.clone(), range.end == RangeEnd::Inclusive);
+    let reach = |range: &KeySpan| (range.last.clone(), range.end == RangeEnd::Inclusive);
     let shorter = if reach(whole) <= reach(slice) { whole } else { slice };
-    let range = KeyRange { first, last: shorter.last.clone(), end: shorter.end };
+    let range = KeySpan { first, last: shorter.last.clone(), end: shorter.end };
     if range.is_before(&range.first) {
         return Err(Error::corruption("the key slice of a table is outside it")
             .with_mismatch(format!("{whole:?}"), format!("{slice:?}")));

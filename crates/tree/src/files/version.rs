@@ -13,7 +13,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
-    summary::KeyRange,
+    summary::KeySpan,
 };
 use std::{
     array,
@@ -183,7 +183,7 @@ impl Version {
 
     /// The smallest range that holds every table; `None` without tables.
     #[must_use]
-    pub fn range(&self) -> Option<KeyRange> {
+    pub fn range(&self) -> Option<KeySpan> {
         self.tables().map(|(_, table)| table.range().clone()).reduce(|a, b| a.union(&b))
     }
 }

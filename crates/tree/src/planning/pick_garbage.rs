@@ -12,10 +12,10 @@ use crate::{
     files::level::Order,
     files::open_files::{OpenReference, TableId},
     files::version::Version,
-    memory::Memory,
+    memory::Memtables,
     options::TreeOptions,
     planning::pick_leveled::limits,
-    planning::plan::{Busy, Input, Plan, Reason, Way},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     retain::stripes::Stripes,
 };
 use siltdb_base::limits::LEVELS;
@@ -26,7 +26,7 @@ use std::{collections::HashSet, sync::Arc};
 /// live. A byte that is freed costs at most five that are written.
 const GARBAGE_THOUSANDTHS: u64 = 180;
 
-/// Memory is flushed for the tables that its range tombstones cover if this many times these are as
+/// Memtables is flushed for the tables that its range tombstones cover if this many times these are as
 /// large as [`TreeOptions::base_level_bytes`].
 const FLUSHED_PART: u64 = 64;
 
@@ -55,7 +55,7 @@ pub fn pick_drop(
     moment: &Moment,
 ) -> Option<Plan> {
     let mut gone = HashSet::new();
-    let mut inputs: Vec<Input> = Vec::new();
+    let mut inputs: Vec<PlanInput> = Vec::new();
     // The deepest first: what lies over tables that go may go with them.
     for (number, level) in version.levels().iter().enumerate().rev() {
         let mut tables = Vec::new();
@@ -68,11 +68,11 @@ pub fn pick_drop(
             }
         }
         tables.reverse();
-        inputs.push(Input { level: number, tables });
+        inputs.push(PlanInput { level: number, tables });
     }
     inputs.reverse();
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
-    Some(Plan::new(Way::Drop, Reason::Garbage, inputs, deepest))
+    Some(Plan::new(PlanKind::DeleteOnly, Reason::Garbage, inputs, deepest))
 }
 
 fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool {
@@ -144,8 +144,8 @@ pub fn pick_rewrite(
                 bytes += table.bytes();
                 fits && is_wasteful(table)
             });
-            let inputs = vec![Input { level: number, tables: together.cloned().collect() }];
-            let plan = Plan::new(Way::Merge, Reason::Garbage, inputs, number);
+            let inputs = vec![PlanInput { level: number, tables: together.cloned().collect() }];
+            let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, inputs, number);
             (!busy.conflicts(&plan)).then_some(plan)
         })
     })
@@ -174,7 +174,7 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
 /// go then: a fair part of all tables, and as much as makes up for the syncs of new files.
 #[must_use]
 pub fn is_worth_flush(
-    memory: &Memory,
+    memory: &Memtables,
     version: &Version,
     options: &TreeOptions,
     moment: &Moment,

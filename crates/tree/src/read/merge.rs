@@ -34,7 +34,7 @@ mod deferred;
 
 use deferred::Deferred;
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Course, EntryCursor, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, compare, head},
@@ -53,7 +53,7 @@ const EXHAUSTED: u64 = u64::MAX;
 
 /// One input of a [`Merge`].
 #[derive(Debug)]
-pub struct Source<C> {
+pub struct MergeSource<C> {
     /// The entries.
     pub cursor: C,
     /// No entry of the source is or will be newer; `SequenceNumber::MAX` if that is not known.
@@ -76,7 +76,7 @@ struct Player {
 /// After an error the merge stands nowhere until it is positioned anew.
 #[derive(Debug)]
 pub struct Merge<C> {
-    sources: Vec<Source<C>>,
+    sources: Vec<MergeSource<C>>,
     /// Where it is going; `None` if it stands nowhere.
     course: Option<Course>,
     winner: Player,
@@ -94,10 +94,10 @@ pub struct Merge<C> {
     deferred: Deferred,
 }
 
-impl<C: Cursor> Merge<C> {
+impl<C: EntryCursor> Merge<C> {
     /// A merge of `sources`, standing nowhere.
     #[must_use]
-    pub fn new(sources: Vec<Source<C>>) -> Self {
+    pub fn new(sources: Vec<MergeSource<C>>) -> Self {
         let nobody = Player { head: EXHAUSTED, source: 0 };
         Self {
             losers: vec![nobody; sources.len()],
@@ -182,7 +182,7 @@ impl<C: Cursor> Merge<C> {
         Ok(found.map(|(_, index)| index))
     }
 
-    /// Seeks as [`Cursor::seek`]; what is not needed is left for later.
+    /// Seeks as [`EntryCursor::seek`]; what is not needed is left for later.
     fn seek_deferring(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let found = self.seek_exactly(key, sequence);
         if found.is_err() {
@@ -448,7 +448,7 @@ impl<C: Cursor> Merge<C> {
     }
 }
 
-impl<C: Cursor> Cursor for Merge<C> {
+impl<C: EntryCursor> EntryCursor for Merge<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.course.and_then(|_| self.sources[self.winner.source].cursor.entry())

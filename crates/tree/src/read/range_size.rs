@@ -3,7 +3,7 @@
 //! It counts what is stored, not what a reader sees: versions and deletions are entries too.
 
 use crate::{files::open_files::OpenReference, read::view::View, read::visible::bounds::Bounds};
-use siltdb_base::{cursor::Cursor, error::Result, id::SequenceNumber};
+use siltdb_base::{cursor::EntryCursor, error::Result, id::SequenceNumber};
 use siltdb_disk::table::Extent;
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::{
     retain::untouched::{Neighbours, Stretch, TableSight, may_copy},
 };
 use siltdb_base::{
-    cursor::{Cursor, Span, SpanContent},
+    cursor::{EntryCursor, Span, SpanContent},
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, head},
@@ -31,7 +31,7 @@ use std::{
 const BLOCKS_MIN: usize = 4;
 
 /// A table of the inputs, and how it is seen.
-pub type Input<'p> = (&'p Arc<OpenReference>, Arc<PassingTable>);
+pub type CopyInput<'p> = (&'p Arc<OpenReference>, Arc<PassingTable>);
 
 /// Neighbouring untouched blocks of one table.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ struct BlocksInOrder {
 }
 
 impl BlocksInOrder {
-    fn new(inputs: &[Input<'_>]) -> Result<Self> {
+    fn new(inputs: &[CopyInput<'_>]) -> Result<Self> {
         let walks: Vec<_> =
             inputs.iter().map(|(_, table)| table.blocks()).collect::<Result<_>>()?;
         let firsts = walks.iter().enumerate().filter_map(|(input, walk)| headed(walk, input));
@@ -148,7 +148,7 @@ enum Touch {
 
 /// Shows `seen` the blocks of `inputs`, in key order, until it breaks off.
 fn each_block(
-    inputs: &[Input<'_>],
+    inputs: &[CopyInput<'_>],
     tombstones: &Fragments,
     mut seen: impl FnMut(BlockOf, Touch) -> ControlFlow<()>,
 ) -> Result<()> {
@@ -186,7 +186,7 @@ fn each_block(
 ///
 /// # Errors
 /// Corruption, if an index is damaged; what reading fails with.
-pub fn untouched_blocks(inputs: &[Input<'_>], tombstones: &Fragments) -> Result<Vec<BlockRun>> {
+pub fn untouched_blocks(inputs: &[CopyInput<'_>], tombstones: &Fragments) -> Result<Vec<BlockRun>> {
     let mut runs: Vec<BlockRun> = Vec::new();
     // The block before, if it was added to the last run.
     let mut last: Option<(usize, usize)> = None;
@@ -300,7 +300,7 @@ pub struct SkippingCursor<C> {
     skips: VecDeque<(Slice, Slice)>,
 }
 
-impl<C: Cursor> SkippingCursor<C> {
+impl<C: EntryCursor> SkippingCursor<C> {
     /// Goes on forward from where `cursor` stands, which is before all `copies`.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ impl<C: Cursor> SkippingCursor<C> {
     }
 }
 
-impl<C: Cursor> Cursor for SkippingCursor<C> {
+impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()

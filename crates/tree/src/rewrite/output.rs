@@ -14,12 +14,12 @@ use crate::{
     files::open_files::{OpenFiles, OpenReference},
     options::TreeOptions,
     planning::plan::Borders,
-    retain::{entries::Retain, stripes::Deeper},
+    retain::{entries::Retain, stripes::OlderEntries},
     rewrite::copies::Copies,
     rewrite::job::{JobContext, NewFile, NewTable, NewTables, Opening},
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     fs::WriteFile,
     id::{FamilyId, SequenceNumber},
@@ -109,7 +109,7 @@ impl Destination<'_> {
 
 /// Which file a table is written to.
 #[derive(Debug)]
-pub enum Place<'f> {
+pub enum OutputPlace<'f> {
     /// A new file for each table.
     OwnFile,
     /// The end of this file, which others share; the caller adds it.
@@ -179,7 +179,7 @@ impl OwnedEntry {
     }
 }
 
-impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
+impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> Stream<'s, C, D> {
     /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
     /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
     /// between the entries: `retain` yields none of theirs. If there is a `shared` sequence number,
@@ -284,21 +284,21 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
 /// # Errors
 /// What reading the entries fails with, or [`NewTables::add_file`]; `Closed`, if the job was
 /// cancelled.
-pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+pub fn write_tables<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     mut stream: Stream<'_, C, D>,
     destination: &Destination<'_>,
-    place: &mut Place<'_>,
+    place: &mut OutputPlace<'_>,
     tables: &mut NewTables,
     context: &JobContext<'_>,
 ) -> Result<()> {
     while !stream.is_finished() {
         context.go_on()?;
         match place {
-            Place::Shared(file, writer) => {
+            OutputPlace::Shared(file, writer) => {
                 let table = write_table(&mut stream, destination, file, &mut **writer, context)?;
                 tables.add_table(table);
             }
-            Place::OwnFile => {
+            OutputPlace::OwnFile => {
                 let (file, mut writer) = NewFile::create(context)?;
                 let table = write_table(&mut stream, destination, &file, &mut *writer, context)?;
                 tables.add_table(table);
@@ -310,7 +310,7 @@ pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
 }
 
 /// Writes the next table of the stream.
-fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     stream: &mut Stream<'_, C, D>,
     destination: &Destination<'_>,
     file: &NewFile,
@@ -338,7 +338,7 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
 
 /// Moves entries and blocks from the stream to the table until the table is to end; what begins the
 /// next one is then ahead.
-fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+fn fill_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     stream: &mut Stream<'_, C, D>,
     table: &mut TableWriter<'_>,
     destination: &Destination<'_>,
@@ -379,7 +379,7 @@ enum Stop {
 }
 
 /// Moves the entry ahead and those after it to the table, up to the next block to be copied.
-fn add_entries<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
+fn add_entries<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     stream: &mut Stream<'_, C, D>,
     table: &mut TableWriter<'_>,
     size: &mut TableSize<'_>,

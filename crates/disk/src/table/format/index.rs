@@ -28,7 +28,7 @@ use crate::table::format::facts::{Contents, Facts};
 use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
+    codec::{ByteReader, put_bytes, put_varint},
     cursor::Course,
     error::{Error, Result},
     id::SequenceNumber,
@@ -196,7 +196,7 @@ impl Index {
     /// # Errors
     /// Corruption, if the invariants do not hold or the blocks take more than `data_bytes`.
     pub fn read_frame(&mut self, raw: &[u8], data_bytes: u64) -> Result<()> {
-        let mut reader = Reader::new(raw);
+        let mut reader = ByteReader::new(raw);
         if self.borders.is_empty() {
             self.borders.push(0);
             self.offsets.push(0);
@@ -243,7 +243,7 @@ impl Index {
 
     /// Appends a key to `keys` that shares bytes with the one that lies from `before` on; returns
     /// where it begins.
-    fn read_key(&mut self, reader: &mut Reader<'_>, before: usize) -> Result<usize> {
+    fn read_key(&mut self, reader: &mut ByteReader<'_>, before: usize) -> Result<usize> {
         let start = self.keys.len();
         let shared = reader.varint()?;
         let rest = reader.bytes()?;

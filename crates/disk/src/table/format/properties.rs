@@ -25,11 +25,11 @@
 
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::{
-    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
+    fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     summary::TableSummary,
 };
 use siltdb_base::{
-    codec::{Reader, put_varint},
+    codec::{ByteReader, put_varint},
     error::{Error, Result},
     id::{FamilyId, FileNumber, SegmentId, TableUid},
     limits::FAMILY_NAME_BYTES_MAX,
@@ -74,7 +74,7 @@ impl ReplacedTable {
         }
     }
 
-    fn decode_all(reader: &mut Reader<'_>) -> Result<Vec<Self>> {
+    fn decode_all(reader: &mut ByteReader<'_>) -> Result<Vec<Self>> {
         let mut tables = Vec::new();
         while !reader.is_empty() {
             let (file, uid) = (FileNumber(reader.varint()?), TableUid(reader.u64()?));
@@ -97,7 +97,7 @@ impl TableOrigin {
         }
     }
 
-    fn decode_field(&mut self, tag: u64, value: &mut Reader<'_>) -> Result<()> {
+    fn decode_field(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<()> {
         match tag {
             64 => self.family = FamilyId(value.varint_u32()?),
             65 => self.name = decode_name(value)?,
@@ -110,7 +110,7 @@ impl TableOrigin {
     }
 }
 
-fn decode_name(value: &mut Reader<'_>) -> Result<String> {
+fn decode_name(value: &mut ByteReader<'_>) -> Result<String> {
     let name = value.take_all();
     if name.len() > FAMILY_NAME_BYTES_MAX {
         return Err(Error::corruption("family name is too long")
@@ -198,9 +198,9 @@ impl Properties {
                     }
                 }
                 64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
-                _ => return Ok(Field::Unknown),
+                _ => return Ok(StoredField::Unknown),
             }
-            Ok(Field::Known)
+            Ok(StoredField::Known)
         })?;
         let summary =
             summary.ok_or_else(|| Error::corruption("properties of a table: no summary"))?;

@@ -4,11 +4,11 @@
 //! It does not cache. A walk that jumps reads single frames.
 
 use crate::table::format::index::BlockInfo;
-use crate::table::read::source::{Source, check_block, with_scratch};
+use crate::table::read::source::{TableSource, check_block, with_scratch};
 use crate::{
     block::Block,
     compress::Codec,
-    frame::{CHECKSUM_BYTES, Frame, FrameKind, Place},
+    frame::{CHECKSUM_BYTES, Frame, FrameKind, FramePlace},
 };
 use bytes::Bytes;
 use siltdb_base::{error::Result, memory::region::Buffer};
@@ -53,7 +53,7 @@ impl Ahead {
     /// What reading that frame fails with; frames ahead of it do not matter.
     pub(in crate::table) fn frame(
         &mut self,
-        source: &Source,
+        source: &TableSource,
         data_bytes: u64,
         index: usize,
         info: &BlockInfo<'_>,
@@ -69,13 +69,13 @@ impl Ahead {
     /// Corruption, if anything is wrong with it; as [`Ahead::frame`].
     pub(in crate::table) fn block(
         &mut self,
-        source: &Source,
+        source: &TableSource,
         data_bytes: u64,
         index: usize,
         info: &BlockInfo<'_>,
     ) -> Result<Block> {
         let own = self.fetch(source, data_bytes, index, info)?;
-        let place = Place { table: source.uid, offset: info.offset };
+        let place = FramePlace { table: source.uid, offset: info.offset };
         Frame::open(&self.bytes[own.clone()], FrameKind::Data, place)
             .and_then(|frame| match frame.codec {
                 Codec::Raw => {
@@ -92,7 +92,7 @@ impl Ahead {
     /// Has the frame in `bytes`, and says where it lies there.
     fn fetch(
         &mut self,
-        source: &Source,
+        source: &TableSource,
         data_bytes: u64,
         index: usize,
         info: &BlockInfo<'_>,
@@ -127,7 +127,7 @@ impl Ahead {
         }
     }
 
-    fn read(&mut self, source: &Source, piece: Range<u64>) -> Result<()> {
+    fn read(&mut self, source: &TableSource, piece: Range<u64>) -> Result<()> {
         self.start = piece.start;
         // The memory of the last piece, unless a block still lies there.
         let mut bytes = mem::take(&mut self.bytes).try_into_mut().unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::{
 };
 use siltdb_base::{
     checksum::xxh3,
-    cursor::{Course, Cursor, Fetch, Span, SpanContent},
+    cursor::{Course, EntryCursor, Fetch, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -265,7 +265,7 @@ pub(in crate::table) fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffi
     key.extend_from_slice(suffix);
 }
 
-impl Cursor for TableCursor {
+impl EntryCursor for TableCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let (located, block) = (self.located.as_ref()?, self.block.as_ref()?);

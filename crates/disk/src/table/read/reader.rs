@@ -7,13 +7,13 @@ use crate::table::format::index::BlockInfo;
 use crate::table::format::sealed::SealedBlock;
 use crate::table::read::ahead::Ahead;
 use crate::table::read::mapped::Mapped;
-use crate::table::read::source::{Source, TableContents, check_block, with_scratch};
+use crate::table::read::source::{TableContents, TableSource, check_block, with_scratch};
 use crate::table::read::table_filter::TableFilter;
 use crate::{
     block::Block,
     cache::{Cache, CacheFill, Held, Resident, Slots},
-    frame::{Frame, FrameKind, Place},
-    maplet::{Maplet, Shape},
+    frame::{Frame, FrameKind, FramePlace},
+    maplet::{Maplet, MapletShape},
     summary::TableSummary,
 };
 use siltdb_base::{
@@ -44,7 +44,7 @@ use std::{
 /// 2. It leads to the first of the entries that the table has of a key, which is the newest.
 #[derive(Debug)]
 pub struct Table {
-    pub(in crate::table) source: Source,
+    pub(in crate::table) source: TableSource,
     pub(in crate::table) contents: TableContents,
     pub(in crate::table) slots: Slots<Block>,
     /// Read when it is first asked for, unless it was before the table was opened.
@@ -55,7 +55,7 @@ pub struct Table {
     mapped: Option<Mapped>,
     pub(in crate::table) maplet: OnceLock<Maplet>,
     /// Of its maplet; `None`, if it is to have none.
-    pub(in crate::table) maplet_shape: Option<Shape>,
+    pub(in crate::table) maplet_shape: Option<MapletShape>,
     pub(in crate::table) cache: Arc<Cache>,
     /// Bytes charged to [`Part::Tables`] when it was opened; those of the filter are its own.
     charged: usize,
@@ -81,7 +81,7 @@ impl Table {
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let source = Source::new(file, path, offset, length, expected)?;
+        let source = TableSource::new(file, path, offset, length, expected)?;
         let contents = source.read_contents(source.read_properties(expected)?)?;
         let blocks = contents.index.count();
         let mapped = match read_io {
@@ -97,7 +97,7 @@ impl Table {
         cache.budget().charge(Part::Tables, charged);
         cache.fit();
         let index = &contents.index;
-        let maplet_shape = Shape::new(blocks, index.entries(), index.entries_max());
+        let maplet_shape = MapletShape::new(blocks, index.entries(), index.entries_max());
         let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
         let (filter, reading, maplet) = (OnceLock::new(), Mutex::default(), OnceLock::new());
         Ok(Arc::new(Self {
@@ -280,7 +280,7 @@ impl Table {
                 Some(mapped) => mapped.with_raw(index, &info, &mut scratch.raw, look),
                 None => {
                     self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
-                    let place = Place { table: self.source.uid, offset: info.offset };
+                    let place = FramePlace { table: self.source.uid, offset: info.offset };
                     let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
                     frame.decode_padded(Block::BYTES_BEHIND, &mut scratch.raw).and_then(look)
                 }
@@ -322,7 +322,7 @@ impl Table {
         frame: &[u8],
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Held<Block>>> {
-        let place = Place { table: self.source.uid, offset: info.offset };
+        let place = FramePlace { table: self.source.uid, offset: info.offset };
         with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
                 .and_then(|frame| frame.decode(&mut scratch.raw))

@@ -11,8 +11,8 @@ use crate::table::format::tombstones;
 use crate::{
     block::Block,
     filter::Filter,
-    frame::{FRAME_BYTES_MIN, Frame, FrameKind, Place},
-    summary::{KeyRange, RangeEnd, TableSummary},
+    frame::{FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
+    summary::{KeySpan, RangeEnd, TableSummary},
 };
 use bytes::Bytes;
 use siltdb_base::{
@@ -35,7 +35,7 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Where the bytes of a table lie.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct TableSource {
     pub file: Arc<dyn File>,
     pub path: PathBuf,
     pub offset: u64,
@@ -86,7 +86,7 @@ pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
     result
 }
 
-impl Source {
+impl TableSource {
     /// The `length` bytes at `offset` of `file`, which lies at `path`: the table that is expected,
     /// or whichever its footer names.
     pub fn new(
@@ -162,7 +162,7 @@ impl Source {
         }
         with_scratch(|scratch| {
             self.read(offset, bytes, &mut scratch.frame)?;
-            let place = Place { table: self.uid, offset };
+            let place = FramePlace { table: self.uid, offset };
             Frame::open(&scratch.frame, kind, place)
                 .and_then(|frame| work(frame.decode(&mut scratch.raw)?))
                 .map_err(|error| self.locate(error, offset))
@@ -199,7 +199,7 @@ impl Source {
 
     /// Verifies the frame of a data block.
     fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
-        let place = Place { table: self.uid, offset: info.offset };
+        let place = FramePlace { table: self.uid, offset: info.offset };
         let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
         let checked = sealed.and_then(|sealed| {
             check_facts(sealed.facts(), info)?;
@@ -297,7 +297,7 @@ pub fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
 /// Checks that what was read apart agrees.
 fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
     let summary = &properties.summary;
-    let blocks = index.count().checked_sub(1).map(|last| KeyRange {
+    let blocks = index.count().checked_sub(1).map(|last| KeySpan {
         first: Slice::copy_from(index.info(0).first_key),
         last: Slice::copy_from(index.info(last).last_key),
         end: RangeEnd::Inclusive,

@@ -1,6 +1,6 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
-use crate::table::read::source::{FilterFrame, Source};
+use crate::table::read::source::{FilterFrame, TableSource};
 use crate::{cache::Cache, filter::Filter, summary::TableSummary};
 use siltdb_base::{
     budget::{Charge, Part},
@@ -35,7 +35,7 @@ impl TableFilter {
         expected: &TableSummary,
         cache: &Cache,
     ) -> Result<Self> {
-        let source = Source::new(file, path, offset, length, Some(expected))?;
+        let source = TableSource::new(file, path, offset, length, Some(expected))?;
         let properties = source.read_properties(Some(expected))?;
         Ok(Self::new(source.read_filter(FilterFrame::of(&properties))?, cache))
     }

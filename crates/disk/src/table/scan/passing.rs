@@ -7,7 +7,7 @@ use crate::summary::TableSummary;
 use crate::table::format::index::BlockInfo;
 use crate::table::format::properties::{Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
-use crate::table::read::source::Source;
+use crate::table::read::source::TableSource;
 use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
 use std::{path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use std::{path::Path, sync::Arc};
 /// Immutable. Each walk over it has its own frame of the index in memory.
 #[derive(Debug)]
 pub struct PassingTable {
-    pub(in crate::table) source: Source,
+    pub(in crate::table) source: TableSource,
     pub(in crate::table) properties: Properties,
     tombstones: Arc<Fragments>,
 }
@@ -39,11 +39,14 @@ impl PassingTable {
         length: u64,
         expected: &TableSummary,
     ) -> Result<Arc<Self>> {
-        Self::read(Source::new(file, path, offset, length, Some(expected))?, expected)
+        Self::read(TableSource::new(file, path, offset, length, Some(expected))?, expected)
     }
 
     /// The table at `source`.
-    pub(in crate::table) fn read(source: Source, expected: &TableSummary) -> Result<Arc<Self>> {
+    pub(in crate::table) fn read(
+        source: TableSource,
+        expected: &TableSummary,
+    ) -> Result<Arc<Self>> {
         let properties = source.read_properties(Some(expected))?;
         let tombstones = Arc::new(source.read_tombstones(&properties)?);
         Ok(Arc::new(Self { source, properties, tombstones }))

@@ -9,7 +9,7 @@ use crate::table::read::cursor::set_suffix;
 use crate::table::scan::block_walk::BlockWalk;
 use crate::table::scan::passing::PassingTable;
 use siltdb_base::{
-    cursor::{Cursor, Span, SpanContent},
+    cursor::{EntryCursor, Span, SpanContent},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -99,7 +99,7 @@ impl PassingCursor {
     }
 }
 
-impl Cursor for PassingCursor {
+impl EntryCursor for PassingCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let (located, block) = (self.located.as_ref()?, self.block.as_ref()?);

@@ -13,7 +13,7 @@ use crate::{
     block::Block,
     garbage::{Garbage, GarbageBuilder, Repeats},
     sample::{KeySample, SampleBuilder},
-    summary::{KeyRange, RangeEnd},
+    summary::{KeySpan, RangeEnd},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -73,7 +73,7 @@ impl PassingTable {
             on_block(number, &info, &block);
             blocks.advance()?;
         }
-        let points = first_key.zip(before).map(|(first, (last, _))| KeyRange {
+        let points = first_key.zip(before).map(|(first, (last, _))| KeySpan {
             first,
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
@@ -85,7 +85,7 @@ impl PassingTable {
     fn check_total(
         &self,
         mut total: Facts,
-        points: Option<KeyRange>,
+        points: Option<KeySpan>,
         sample: &KeySample,
         garbage: &Garbage,
     ) -> Result<()> {

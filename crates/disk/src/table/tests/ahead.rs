@@ -58,7 +58,7 @@ fn a_walk_that_passes_reads_large_pieces() {
 }
 
 /// How many reads it takes to walk back over everything.
-fn reads_backward(file: &Sick, cursor: &mut impl Cursor, entries: &[Owned]) -> usize {
+fn reads_backward(file: &Sick, cursor: &mut impl EntryCursor, entries: &[Owned]) -> usize {
     let before = file.reads.load(Ordering::Relaxed);
     cursor.seek_to_last().unwrap();
     for expected in entries.iter().rev() {

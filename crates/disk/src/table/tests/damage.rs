@@ -6,7 +6,7 @@ use crate::{
     compress::Compressor,
     fields::UnknownFields,
     filter::FilterBuilder,
-    frame::{FrameKind, Place, seal},
+    frame::{FrameKind, FramePlace, seal},
     garbage::{Garbage, GarbageBuilder, Repeats},
     sample::{KeySample, SampleBuilder},
     summary::IndexKind,
@@ -15,7 +15,7 @@ use crate::{
         format::footer::{FOOTER_BYTES, Footer},
         format::index::IndexBuilder,
         format::properties::Properties,
-        read::source::Source,
+        read::source::TableSource,
     },
 };
 use siltdb_base::{
@@ -222,7 +222,7 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     const CLAIM: u64 = 900 << 20;
     let (file, _, _, _) = victim(Compression::None);
     let length = file.0.len() as u64;
-    let source = Source::new(Arc::new(file.clone()), Path::new("t"), 0, length, None).unwrap();
+    let source = TableSource::new(Arc::new(file.clone()), Path::new("t"), 0, length, None).unwrap();
     let mut properties = source.read_properties(None).unwrap();
     let at = properties.index_offset();
     let mut bytes = file.0[..at as usize].to_vec();
@@ -231,10 +231,11 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     put_varint(&mut frame, CLAIM);
     put_varint(&mut frame, CLAIM / 255);
     frame.resize(frame.len() + (CLAIM / 255) as usize, 0);
-    reseal_forged(&mut frame, Place { table: source.uid, offset: at });
+    reseal_forged(&mut frame, FramePlace { table: source.uid, offset: at });
     let forge = |frame_bytes: u64, properties: &mut Properties, bytes: &mut Vec<u8>| {
         properties.index_bytes = vec![frame_bytes];
-        let (at, place) = (bytes.len(), Place { table: source.uid, offset: bytes.len() as u64 });
+        let (at, place) =
+            (bytes.len(), FramePlace { table: source.uid, offset: bytes.len() as u64 });
         for _ in 0..3 {
             bytes.truncate(at);
             let mut raw = Vec::new();
@@ -263,7 +264,7 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
 }
 
 /// Ties a frame without its checksum to `place`.
-fn reseal_forged(frame: &mut Vec<u8>, place: Place) {
+fn reseal_forged(frame: &mut Vec<u8>, place: FramePlace) {
     // The checksum of nothing at this place is what ties a frame to it.
     let mut empty = Vec::new();
     let mut compressor = Compressor::new(Compression::None);
@@ -337,7 +338,7 @@ impl Forgery {
         let [together, apart] = [IndexFrames::AllBlocks, IndexFrames::OneBlock].map(|frames| {
             let bytes = self.bytes(frames);
             let (file, length) = (Arc::new(Bytes(bytes.clone())), bytes.len() as u64);
-            let source = Source::new(file, Path::new("t"), 0, length, None).unwrap();
+            let source = TableSource::new(file, Path::new("t"), 0, length, None).unwrap();
             let summary = source.read_properties(None).unwrap().summary;
             look(&bytes, &PassingTable::read(source, &summary).unwrap())
         });
@@ -350,7 +351,7 @@ impl Forgery {
         let mut compressor = Compressor::new(Compression::None);
         let mut bytes = Vec::new();
         let mut add = |kind: FrameKind, raw: &[u8], bytes: &mut Vec<u8>| {
-            let place = Place { table: uid, offset: bytes.len() as u64 };
+            let place = FramePlace { table: uid, offset: bytes.len() as u64 };
             let before = bytes.len();
             seal(kind, place, raw, &mut compressor, bytes);
             (bytes.len() - before) as u64
@@ -414,7 +415,7 @@ impl Forgery {
         self.blocks.iter().flatten().for_each(|entry| sample.add(xxh3(&entry.0)));
         TableSummary {
             uid,
-            range: crate::summary::KeyRange {
+            range: crate::summary::KeySpan {
                 first: shown(0)[0].0.clone().into(),
                 last: shown(self.blocks.len() - 1).last().unwrap().0.clone().into(),
                 end: crate::summary::RangeEnd::Inclusive,

@@ -1,7 +1,7 @@
 //! Lookups with a maplet answer as those without.
 
 use super::*;
-use crate::{maplet::KeyPlace, table::read::lookup::Sight};
+use crate::{maplet::EntryPlace, table::read::lookup::LookupOutcome};
 
 /// Entries with many versions of some keys, so that keys go on from block to block.
 fn versions() -> Vec<Owned> {
@@ -104,9 +104,9 @@ fn no_block_shows_an_entry_that_is_not_the_newest() {
         for visible in [owned.1, SequenceNumber::MAX.0] {
             let expected = get_expected(&entries, &owned.0, visible).map(|entry| entry.1);
             for block in 0..table.block_count() {
-                let (place, visible) = (KeyPlace { block, entry: 0 }, SequenceNumber(visible));
+                let (place, visible) = (EntryPlace { block, entry: 0 }, SequenceNumber(visible));
                 let sight = table.look_at(place, &owned.0, visible, |found| found.sequence.0);
-                if let Sight::Shown(sequence) = sight.unwrap() {
+                if let LookupOutcome::Shown(sequence) = sight.unwrap() {
                     assert_eq!(Some(sequence), expected, "{}", owned.0.escape_ascii());
                     shown += 1;
                 }

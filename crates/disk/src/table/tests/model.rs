@@ -53,7 +53,7 @@ fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
     walk_with(passing(table).unwrap().cursor().unwrap(), Knows::Some, entries, steps);
 }
 
-fn walk_with(mut cursor: impl Cursor, knows: Knows, entries: &[Owned], steps: &[Step]) {
+fn walk_with(mut cursor: impl EntryCursor, knows: Knows, entries: &[Owned], steps: &[Step]) {
     let mut model = Model { entries, position: None };
     assert!(cursor.entry().is_none() && cursor.span().is_none());
     for step in steps {
@@ -94,7 +94,7 @@ fn walk_with(mut cursor: impl Cursor, knows: Knows, entries: &[Owned], steps: &[
 }
 
 /// Walks within the longest span, to its end or until `steps` were made.
-fn walk_along(cursor: &mut impl Cursor, model: &mut Model<'_>, course: Course, steps: usize) {
+fn walk_along(cursor: &mut impl EntryCursor, model: &mut Model<'_>, course: Course, steps: usize) {
     let (Some(span), Some(position)) = (cursor.span_along(course), model.position) else {
         assert_eq!(cursor.walk(course, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
         return;

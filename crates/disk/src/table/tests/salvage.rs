@@ -3,7 +3,7 @@
 use super::*;
 use crate::table::{
     FOOTER_BYTES, LostEntries, LostList, Properties, ReplacedTable, SalvageCursor, TableOrigin,
-    TablePlace, TableSalvage, find_tables, scan::salvage::Blocks,
+    TablePlace, TableSalvage, find_tables, scan::salvage::DataFrames,
 };
 use siltdb_base::{
     error::ErrorKind,
@@ -130,12 +130,12 @@ fn blocks_out_of_order_are_not_shown() {
     let table = TableSalvage::open(Arc::new(file), Path::new(PATH), place, None, &lost).unwrap();
     let mut table = Arc::new(table);
     let inner = Arc::get_mut(&mut table).unwrap();
-    let Blocks::Index(index) = &inner.blocks else { panic!("the index is whole") };
+    let DataFrames::Index(index) = &inner.blocks else { panic!("the index is whole") };
     let mut places: Vec<_> = (0..index.count())
         .map(|block| (index.info(block).offset, index.info(block).bytes))
         .collect();
     places.swap(0, 1);
-    inner.blocks = Blocks::Scanned(places);
+    inner.blocks = DataFrames::Scanned(places);
     let mut cursor = SalvageCursor::new(table, Arc::clone(&lost));
     cursor.seek_to_first();
     let mut keys = Vec::new();

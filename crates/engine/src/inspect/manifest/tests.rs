@@ -17,14 +17,14 @@ use siltdb_disk::{
     garbage::Garbage,
     log::record::LogPosition,
     sample::KeySample,
-    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
+    summary::{IndexKind, KeySpan, RangeEnd, TableSummary},
 };
 use std::path::Path;
 
 const DIR: &str = "db";
 
-fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeyRange {
-    KeyRange { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
+fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeySpan {
+    KeySpan { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
 }
 
 fn reference() -> TableReference {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::open_files::OpenFiles,
-    fixture::{Random, numbers, open_files, range, reference},
+    fixture::{TestRandom, numbers, open_files, range, reference},
 };
 use siltdb_base::{error::ErrorKind, fs::mem::MemFs};
 use siltdb_disk::summary::RangeEnd;
@@ -25,7 +25,7 @@ fn level(order: Order, tables: &[Outline<'_>]) -> Result<Level> {
 
 #[test]
 fn a_run_finds_the_table_of_a_key_like_a_linear_search() {
-    let mut random = Random::new(7);
+    let mut random = TestRandom::new(7);
     let files = files();
     for prefix in [&b""[..], b"user:", b"long common prefix of every key/"] {
         let mut keys: Vec<Vec<u8>> = (0..200)

@@ -75,7 +75,12 @@ fn a_table_that_a_running_plan_takes_stays_and_so_does_what_lies_over_it() {
     ]);
     let mut busy = Busy::default();
     let tables = vec![Arc::clone(&version.levels()[6].tables()[0])];
-    busy.begin(&Plan::new(Way::Merge, Reason::Request, vec![Input { level: 6, tables }], 6));
+    busy.begin(&Plan::new(
+        PlanKind::Rewrite,
+        Reason::Request,
+        vec![PlanInput { level: 6, tables }],
+        6,
+    ));
     let plan = pick_drop(&version, &Covered::default(), &busy, &moment(5)).unwrap();
     assert_eq!(files(&plan), [4]);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::open_files::OpenFiles,
-    fixture::{Random, numbers, open_files, reference, sample, version},
+    fixture::{TestRandom, numbers, open_files, reference, sample, version},
 };
 use siltdb_base::fs::mem::MemFs;
 use siltdb_disk::edit::TableReference;
@@ -30,16 +30,16 @@ fn table(file: u64, first: &str, last: &str, bytes: u64) -> TableReference {
 }
 
 fn picked(tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
-    picked_while(Writers::Slow, tables, busy)
+    picked_while(WriteLoad::Light, tables, busy)
 }
 
-fn picked_while(writers: Writers, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
+fn picked_while(writers: WriteLoad, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
     pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX, writers)
 }
 
-fn outline(plan: &Plan) -> (Way, Reason, Vec<(usize, Vec<u64>)>, usize) {
+fn outline(plan: &Plan) -> (PlanKind, Reason, Vec<(usize, Vec<u64>)>, usize) {
     let inputs = plan.inputs.iter().map(|input| (input.level, numbers(&input.tables)));
-    (plan.way, plan.reason, inputs.collect(), plan.output_level)
+    (plan.kind, plan.reason, inputs.collect(), plan.output_level)
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn a_young_tree_waits_for_its_trigger_and_then_goes_to_the_last_level() {
     assert!(picked(&tables, &Busy::default()).is_none());
     tables.push((0, table(4, "a", "z", 100)));
     let plan = picked(&tables, &Busy::default()).unwrap();
-    let expected = (Way::Merge, Reason::Level0, vec![(0, vec![4, 3, 2, 1])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Level0, vec![(0, vec![4, 3, 2, 1])], 6);
     assert_eq!(outline(&plan), expected);
     // By bytes, one run is enough.
     let plan = picked(&[(0, table(1, "a", "b", 10 * KIB))], &Busy::default()).unwrap();
-    assert_eq!(outline(&plan), (Way::Move, Reason::Level0, vec![(0, vec![1])], 6));
+    assert_eq!(outline(&plan), (PlanKind::TrivialMove, Reason::Level0, vec![(0, vec![1])], 6));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn parts_of_one_flush_count_as_one_run_and_move_together() {
         .collect();
     let plan = picked(&big, &Busy::default()).unwrap();
     let all = vec![(0, vec![9, 8, 7, 6, 5, 4, 3, 2, 1])];
-    assert_eq!(outline(&plan), (Way::Move, Reason::Level0, all, 6));
+    assert_eq!(outline(&plan), (PlanKind::TrivialMove, Reason::Level0, all, 6));
 }
 
 #[test]
@@ -107,7 +107,10 @@ fn level_0_never_passes_a_level_that_is_not_drained() {
     let plan = picked(&tables, &Busy::default()).unwrap();
     assert_eq!((plan.reason, plan.output_level), (Reason::Level0, 2));
     let plan = picked(&tables[4..], &Busy::default()).unwrap();
-    assert_eq!(outline(&plan), (Way::Merge, Reason::Drain, vec![(2, vec![1]), (6, vec![2])], 6));
+    assert_eq!(
+        outline(&plan),
+        (PlanKind::Rewrite, Reason::Drain, vec![(2, vec![1]), (6, vec![2])], 6)
+    );
 }
 
 #[test]
@@ -116,13 +119,13 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
     let mut busy = Busy::default();
     let files = files();
     let first = version(&files, &old);
-    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, Writers::Slow).unwrap());
+    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, WriteLoad::Light).unwrap());
     let mut tables = old;
     tables.extend((5..=7).map(|file| (0, table(file, "a", "z", 100))));
     assert!(picked(&tables, &busy).is_none());
     tables.push((0, table(8, "a", "z", 100)));
     let plan = picked(&tables, &busy).unwrap();
-    let expected = (Way::Merge, Reason::WithinLevel0, vec![(0, vec![8, 7, 6, 5])], 0);
+    let expected = (PlanKind::Rewrite, Reason::WithinLevel0, vec![(0, vec![8, 7, 6, 5])], 0);
     assert_eq!(outline(&plan), expected);
     // An age larger than all newer ones ends the stretch.
     tables[5].1.length = 5000;
@@ -133,25 +136,25 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
 fn while_flushes_lag_behind_level_0_takes_up_more_before_it_goes_down() {
     let run = |file| (0, table(file, "a", "z", 100));
     let mut tables: Vec<_> = (1..=11).map(run).collect();
-    assert!(picked_while(Writers::Ahead, &tables, &Busy::default()).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &Busy::default()).is_none());
     tables.push(run(12));
-    let plan = picked_while(Writers::Ahead, &tables, &Busy::default()).unwrap();
+    let plan = picked_while(WriteLoad::Throttled, &tables, &Busy::default()).unwrap();
     assert_eq!((plan.reason, plan.tables().count(), plan.output_level), (Reason::Level0, 12, 6));
     // Nor is it merged in itself before as many have come while others go down.
     let mut busy = Busy::default();
     busy.begin(&plan);
     tables.extend((13..=23).map(run));
-    assert!(picked_while(Writers::Ahead, &tables, &busy).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &busy).is_none());
     assert!(picked(&tables, &busy).is_some());
     tables.push(run(24));
-    let plan = picked_while(Writers::Ahead, &tables, &busy).unwrap();
+    let plan = picked_while(WriteLoad::Throttled, &tables, &busy).unwrap();
     assert_eq!((plan.reason, plan.tables().count()), (Reason::WithinLevel0, 12));
     // By bytes it is three times as much as well; other levels wait for nothing.
     let bytes = |bytes| [(0, table(1, "a", "b", bytes))];
-    assert!(picked_while(Writers::Ahead, &bytes(29 * KIB), &Busy::default()).is_none());
-    assert!(picked_while(Writers::Ahead, &bytes(30 * KIB), &Busy::default()).is_some());
+    assert!(picked_while(WriteLoad::Throttled, &bytes(29 * KIB), &Busy::default()).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &bytes(30 * KIB), &Busy::default()).is_some());
     let drained = [(2, table(1, "a", "z", 100)), (6, table(2, "a", "z", 100))];
-    let plan = picked_while(Writers::Ahead, &drained, &Busy::default()).unwrap();
+    let plan = picked_while(WriteLoad::Throttled, &drained, &Busy::default()).unwrap();
     assert_eq!(plan.reason, Reason::Drain);
 }
 
@@ -164,7 +167,7 @@ fn the_table_with_the_cheapest_targets_goes_down_and_busy_ones_stay() {
         (6, table(4, "d", "e", 10 * KIB)),
     ];
     let plan = picked(&tables, &Busy::default()).unwrap();
-    let expected = (Way::Merge, Reason::Size, vec![(5, vec![2]), (6, vec![4])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Size, vec![(5, vec![2]), (6, vec![4])], 6);
     assert_eq!(outline(&plan), expected);
     let mut busy = Busy::default();
     busy.begin(&plan);
@@ -178,14 +181,17 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     dense.summary.point_tombstones = 50;
     let bottom = (6, table(2, "b", "m", 50 * KIB));
     let plan = picked(&[(5, dense.clone()), bottom], &Busy::default()).unwrap();
-    let expected = (Way::Merge, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
     assert_eq!(outline(&plan), expected);
     let shape = version(&files(), &[(6, dense.clone())]);
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&shape, &options(), &Busy::default(), snapshot, Writers::Slow)
+        pick(&shape, &options(), &Busy::default(), snapshot, WriteLoad::Light)
     };
-    assert_eq!(outline(&at(1).unwrap()), (Way::Merge, Reason::Tombstones, vec![(6, vec![1])], 6));
+    assert_eq!(
+        outline(&at(1).unwrap()),
+        (PlanKind::Rewrite, Reason::Tombstones, vec![(6, vec![1])], 6)
+    );
     // Under a snapshot it would be rewritten for nothing, again and again.
     assert!(at(0).is_none());
     dense.summary.point_tombstones = 49;
@@ -208,7 +214,7 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
     assert!(picked(&tables, &idle).is_none(), "9 of 30");
     let tables = [of(2, 0, 160, 10..20), of(1, 6, 500, 0..20)];
     let plan = picked(&tables, &idle).unwrap();
-    let expected = (Way::Merge, Reason::Stale, vec![(0, vec![2]), (6, vec![1])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Stale, vec![(0, vec![2]), (6, vec![1])], 6);
     assert_eq!(outline(&plan), expected, "10 of 30");
     let tables_too_small = [of(2, 0, 159, 10..20), of(1, 6, 500, 0..20)];
     assert!(picked(&tables_too_small, &idle).is_none());
@@ -216,11 +222,11 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
     let twice = [of(3, 0, 160, 30..34), of(2, 0, 160, 30..34), of(1, 6, 500, 0..4)];
     assert_eq!(numbers(&picked(&twice, &idle).unwrap().inputs[0].tables), [3, 2], "4 of 12");
     // Not while more is about to come, nor for what a snapshot may have to see.
-    assert!(picked_while(Writers::Fast, &tables, &idle).is_none());
-    assert!(picked_while(Writers::Ahead, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Heavy, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &idle).is_none());
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&version(&files(), &tables), &options(), &idle, snapshot, Writers::Slow)
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, WriteLoad::Light)
     };
     assert!(at(2).is_some());
     assert!(at(1).is_none());
@@ -244,7 +250,7 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     };
     let idle = Busy::default();
     let plan = picked(&[young(40), bottom(100)], &idle).unwrap();
-    let expected = (Way::Merge, Reason::Stale, vec![(0, vec![3]), (6, vec![1])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Stale, vec![(0, vec![3]), (6, vec![1])], 6);
     assert_eq!(outline(&plan), expected);
     // Too few for what they would have rewritten.
     assert!(picked(&[young(39), bottom(100)], &idle).is_none());
@@ -258,11 +264,11 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     assert!(picked(&[young(30), (0, older), bottom(100)], &idle).is_none());
     // Not while more is about to come, nor for what a snapshot may have to see.
     let tables = [young(40), bottom(100)];
-    assert!(picked_while(Writers::Fast, &tables, &idle).is_none());
-    assert!(picked_while(Writers::Ahead, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Heavy, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &idle).is_none());
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&version(&files(), &tables), &options(), &idle, snapshot, Writers::Slow)
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, WriteLoad::Light)
     };
     assert!(at(3).is_some());
     assert!(at(2).is_none());
@@ -275,12 +281,13 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
 #[test]
 fn a_small_database_at_rest_is_merged_for_less() {
     let idle = Busy::default();
-    let outlined = |tables: &[_]| picked_while(Writers::AtRest, tables, &idle).map(|p| outline(&p));
-    let merged =
-        |level0, level6| Some((Way::Merge, Reason::Stale, vec![(0, level0), (6, level6)], 6));
+    let outlined = |tables: &[_]| picked_while(WriteLoad::Idle, tables, &idle).map(|p| outline(&p));
+    let merged = |level0, level6| {
+        Some((PlanKind::Rewrite, Reason::Stale, vec![(0, level0), (6, level6)], 6))
+    };
     let two_of_22 = [of(2, 0, 160, 18..20), of(1, 6, 500, 0..20)];
     assert_eq!(outlined(&two_of_22), merged(vec![2], vec![1]));
-    assert!(picked_while(Writers::Slow, &two_of_22, &idle).is_none());
+    assert!(picked_while(WriteLoad::Light, &two_of_22, &idle).is_none());
     assert_eq!(outlined(&[of(2, 0, 160, 19..21), of(1, 6, 500, 0..20)]), None, "1 of 22");
     assert_eq!(outlined(&[of(2, 0, 159, 18..20), of(1, 6, 500, 0..20)]), None, "not worth syncs");
     // Deletions pay for as many.
@@ -322,7 +329,7 @@ fn debt_is_what_would_have_to_be_written() {
 }
 
 /// A version of few or many, small or large tables, as far as they go together.
-fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
+fn random_version(random: &mut TestRandom, options: &TreeOptions) -> Version {
     let files = files();
     let mut version = Version::empty();
     let sizes = [random.below(4) * 30 + 1, 1 + random.below(10 * KIB)];
@@ -350,14 +357,14 @@ fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
 
 #[test]
 fn nothing_is_picked_in_a_version_that_is_quiet() {
-    let mut random = Random::new(77);
+    let mut random = TestRandom::new(77);
     let options = TreeOptions { table_bytes_target: 3 * KIB, ..options() };
     let (mut quiet, mut due) = (0, 0);
     for _ in 0..4000 {
         let version = random_version(&mut random, &options);
         let is_quiet = is_quiet(&version, &options);
         let mut is_due = false;
-        for writers in [Writers::AtRest, Writers::Slow, Writers::Fast, Writers::Ahead] {
+        for writers in [WriteLoad::Idle, WriteLoad::Light, WriteLoad::Heavy, WriteLoad::Throttled] {
             for oldest in [0, 7, 100] {
                 let oldest = SequenceNumber(oldest);
                 let plan = pick(&version, &options, &Busy::default(), oldest, writers);

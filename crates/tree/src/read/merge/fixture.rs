@@ -3,7 +3,7 @@
 //! It knows nothing of visibility.
 
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Course, EntryCursor, Span, SpanContent},
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, LookupKey, compare},
@@ -125,7 +125,7 @@ impl VecCursor {
     }
 }
 
-impl Cursor for VecCursor {
+impl EntryCursor for VecCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.position.map(|position| self.entries[position].borrow())

@@ -1,13 +1,13 @@
 //! The merge against a sorted vector.
 
 use super::{
-    Merge, Source,
+    Merge, MergeSource,
     deferred::VAIN_MAX,
     fixture::{Owned, VecCursor, sort},
 };
 use proptest::prelude::*;
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Course, EntryCursor, Span, SpanContent},
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, LookupKey, compare},
@@ -19,8 +19,10 @@ fn put(key: &[u8], sequence: u64) -> Owned {
 }
 
 fn merge(sources: &[VecCursor]) -> Merge<VecCursor> {
-    let source =
-        |cursor: &VecCursor| Source { cursor: cursor.clone(), sequence_max: cursor.sequence_max() };
+    let source = |cursor: &VecCursor| MergeSource {
+        cursor: cursor.clone(),
+        sequence_max: cursor.sequence_max(),
+    };
     Merge::new(sources.iter().map(source).collect())
 }
 
@@ -292,7 +294,7 @@ impl Witness<'_> {
     }
 }
 
-impl Cursor for Witness<'_> {
+impl EntryCursor for Witness<'_> {
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()
     }
@@ -340,7 +342,7 @@ impl Cursor for Witness<'_> {
 fn witnessed(asked: &RefCell<String>, sources: Vec<Vec<Owned>>) -> Merge<Witness<'_>> {
     let source = |(name, entries)| {
         let cursor = VecCursor::new(entries, 0);
-        Source { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, name, asked } }
+        MergeSource { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, name, asked } }
     };
     Merge::new(('a'..).zip(sources).map(source).collect())
 }

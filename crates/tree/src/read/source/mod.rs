@@ -10,7 +10,7 @@ use crate::read::source::{
     run_cursor::RunCursor,
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Course, EntryCursor, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -37,7 +37,7 @@ pub enum SourceCursor<C = TableCursor> {
     Run(RunCursor<C>),
 }
 
-impl<C: OfTable> Cursor for SourceCursor<C> {
+impl<C: OfTable> EntryCursor for SourceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self {

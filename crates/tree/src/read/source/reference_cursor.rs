@@ -5,19 +5,19 @@
 
 use crate::files::open_files::OpenReference;
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch, Span},
+    cursor::{Course, EntryCursor, Fetch, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, successor},
 };
 use siltdb_disk::{
-    summary::{KeyRange, RangeEnd},
+    summary::{KeySpan, RangeEnd},
     table::{PassingCursor, TableCursor},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
 /// A cursor over a whole table, as readers or jobs use it.
-pub trait OfTable: Cursor + Sized {
+pub trait OfTable: EntryCursor + Sized {
     /// A cursor over the table of `reference` that stands nowhere. One for keys only may show empty
     /// values.
     ///
@@ -96,7 +96,7 @@ impl<C: OfTable> ReferenceCursor<C> {
 #[derive(Debug)]
 struct Narrow<C> {
     cursor: C,
-    slice: Option<KeyRange>,
+    slice: Option<KeySpan>,
     visible_to: SequenceNumber,
     sequence: Option<SequenceNumber>,
     standing: Standing,
@@ -108,7 +108,7 @@ enum Standing {
     Nowhere,
 }
 
-impl<C: Cursor> Narrow<C> {
+impl<C: EntryCursor> Narrow<C> {
     /// The entry as the reference shows it.
     fn shown<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
         Entry { sequence: self.sequence.unwrap_or(entry.sequence), ..entry }
@@ -193,11 +193,11 @@ impl<C: Cursor> Narrow<C> {
 }
 
 /// Goes to the last entry whose key is `key` or before it.
-fn seek_to_or_before(cursor: &mut impl Cursor, key: &[u8]) -> Result<()> {
+fn seek_to_or_before(cursor: &mut impl EntryCursor, key: &[u8]) -> Result<()> {
     cursor.seek_before(&successor(key), SequenceNumber::MAX)
 }
 
-impl<C: Cursor> Cursor for ReferenceCursor<C> {
+impl<C: EntryCursor> EntryCursor for ReferenceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match &self.way {

@@ -7,7 +7,7 @@ use crate::{
     read::source::reference_cursor::{OfTable, ReferenceCursor},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch, Span},
+    cursor::{Course, EntryCursor, Fetch, Span},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -130,7 +130,7 @@ impl<C: OfTable> RunCursor<C> {
     }
 }
 
-impl<C: OfTable> Cursor for RunCursor<C> {
+impl<C: OfTable> EntryCursor for RunCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.current.as_ref()?.entry()

@@ -14,7 +14,7 @@ use crate::read::{
     visible::bounds::Bounds,
 };
 use siltdb_base::{
-    cursor::Cursor, error::Result, id::SequenceNumber, key::LookupKey, tombstone::Fragments,
+    cursor::EntryCursor, error::Result, id::SequenceNumber, key::LookupKey, tombstone::Fragments,
 };
 use siltdb_disk::table::TableCursor;
 use siltdb_memtable::memtable::Memtable;
@@ -111,7 +111,7 @@ impl View {
     }
 }
 
-fn is_written_within(cursor: &mut impl Cursor, bounds: &Bounds, since: Since) -> Result<bool> {
+fn is_written_within(cursor: &mut impl EntryCursor, bounds: &Bounds, since: Since) -> Result<bool> {
     match &bounds.lower {
         Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
         None => cursor.seek_to_first()?,

@@ -9,11 +9,11 @@ use crate::{
     files::level::Order,
     files::open_files::OpenReference,
     files::version::Version,
-    memory::Memory,
-    read::merge::{Merge, Source},
+    memory::Memtables,
+    read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
-    read::view::search::Search,
-    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::OwnWrites, reader::Reader},
+    read::view::search::VersionSearch,
+    read::visible::{bounds::Bounds, iter::Visible, resolve::Resolver, point::Point, reader::OwnWrites, reader::Reader},
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
@@ -32,7 +32,7 @@ pub type ViewIter = Visible<SourceCursor>;
 #[derive(Debug)]
 pub struct View {
     /// The memtables.
-    pub memory: Memory,
+    pub memory: Memtables,
     /// The tables.
     pub version: Arc<Version>,
 }
@@ -55,7 +55,7 @@ impl View {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut point = Point::new(key, resolver, look);
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         search.each(&self.memory, &self.version, |version| point.add(version))?;
         point.finish()
     }
@@ -72,7 +72,7 @@ impl View {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut point = Point::new(key, resolver, look);
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         let sources = (&self.memory, &*self.version);
         search.each_with_own(own, sources, |version| point.add(version))?;
         point.finish()
@@ -94,16 +94,16 @@ impl View {
         bounds: &Bounds,
         fetch: Fetch,
         own: Option<&OwnWrites>,
-    ) -> Result<Vec<Source<SourceCursor>>> {
+    ) -> Result<Vec<MergeSource<SourceCursor>>> {
         let mut sources = Vec::new();
         if let Some(own) = own {
-            sources.push(Source {
+            sources.push(MergeSource {
                 cursor: SourceCursor::Memtable(own.memtable.cursor()),
                 sequence_max: SequenceNumber::MAX,
             });
         }
         for table in self.memory.tables() {
-            sources.push(Source {
+            sources.push(MergeSource {
                 cursor: SourceCursor::Memtable(table.memtable.cursor()),
                 // Writers may still be at work.
                 sequence_max: SequenceNumber::MAX,
@@ -115,7 +115,7 @@ impl View {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
                         let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
-                        sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                        sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
                 }
                 Order::Run => {
@@ -127,7 +127,7 @@ impl View {
                     let Some(sequence_max) = newest.max() else { continue };
                     let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
                     let cursor = SourceCursor::Run(cursor);
-                    sources.push(Source { cursor, sequence_max });
+                    sources.push(MergeSource { cursor, sequence_max });
                 }
             }
         }

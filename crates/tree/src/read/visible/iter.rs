@@ -20,15 +20,15 @@ use crate::{
     read::visible::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
-        crossing::{Crossing, HiddenRun},
+        deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
-        judge::{Verdict, depends_on_time, expiry_of, judge},
+        resolve::{Verdict, depends_on_time, expiry_of, judge},
         plain::{Outlook, Plain},
         reader::{OWN_FIRST, Reader},
     },
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch},
+    cursor::{Course, EntryCursor, Fetch},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -107,12 +107,12 @@ pub struct Visible<C> {
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
     pub(super) hidden: HiddenRun,
-    pub(super) crossing: Crossing,
+    pub(super) deleted_run: DeletedRun,
     /// Where a seek goes to.
     pub(super) target: Vec<u8>,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> Visible<C> {
     /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
     /// beside them.
     #[must_use]
@@ -142,7 +142,7 @@ impl<C: Cursor> Visible<C> {
             is_unexplored: false,
             span_wait: 0,
             hidden: HiddenRun::default(),
-            crossing: Crossing::default(),
+            deleted_run: DeletedRun::default(),
             target: Vec::new(),
         }
     }
@@ -315,7 +315,7 @@ impl<C: Cursor> Visible<C> {
         self.span_wait = 0;
         self.hidden = HiddenRun::default();
         // A panic may have ended it.
-        self.crossing.clear();
+        self.deleted_run.clear();
     }
 
     /// Stands nowhere if the cursor does.
@@ -387,7 +387,7 @@ impl<C: Cursor> Visible<C> {
                     copy(&mut self.key, entry.key);
                     from = From::NextKey;
                     let sequence = entry.sequence;
-                    if !self.cross()? && !self.skip_hidden(cover, sequence)? {
+                    if !self.skip_deleted()? && !self.skip_hidden(cover, sequence)? {
                         self.merge.next()?;
                     }
                     continue;
@@ -471,7 +471,7 @@ impl<C: Cursor> Visible<C> {
             if self.show(found)? {
                 return Ok(());
             }
-            self.cross()?;
+            self.skip_deleted()?;
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     read::visible::{bounds::Bounds, coverage::Coverage},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Course, EntryCursor, Span, SpanContent},
     id::SequenceNumber,
 };
 
@@ -35,7 +35,7 @@ pub struct Outlook<'a> {
 impl Outlook<'_> {
     /// Looks ahead along `course`.
     #[inline]
-    pub fn ahead(&self, merge: &Merge<impl Cursor>, course: Course) -> Plain {
+    pub fn ahead(&self, merge: &Merge<impl EntryCursor>, course: Course) -> Plain {
         let steps = |span: &Span<'_>| match course {
             Course::Forward => span.after,
             Course::Backward => span.before,
@@ -54,7 +54,7 @@ impl Outlook<'_> {
     }
 
     #[inline]
-    fn is_plain(&self, span: &Span<'_>, merge: &Merge<impl Cursor>, course: Course) -> bool {
+    fn is_plain(&self, span: &Span<'_>, merge: &Merge<impl EntryCursor>, course: Course) -> bool {
         let is_within = match course {
             Course::Forward => !self.bounds.is_after(span.last_key),
             Course::Backward => !self.bounds.is_before(span.first_key),

@@ -2,17 +2,17 @@
 
 use crate::{
     fixture::new_cache,
+    read::empty_ranges::EmptyRanges,
     read::folds::Folds,
-    read::gaps::Gaps,
     read::merge::{
-        Merge, Source,
+        Merge, MergeSource,
         fixture::{Owned, VecCursor},
     },
     read::visible::{
         bounds::Bounds,
         iter::Visible,
-        model::{History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
-        point::{Point, Version},
+        model::{History, KEYS, ModelOperation, NOW_MS, key, merge, operations, reader},
+        point::{KeyVersion, Point},
         reader::Reader,
     },
 };
@@ -32,7 +32,7 @@ use std::{
     sync::Arc,
 };
 
-mod leap;
+mod skip;
 
 fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
     open_with(histories, block, reader(snapshot), Bounds::default())
@@ -48,11 +48,11 @@ fn open_with(
     Visible::new(merge(histories, block), tombstones, reader, bounds)
 }
 
-/// Gaps that know of none yet, and are told of all writes after `last`.
-fn watched(last: u64) -> Arc<Gaps> {
-    let gaps = Arc::new(Gaps::default());
-    gaps.watch(SequenceNumber(last));
-    gaps
+/// EmptyRanges that know of none yet, and are told of all writes after `last`.
+fn tracking(last: u64) -> Arc<EmptyRanges> {
+    let empty_ranges = Arc::new(EmptyRanges::default());
+    empty_ranges.track(SequenceNumber(last));
+    empty_ranges
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
@@ -205,20 +205,20 @@ proptest! {
     }
 
     #[test]
-    fn gaps_change_nothing_about_what_is_seen(
+    fn empty_ranges_change_nothing_about_what_is_seen(
         operations in operations(),
         sources in 1_usize..5,
         block in 0_usize..5,
     ) {
         let histories = History::distribute(&operations, sources);
         let all = History::union(&histories);
-        let gaps = watched(0);
+        let empty_ranges = tracking(0);
         for present in 0..=all.sequence_max() + 1 {
             let written = all.entries.iter().filter(|entry| entry.sequence.0 == present);
-            gaps.report(&written.map(Owned::borrow).collect::<Vec<_>>());
+            empty_ranges.report(&written.map(Owned::borrow).collect::<Vec<_>>());
             for snapshot in [present, present, present / 2] {
                 let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
-                let reader = Reader { gaps: Some(gaps.clone()), ..reader(snapshot) };
+                let reader = Reader { empty_ranges: Some(empty_ranges.clone()), ..reader(snapshot) };
                 let mut iter = open_with(&histories, block, reader, Bounds::default());
                 prop_assert_eq!(&forward(&mut iter), &expected, "forward at {}", snapshot);
                 prop_assert_eq!(&backward(&mut iter), &expected, "backward at {}", snapshot);
@@ -264,7 +264,7 @@ proptest! {
         snapshot in 0_u64..80,
         lower in proptest::option::of(0..=KEYS),
         upper in proptest::option::of(0..=KEYS),
-        gaps in proptest::option::of(Just(0_u64)),
+        empty_ranges in proptest::option::of(Just(0_u64)),
         moves in proptest::collection::vec(a_move(), 1..25),
     ) {
         let histories = History::distribute(&operations, sources);
@@ -277,7 +277,7 @@ proptest! {
             .into_iter()
             .filter(|(key, _)| !bounds.is_before(key) && !bounds.is_after(key))
             .collect();
-        let reader = Reader { gaps: gaps.map(watched), ..reader(snapshot) };
+        let reader = Reader { empty_ranges: empty_ranges.map(tracking), ..reader(snapshot) };
         let mut iter = open_with(&histories, block, reader.clone(), bounds);
         let mut keys_only = open_with(
             &histories,
@@ -342,7 +342,7 @@ proptest! {
         let sources = histories.iter().enumerate().map(|(index, history)| {
             let cursor = VecCursor::new(history.entries.clone(), block);
             let sequence_max = cursor.sequence_max();
-            Source { cursor: if index == 1 { broken.clone() } else { cursor }, sequence_max }
+            MergeSource { cursor: if index == 1 { broken.clone() } else { cursor }, sequence_max }
         });
         let tombstones = histories.iter().map(History::fragments).collect();
         let merge = Merge::new(sources.collect());
@@ -379,12 +379,12 @@ fn expired_value_is_gone_and_hides_the_older_one() {
     let mut history = History::default();
     let mut sequence = 1;
     for operation in [
-        Operation::Put(1),
-        Operation::PutExpiring(1, NOW_MS),
-        Operation::Put(2),
-        Operation::PutExpiring(2, NOW_MS + 1),
-        Operation::Put(3),
-        Operation::Blob(3, Some(NOW_MS - 1)),
+        ModelOperation::Put(1),
+        ModelOperation::PutExpiring(1, NOW_MS),
+        ModelOperation::Put(2),
+        ModelOperation::PutExpiring(2, NOW_MS + 1),
+        ModelOperation::Put(3),
+        ModelOperation::Blob(3, Some(NOW_MS - 1)),
     ] {
         history.apply(&operation, &mut sequence);
     }
@@ -399,13 +399,13 @@ fn fold_of_operands_on_a_value_that_expires_is_good_until_then() {
     let mut history = History::default();
     let mut sequence = 1;
     for operation in [
-        Operation::PutExpiring(1, NOW_MS + 1),
-        Operation::Merge(1),
-        Operation::Blob(2, Some(NOW_MS + 1)),
-        Operation::Merge(2),
-        Operation::PutExpiring(3, NOW_MS + 1),
-        Operation::Put(3),
-        Operation::Merge(3),
+        ModelOperation::PutExpiring(1, NOW_MS + 1),
+        ModelOperation::Merge(1),
+        ModelOperation::Blob(2, Some(NOW_MS + 1)),
+        ModelOperation::Merge(2),
+        ModelOperation::PutExpiring(3, NOW_MS + 1),
+        ModelOperation::Put(3),
+        ModelOperation::Merge(3),
     ] {
         history.apply(&operation, &mut sequence);
     }
@@ -454,7 +454,7 @@ fn range_tombstone_is_skipped_not_walked() {
         let mut cursor = VecCursor::new(history.entries.clone(), 0);
         // 20 visible steps per direction, few more in the range, and the seeks.
         cursor.fail_in(100);
-        Source { sequence_max: cursor.sequence_max(), cursor }
+        MergeSource { sequence_max: cursor.sequence_max(), cursor }
     });
     let tombstones = histories.iter().map(History::fragments).collect();
     let merge = Merge::new(sources.collect());
@@ -471,7 +471,7 @@ fn many_versions_of_one_key_are_skipped_by_a_seek() {
     for snapshot in [5, 500, 1_001] {
         let mut cursor = VecCursor::new(entries.clone(), 0);
         cursor.fail_in(200);
-        let merge = Merge::new(vec![Source { cursor, sequence_max: SequenceNumber::MAX }]);
+        let merge = Merge::new(vec![MergeSource { cursor, sequence_max: SequenceNumber::MAX }]);
         let mut iter = Visible::new(merge, Vec::new(), reader(snapshot), Bounds::default());
         let expected = if snapshot > 1_000 { 2 } else { 1 };
         assert_eq!(forward(&mut iter).len(), expected);
@@ -525,8 +525,8 @@ fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
 #[test]
 fn missing_means_are_reported_as_unsupported() {
     for (operation, without) in [
-        (Operation::Merge(1), Reader { operator: None, ..reader(9) }),
-        (Operation::Blob(1, None), Reader { blobs: None, ..reader(9) }),
+        (ModelOperation::Merge(1), Reader { operator: None, ..reader(9) }),
+        (ModelOperation::Blob(1, None), Reader { blobs: None, ..reader(9) }),
     ] {
         let mut history = History::default();
         history.apply(&operation, &mut 1);
@@ -543,16 +543,16 @@ fn missing_means_are_reported_as_unsupported() {
     }
 }
 
-fn version(entry: &Owned, covering: Option<SequenceNumber>) -> Version<'_> {
+fn version(entry: &Owned, covering: Option<SequenceNumber>) -> KeyVersion<'_> {
     let value = Pinnable::from(entry.value.as_slice());
-    Version { sequence: entry.sequence, kind: entry.kind, value, covering }
+    KeyVersion { sequence: entry.sequence, kind: entry.kind, value, covering }
 }
 
 /// The value of a key from its versions, no more of which are shown than are wanted.
 fn resolve<'v>(
     key: &[u8],
     reader: &Reader,
-    versions: impl IntoIterator<Item = Version<'v>>,
+    versions: impl IntoIterator<Item = KeyVersion<'v>>,
 ) -> Result<Option<Vec<u8>>> {
     let mut point = Point::new(key, || reader.resolver(), |value| value.bytes().to_vec());
     for version in versions {

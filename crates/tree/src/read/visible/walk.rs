@@ -5,10 +5,10 @@
 
 use crate::read::visible::{
     iter::{From, KeyPlace, ValuePlace, Visible, copy},
-    judge::{Verdict, depends_on_time, judge},
+    resolve::{Verdict, depends_on_time, judge},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor},
+    cursor::{Course, EntryCursor},
     error::Result,
     key::{Entry, is_same},
 };
@@ -25,7 +25,7 @@ enum Stand {
     Unknown,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> Visible<C> {
     /// Shows the key under the iterator and at most `limit` in all from there on along `course`,
     /// with their values, until `seen` says that it is enough; then stands on the first
     /// that was not shown. Returns how many were shown.
@@ -53,7 +53,7 @@ impl<C: Cursor> Visible<C> {
                 self.look_ahead();
                 walked = match course {
                     _ if self.plain > 0 => self.walk_plain(&mut show)?,
-                    Course::Forward => self.walk_judging(&mut show)?,
+                    Course::Forward => self.walk_resolving(&mut show)?,
                     Course::Backward => walked,
                 };
             }
@@ -96,7 +96,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Shows what speaks for itself: in the rest of the span at hand, or, if there is none, entry
     /// by entry, up to the bound. Only where no range tombstone is.
-    fn walk_judging(
+    fn walk_resolving(
         &mut self,
         show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<Stand> {
@@ -137,7 +137,7 @@ impl<C: Cursor> Visible<C> {
                     ControlFlow::Continue(())
                 }
                 // What takes more, is damaged, or lies behind the bound is looked at again with all
-                // means, and so are many deleted keys: perhaps there is a gap.
+                // means, and so are many deleted keys: perhaps there is an empty range.
                 _ => {
                     stands = Stand::Unknown;
                     ControlFlow::Break(())

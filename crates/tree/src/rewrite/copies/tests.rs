@@ -4,11 +4,11 @@ use super::*;
 use crate::{
     files::open_files::OpenReference,
     fixture::{
-        Random,
+        TestRandom,
         world::{World, small_options},
     },
     options::TreeOptions,
-    planning::pick_leveled::Writers,
+    planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step},
     planning::plan::Plan,
 };
@@ -25,7 +25,7 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// A full last level, and four runs above it that touch a few stretches of it.
-fn patchy(random: &mut Random) -> World {
+fn patchy(random: &mut TestRandom) -> World {
     let mut world = World::new(options());
     for number in 0..1500 {
         let value = random.bytes(60);
@@ -55,7 +55,7 @@ fn patchy(random: &mut Random) -> World {
     world
 }
 
-fn inputs(plan: &Plan) -> Vec<Input<'_>> {
+fn inputs(plan: &Plan) -> Vec<CopyInput<'_>> {
     plan.tables().map(|table| (table, table.pass().unwrap())).collect()
 }
 
@@ -82,9 +82,9 @@ fn places(tables: &[Arc<OpenReference>]) -> Vec<(Vec<u8>, usize, usize)> {
 fn copied_blocks_are_alone_with_their_keys_and_the_result_is_the_same() {
     let mut copied = 0;
     for seed in 0..25 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = patchy(&mut random);
-        let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow) else {
+        let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), WriteLoad::Light) else {
             continue;
         };
         let tables: Vec<_> = plan.tables().cloned().collect();
@@ -121,10 +121,10 @@ fn copied_blocks_are_alone_with_their_keys_and_the_result_is_the_same() {
 
 #[test]
 fn nothing_of_a_narrowed_table_is_copied() {
-    let mut random = Random::new(1);
+    let mut random = TestRandom::new(1);
     let mut world = patchy(&mut random);
     world.snapshots.clear();
-    let plan = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
+    let plan = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
     assert!(!untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap().is_empty());
     let mut narrow = plan.clone();
     for table in narrow.inputs.iter_mut().flat_map(|input| &mut input.tables) {
@@ -164,7 +164,7 @@ fn a_table_is_untouched_unless_an_entry_or_a_tombstone_of_it_may_go() {
 
 #[test]
 fn borders_trim_runs_to_whole_blocks() {
-    let mut random = Random::new(2);
+    let mut random = TestRandom::new(2);
     let world = patchy(&mut random);
     let view = world.tree.view();
     let (_, reference) = view.version.tables().find(|(level, _)| *level == 6).unwrap();
@@ -195,7 +195,7 @@ fn borders_trim_runs_to_whole_blocks() {
 
 #[test]
 fn a_damaged_block_is_not_copied() {
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let mut world = patchy(&mut random);
     world.settle();
     // Nothing lies above the last level where this rewrites it: all plain blocks are copied.

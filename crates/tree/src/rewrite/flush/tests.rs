@@ -4,12 +4,12 @@ use super::*;
 use crate::{
     files::open_files::OpenReference,
     fixture::{
-        Random,
+        TestRandom,
         world::{World, small_options},
     },
-    planning::pick_leveled::{Writers, pick},
+    planning::pick_leveled::{WriteLoad, pick},
     planning::pick_range::{Request, Step},
-    planning::plan::{Busy, Way},
+    planning::plan::{Busy, PlanKind},
 };
 use siltdb_base::{
     fs::{
@@ -131,7 +131,7 @@ fn tombstones_stay_while_an_older_generation_is_in_memory() {
 #[test]
 fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = World::new(small_options());
         // Some are so large that they have files of their own, and are cut into parts.
         let (value_bytes_max, parallelism) =
@@ -206,7 +206,7 @@ fn check_failed_flushes(parts: usize) {
     for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
         for error in [FaultError::Io, FaultError::NoSpace] {
             for nth in 1.. {
-                let mut random = Random::new(nth);
+                let mut random = TestRandom::new(nth);
                 let mut world = World::new(TreeOptions {
                     table_bytes_target: if parts == 1 { 4 << 10 } else { 300 << 10 },
                     ..small_options()
@@ -245,7 +245,7 @@ fn check_failed_flushes(parts: usize) {
 #[test]
 fn what_a_flush_returns_survives_a_loss_of_power() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = World::new(small_options());
         for number in 0..300 {
             world.put(format!("key{number:03}").as_bytes(), &random.bytes(40));
@@ -279,7 +279,7 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
     const VALUE_BYTES: u64 = 5000;
     // Flip a bit of what was already written: the verification must see it.
     let mut world = World::new(TreeOptions::default());
-    let mut random = Random::new(1);
+    let mut random = TestRandom::new(1);
     for number in 0..3 * WRITE_BUFFER_BYTES as u64 / VALUE_BYTES {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(VALUE_BYTES));
     }
@@ -295,7 +295,7 @@ fn every_table_of_a_shared_file_is_compared_with_what_was_written() {
     const VALUE_BYTES: u64 = WRITE_BUFFER_BYTES as u64;
     let mut world = World::new(TreeOptions::default());
     world.put(b"a", b"1");
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let inputs: Vec<_> = (0..4)
         .map(|family| {
             let memtable = Memtable::new(world.arenas());
@@ -335,7 +335,7 @@ fn flip_once_written(world: &World, offset: u64) {
 #[test]
 fn every_file_is_synced_once_after_its_last_write_and_before_the_directory() {
     let mut world = World::new(TreeOptions { table_bytes_target: 200 << 10, ..small_options() });
-    let mut random = Random::new(2);
+    let mut random = TestRandom::new(2);
     for number in 0..300 {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(5000));
     }
@@ -521,8 +521,8 @@ fn an_end_that_overlaps_others_gets_tables_of_its_own() {
         // What overlaps nothing goes down as it is.
         let (version, options) = (&world.tree.view().version, world.tree.options());
         let busy = Busy::default();
-        let plan = pick(version, &options, &busy, world.sequence, Writers::Slow).unwrap();
-        assert_eq!(plan.way, Way::Move);
+        let plan = pick(version, &options, &busy, world.sequence, WriteLoad::Light).unwrap();
+        assert_eq!(plan.kind, PlanKind::TrivialMove);
         let is_moved =
             |table: &Arc<OpenReference>| plan.tables().any(|moved| moved.id() == table.id());
         let is_inner = |table: &&Arc<OpenReference>| {

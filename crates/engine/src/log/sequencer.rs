@@ -1,8 +1,8 @@
-//! The tail of the log: the one short critical section in which a commit gets its place (DESIGN
-//! D4).
+//! The sequencer: the one short critical section in which a commit gets its place in the order and
+//! in the log (DESIGN D4).
 //!
-//! It only hands out numbers. What has to be done first (a file, a window, room) it returns as a
-//! chore, so that nobody does IO or waits under its lock.
+//! It only hands out numbers. What has to be done first (a file, a window, room) it returns as
+//! [`NotReady`], so that its lock is held for no IO and no wait.
 
 use crate::{
     log::generation::Frozen,
@@ -22,7 +22,7 @@ use siltdb_disk::log::{
     record::{LogPosition, Synced},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
-use siltdb_tree::{memory::Generation as GenerationNumber, read::gaps::Sequencer};
+use siltdb_tree::{memory::Generation as GenerationNumber, read::empty_ranges::SequenceLock};
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, Weak},
@@ -46,16 +46,16 @@ const BEYOND_BYTES_MAX: u64 = 64 << 10;
 /// asked for when less is left than one: whoever writes little has little prepared in vain.
 const WINDOW_PART: u64 = 4;
 
-/// Writers rest if they have not written for so long, in nanoseconds: longer than the pauses of a
+/// Writers are idle if they have not written for so long, in nanoseconds: longer than the pauses of a
 /// program that is busy otherwise, short beside the seconds that a large compaction takes.
-pub const REST_NS: u64 = 1_000_000_000;
+pub const IDLE_NS: u64 = 1_000_000_000;
 
 /// A generation says so whenever it has grown by this part of a memtable.
 const STEPS: u64 = 32;
 
-/// The end of the log and of the sequence.
+/// Hands out sequence numbers and places in the log.
 #[derive(Debug)]
-pub struct Tail {
+pub struct Sequencer {
     next_sequence: SequenceNumber,
     next_ticket: u64,
     /// Tickets up to here may be drawn.
@@ -64,7 +64,7 @@ pub struct Tail {
     end: LogPosition,
     synced: LogPosition,
     mark: Option<Mark>,
-    /// The last sequence number that a question for rest has seen, and when it saw it first, by
+    /// The last sequence number that a question for idleness has seen, and when it saw it first, by
     /// the monotonic clock.
     seen: (SequenceNumber, u64),
 }
@@ -96,7 +96,7 @@ struct Active {
 
 /// What a commit needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand {
+pub struct CommitSize {
     /// What its record takes in the log, in bytes.
     pub record_bytes: u64,
     /// What its operations take in the log, in bytes.
@@ -114,7 +114,7 @@ pub struct Counts {
     pub range_deletes: u32,
 }
 
-impl Demand {
+impl CommitSize {
     #[inline]
     fn memtable_bytes(&self) -> u64 {
         memtable_bytes(self.payload_bytes, self.counts)
@@ -123,7 +123,7 @@ impl Demand {
 
 /// Bounds of a generation.
 #[derive(Clone, Copy, Debug)]
-pub struct TailLimits {
+pub struct GenerationLimits {
     /// Size at which a generation is frozen, in bytes.
     pub memtable_bytes: u64,
     /// Whether frozen generations may become one more.
@@ -188,7 +188,7 @@ pub struct Rotation {
 
 /// What must be done before there is a place.
 #[derive(Debug)]
-pub enum Chore {
+pub enum NotReady {
     /// Make a log file of at least so many bytes ready.
     MakeReady(u64),
     /// Prepare the segment up to this offset, then report it.
@@ -197,15 +197,15 @@ pub enum Chore {
     WaitForRoom,
     /// Wait until this ticket may be drawn.
     WaitForTicket(u64),
-    /// Give up, for this reason.
-    GiveUp(Error),
+    /// Fail, for this reason.
+    Failed(Error),
 }
 
 impl Active {
     /// Where the next window ends, when `end` bytes of the segment are used: not far behind the
     /// place where the memtables will be full, if things go on as they did.
     #[cold]
-    fn window_end(&self, end: u64, limits: &TailLimits) -> u64 {
+    fn window_end(&self, end: u64, limits: &GenerationLimits) -> u64 {
         let (bytes, full) = (self.bytes.max(1), limits.memtable_bytes);
         let expected = u128::from(end) * u128::from(full.max(bytes)) / u128::from(bytes);
         let expected = u64::try_from(expected).unwrap_or(u64::MAX);
@@ -223,8 +223,8 @@ fn window_bytes(used: u64) -> u64 {
     (used / WINDOW_PART).clamp(WINDOW_BYTES_MIN, LOG_WINDOW_BYTES_MAX as u64)
 }
 
-impl Tail {
-    /// The tail after everything up to `last`, in a log that ends at `end`.
+impl Sequencer {
+    /// The sequencer after everything up to `last`, in a log that ends at `end`.
     #[must_use]
     pub fn new(last: SequenceNumber, end: LogPosition) -> Self {
         let next_sequence = last.next();
@@ -258,19 +258,19 @@ impl Tail {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
-    /// Whether writers rest: nothing was written since the database was opened, since a generation
-    /// was frozen on request, or for [`REST_NS`] up to `now_ns` of the monotonic clock, as far as
+    /// Whether writers are idle: nothing was written since the database was opened, since a generation
+    /// was frozen on request, or for [`IDLE_NS`] up to `now_ns` of the monotonic clock, as far as
     /// can be told by asking now and then.
     #[must_use]
-    pub fn is_at_rest(&mut self, now_ns: u64) -> bool {
+    pub fn is_idle(&mut self, now_ns: u64) -> bool {
         let (last, _) = self.last();
         if self.seen.0 != last {
             self.seen = (last, now_ns);
         }
-        self.active.is_none() || now_ns.saturating_sub(self.seen.1) >= REST_NS
+        self.active.is_none() || now_ns.saturating_sub(self.seen.1) >= IDLE_NS
     }
 
-    /// The window to prepare ahead of the tail: a segment, and up to which offset.
+    /// The window to prepare ahead of the end of the log: a segment, and up to which offset.
     #[must_use]
     pub fn low_window(&self) -> Option<(Arc<Segment>, u64)> {
         let active = self.active.as_ref()?;
@@ -280,13 +280,13 @@ impl Tail {
     /// Whether the active generation will soon need a successor: late, for until then the file of a
     /// flushed one may have come back, and early enough to reserve space for a new one.
     #[must_use]
-    pub fn is_nearly_full(&self, limits: &TailLimits) -> bool {
+    pub fn is_nearly_full(&self, limits: &GenerationLimits) -> bool {
         self.active_bytes() >= limits.memtable_bytes / 8 * 7
     }
 
     /// A segment, and up to which offset nobody fills it any more: what had been handed out when
     /// this was asked before, once all of that is among the `published`.
-    pub fn pass(&mut self, published: SequenceNumber) -> Option<(Arc<Segment>, u64)> {
+    pub fn filled_up_to(&mut self, published: SequenceNumber) -> Option<(Arc<Segment>, u64)> {
         let passed = self.mark.take_if(|mark| mark.last <= published);
         let (last, end) = self.last();
         if self.mark.is_none() {
@@ -317,44 +317,44 @@ impl Tail {
     /// Gives a commit its place: tens of nanoseconds, no IO, no waiting.
     ///
     /// # Errors
-    /// The chore to do before asking again.
+    /// [`NotReady`] says what to do before asking again.
     #[inline]
     pub fn reserve(
         &mut self,
-        demand: &Demand,
-        limits: &TailLimits,
+        size: &CommitSize,
+        limits: &GenerationLimits,
         wal: &Wal,
         publisher: &Publisher,
-    ) -> Result<Reservation, Chore> {
+    ) -> Result<Reservation, NotReady> {
         if self.next_ticket == self.tickets_end {
             // Looked at only now and then: every publication changes it.
             self.tickets_end = publisher.tickets_end();
             if self.next_ticket == self.tickets_end {
-                return Err(Chore::WaitForTicket(self.next_ticket));
+                return Err(NotReady::WaitForTicket(self.next_ticket));
             }
         }
         let first = self.next_sequence;
-        let next = SequenceNumber(first.0 + u64::from(demand.counts.all));
+        let next = SequenceNumber(first.0 + u64::from(size.counts.all));
         // Only a damaged file can bring this about: at a million a second they last 2,000 years.
         if next > SequenceNumber::MAX {
-            return Err(Chore::GiveUp(used_up()));
+            return Err(NotReady::Failed(used_up()));
         }
         let mut rotation = None;
-        if !self.fits(demand, limits) {
-            rotation = Some(Box::new(self.rotate(demand, limits, wal)?));
+        if !self.fits(size, limits) {
+            rotation = Some(Box::new(self.rotate(size, limits, wal)?));
         }
         let active = self.active.as_mut().expect("a generation fits or was begun just now");
         let offset = self.end.offset;
-        let end = offset + demand.record_bytes;
+        let end = offset + size.record_bytes;
         if end > active.prepared {
             let window = active.window_end(end, limits);
-            return Err(Chore::Prepare(Arc::clone(&active.segment), window));
+            return Err(NotReady::Prepare(Arc::clone(&active.segment), window));
         }
-        active.bytes += demand.memtable_bytes();
-        active.is_full |= is_huge(demand, limits);
+        active.bytes += size.memtable_bytes();
+        active.is_full |= is_huge(size, limits);
         let is_near = active.prepared < end + window_bytes(end);
         // A commit longer than a window prepares for itself what it needs, and so will its likes.
-        let is_short = demand.record_bytes <= LOG_WINDOW_BYTES_MAX as u64;
+        let is_short = size.record_bytes <= LOG_WINDOW_BYTES_MAX as u64;
         let low = is_near && is_short && !active.is_full && active.window.is_none() && {
             let window = active.window_end(end, limits);
             active.window = (window > active.prepared).then_some(window);
@@ -374,29 +374,29 @@ impl Tail {
     }
 
     /// Whether the commit belongs into the active generation. A huge one gets its own.
-    fn fits(&self, demand: &Demand, limits: &TailLimits) -> bool {
+    fn fits(&self, size: &CommitSize, limits: &GenerationLimits) -> bool {
         self.active.as_ref().is_some_and(|active| {
             let is_new = active.bytes == 0;
             !active.is_full
                 && active.bytes < limits.memtable_bytes
-                && (is_new || !is_huge(demand, limits))
-                && self.end.offset + demand.record_bytes <= active.segment.file.capacity()
+                && (is_new || !is_huge(size, limits))
+                && self.end.offset + size.record_bytes <= active.segment.file.capacity()
         })
     }
 
     /// Freezes the active generation, if there is one, and begins the next.
     fn rotate(
         &mut self,
-        demand: &Demand,
-        limits: &TailLimits,
+        size: &CommitSize,
+        limits: &GenerationLimits,
         wal: &Wal,
-    ) -> Result<Rotation, Chore> {
+    ) -> Result<Rotation, NotReady> {
         if self.active.is_some() && limits.room == Room::Full {
-            return Err(Chore::WaitForRoom);
+            return Err(NotReady::WaitForRoom);
         }
-        let needed = SEGMENT_HEADER_BYTES as u64 + demand.record_bytes;
-        let taken = wal.take_segment(needed).map_err(Chore::GiveUp)?;
-        let Some((segment, prepared)) = taken else { return Err(Chore::MakeReady(needed)) };
+        let needed = SEGMENT_HEADER_BYTES as u64 + size.record_bytes;
+        let taken = wal.take_segment(needed).map_err(NotReady::Failed)?;
+        let Some((segment, prepared)) = taken else { return Err(NotReady::MakeReady(needed)) };
         let frozen = self.freeze();
         let header = SegmentHeader {
             id: segment.id,
@@ -454,49 +454,49 @@ pub fn memtable_bytes(payload_bytes: u64, counts: Counts) -> u64 {
 }
 
 /// Whether a commit is so large that it gets a segment and a generation of its own.
-fn is_huge(demand: &Demand, limits: &TailLimits) -> bool {
-    demand.memtable_bytes() > limits.memtable_bytes / 2
+fn is_huge(size: &CommitSize, limits: &GenerationLimits) -> bool {
+    size.memtable_bytes() > limits.memtable_bytes / 2
 }
 
-/// The tail under its lock, the one under which sequence numbers are handed out.
+/// The sequencer under its lock, the one under which sequence numbers are handed out.
 #[derive(Debug)]
-pub struct SharedTail {
-    tail: Arc<Mutex<Tail>>,
-    sequencer: Arc<TailSequencer>,
+pub struct SharedSequencer {
+    sequencer: Arc<Mutex<Sequencer>>,
+    sequence_lock: Arc<WeakSequencer>,
 }
 
-impl SharedTail {
-    /// Shares a tail.
+impl SharedSequencer {
+    /// Shares a sequencer.
     #[must_use]
-    pub fn new(tail: Tail) -> Self {
-        let tail = Arc::new(Mutex::new(tail));
-        let sequencer = Arc::new(TailSequencer(Arc::downgrade(&tail)));
-        Self { tail, sequencer }
+    pub fn new(sequencer: Sequencer) -> Self {
+        let sequencer = Arc::new(Mutex::new(sequencer));
+        let sequence_lock = Arc::new(WeakSequencer(Arc::downgrade(&sequencer)));
+        Self { sequencer, sequence_lock }
     }
 
-    /// The tail as readers know it. It keeps no segment from being closed with the database.
+    /// The lock as readers know it. It keeps no segment from being closed with the database.
     #[must_use]
-    pub fn sequencer(&self) -> Arc<dyn Sequencer> {
-        Arc::clone(&self.sequencer) as _
+    pub fn sequence_lock(&self) -> Arc<dyn SequenceLock> {
+        Arc::clone(&self.sequence_lock) as _
     }
 }
 
-impl Deref for SharedTail {
-    type Target = Mutex<Tail>;
+impl Deref for SharedSequencer {
+    type Target = Mutex<Sequencer>;
 
-    fn deref(&self) -> &Mutex<Tail> {
-        &self.tail
+    fn deref(&self) -> &Mutex<Sequencer> {
+        &self.sequencer
     }
 }
 
 #[derive(Debug)]
-struct TailSequencer(Weak<Mutex<Tail>>);
+struct WeakSequencer(Weak<Mutex<Sequencer>>);
 
-impl Sequencer for TailSequencer {
+impl SequenceLock for WeakSequencer {
     fn hold(&self, work: &mut dyn FnMut(SequenceNumber)) {
-        if let Some(tail) = self.0.upgrade() {
-            let tail = lock(&tail);
-            work(tail.last().0);
+        if let Some(sequencer) = self.0.upgrade() {
+            let sequencer = lock(&sequencer);
+            work(sequencer.last().0);
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! It answers from the ranges of the tables alone, and asks no filter.
 
-use crate::{files::level::Level, files::open_files::OpenReference, retain::stripes::Deeper};
+use crate::{files::level::Level, files::open_files::OpenReference, retain::stripes::OlderEntries};
 use siltdb_base::tombstone::Fragment;
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::summary::{KeySpan, RangeEnd};
 use std::sync::Arc;
 
 /// The tables deeper than the output of a flush or compaction.
 #[derive(Clone, Debug, Default)]
-pub struct DeeperTables {
+pub struct BelowOutput {
     /// Older tables that may overlap each other.
     stack: Vec<Arc<OpenReference>>,
     /// Runs, each with the index of the first table that was not passed yet.
@@ -25,7 +25,7 @@ enum Unknown {
     Something,
 }
 
-impl DeeperTables {
+impl BelowOutput {
     /// These tables of level 0 and these runs, and nothing else.
     #[must_use]
     pub fn new(stack: Vec<Arc<OpenReference>>, runs: &[Arc<Level>]) -> Self {
@@ -42,11 +42,11 @@ impl DeeperTables {
 
     /// Whether any of them can hold `key`. The keys asked for must not descend.
     #[inline]
-    pub fn has(&mut self, key: &[u8]) -> Deeper {
+    pub fn may_contain(&mut self, key: &[u8]) -> OlderEntries {
         if self.unknown == Unknown::Something
             || self.stack.iter().any(|table| table.range().contains(key))
         {
-            return Deeper::Something;
+            return OlderEntries::Possible;
         }
         for (run, passed) in &mut self.runs {
             let tables = run.tables();
@@ -54,16 +54,16 @@ impl DeeperTables {
                 *passed += 1;
             }
             if tables.get(*passed).is_some_and(|table| !table.range().is_after(key)) {
-                return Deeper::Something;
+                return OlderEntries::Possible;
             }
         }
-        Deeper::Nothing
+        OlderEntries::None
     }
 
     /// Whether any of them can hold a key of `fragment`.
     #[must_use]
-    pub fn has_in(&self, fragment: &Fragment) -> Deeper {
-        self.has_of(&KeyRange {
+    pub fn may_contain_any_of(&self, fragment: &Fragment) -> OlderEntries {
+        self.may_overlap(&KeySpan {
             first: fragment.start.clone(),
             last: fragment.end.clone(),
             end: RangeEnd::Exclusive,
@@ -72,11 +72,11 @@ impl DeeperTables {
 
     /// Whether any of them can hold a key of `range`.
     #[must_use]
-    pub fn has_of(&self, range: &KeyRange) -> Deeper {
+    pub fn may_overlap(&self, range: &KeySpan) -> OlderEntries {
         let found = self.unknown == Unknown::Something
             || self.stack.iter().any(|table| table.range().overlaps(range))
             || self.runs.iter().any(|(run, _)| !run.overlapping_run(range).is_empty());
-        if found { Deeper::Something } else { Deeper::Nothing }
+        if found { OlderEntries::Possible } else { OlderEntries::None }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex};
 
 /// A count of calls that can be brought to an end.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub struct CallsInFlight {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -27,20 +27,20 @@ struct State {
 
 /// A call that is at work until this is dropped.
 #[derive(Debug)]
-pub struct Call<'a> {
-    calls: &'a Calls,
+pub struct CallInFlight<'a> {
+    calls: &'a CallsInFlight,
 }
 
-impl Calls {
+impl CallsInFlight {
     /// Begins a call; `None`, once they are being ended.
     #[must_use]
-    pub fn begin(&self) -> Option<Call<'_>> {
+    pub fn begin(&self) -> Option<CallInFlight<'_>> {
         let mut state = lock(&self.state);
         if state.is_ending {
             return None;
         }
         state.at_work += 1;
-        Some(Call { calls: self })
+        Some(CallInFlight { calls: self })
     }
 
     /// Lets no further call begin, and waits for those at work.
@@ -53,7 +53,7 @@ impl Calls {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         lock(&self.calls.state).at_work -= 1;
         self.calls.ended.notify_all();

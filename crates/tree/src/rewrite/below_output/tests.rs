@@ -20,32 +20,32 @@ fn shape() -> Version {
     )
 }
 
-fn tables() -> DeeperTables {
+fn tables() -> BelowOutput {
     let version = shape();
     let [level0, runs @ ..] = version.levels();
-    DeeperTables::new(level0.tables().to_vec(), runs)
+    BelowOutput::new(level0.tables().to_vec(), runs)
 }
 
 #[test]
 fn keys_are_asked_for_in_order_and_found_in_any_level() {
-    let mut deeper = tables();
+    let mut below = tables();
     let found = ["a", "b", "d", "e", "f", "g", "m", "m", "q", "x", "z"]
-        .map(|key| deeper.has(key.as_bytes()) == Deeper::Something);
+        .map(|key| below.may_contain(key.as_bytes()) == OlderEntries::Possible);
     let expected = [false, true, true, true, true, false, true, true, false, true, false];
     assert_eq!(found, expected);
-    assert_eq!(DeeperTables::anything().has(b"a"), Deeper::Something);
-    assert_eq!(DeeperTables::default().has(b"a"), Deeper::Nothing);
+    assert_eq!(BelowOutput::anything().may_contain(b"a"), OlderEntries::Possible);
+    assert_eq!(BelowOutput::default().may_contain(b"a"), OlderEntries::None);
 }
 
 #[test]
 fn a_fragment_ends_before_its_end() {
-    let deeper = tables();
+    let below = tables();
     let has = |start: &str, end: &str| {
         let fragment = Fragment {
             start: Slice::copy_from(start.as_bytes()),
             end: Slice::copy_from(end.as_bytes()),
         };
-        deeper.has_in(&fragment) == Deeper::Something
+        below.may_contain_any_of(&fragment) == OlderEntries::Possible
     };
     assert!(!has("a", "b") && has("a", "ba") && !has("g", "m") && has("g", "n"));
     assert!(has("a", "z") && has("y", "z") && !has("ya", "z"));

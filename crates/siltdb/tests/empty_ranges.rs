@@ -1,4 +1,4 @@
-//! Readers who leap over what was deleted, and writers who write there.
+//! Readers who skip what was deleted, and writers who write there.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Cursor, Db, Durability, Options, Read, WriteBatch, WriteOptions};
@@ -34,7 +34,7 @@ fn last(db: &Db) -> Option<u64> {
 }
 
 /// Keys 1000 to 2000, of which only the first and the last are left, and readers know that.
-fn with_gap(fs: &MemFs) -> Db {
+fn with_empty_range(fs: &MemFs) -> Db {
     let db = open(fs);
     for number in 1000..=2000 {
         db.put(key(number), "").unwrap();
@@ -50,9 +50,9 @@ fn with_gap(fs: &MemFs) -> Db {
 }
 
 #[test]
-fn what_is_written_into_a_gap_is_seen_at_once() {
+fn what_is_written_into_an_empty_range_is_seen_at_once() {
     let fs = MemFs::new();
-    let db = with_gap(&fs);
+    let db = with_empty_range(&fs);
     let family = db.default_family();
     let before = db.snapshot();
     db.put(key(1500), "one").unwrap();
@@ -145,7 +145,7 @@ fn a_queue_and_a_stack_give_everything_in_order() {
 fn whoever_is_told_of_a_write_sees_it() {
     const WRITES: u64 = if cfg!(miri) { 50 } else { 20_000 };
     let fs = MemFs::new();
-    let db = with_gap(&fs);
+    let db = with_empty_range(&fs);
     let (tell, told) = mpsc::sync_channel(4);
     thread::scope(|scope| {
         for writer in 0..2_u64 {

@@ -8,16 +8,16 @@ const MIB: u64 = 1 << 20;
 /// A millisecond for ten thousand bytes.
 const PRESSURE: Pressure = Pressure::Delay(100.0);
 
-fn pace() -> Pace {
-    Pace::new(Instance::next())
+fn pace() -> Pacer {
+    Pacer::new(OpenId::next())
 }
 
 /// How long the thread sleeps for `bytes`, if nothing changes meanwhile, to a hundredth of a
 /// millisecond: what is left to pay for is counted in whole bytes.
-fn sleep(pace: &Pace, bytes: u64) -> Option<Duration> {
-    let naps = iter::successors(pace.advance(bytes), |nap| pace.go_on(nap));
-    let naps = naps.inspect(|nap| assert!(nap.time.as_nanos() <= u128::from(NAP_NS_MAX)));
-    let time = naps.map(|nap| nap.time).reduce(|a, b| a + b)?;
+fn sleep(pace: &Pacer, bytes: u64) -> Option<Duration> {
+    let delays = iter::successors(pace.advance(bytes), |delay| pace.go_on(delay));
+    let delays = delays.inspect(|delay| assert!(delay.time.as_nanos() <= u128::from(DELAY_NS_MAX)));
+    let time = delays.map(|delay| delay.time).reduce(|a, b| a + b)?;
     Some(Duration::from_micros((time.as_nanos() as u64).div_ceil(10_000) * 10))
 }
 
@@ -51,10 +51,10 @@ fn in_turn<T: Send>(
 fn nobody_waits_without_pressure() {
     let pace = pace();
     assert_eq!(pace.advance(1 << 40), None);
-    pace.press(PRESSURE);
-    let nap = pace.advance(MIB).unwrap();
-    pace.press(Pressure::Delay(0.0));
-    assert_eq!(pace.go_on(&nap), None);
+    pace.set_pressure(PRESSURE);
+    let delay = pace.advance(MIB).unwrap();
+    pace.set_pressure(Pressure::Delay(0.0));
+    assert_eq!(pace.go_on(&delay), None);
     assert_eq!(pace.advance(1 << 40), None);
 }
 
@@ -62,8 +62,8 @@ fn nobody_waits_without_pressure() {
 fn who_works_in_the_background_gives_way_while_writers_wait_a_little() {
     let pace = pace();
     let gives_way_at = |pressure| {
-        pace.press(pressure);
-        pace.gives_way().load(Ordering::Relaxed)
+        pace.set_pressure(pressure);
+        pace.should_yield().load(Ordering::Relaxed)
     };
     let delays = [0.0, 0.001, 1.0, 20.0, 20.001, 900.0];
     let ways = delays.map(|ns_per_byte| gives_way_at(Pressure::Delay(ns_per_byte)));
@@ -74,7 +74,7 @@ fn who_works_in_the_background_gives_way_while_writers_wait_a_little() {
 #[test]
 fn a_small_price_for_one_write_is_slept_for_at_once() {
     let pace = pace();
-    pace.press(PRESSURE);
+    pace.set_pressure(PRESSURE);
     // In front, a byte costs 150 ns.
     assert_eq!(sleep(&pace, 400), Some(Duration::from_micros(60)));
     assert_eq!(sleep(&pace, 399), None);
@@ -84,7 +84,7 @@ fn a_small_price_for_one_write_is_slept_for_at_once() {
 fn who_is_stopped_pays_nothing() {
     let pace = pace();
     assert!(!pace.is_stopped());
-    pace.press(Pressure::Stop);
+    pace.set_pressure(Pressure::Stop);
     assert!(pace.is_stopped());
     assert_eq!(pace.advance(MIB), None);
 }
@@ -92,7 +92,7 @@ fn who_is_stopped_pays_nothing() {
 #[test]
 fn one_writer_pays_half_more_than_its_price_and_never_more_than_the_longest_sleep() {
     let pace = pace();
-    pace.press(PRESSURE);
+    pace.set_pressure(PRESSURE);
     assert_eq!(sleep(&pace, 100_000), Some(Duration::from_millis(15)));
     assert_eq!(sleep(&pace, u64::MAX >> 20), Some(Duration::from_nanos(SLEEP_NS_MAX)));
 }
@@ -100,44 +100,44 @@ fn one_writer_pays_half_more_than_its_price_and_never_more_than_the_longest_slee
 #[test]
 fn who_has_slept_a_part_pays_for_the_rest_by_what_the_pressure_is_by_then() {
     let pace = pace();
-    pace.press(PRESSURE);
-    let nap = pace.advance(100_000).unwrap();
-    assert_eq!(nap.time, Duration::from_millis(2));
+    pace.set_pressure(PRESSURE);
+    let delay = pace.advance(100_000).unwrap();
+    assert_eq!(delay.time, Duration::from_millis(2));
     // Two fifteenths are paid; now each byte costs a thousandth, and then a tenth.
-    pace.press(Pressure::Delay(0.1));
-    assert_eq!(pace.go_on(&nap), None);
-    pace.press(Pressure::Delay(10.0));
-    let last = pace.go_on(&nap).unwrap();
+    pace.set_pressure(Pressure::Delay(0.1));
+    assert_eq!(pace.go_on(&delay), None);
+    pace.set_pressure(Pressure::Delay(10.0));
+    let last = pace.go_on(&delay).unwrap();
     assert_eq!(last.time.as_micros(), 1299);
     assert_eq!(pace.go_on(&last), None);
-    pace.press(Pressure::Stop);
-    assert_eq!(pace.go_on(&nap), None);
+    pace.set_pressure(Pressure::Stop);
+    assert_eq!(pace.go_on(&delay), None);
 }
 
 #[test]
 fn who_sleeps_in_front_pays_less_for_the_rest_once_others_have_passed_by() {
     let pace = pace();
-    pace.press(PRESSURE);
-    let naps = in_turn(
+    pace.set_pressure(PRESSURE);
+    let delays = in_turn(
         |_| pace.advance(MIB),
         // Far less than the first, then far more.
         |turn| pace.advance([1, 4 * MIB][turn]),
         2,
     );
-    let second = pace.go_on(&naps[0].0.unwrap()).unwrap();
+    let second = pace.go_on(&delays[0].0.unwrap()).unwrap();
     let third = pace.go_on(&second).unwrap();
     // 2 ms pay for 13,333 bytes in front, for 40,000 far behind.
     assert_eq!(second.rest.bytes, third.rest.bytes + 40_000);
-    assert_eq!(naps[0].0.unwrap().rest.bytes, MIB - 13_334);
+    assert_eq!(delays[0].0.unwrap().rest.bytes, MIB - 13_334);
 }
 
 #[test]
 fn small_prices_add_up() {
     let pace = pace();
-    pace.press(PRESSURE);
-    let naps: Vec<_> = (0..10_000).filter_map(|_| sleep(&pace, 100)).collect();
-    assert_eq!(naps.iter().sum::<Duration>().as_millis(), 149);
-    assert!(naps.iter().all(|nap| nap.as_nanos() >= u128::from(OWED_NS_MIN)));
+    pace.set_pressure(PRESSURE);
+    let delays: Vec<_> = (0..10_000).filter_map(|_| sleep(&pace, 100)).collect();
+    assert_eq!(delays.iter().sum::<Duration>().as_millis(), 149);
+    assert!(delays.iter().all(|delay| delay.as_nanos() >= u128::from(OWED_NS_MIN)));
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn who_is_behind_pays_less_until_it_has_caught_up() {
         |turn| sleep(&pace, [1000, 2 * MIB].get(turn).copied().unwrap_or(0)),
         |turn| {
             if turn > 0 {
-                pace.press(PRESSURE);
+                pace.set_pressure(PRESSURE);
             }
             let slept = sleep(&pace, if turn == 0 { 1000 } else { 100_000 });
-            pace.press(Pressure::Delay(0.0));
+            pace.set_pressure(Pressure::Delay(0.0));
             slept
         },
         30,
@@ -169,7 +169,7 @@ fn those_who_begin_together_count_from_the_same_place() {
         // The first is there earlier, by 2 MiB, and then waits for the second.
         |turn| sleep(&pace, [2 * MIB, 0, 0][turn]),
         |_| {
-            pace.press(Pressure::Delay(10.0));
+            pace.set_pressure(Pressure::Delay(10.0));
             sleep(&pace, MIB)
         },
         3,
@@ -179,9 +179,9 @@ fn those_who_begin_together_count_from_the_same_place() {
 }
 
 /// How long a writer sleeps for each of ten MiB that it writes where another has written 1 GiB.
-fn sleeps_of_newcomer(pace: &Pace) -> Vec<u128> {
+fn sleeps_of_newcomer(pace: &Pacer) -> Vec<u128> {
     assert_eq!(thread::scope(|scope| scope.spawn(|| sleep(pace, 1 << 30)).join().unwrap()), None);
-    pace.press(Pressure::Delay(10.0));
+    pace.set_pressure(Pressure::Delay(10.0));
     (0..10).map(|_| sleep(pace, MIB).unwrap().as_millis()).collect()
 }
 
@@ -199,9 +199,9 @@ fn a_pause_is_worth_a_bounded_stretch() {
             if turn == 0 {
                 return sleep(&pace, 1000);
             }
-            pace.press(Pressure::Delay(10.0));
+            pace.set_pressure(Pressure::Delay(10.0));
             let slept = sleep(&pace, BEHIND_BYTES_MAX / 16);
-            pace.press(Pressure::Delay(0.0));
+            pace.set_pressure(Pressure::Delay(0.0));
             slept
         },
         19,

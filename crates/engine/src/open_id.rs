@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open database, other than any that the process has opened or will open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instance(u64);
+pub struct OpenId(u64);
 
-impl Instance {
+impl OpenId {
     /// One that there was not before.
     #[must_use]
     pub fn next() -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 #[test]
 fn ending_waits_for_every_call_and_refuses_the_next() {
-    let calls = Arc::new(Calls::default());
+    let calls = Arc::new(CallsInFlight::default());
     let (first, second) = (calls.begin(), calls.begin());
     let ends = Arc::clone(&calls);
     let ended = held_up(move || ends.end());

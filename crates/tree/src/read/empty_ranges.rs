@@ -5,11 +5,11 @@
 //!
 //! A deletion leaves an entry behind until it is compacted away. Who takes the first key out of a
 //! queue walks over those of all that were taken before, more each time. So a reader who has walked
-//! over many has the family *watched*: from then on writers report what they write, and readers,
-//! this one the first, keep as a *gap* the stretch of keys in which they found nothing. Later
-//! readers leap over it. A write into a gap divides it.
+//! over many has the family *tracked*: from then on writers report what they write, and readers,
+//! this one the first, keep as a *empty range* the stretch of keys in which they found nothing. Later
+//! readers skip it. A write into an empty range divides it.
 //!
-//! A family is not watched until a reader needs it, and no longer once gaps are of no use, so
+//! A family is not tracked until a reader needs it, and no longer once empty ranges are of no use, so
 //! that a write elsewhere costs no more than a look at a flag.
 
 use crate::read::commit_hook::{CommitObserver, Wish};
@@ -17,27 +17,27 @@ use siltdb_base::{
     cursor::Course,
     id::SequenceNumber,
     key::{Entry, EntryKind, successor},
-    limits::{GAP_KEY_BYTES_MAX, GAP_SURVEYS_MAX, GAPS_MAX},
+    limits::{EMPTY_RANGE_CANDIDATES_MAX, EMPTY_RANGE_KEY_BYTES_MAX, EMPTY_RANGES_MAX},
     sync::{Mutex, MutexGuard},
 };
 use std::{fmt, sync::Arc};
 
-/// Fewest deleted keys in a row that make a gap of their own; fewer make a gap longer at whose end
+/// Fewest deleted keys in a row that make an empty range of their own; fewer make an empty range longer at whose end
 /// they lie.
 const KEYS_MIN: u32 = 8;
 
-/// Writes (not deletions) that are reported while no reader leaps; one more, and the family is no
-/// longer watched.
+/// Writes (not deletions) that are reported while no reader skips; one more, and the family is no
+/// longer tracked.
 const REPORTS_IN_VAIN_MAX: u32 = 1 << 16;
 
 /// Hands out sequence numbers.
-pub trait Sequencer: fmt::Debug + Send + Sync {
+pub trait SequenceLock: fmt::Debug + Send + Sync {
     /// Calls `work` with the last number that was handed out, and hands out none meanwhile. Does
     /// nothing once the database is closed.
     fn hold(&self, work: &mut dyn FnMut(SequenceNumber));
 }
 
-/// The gaps of a family.
+/// The empty ranges of a family.
 ///
 /// # Thread safety
 /// Any thread may do anything.
@@ -45,21 +45,21 @@ pub trait Sequencer: fmt::Debug + Send + Sync {
 /// # Invariants
 /// A *write* gives a key a value: it is neither a deletion nor an expiry.
 ///
-/// 1. While the family is watched, every write above `told_from` is reported before it is
+/// 1. While the family is tracked, every write above `told_from` is reported before it is
 ///    published. For `watch` is called under the lock under which sequence numbers are handed out,
-///    with the last that was; and a writer looks whether the family is watched after it got its
+///    with the last that was; and a writer looks whether the family is tracked after it got its
 ///    own.
-/// 2. No write above its snapshot lies in a survey. When it was opened, all such writes were yet to
+/// 2. No write above its snapshot lies in a candidate. When it was opened, all such writes were yet to
 ///    be reported, by (1) and since none had been; and those that are reported cut it.
-/// 3. No reader at `since` or above who can exist sees a key in a gap. For one at `since` saw none,
-///    and by (2) there was no write since, when the gap was closed; and a write that came later was
-///    reported before anybody could see it, and divided the gap. Deletions and time only take away.
-/// 4. Gaps ascend, are not empty, and no two of them touch.
+/// 3. No reader at `since` or above who can exist sees a key in an empty range. For one at `since` saw none,
+///    and by (2) there was no write since, when the empty range was closed; and a write that came later was
+///    reported before anybody could see it, and divided the empty range. Deletions and time only take away.
+/// 4. EmptyRanges ascend, are not empty, and no two of them touch.
 ///
-/// It observes the commits of its family while that is watched.
+/// It observes the commits of its family while that is tracked.
 #[derive(Debug, Default)]
-pub struct Gaps {
-    /// Set while the family is watched; changed under the lock of `known`.
+pub struct EmptyRanges {
+    /// Set while the family is tracked; changed under the lock of `known`.
     wish: Wish,
     known: Mutex<Known>,
 }
@@ -70,27 +70,27 @@ struct Known {
     told_from: SequenceNumber,
     /// The newest write that was reported.
     told: SequenceNumber,
-    gaps: Vec<Gap>,
-    surveys: Vec<Stretch>,
-    next_survey: u64,
-    /// Counts the uses of gaps.
+    ranges: Vec<EmptyRange>,
+    candidates: Vec<Stretch>,
+    next_candidate: u64,
+    /// Counts the uses of empty ranges.
     uses: u64,
     reports_in_vain: u32,
 }
 
 /// The keys from `start` to `end`, without `end`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Gap {
+struct EmptyRange {
     start: Vec<u8>,
     end: Vec<u8>,
     since: SequenceNumber,
     last_use: u64,
 }
 
-/// What a survey may still turn out to be: the keys from `start` to `end`, without `end`.
+/// What a candidate may still turn out to be: the keys from `start` to `end`, without `end`.
 #[derive(Debug)]
 struct Stretch {
-    survey: u64,
+    candidate: u64,
     course: Course,
     start: Vec<u8>,
     /// `None` is behind every key.
@@ -104,14 +104,14 @@ impl Stretch {
     }
 }
 
-impl CommitObserver for Gaps {
+impl CommitObserver for EmptyRanges {
     fn committing(&self, entries: &[Entry<'_>]) {
         self.report(entries);
     }
 }
 
-impl Gaps {
-    /// No gaps in a family that is not watched, and is by way of `wish`.
+impl EmptyRanges {
+    /// No empty ranges in a family that is not tracked, and is by way of `wish`.
     #[must_use]
     pub fn new(wish: Wish) -> Self {
         Self { wish, known: Mutex::new(Known::default()) }
@@ -121,15 +121,15 @@ impl Gaps {
     /// are published.
     #[inline]
     #[must_use]
-    pub fn is_watched(&self) -> bool {
+    pub fn is_tracking(&self) -> bool {
         self.wish.is_set()
     }
 
     /// Has writers report from now on. To be called under the lock under which sequence numbers are
     /// handed out, with the `last` that was.
-    pub fn watch(&self, last: SequenceNumber) {
+    pub fn track(&self, last: SequenceNumber) {
         let mut known = self.lock();
-        if !self.is_watched() {
+        if !self.is_tracking() {
             known.told_from = last;
             self.wish.set();
         }
@@ -153,18 +153,18 @@ impl Gaps {
         }
     }
 
-    /// Ends the watch.
+    /// Stops tracking.
     fn sleep(&self, known: &mut Known) {
-        known.gaps.clear();
-        known.surveys.clear();
+        known.ranges.clear();
+        known.candidates.clear();
         known.reports_in_vain = 0;
         self.wish.clear();
     }
 
-    /// Says whether a reader at `snapshot` is in a gap at `key`, and then puts into `border` where
-    /// the gap ends on `course`: forward the first key that may be there, backward the one before
+    /// Says whether a reader at `snapshot` is in an empty range at `key`, and then puts into `border` where
+    /// the empty range ends on `course`: forward the first key that may be there, backward the one before
     /// which the next may be.
-    pub fn leap(
+    pub fn skip(
         &self,
         key: &[u8],
         snapshot: SequenceNumber,
@@ -172,45 +172,45 @@ impl Gaps {
         border: &mut Vec<u8>,
     ) -> bool {
         let known = &mut *self.lock();
-        let Some(index) = known.gap_at(key) else { return false };
-        let gap = &mut known.gaps[index];
-        if gap.since > snapshot {
+        let Some(index) = known.range_at(key) else { return false };
+        let range = &mut known.ranges[index];
+        if range.since > snapshot {
             return false;
         }
         known.uses += 1;
-        gap.last_use = known.uses;
+        range.last_use = known.uses;
         known.reports_in_vain = 0;
         border.clear();
         border.extend_from_slice(match course {
-            Course::Forward => &gap.end,
-            Course::Backward => &gap.start,
+            Course::Forward => &range.end,
+            Course::Backward => &range.start,
         });
         true
     }
 
-    /// Begins to look for a gap, for a reader at `snapshot` who goes on along `course` from `edge`:
-    /// forward that is the first key of the gap, backward the first one behind it. `None` if that
+    /// Begins to look for an empty range, for a reader at `snapshot` who goes on along `course` from `edge`:
+    /// forward that is the first key of the empty range, backward the first one behind it. `None` if that
     /// would come to nothing.
-    pub fn survey(
+    pub fn candidate(
         self: &Arc<Self>,
         edge: &[u8],
         snapshot: SequenceNumber,
         course: Course,
-    ) -> Option<Survey> {
+    ) -> Option<Candidate> {
         let mut known = self.lock();
-        let is_told_all = known.told_from.max(known.told) <= snapshot && self.is_watched();
-        let has_room = known.surveys.len() < GAP_SURVEYS_MAX;
-        if !is_told_all || !has_room || edge.len() > GAP_KEY_BYTES_MAX {
+        let is_told_all = known.told_from.max(known.told) <= snapshot && self.is_tracking();
+        let has_room = known.candidates.len() < EMPTY_RANGE_CANDIDATES_MAX;
+        if !is_told_all || !has_room || edge.len() > EMPTY_RANGE_KEY_BYTES_MAX {
             return None;
         }
         let (start, end) = match course {
             Course::Forward => (edge.to_vec(), None),
             Course::Backward => (Vec::new(), Some(edge.to_vec())),
         };
-        let survey = known.next_survey;
-        known.next_survey += 1;
-        known.surveys.push(Stretch { survey, course, start, end, snapshot });
-        Some(Survey { gaps: Arc::clone(self), number: Some(survey) })
+        let candidate = known.next_candidate;
+        known.next_candidate += 1;
+        known.candidates.push(Stretch { candidate, course, start, end, snapshot });
+        Some(Candidate { ranges: Arc::clone(self), number: Some(candidate) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -219,18 +219,18 @@ impl Gaps {
 }
 
 impl Known {
-    fn gap_at(&self, key: &[u8]) -> Option<usize> {
-        let behind = self.gaps.partition_point(|gap| gap.start.as_slice() <= key);
+    fn range_at(&self, key: &[u8]) -> Option<usize> {
+        let behind = self.ranges.partition_point(|range| range.start.as_slice() <= key);
         let index = behind.checked_sub(1)?;
-        (key < self.gaps[index].end.as_slice()).then_some(index)
+        (key < self.ranges[index].end.as_slice()).then_some(index)
     }
 
-    /// Takes a key out of all that is, or may turn out to be, a gap.
+    /// Takes a key out of all that is, or may turn out to be, an empty range.
     fn cut(&mut self, key: &[u8]) {
-        if let Some(index) = self.gap_at(key) {
+        if let Some(index) = self.range_at(key) {
             self.divide(index, key);
         }
-        for stretch in self.surveys.iter_mut().filter(|stretch| stretch.holds(key)) {
+        for stretch in self.candidates.iter_mut().filter(|stretch| stretch.holds(key)) {
             match stretch.course {
                 Course::Forward => stretch.end = Some(key.to_vec()),
                 Course::Backward => stretch.start = successor(key),
@@ -239,65 +239,67 @@ impl Known {
     }
 
     fn divide(&mut self, index: usize, key: &[u8]) {
-        let gap = self.gaps.remove(index);
-        let (before, after) =
-            (Gap { end: key.to_vec(), ..gap.clone() }, Gap { start: successor(key), ..gap });
+        let range = self.ranges.remove(index);
+        let (before, after) = (
+            EmptyRange { end: key.to_vec(), ..range.clone() },
+            EmptyRange { start: successor(key), ..range },
+        );
         for part in [after, before] {
-            if part.start < part.end && key.len() < GAP_KEY_BYTES_MAX {
-                self.gaps.insert(index, part);
+            if part.start < part.end && key.len() < EMPTY_RANGE_KEY_BYTES_MAX {
+                self.ranges.insert(index, part);
             }
         }
         self.keep_bound();
     }
 
-    /// Adds a gap that was found by passing over so many keys, together with those that it touches.
+    /// Adds an empty range that was found by passing over so many keys, together with those that it touches.
     /// Until it is of use it is the first to be forgotten.
-    fn add(&mut self, mut gap: Gap, keys: u32) {
-        let from = self.gaps.partition_point(|before| before.end < gap.start);
-        let to = self.gaps.partition_point(|other| other.start <= gap.end);
+    fn add(&mut self, mut range: EmptyRange, keys: u32) {
+        let from = self.ranges.partition_point(|before| before.end < range.start);
+        let to = self.ranges.partition_point(|other| other.start <= range.end);
         if from == to && keys < KEYS_MIN {
             return;
         }
-        for other in self.gaps.drain(from..to) {
-            gap.start = gap.start.min(other.start);
-            gap.end = gap.end.max(other.end);
-            gap.since = gap.since.max(other.since);
-            gap.last_use = gap.last_use.max(other.last_use);
+        for other in self.ranges.drain(from..to) {
+            range.start = range.start.min(other.start);
+            range.end = range.end.max(other.end);
+            range.since = range.since.max(other.since);
+            range.last_use = range.last_use.max(other.last_use);
         }
-        self.gaps.insert(from, gap);
+        self.ranges.insert(from, range);
         self.keep_bound();
     }
 
-    /// Forgets the gap that has been of no use for longest, if there are too many.
+    /// Forgets the empty range that has been of no use for longest, if there are too many.
     fn keep_bound(&mut self) {
-        if self.gaps.len() > GAPS_MAX {
-            let uses = self.gaps.iter().enumerate().map(|(index, gap)| (gap.last_use, index));
-            let (_, oldest) = uses.min().expect("there are more than GAPS_MAX");
-            self.gaps.remove(oldest);
+        if self.ranges.len() > EMPTY_RANGES_MAX {
+            let uses = self.ranges.iter().enumerate().map(|(index, range)| (range.last_use, index));
+            let (_, oldest) = uses.min().expect("there are more than EMPTY_RANGES_MAX");
+            self.ranges.remove(oldest);
         }
     }
 
-    fn take(&mut self, survey: u64) -> Option<Stretch> {
-        let index = self.surveys.iter().position(|stretch| stretch.survey == survey)?;
-        Some(self.surveys.swap_remove(index))
+    fn take(&mut self, candidate: u64) -> Option<Stretch> {
+        let index = self.candidates.iter().position(|stretch| stretch.candidate == candidate)?;
+        Some(self.candidates.swap_remove(index))
     }
 }
 
-/// A reader's search for a gap. Dropped, it comes to nothing.
+/// A reader's search for an empty range. Dropped, it comes to nothing.
 #[derive(Debug)]
-pub struct Survey {
-    gaps: Arc<Gaps>,
+pub struct Candidate {
+    ranges: Arc<EmptyRanges>,
     /// `None` once it is closed.
     number: Option<u64>,
 }
 
-impl Survey {
+impl Candidate {
     /// Ends the search of a reader who saw nothing from its edge up to `border`: forward that is
-    /// the first key behind the gap, backward the first key of it. On its way, also before the
+    /// the first key behind the empty range, backward the first key of it. On its way, also before the
     /// edge, it passed over so many deleted keys.
-    pub fn close(mut self, border: &[u8], keys: u32) {
+    pub fn learn(mut self, border: &[u8], keys: u32) {
         let Some(number) = self.number.take() else { return };
-        let mut known = self.gaps.lock();
+        let mut known = self.ranges.lock();
         let Some(stretch) = known.take(number) else { return };
         let Stretch { start, end, snapshot: since, .. } = stretch;
         let border = border.to_vec();
@@ -306,16 +308,16 @@ impl Survey {
             (Course::Forward, Some(end)) => (start, end.min(border)),
             (Course::Backward, end) => (start.max(border), end.unwrap_or_default()),
         };
-        if start < end && start.len().max(end.len()) <= GAP_KEY_BYTES_MAX {
-            known.add(Gap { start, end, since, last_use: 0 }, keys);
+        if start < end && start.len().max(end.len()) <= EMPTY_RANGE_KEY_BYTES_MAX {
+            known.add(EmptyRange { start, end, since, last_use: 0 }, keys);
         }
     }
 }
 
-impl Drop for Survey {
+impl Drop for Candidate {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.gaps.lock().take(number);
+            self.ranges.lock().take(number);
         }
     }
 }

@@ -30,7 +30,7 @@ use std::{
 struct Work {
     fs: MemFs,
     engine: Engine,
-    shared: Shared,
+    shared: ParallelJob,
     numbers: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl Work {
         let present = SequenceNumber(engine.stats().sequence);
         let compaction: Arc<Compaction> =
             tree.compaction(plan, Stripes::new(&[present], present), 4).unwrap();
-        let shared = Shared::new(compaction.subjobs());
+        let shared = ParallelJob::new(compaction.subjobs());
         assert!(shared.parts() > 2);
         Self { fs, engine, shared, numbers: AtomicU64::new(1000) }
     }
@@ -71,7 +71,7 @@ impl Work {
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,
-            gives_way: &AtomicBool::new(false),
+            should_yield: &AtomicBool::new(false),
             progress: None,
         });
     }

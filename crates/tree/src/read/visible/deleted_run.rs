@@ -1,14 +1,14 @@
 //! What a reader has passed over since the last key that it saw.
 //!
-//! It only counts; what follows from that is done by `leap`.
+//! It only counts; what follows from that is done by `skip`.
 
-use crate::{read::gaps::Survey, read::visible::coverage::Cover};
+use crate::{read::empty_ranges::Candidate, read::visible::coverage::Cover};
 
-/// Deleted keys that are passed over before a gap is looked for; then twice as many each time.
+/// Deleted keys that are passed over before an empty range is looked for; then twice as many each time.
 const ASKED_AFTER: u32 = 8;
 
-/// Deleted keys that are passed over before the family is watched.
-pub(super) const WATCHED_AFTER: u32 = 64;
+/// Deleted keys that are passed over before the family is tracked.
+pub(super) const TRACKED_AFTER: u32 = 64;
 
 /// The run of entries that one range tombstone hides.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,22 +19,22 @@ pub(super) struct HiddenRun {
 
 /// Deleted keys, one after the other.
 #[derive(Debug)]
-pub(super) struct Crossing {
+pub(super) struct DeletedRun {
     pub(super) keys: u32,
-    /// A gap is looked for when there are so many, ...
+    /// An empty range is looked for when there are so many, ...
     pub(super) ask_at: u32,
     /// ... and if there is none, so many later.
     pub(super) pause: u32,
-    pub(super) survey: Option<Survey>,
+    pub(super) candidate: Option<Candidate>,
 }
 
-impl Default for Crossing {
+impl Default for DeletedRun {
     fn default() -> Self {
-        Self { keys: 0, ask_at: ASKED_AFTER, pause: ASKED_AFTER, survey: None }
+        Self { keys: 0, ask_at: ASKED_AFTER, pause: ASKED_AFTER, candidate: None }
     }
 }
 
-impl Crossing {
+impl DeletedRun {
     /// Begins anew.
     #[inline]
     pub(super) fn clear(&mut self) {
@@ -45,7 +45,7 @@ impl Crossing {
         }
     }
 
-    /// Whether nobody has looked for a gap yet.
+    /// Whether nobody has looked for an empty range yet.
     #[inline]
     pub(super) fn is_short(&self) -> bool {
         self.keys < ASKED_AFTER

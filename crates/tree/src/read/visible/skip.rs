@@ -1,15 +1,15 @@
-//! Crossing what is deleted: who passes over many keys skips what a range tombstone hides, leaps
-//! over the gaps that are known, and makes known what it found out.
+//! Skipping what is deleted: a reader that passes many keys skips what a range tombstone hides, skips
+//! empty ranges that are known, and makes known what it found out.
 //!
 //! Where it leads is the same without; only how many entries are looked at on the way is not.
 
 use crate::read::visible::{
     coverage::Cover,
-    crossing::{HiddenRun, WATCHED_AFTER},
+    deleted_run::{HiddenRun, TRACKED_AFTER},
     iter::{KeyPlace, Visible, copy, successor_into},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor},
+    cursor::{Course, EntryCursor},
     error::Result,
     id::SequenceNumber,
 };
@@ -17,48 +17,48 @@ use siltdb_base::{
 /// Entries hidden by one range tombstone that are walked over before its rest is skipped.
 const HIDDEN_MAX: u32 = 8;
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> Visible<C> {
     /// Counts the key in the buffer, which is deleted. Returns whether the merge was moved, to the
-    /// end of a gap.
+    /// end of an empty range.
     #[inline]
-    pub(super) fn cross(&mut self) -> Result<bool> {
-        self.crossing.keys = self.crossing.keys.saturating_add(1);
-        if self.crossing.keys == self.crossing.ask_at { self.leap() } else { Ok(false) }
+    pub(super) fn skip_deleted(&mut self) -> Result<bool> {
+        self.deleted_run.keys = self.deleted_run.keys.saturating_add(1);
+        if self.deleted_run.keys == self.deleted_run.ask_at { self.skip() } else { Ok(false) }
     }
 
-    /// Leaps over the gap in which the key in the buffer lies, if there is one.
+    /// Skips the empty range in which the key in the buffer lies, if there is one.
     #[cold]
-    fn leap(&mut self) -> Result<bool> {
-        let Some(gaps) = &self.reader.gaps else { return Ok(false) };
-        let crossing = &mut self.crossing;
-        if !gaps.is_watched() {
-            if crossing.keys < WATCHED_AFTER {
-                crossing.ask_at = WATCHED_AFTER;
+    fn skip(&mut self) -> Result<bool> {
+        let Some(empty_ranges) = &self.reader.empty_ranges else { return Ok(false) };
+        let deleted_run = &mut self.deleted_run;
+        if !empty_ranges.is_tracking() {
+            if deleted_run.keys < TRACKED_AFTER {
+                deleted_run.ask_at = TRACKED_AFTER;
                 return Ok(false);
             }
-            let Some(sequencer) = &self.reader.sequencer else { return Ok(false) };
-            sequencer.hold(&mut |last| gaps.watch(last));
+            let Some(sequence_lock) = &self.reader.sequence_lock else { return Ok(false) };
+            sequence_lock.hold(&mut |last| empty_ranges.track(last));
         }
         let (course, snapshot) = (self.course, self.reader.snapshot);
-        let is_in_gap = gaps.leap(&self.key, snapshot, course, &mut self.target);
-        if !is_in_gap {
+        let is_in_empty_range = empty_ranges.skip(&self.key, snapshot, course, &mut self.target);
+        if !is_in_empty_range {
             match course {
                 Course::Forward => copy(&mut self.target, &self.key),
                 Course::Backward => successor_into(&mut self.target, &self.key),
             }
         }
-        if crossing.survey.is_none() {
-            crossing.survey = gaps.survey(&self.target, snapshot, course);
+        if deleted_run.candidate.is_none() {
+            deleted_run.candidate = empty_ranges.candidate(&self.target, snapshot, course);
         }
-        if !is_in_gap {
-            crossing.ask_at = crossing.keys.saturating_add(crossing.pause);
-            crossing.pause = crossing.pause.saturating_mul(2);
+        if !is_in_empty_range {
+            deleted_run.ask_at = deleted_run.keys.saturating_add(deleted_run.pause);
+            deleted_run.pause = deleted_run.pause.saturating_mul(2);
             return Ok(false);
         }
-        // The next deleted key is one that a writer took out of a gap, or that has become deleted
-        // since: another gap may follow at once.
-        crossing.ask_at = crossing.keys.saturating_add(1);
-        crossing.pause = 1;
+        // The next deleted key is one that a writer took out of an empty range, or that has become deleted
+        // since: another empty range may follow at once.
+        deleted_run.ask_at = deleted_run.keys.saturating_add(1);
+        deleted_run.pause = 1;
         match course {
             Course::Forward => self.merge.seek(&self.target, snapshot)?,
             Course::Backward => self.merge.seek_before(&self.target, SequenceNumber::MAX)?,
@@ -69,22 +69,22 @@ impl<C: Cursor> Visible<C> {
     /// Ends the crossing, once the search that made it came to an end.
     #[inline]
     pub(super) fn arrive<T>(&mut self, searched: Result<T>) -> Result<T> {
-        if !self.crossing.is_short() && searched.is_ok() {
-            self.close_survey();
+        if !self.deleted_run.is_short() && searched.is_ok() {
+            self.learn();
         }
-        self.crossing.clear();
+        self.deleted_run.clear();
         searched
     }
 
     #[cold]
-    fn close_survey(&mut self) {
-        let Some(survey) = self.crossing.survey.take() else { return };
+    fn learn(&mut self) {
+        let Some(candidate) = self.deleted_run.candidate.take() else { return };
         // In the buffer lies the last deleted key; backward, the one that is seen, if there is one.
         if self.course == Course::Backward && self.key_place == KeyPlace::Nowhere {
-            survey.close(&self.key, self.crossing.keys);
+            candidate.learn(&self.key, self.deleted_run.keys);
         } else {
             successor_into(&mut self.target, &self.key);
-            survey.close(&self.target, self.crossing.keys);
+            candidate.learn(&self.target, self.deleted_run.keys);
         }
     }
 

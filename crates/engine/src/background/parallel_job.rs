@@ -6,7 +6,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     sync::lock,
 };
-use siltdb_tree::rewrite::job::{JobContext, NewTables, Part};
+use siltdb_tree::rewrite::job::{JobContext, JobPart, NewTables};
 use std::sync::{Condvar, Mutex};
 
 /// Parts of one job.
@@ -14,8 +14,8 @@ use std::sync::{Condvar, Mutex};
 /// # Invariants
 /// 1. Each part is taken once; `running` counts those taken and not ended.
 #[derive(Debug)]
-pub struct Shared {
-    parts: Vec<Box<dyn Part>>,
+pub struct ParallelJob {
+    parts: Vec<Box<dyn JobPart>>,
     progress: Mutex<Progress>,
     ended: Condvar,
 }
@@ -32,11 +32,11 @@ struct Progress {
     failure: Option<Error>,
 }
 
-impl Shared {
+impl ParallelJob {
     /// Nothing of `parts` is done.
     #[must_use]
-    pub fn new(parts: Vec<impl Part + 'static>) -> Self {
-        let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn Part>).collect();
+    pub fn new(parts: Vec<impl JobPart + 'static>) -> Self {
+        let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn JobPart>).collect();
         Self { parts, progress: Mutex::default(), ended: Condvar::new() }
     }
 
@@ -94,7 +94,7 @@ impl Shared {
 
 /// A part that runs; dropping it, by a panic too, counts it as ended.
 struct Running<'a> {
-    shared: &'a Shared,
+    shared: &'a ParallelJob,
     index: usize,
     result: Option<Result<NewTables>>,
 }

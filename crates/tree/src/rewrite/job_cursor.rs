@@ -5,7 +5,7 @@
 
 use crate::rewrite::job::JobContext;
 use siltdb_base::{
-    cursor::{Cursor, Span},
+    cursor::{EntryCursor, Span},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -13,27 +13,27 @@ use siltdb_base::{
 
 /// Steps between two looks at whether the job was cancelled, and two reports: few enough that they
 /// do not take long with large values either.
-const STEPS_UNWATCHED: u32 = 64;
+const STEPS_BETWEEN_REPORTS: u32 = 64;
 
-/// A cursor under the eyes of its job.
+/// A cursor that reports to its job.
 #[derive(Debug)]
-pub struct WatchedCursor<'a, C> {
+pub struct JobCursor<'a, C> {
     cursor: C,
     context: JobContext<'a>,
     steps: u32,
 }
 
-impl<'a, C> WatchedCursor<'a, C> {
-    /// Watches `cursor`, which stays where it stands.
+impl<'a, C> JobCursor<'a, C> {
+    /// Reports for `cursor`, which stays where it stands.
     #[must_use]
     pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
         Self { cursor, context: *context, steps: 0 }
     }
 
     #[inline]
-    fn watch(&mut self) -> Result<()> {
+    fn step(&mut self) -> Result<()> {
         self.steps += 1;
-        if self.steps < STEPS_UNWATCHED {
+        if self.steps < STEPS_BETWEEN_REPORTS {
             return Ok(());
         }
         self.report();
@@ -48,13 +48,13 @@ impl<'a, C> WatchedCursor<'a, C> {
     }
 }
 
-impl<C> Drop for WatchedCursor<'_, C> {
+impl<C> Drop for JobCursor<'_, C> {
     fn drop(&mut self) {
         self.report();
     }
 }
 
-impl<C: Cursor> Cursor for WatchedCursor<'_, C> {
+impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()
@@ -78,13 +78,13 @@ impl<C: Cursor> Cursor for WatchedCursor<'_, C> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.watch()?;
+        self.step()?;
         self.cursor.next()
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        self.watch()?;
+        self.step()?;
         self.cursor.prev()
     }
 

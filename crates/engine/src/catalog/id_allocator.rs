@@ -1,4 +1,4 @@
-//! The numbers of a database that are given out, each once: of files, families and tables.
+//! The ids of a database, each given out once: of files, families and tables.
 //!
 //! Which of them count is in the manifest.
 
@@ -15,16 +15,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Numbers to give out, each once.
+/// IdAllocator to give out, each once.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct IdAllocator {
     next_file: AtomicU64,
     next_family: AtomicU64,
     random: Mutex<Random>,
 }
 
-impl Numbers {
-    /// Gives out numbers from these on.
+impl IdAllocator {
+    /// Gives out ids from these on.
     #[must_use]
     pub fn new(next_file: FileNumber, next_family: FamilyId, random: Random) -> Self {
         Self {
