@@ -285,6 +285,13 @@ impl BatchBytes {
     }
 
     /// The operations, in the order in which they were added.
+    /// Drops what was added since the batch had `bytes` bytes and `count` operations.
+    pub fn truncate(&mut self, bytes: usize, count: u32) {
+        debug_assert!(bytes <= self.bytes.len() && count <= self.count, "a later state");
+        self.bytes.truncate(bytes);
+        self.count = count;
+    }
+
     #[must_use]
     pub fn operations(&self) -> BatchOperations<'_> {
         operations(&self.bytes, self.count)

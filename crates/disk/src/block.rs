@@ -45,7 +45,7 @@ pub use builder::{BlockBuilder, shared_prefix_bytes};
 pub use form::{Entries, Located};
 pub use glance::{Glance, glance};
 
-use crate::cache::Resident;
+use crate::cache::Cacheable;
 use bytes::Bytes;
 use form::{BlockForm, HEAD_BYTES, OffsetWidth, PADDING_BYTES, short_head};
 use siltdb_base::{
@@ -184,7 +184,7 @@ pub struct BlockEntry<'a> {
     pub value: &'a [u8],
 }
 
-impl Resident for Block {
+impl Cacheable for Block {
     /// The heads and offsets of some 40 entries.
     const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
 

@@ -45,7 +45,7 @@ pub mod current;
 use crate::{
     fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
-    summary::{KeySpan, TableSummary},
+    table_meta::{KeySpan, TableMeta},
 };
 use siltdb_base::{
     clock::StoredTime,
@@ -80,7 +80,7 @@ pub struct TableReference {
     /// Its length, in bytes.
     pub length: u64,
     /// What is known of it without opening it.
-    pub summary: TableSummary,
+    pub meta: TableMeta,
     /// Newer entries of the table are not seen; for clones.
     pub visible_to: Option<SequenceNumber>,
     /// Only keys in this range are seen.
@@ -108,11 +108,11 @@ const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reser
 impl TableReference {
     /// All of a table that lies in `file` from `offset` on.
     #[must_use]
-    pub fn whole(file: FileNumber, offset: u64, summary: TableSummary) -> Self {
-        let length = summary.file_bytes;
+    pub fn whole(file: FileNumber, offset: u64, meta: TableMeta) -> Self {
+        let length = meta.file_bytes;
         let unknown = UnknownFields::default();
         let (visible_to, key_slice, global_sequence) = (None, None, None);
-        Self { file, offset, length, summary, visible_to, key_slice, global_sequence, unknown }
+        Self { file, offset, length, meta, visible_to, key_slice, global_sequence, unknown }
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -120,7 +120,7 @@ impl TableReference {
         put_varint(out, self.offset);
         put_varint(out, self.length);
         let mut fields = FieldsWriter::new(out, &self.unknown);
-        fields.put(1, |value| self.summary.encode(value));
+        fields.put(1, |value| self.meta.encode(value));
         if let Some(sequence) = self.visible_to {
             fields.put_number(2, sequence.0);
         }
@@ -140,11 +140,11 @@ impl TableReference {
         if offset.checked_add(length).is_none_or(|end| end > TABLE_END_MAX) {
             return Err(Error::corruption("table beyond the end of any file"));
         }
-        let (mut summary, mut key_slice) = (None, None);
+        let (mut meta, mut key_slice) = (None, None);
         let (mut visible_to, mut global_sequence) = (None, None);
         let unknown = read_fields(&REFERENCE_FIELDS, reader.take_all(), |tag, value| {
             match tag {
-                1 => summary = Some(TableSummary::decode(value.take_all())?),
+                1 => meta = Some(TableMeta::decode(value.take_all())?),
                 2 => visible_to = Some(sequence(value)?),
                 3 => global_sequence = Some(sequence(value)?),
                 4 => key_slice = Some(KeySpan::decode(value)?),
@@ -152,9 +152,8 @@ impl TableReference {
             }
             Ok(StoredField::Known)
         })?;
-        let summary =
-            summary.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
-        Ok(Self { file, offset, length, summary, visible_to, key_slice, global_sequence, unknown })
+        let meta = meta.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
+        Ok(Self { file, offset, length, meta, visible_to, key_slice, global_sequence, unknown })
     }
 }
 

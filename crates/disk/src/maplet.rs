@@ -199,8 +199,8 @@ impl Maplet {
         let line = &self.lines[self.line_of(hash)].0;
         let first = position_of(hash);
         let mut places = (0..LINE_ENTRIES).map(|step| &line[(first + step) % LINE_ENTRIES]);
-        // Relaxed, here and in `MapletSearch`: what is found is only a place to look at; and that nothing
-        // is found counts only by (3).
+        // Relaxed, here and in `MapletSearch`: what is found is only a place to look at; and that
+        // nothing is found counts only by (3).
         if let Some(empty) = places.find(|place| place.load(Ordering::Relaxed) == 0) {
             empty.store(entry, Ordering::Relaxed);
         }

@@ -261,7 +261,7 @@ enum Part {
     },
 }
 
-/// Copies a file and makes its bytes durable. Returns how many there are.
+/// BlockCopies a file and makes its bytes durable. Returns how many there are.
 fn copy(source: &dyn Fs, target: &dyn Fs, name: &Path, part: Part) -> Result<u64> {
     let file = source.open(name)?;
     let mut copied = target.create(name)?;

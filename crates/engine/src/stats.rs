@@ -129,7 +129,7 @@ impl Stats {
         for (level, table) in view.version.tables() {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
-            self.table_entries += table.summary().entries;
+            self.table_entries += table.meta().entries;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     tree::{MemtableTree, Purpose, Seen, TreePlace},
 };
 use siltdb_base::{
-    cursor::{EntryCursor, Span, SpanContent},
+    cursor::{EntryCursor, Stretch, StretchContent},
     error::Result,
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
@@ -263,15 +263,15 @@ impl EntryCursor for MemtableCursor {
         Ok(())
     }
 
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         let last = self.count.checked_sub(1)?;
-        Some(Span {
+        Some(Stretch {
             first_key: self.at(0)?.key(),
             last_key: self.at(last)?.key(),
             before: self.index,
             after: last - self.index,
             sequence_max: SequenceNumber::MAX,
-            content: SpanContent::Any,
+            content: StretchContent::Any,
         })
     }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 ///
 /// # Example
 /// ```
-/// use siltdb_base::{budget::Budget, cursor::EntryCursor, id::SequenceNumber, key::{Entry, EntryKind}};
-/// use siltdb_memtable::{arena::{ArenaOptions, ArenaPool}, memtable::Memtable};
+/// use siltdb_base::{budget::Budget, cursor::EntryCursor, id::SequenceNumber, key::{Entry,
+/// EntryKind}}; use siltdb_memtable::{arena::{ArenaOptions, ArenaPool}, memtable::Memtable};
 /// use std::sync::Arc;
 ///
 /// let pool = ArenaPool::new(Arc::new(Budget::new(1 << 20)), ArenaOptions::default());

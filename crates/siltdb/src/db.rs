@@ -5,7 +5,7 @@ use crate::{
     options::{FamilyOptions, Options},
     read::Read,
     snapshot::Snapshot,
-    source::{ReadPlace, ReadSource},
+    source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -18,7 +18,6 @@ use siltdb_engine::{
     checkpoint::Checkpoint,
     engine::Engine,
     options::{EngineOptions, Lifetime},
-    read::PinnedReader,
     stats::Stats,
 };
 use std::{fmt, path::Path};
@@ -359,7 +358,7 @@ impl ReadSource for Db {
         self.default.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.default.place.pin()
     }
 }

@@ -61,6 +61,7 @@
 //! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 5; 65,536 families.
 #![forbid(unsafe_code)]
 
+mod reads;
 mod source;
 mod key_range;
 mod iter;

@@ -4,7 +4,7 @@
 //! replaced as a whole.
 
 use siltdb_base::{cursor::EntryCursor, error::Result, id::FamilyId, slice::Slice, sync::lock};
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::{cursor::MemtableCursor, memtable::Memtable};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -4,7 +4,7 @@ pub mod below_output;
 pub mod progress;
 pub mod job;
 pub mod job_cursor;
-pub mod copies;
+pub mod block_copy;
 pub mod output;
 pub mod flush;
 pub mod compact;

@@ -121,7 +121,7 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
     let line = Line::new("table")
         .with_number("offset", bytes.offset)
         .with_number("length", footer.table_bytes);
-    on_line(with_summary(line, &properties.summary))?;
+    on_line(with_summary(line, &properties.meta))?;
     let line = Line::new("properties")
         .with_number("data_frames", properties.data_frames)
         .with_number("data_bytes", properties.data_bytes)

@@ -12,7 +12,7 @@ use crate::{
     jobs::next::run_one,
 };
 use siltdb_base::{error::Result, id::FileNumber, sync::lock};
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_tree::{
     planning::pick_range::{Request, Step},
     planning::plan::PlanKind,

@@ -46,8 +46,8 @@ const BEYOND_BYTES_MAX: u64 = 64 << 10;
 /// asked for when less is left than one: whoever writes little has little prepared in vain.
 const WINDOW_PART: u64 = 4;
 
-/// Writers are idle if they have not written for so long, in nanoseconds: longer than the pauses of a
-/// program that is busy otherwise, short beside the seconds that a large compaction takes.
+/// Writers are idle if they have not written for so long, in nanoseconds: longer than the pauses of
+/// a program that is busy otherwise, short beside the seconds that a large compaction takes.
 pub const IDLE_NS: u64 = 1_000_000_000;
 
 /// A generation says so whenever it has grown by this part of a memtable.
@@ -258,9 +258,9 @@ impl Sequencer {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
-    /// Whether writers are idle: nothing was written since the database was opened, since a generation
-    /// was frozen on request, or for [`IDLE_NS`] up to `now_ns` of the monotonic clock, as far as
-    /// can be told by asking now and then.
+    /// Whether writers are idle: nothing was written since the database was opened, since a
+    /// generation was frozen on request, or for [`IDLE_NS`] up to `now_ns` of the monotonic clock,
+    /// as far as can be told by asking now and then.
     #[must_use]
     pub fn is_idle(&mut self, now_ns: u64) -> bool {
         let (last, _) = self.last();

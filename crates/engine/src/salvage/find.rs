@@ -22,8 +22,8 @@ use siltdb_disk::{
         salvage::SegmentSalvage,
         segment::SegmentHeader,
     },
-    summary::{KeySpan, TableSummary},
     table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
+    table_meta::{KeySpan, TableMeta},
 };
 use siltdb_tree::{
     merge_operator::{AbsentOperator, MergeOperator},
@@ -409,13 +409,13 @@ struct Replaced {
 }
 
 impl Replaced {
-    fn add(&mut self, summary: &TableSummary, origin: &TableOrigin) {
+    fn add(&mut self, meta: &TableMeta, origin: &TableOrigin) {
         for input in &origin.inputs {
-            self.inputs.entry(input.uid).or_default().push(summary.range.clone());
+            self.inputs.entry(input.uid).or_default().push(meta.range.clone());
         }
         self.for_good.extend(origin.earlier.iter().map(|table| table.uid));
         let inputs = origin.inputs.iter().map(|input| input.uid).collect();
-        self.inputs_of.insert(summary.uid, inputs);
+        self.inputs_of.insert(meta.uid, inputs);
     }
 
     /// Takes out the tables that were replaced for good, and notes what is hidden of the others.
@@ -424,9 +424,9 @@ impl Replaced {
         let merged = self.inputs_of.iter().filter(|(uid, _)| counted(uid));
         let for_good: BTreeSet<_> =
             merged.flat_map(|(_, inputs)| inputs).chain(&self.for_good).copied().collect();
-        tables.retain(|table| !for_good.contains(&table.reference.summary.uid));
+        tables.retain(|table| !for_good.contains(&table.reference.meta.uid));
         for table in tables {
-            if let Some(ranges) = self.inputs.get(&table.reference.summary.uid) {
+            if let Some(ranges) = self.inputs.get(&table.reference.meta.uid) {
                 table.hidden.clone_from(ranges);
             }
         }
@@ -444,9 +444,9 @@ impl Salvageable {
         lost: &mut Vec<Lost>,
     ) {
         let named = table.properties().and_then(|properties| {
-            properties.origin.as_ref().map(|origin| (origin, &properties.summary))
+            properties.origin.as_ref().map(|origin| (origin, &properties.meta))
         });
-        let Some((origin, summary)) = named else {
+        let Some((origin, meta)) = named else {
             let error = Error::corruption("a table that does not say of which family it is");
             lost.push(Lost::anything(error.with_file(path).with_offset(place.offset)));
             return;
@@ -461,11 +461,11 @@ impl Salvageable {
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
-        let reference = TableReference::whole(file, place.offset, summary.clone());
+        let reference = TableReference::whole(file, place.offset, meta.clone());
         let path = path.to_owned();
         family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
         self.log.first = self.log.first.max(origin.log_start);
-        replaced.add(summary, origin);
+        replaced.add(meta, origin);
     }
 }
 

@@ -15,8 +15,8 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    summary::{KeySpan, RangeEnd},
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
+    table_meta::{KeySpan, RangeEnd},
 };
 use std::{sync::Arc, vec};
 
@@ -37,7 +37,7 @@ pub struct SalvageRun {
 #[must_use]
 pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> Vec<SalvageRun> {
     let mut tables = tables.to_vec();
-    let range = |table: &FoundTable| table.reference.summary.range.clone();
+    let range = |table: &FoundTable| table.reference.meta.range.clone();
     tables.sort_by(|a, b| range(a).first.cmp(&range(b).first));
     let mut runs: Vec<Vec<FoundTable>> = Vec::new();
     for table in tables {
@@ -63,15 +63,15 @@ pub fn open_table(
     table: &FoundTable,
     lost: &LostList,
 ) -> std::result::Result<TableSalvage, LostEntries> {
-    let TableReference { offset, length, summary, .. } = &table.reference;
+    let TableReference { offset, length, meta, .. } = &table.reference;
     let place = TablePlace { offset: *offset, length: *length };
     let opened = fs
         .open(&table.path)
-        .and_then(|file| TableSalvage::open(file, &table.path, place, Some(summary), lost));
+        .and_then(|file| TableSalvage::open(file, &table.path, place, Some(meta), lost));
     opened.map_err(|error| LostEntries {
-        first: Some(summary.range.first.clone()),
-        last: Some(summary.range.last.clone()),
-        entries_max: Some(summary.entries + summary.range_tombstones),
+        first: Some(meta.range.first.clone()),
+        last: Some(meta.range.last.clone()),
+        entries_max: Some(meta.entries + meta.range_tombstones),
         error: error.or_file(&table.path).or_offset(*offset),
     })
 }

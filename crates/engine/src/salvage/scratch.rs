@@ -107,9 +107,9 @@ impl ScratchTables {
             table.add(Entry { key, sequence: *sequence, kind: *kind, value })?;
         }
         tombstones.for_each(|tombstone| table.add_tombstone(tombstone));
-        let summary = table.finish()?;
+        let meta = table.finish()?;
         file.flush()?;
-        let reference = TableReference::whole(number, 0, summary);
+        let reference = TableReference::whole(number, 0, meta);
         self.tables.entry(family).or_default().push(FoundTable {
             path,
             reference,

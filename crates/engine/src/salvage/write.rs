@@ -29,7 +29,7 @@ use siltdb_disk::{
 use siltdb_tree::{
     read::merge::{Merge, MergeSource},
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         stripes::{OlderEntries, Stripes},
     },
 };
@@ -118,7 +118,8 @@ pub fn write_family(
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
     };
-    let mut retain = Retain::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
+    let mut retain =
+        CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
     let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;
@@ -137,7 +138,7 @@ fn read_tombstones(
     lost: &LostList,
 ) -> Vec<RangeTombstone> {
     let mut tombstones = Vec::new();
-    for table in tables.iter().filter(|table| table.reference.summary.range_tombstones > 0) {
+    for table in tables.iter().filter(|table| table.reference.meta.range_tombstones > 0) {
         match open_table(scratch.fs(), table, lost) {
             Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, table)),
             Err(part) => lock(lost).push(part),

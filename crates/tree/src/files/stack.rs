@@ -4,7 +4,7 @@
 
 use crate::files::open_files::OpenReference;
 use siltdb_base::id::SequenceNumber;
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Tables that overlap each other, directly or through others of the cluster, and no other table.

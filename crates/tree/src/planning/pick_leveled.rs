@@ -16,8 +16,8 @@ use crate::{
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS};
 use siltdb_disk::{
-    sample::{KeySample, Overlap},
-    summary::KeySpan,
+    key_sketch::{KeySketch, Overlap},
+    table_meta::KeySpan,
 };
 use std::{cmp::Reverse, sync::Arc};
 
@@ -164,7 +164,7 @@ pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
 }
 
 fn has_tombstones(level0: &Level) -> bool {
-    level0.tables().iter().any(|table| table.summary().point_tombstones > 0)
+    level0.tables().iter().any(|table| table.meta().point_tombstones > 0)
 }
 
 /// How much a level calls for a compaction, in thousandths of what makes one due.
@@ -446,17 +446,17 @@ fn is_much_stale(
     let mut samples = Vec::new();
     for input in &plan.inputs {
         for table in &input.tables {
-            let summary = table.summary();
-            entries += summary.entries;
+            let meta = table.meta();
+            entries += meta.entries;
             let is_young = input.level == 0;
             // With versions that a snapshot may have to see it might not let anything go yet.
             if is_young && table.sequence_max() > oldest_snapshot {
                 continue;
             }
-            samples.push(&summary.key_sample);
+            samples.push(&meta.key_sketch);
             if is_young {
-                young_entries += summary.entries;
-                young_tombstones += summary.point_tombstones;
+                young_entries += meta.entries;
+                young_tombstones += meta.point_tombstones;
                 young_bytes += table.bytes();
             }
         }
@@ -468,7 +468,7 @@ fn is_much_stale(
     if young_entries * replaced_factor < entries || !is_worth_syncs(young_bytes, options) {
         return false;
     }
-    let Overlap { sampled, repeated } = KeySample::overlap(samples);
+    let Overlap { sampled, repeated } = KeySketch::overlap(samples);
     repeated > 0 && repeated * replaced_factor >= sampled
 }
 
@@ -478,9 +478,9 @@ fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
 }
 
 fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {
-    let summary = table.summary();
-    let tombstones = summary.point_tombstones + summary.range_tombstones;
-    let all = summary.entries + summary.range_tombstones;
+    let meta = table.meta();
+    let tombstones = meta.point_tombstones + meta.range_tombstones;
+    let all = meta.entries + meta.range_tombstones;
     tombstones > 0 && tombstones * 100 >= all * u64::from(options.tombstone_percent_trigger)
 }
 

@@ -13,7 +13,7 @@ use siltdb_base::{
     id::{FileNumber, SequenceNumber},
     limits::LEVELS,
 };
-use siltdb_disk::summary::KeySpan;
+use siltdb_disk::table_meta::KeySpan;
 use std::collections::HashSet;
 
 /// Tables that one step rewrites at most: their files are open meanwhile.

@@ -9,7 +9,7 @@ use crate::{
     planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
 };
 use siltdb_base::limits::LEVELS;
-use siltdb_disk::summary::KeySpan;
+use siltdb_disk::table_meta::KeySpan;
 use std::ops::Range;
 
 /// Small tables of level 0 from which on they go down or are joined, though they make few runs; at

@@ -8,7 +8,7 @@ use crate::{
     files::version::Version,
 };
 use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
-use siltdb_disk::{edit::Change, summary::KeySpan};
+use siltdb_disk::{edit::Change, table_meta::KeySpan};
 use std::{
     collections::HashSet,
     sync::{
@@ -354,9 +354,9 @@ pub fn bring_down(
     let range = range_of(&seeds);
     let source = &version.levels()[from];
     let sources = match source.order() {
-        Order::Stack => source.overlapping(&range),
+        Order::Overlapping => source.overlapping(&range),
         // What lies between seeds must come along too: the output's range may not have gaps.
-        Order::Run => source.overlapping_run(&range).collect(),
+        Order::Disjoint => source.overlapping_run(&range).collect(),
     };
     let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
     let range = range_of(&sources);
@@ -365,7 +365,7 @@ pub fn bring_down(
     let to =
         (from + 1..to).find(|&level| !overlapped(version, level, &range).is_empty()).unwrap_or(to);
     let targets = overlapped(version, to, &range);
-    let is_run = source.order() == Order::Run || sources.len() == 1;
+    let is_run = source.order() == Order::Disjoint || sources.len() == 1;
     let under = |table: &Arc<OpenReference>| match version.levels().get(to + 1) {
         Some(level) => {
             let run = level.overlapping_run(table.range());
@@ -406,7 +406,7 @@ fn widen(
     busy: &Busy,
 ) -> Vec<Arc<OpenReference>> {
     let level = &version.levels()[from];
-    if level.order() == Order::Stack || targets.is_empty() {
+    if level.order() == Order::Overlapping || targets.is_empty() {
         return sources;
     }
     let range = range_of(&sources).union(&range_of(targets));

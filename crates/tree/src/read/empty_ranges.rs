@@ -6,15 +6,15 @@
 //! A deletion leaves an entry behind until it is compacted away. Who takes the first key out of a
 //! queue walks over those of all that were taken before, more each time. So a reader who has walked
 //! over many has the family *tracked*: from then on writers report what they write, and readers,
-//! this one the first, keep as a *empty range* the stretch of keys in which they found nothing. Later
-//! readers skip it. A write into an empty range divides it.
+//! this one the first, keep as a *empty range* the stretch of keys in which they found nothing.
+//! Later readers skip it. A write into an empty range divides it.
 //!
-//! A family is not tracked until a reader needs it, and no longer once empty ranges are of no use, so
-//! that a write elsewhere costs no more than a look at a flag.
+//! A family is not tracked until a reader needs it, and no longer once empty ranges are of no use,
+//! so that a write elsewhere costs no more than a look at a flag.
 
 use crate::read::commit_hook::{CommitObserver, Wish};
 use siltdb_base::{
-    cursor::Course,
+    cursor::Direction,
     id::SequenceNumber,
     key::{Entry, EntryKind, successor},
     limits::{EMPTY_RANGE_CANDIDATES_MAX, EMPTY_RANGE_KEY_BYTES_MAX, EMPTY_RANGES_MAX},
@@ -22,8 +22,8 @@ use siltdb_base::{
 };
 use std::{fmt, sync::Arc};
 
-/// Fewest deleted keys in a row that make an empty range of their own; fewer make an empty range longer at whose end
-/// they lie.
+/// Fewest deleted keys in a row that make an empty range of their own; fewer make an empty range
+/// longer at whose end they lie.
 const KEYS_MIN: u32 = 8;
 
 /// Writes (not deletions) that are reported while no reader skips; one more, and the family is no
@@ -49,11 +49,12 @@ pub trait SequenceLock: fmt::Debug + Send + Sync {
 ///    published. For `watch` is called under the lock under which sequence numbers are handed out,
 ///    with the last that was; and a writer looks whether the family is tracked after it got its
 ///    own.
-/// 2. No write above its snapshot lies in a candidate. When it was opened, all such writes were yet to
-///    be reported, by (1) and since none had been; and those that are reported cut it.
-/// 3. No reader at `since` or above who can exist sees a key in an empty range. For one at `since` saw none,
-///    and by (2) there was no write since, when the empty range was closed; and a write that came later was
-///    reported before anybody could see it, and divided the empty range. Deletions and time only take away.
+/// 2. No write above its snapshot lies in a candidate. When it was opened, all such writes were yet
+///    to be reported, by (1) and since none had been; and those that are reported cut it.
+/// 3. No reader at `since` or above who can exist sees a key in an empty range. For one at `since`
+///    saw none, and by (2) there was no write since, when the empty range was closed; and a write
+///    that came later was reported before anybody could see it, and divided the empty range.
+///    Deletions and time only take away.
 /// 4. EmptyRanges ascend, are not empty, and no two of them touch.
 ///
 /// It observes the commits of its family while that is tracked.
@@ -91,7 +92,7 @@ struct EmptyRange {
 #[derive(Debug)]
 struct Stretch {
     candidate: u64,
-    course: Course,
+    direction: Direction,
     start: Vec<u8>,
     /// `None` is behind every key.
     end: Option<Vec<u8>>,
@@ -161,14 +162,14 @@ impl EmptyRanges {
         self.wish.clear();
     }
 
-    /// Says whether a reader at `snapshot` is in an empty range at `key`, and then puts into `border` where
-    /// the empty range ends on `course`: forward the first key that may be there, backward the one before
-    /// which the next may be.
+    /// Says whether a reader at `snapshot` is in an empty range at `key`, and then puts into
+    /// `border` where the empty range ends on `direction`: forward the first key that may be there,
+    /// backward the one before which the next may be.
     pub fn skip(
         &self,
         key: &[u8],
         snapshot: SequenceNumber,
-        course: Course,
+        direction: Direction,
         border: &mut Vec<u8>,
     ) -> bool {
         let known = &mut *self.lock();
@@ -181,21 +182,21 @@ impl EmptyRanges {
         range.last_use = known.uses;
         known.reports_in_vain = 0;
         border.clear();
-        border.extend_from_slice(match course {
-            Course::Forward => &range.end,
-            Course::Backward => &range.start,
+        border.extend_from_slice(match direction {
+            Direction::Forward => &range.end,
+            Direction::Backward => &range.start,
         });
         true
     }
 
-    /// Begins to look for an empty range, for a reader at `snapshot` who goes on along `course` from `edge`:
-    /// forward that is the first key of the empty range, backward the first one behind it. `None` if that
-    /// would come to nothing.
+    /// Begins to look for an empty range, for a reader at `snapshot` who goes on along `direction`
+    /// from `edge`: forward that is the first key of the empty range, backward the first one behind
+    /// it. `None` if that would come to nothing.
     pub fn candidate(
         self: &Arc<Self>,
         edge: &[u8],
         snapshot: SequenceNumber,
-        course: Course,
+        direction: Direction,
     ) -> Option<Candidate> {
         let mut known = self.lock();
         let is_told_all = known.told_from.max(known.told) <= snapshot && self.is_tracking();
@@ -203,13 +204,13 @@ impl EmptyRanges {
         if !is_told_all || !has_room || edge.len() > EMPTY_RANGE_KEY_BYTES_MAX {
             return None;
         }
-        let (start, end) = match course {
-            Course::Forward => (edge.to_vec(), None),
-            Course::Backward => (Vec::new(), Some(edge.to_vec())),
+        let (start, end) = match direction {
+            Direction::Forward => (edge.to_vec(), None),
+            Direction::Backward => (Vec::new(), Some(edge.to_vec())),
         };
         let candidate = known.next_candidate;
         known.next_candidate += 1;
-        known.candidates.push(Stretch { candidate, course, start, end, snapshot });
+        known.candidates.push(Stretch { candidate, direction, start, end, snapshot });
         Some(Candidate { ranges: Arc::clone(self), number: Some(candidate) })
     }
 
@@ -231,9 +232,9 @@ impl Known {
             self.divide(index, key);
         }
         for stretch in self.candidates.iter_mut().filter(|stretch| stretch.holds(key)) {
-            match stretch.course {
-                Course::Forward => stretch.end = Some(key.to_vec()),
-                Course::Backward => stretch.start = successor(key),
+            match stretch.direction {
+                Direction::Forward => stretch.end = Some(key.to_vec()),
+                Direction::Backward => stretch.start = successor(key),
             }
         }
     }
@@ -252,8 +253,8 @@ impl Known {
         self.keep_bound();
     }
 
-    /// Adds an empty range that was found by passing over so many keys, together with those that it touches.
-    /// Until it is of use it is the first to be forgotten.
+    /// Adds an empty range that was found by passing over so many keys, together with those that it
+    /// touches. Until it is of use it is the first to be forgotten.
     fn add(&mut self, mut range: EmptyRange, keys: u32) {
         let from = self.ranges.partition_point(|before| before.end < range.start);
         let to = self.ranges.partition_point(|other| other.start <= range.end);
@@ -295,18 +296,18 @@ pub struct Candidate {
 
 impl Candidate {
     /// Ends the search of a reader who saw nothing from its edge up to `border`: forward that is
-    /// the first key behind the empty range, backward the first key of it. On its way, also before the
-    /// edge, it passed over so many deleted keys.
+    /// the first key behind the empty range, backward the first key of it. On its way, also before
+    /// the edge, it passed over so many deleted keys.
     pub fn learn(mut self, border: &[u8], keys: u32) {
         let Some(number) = self.number.take() else { return };
         let mut known = self.ranges.lock();
         let Some(stretch) = known.take(number) else { return };
         let Stretch { start, end, snapshot: since, .. } = stretch;
         let border = border.to_vec();
-        let (start, end) = match (stretch.course, end) {
-            (Course::Forward, None) => (start, border),
-            (Course::Forward, Some(end)) => (start, end.min(border)),
-            (Course::Backward, end) => (start.max(border), end.unwrap_or_default()),
+        let (start, end) = match (stretch.direction, end) {
+            (Direction::Forward, None) => (start, border),
+            (Direction::Forward, Some(end)) => (start, end.min(border)),
+            (Direction::Backward, end) => (start.max(border), end.unwrap_or_default()),
         };
         if start < end && start.len().max(end.len()) <= EMPTY_RANGE_KEY_BYTES_MAX {
             known.add(EmptyRange { start, end, since, last_use: 0 }, keys);

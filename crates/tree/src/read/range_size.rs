@@ -59,7 +59,7 @@ fn table_extent(table: &OpenReference, bounds: &Bounds) -> Result<Extent> {
     let is_within = lower.is_none_or(|lower| &*range.first >= lower)
         && upper.is_none_or(|upper| range.is_before(upper));
     if is_within && table.is_whole() {
-        return Ok(Extent { entries: table.summary().entries, bytes: table.bytes() });
+        return Ok(Extent { entries: table.meta().entries, bytes: table.bytes() });
     }
     Ok(table.table()?.extent(lower, upper))
 }

@@ -15,8 +15,8 @@ use crate::{
     read::operands::{Added, Operands},
     read::visible::resolve::{Verdict, judge},
     retain::{
+        may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
         stripes::{OlderEntries, Stripe, Stripes},
-        untouched::{Neighbours, Stretch, TableSight, may_copy},
     },
 };
 use siltdb_base::{
@@ -151,7 +151,7 @@ pub struct Rules {
 
 /// The entries of a cursor that somebody can still see.
 #[derive(Debug)]
-pub struct Retain<C, D> {
+pub struct CompactionIter<C, D> {
     cursor: C,
     rules: Rules,
     /// Whether something deeper has a key; asked in key order.
@@ -176,7 +176,7 @@ pub struct Retain<C, D> {
     failed: Option<Error>,
 }
 
-impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> Retain<C, D> {
+impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
     /// Goes over the entries of `cursor` from where it stands to its end.
     ///
     /// All versions of a key must be on one side of where it stands.
@@ -551,10 +551,10 @@ impl Rules {
 
     /// Rule 10: how many entries after the cursor's pass unexamined, if it is the first of its key.
     fn plain_ahead(&self, cursor: &impl EntryCursor) -> Plain {
-        let (Some(span), Some(entry)) = (cursor.span(), cursor.entry()) else {
+        let (Some(span), Some(entry)) = (cursor.stretch(), cursor.entry()) else {
             return Plain::Unknown;
         };
-        let stretch = Stretch {
+        let stretch = CopyCandidate {
             first_key: entry.key,
             last_key: span.last_key,
             content: span.content,

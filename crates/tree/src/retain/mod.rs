@@ -50,7 +50,7 @@
 
 pub mod stripes;
 pub mod range;
-pub mod untouched;
+pub mod may_copy;
 pub mod entries;
 
 #[cfg(test)]

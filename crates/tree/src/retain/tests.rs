@@ -8,12 +8,12 @@ use crate::{
     },
     read::visible::{
         bounds::Bounds,
-        iter::Visible,
+        iter::VisibleIter,
         model::{Append, History, KEYS, ModelOperation, NOW_MS, key, merge, operations, reader},
         resolve::Resolver,
     },
     retain::{
-        entries::{OPERAND_BYTES_MAX, Retain, Rules},
+        entries::{CompactionIter, OPERAND_BYTES_MAX, Rules},
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },
@@ -63,7 +63,7 @@ impl Job<'_> {
         let mut asked: Option<Vec<u8>> = None;
         let mut cursor = merge(self.inputs, self.block);
         cursor.seek_to_first().unwrap();
-        let mut retain = Retain::new(cursor, rules, |key: &[u8]| {
+        let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| {
             assert!(asked.as_deref().is_none_or(|asked| asked <= key));
             asked = Some(key.to_vec());
             says(deeper.entries.iter().any(|entry| entry.key == key))
@@ -209,7 +209,7 @@ proptest! {
         let at = before.sequence_max().max(present);
         let all = [others, output];
         let tombstones = all.iter().map(History::fragments).collect();
-        let mut iter = Visible::new(merge(&all, block), tombstones, reader(at), Bounds::default());
+        let mut iter = VisibleIter::new(merge(&all, block), tombstones, reader(at), Bounds::default());
         iter.seek_to_first().unwrap();
         for (key, value) in before.seen_at(at) {
             prop_assert_eq!(iter.key(), Some(&key[..]));
@@ -598,7 +598,7 @@ fn failed_source_fails_the_output_for_good() {
         };
         let mut merge = merge;
         merge.seek_to_first().unwrap();
-        let mut retain = Retain::new(merge, rules, |_: &[u8]| OlderEntries::Possible);
+        let mut retain = CompactionIter::new(merge, rules, |_: &[u8]| OlderEntries::Possible);
         let mut written = 0;
         while retain.next().is_ok_and(|entry| entry.is_some()) {
             written += 1;

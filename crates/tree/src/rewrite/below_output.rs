@@ -4,7 +4,7 @@
 
 use crate::{files::level::Level, files::open_files::OpenReference, retain::stripes::OlderEntries};
 use siltdb_base::tombstone::Fragment;
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use std::sync::Arc;
 
 /// The tables deeper than the output of a flush or compaction.

@@ -12,17 +12,17 @@ use crate::{
     read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::copies::{
-        BlockRun, Copies, CopyInput, SkippingCursor, is_untouched, untouched_blocks,
+    rewrite::block_copy::{
+        BlockCopies, BlockRun, CopyInput, SkippingCursor, is_untouched, untouched_blocks,
     },
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, Stream, write_tables},
+    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
 };
 use siltdb_base::{
     cursor::EntryCursor,
@@ -31,7 +31,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::table::PassingCursor;
+use siltdb_disk::table::ScanCursor;
 use std::{collections::HashSet, sync::Arc};
 
 /// Tables are joined if there are more than so many times as many as there need be, and more than
@@ -88,7 +88,8 @@ impl Compaction {
     ) -> Result<Arc<Self>> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
-        let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
+        let runs =
+            runs.map(|input| Level::new(Order::Disjoint, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
         // Open while the work is prepared, not opened again by each step of it.
         let mut tombstones = Vec::new();
@@ -173,7 +174,7 @@ impl Compaction {
     }
 
     /// All entries of the inputs in order.
-    fn merge(&self) -> Result<Merge<SourceCursor<PassingCursor>>> {
+    fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
         let mut sources = Vec::new();
         for input in self.plan.inputs.iter().filter(|input| input.level == 0) {
             for table in &input.tables {
@@ -217,10 +218,10 @@ impl JobPart for Subjob {
             operator: compaction.options.merge_operator.clone(),
         };
         let mut below = compaction.below.clone();
-        let copies = Copies::new(&compaction.untouched, &self.borders)?;
+        let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
         let merge = SkippingCursor::new(JobCursor::new(merge, context), &copies)?;
-        let mut retain = Retain::new(merge, rules, |key: &[u8]| below.may_contain(key));
-        let stream = Stream::new(
+        let mut retain = CompactionIter::new(merge, rules, |key: &[u8]| below.may_contain(key));
+        let stream = OutputIter::new(
             &mut retain,
             &compaction.kept,
             self.borders.clone(),

@@ -8,15 +8,15 @@ use crate::{
     planning::plan::Borders,
     read::view::View,
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::copies::Copies,
+    rewrite::block_copy::BlockCopies,
     rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputPlace, SharedSequence, Stream, write_tables},
+    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
     rewrite::progress::{PartProgress, Progress},
 };
 use siltdb_base::{
@@ -26,7 +26,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::summary::{KeySpan, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
@@ -275,8 +275,9 @@ impl Flush {
             operator: input.options.merge_operator.clone(),
         };
         let cursor = JobCursor::new(cursor, context);
-        let mut retain = Retain::new(cursor, rules, |key: &[u8]| below.may_contain(key));
-        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
+        let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| below.may_contain(key));
+        let stream =
+            OutputIter::new(&mut retain, &kept, borders.clone(), BlockCopies::default(), shared)?;
         let destination = Destination {
             family: input.family,
             level: 0,
@@ -319,7 +320,7 @@ fn leaf_keys(memtable: &Arc<Memtable>) -> Vec<Slice> {
     let mut cursor = memtable.cursor();
     let (mut firsts, mut after) = (Vec::new(), Vec::new());
     let mut found = cursor.seek_to_first();
-    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.span()) {
+    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.stretch()) {
         firsts.push(Slice::copy_from(entry.key));
         after.clear();
         after.extend_from_slice(span.last_key);

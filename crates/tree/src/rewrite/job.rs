@@ -173,7 +173,7 @@ impl Drop for NewFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// Once it is verified; and its blocks go into the cache as far as there is room to spare.
-    Ahead,
+    Readahead,
     /// When a reader first looks at it: what is not read takes no memory.
     WhenRead,
 }
@@ -182,7 +182,7 @@ impl Opening {
     /// For tables that take the place of `tables`, or a place beside them: readers who look at
     /// these will look at the new ones.
     pub fn like<'t>(mut tables: impl Iterator<Item = &'t Arc<OpenReference>>) -> Self {
-        if tables.any(|table| table.is_read()) { Self::Ahead } else { Self::WhenRead }
+        if tables.any(|table| table.is_read()) { Self::Readahead } else { Self::WhenRead }
     }
 }
 
@@ -271,13 +271,13 @@ impl NewTables {
     /// was written.
     fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
         let tables = &self.tables[self.verified..];
-        let entries = tables.iter().map(|table| table.reference.summary.entries).sum();
+        let entries = tables.iter().map(|table| table.reference.meta.entries).sum();
         let mut progress = context.progress.map(|progress| progress.verification_of(entries));
         for table in tables {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
             let open = match table.opening {
-                Opening::Ahead => Some(reference.open_ahead()?),
+                Opening::Readahead => Some(reference.open_ahead()?),
                 Opening::WhenRead => None,
             };
             reference.pass()?.verify(&mut |number, _, block| {

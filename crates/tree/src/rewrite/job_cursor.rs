@@ -5,7 +5,7 @@
 
 use crate::rewrite::job::JobContext;
 use siltdb_base::{
-    cursor::{EntryCursor, Span},
+    cursor::{EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -89,7 +89,7 @@ impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
-        self.cursor.span()
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        self.cursor.stretch()
     }
 }

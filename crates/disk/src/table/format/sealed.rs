@@ -4,7 +4,7 @@
 //! It does not say which blocks may be copied: whose entries overlap nothing and lose nothing is
 //! decided by compaction.
 
-use crate::table::format::facts::Facts;
+use crate::table::format::block_stats::BlockStats;
 use crate::{
     block::Block,
     compress::Codec,
@@ -20,7 +20,7 @@ pub struct SealedBlock {
     frame: Bytes,
     place: FramePlace,
     block: Block,
-    facts: Facts,
+    stats: BlockStats,
 }
 
 impl SealedBlock {
@@ -47,8 +47,8 @@ impl SealedBlock {
                 (frame.into(), block)
             }
         };
-        let facts = Facts::of(&block)?;
-        Ok(Self { frame, place, block, facts })
+        let stats = BlockStats::of(&block)?;
+        Ok(Self { frame, place, block, stats })
     }
 
     /// The entries.
@@ -59,8 +59,8 @@ impl SealedBlock {
 
     /// What is known of the entries.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn stats(&self) -> &BlockStats {
+        &self.stats
     }
 
     /// Bytes of the frame.

@@ -10,7 +10,7 @@
 //! Fragments are disjoint and in key order, and so are, from newest to oldest, the sequence numbers
 //! of each.
 
-use crate::summary::{KeySpan, RangeEnd};
+use crate::table_meta::{KeySpan, RangeEnd};
 use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, Result},

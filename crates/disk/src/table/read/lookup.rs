@@ -5,7 +5,7 @@
 use crate::table::read::reader::Table;
 use crate::{
     block::{Block, Glance, Located, glance},
-    cache::{CacheFill, Resident},
+    cache::{CacheFill, Cacheable},
     maplet::{EntryPlace, Maplet},
 };
 use siltdb_base::{

@@ -5,16 +5,16 @@
 
 use crate::table::format::index::BlockInfo;
 use crate::table::format::sealed::SealedBlock;
-use crate::table::read::ahead::Ahead;
 use crate::table::read::mapped::Mapped;
+use crate::table::read::readahead::Readahead;
 use crate::table::read::source::{TableContents, TableSource, check_block, with_scratch};
 use crate::table::read::table_filter::TableFilter;
 use crate::{
     block::Block,
-    cache::{Cache, CacheFill, Held, Resident, Slots},
+    cache::{Cache, CacheFill, Cacheable, Cached, Slots},
     frame::{Frame, FrameKind, FramePlace},
     maplet::{Maplet, MapletShape},
-    summary::TableSummary,
+    table_meta::TableMeta,
 };
 use siltdb_base::{
     budget::Part,
@@ -77,7 +77,7 @@ impl Table {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: Option<&TableSummary>,
+        expected: Option<&TableMeta>,
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
@@ -158,8 +158,8 @@ impl Table {
     /// What is known of the table without opening it.
     #[inline]
     #[must_use]
-    pub fn summary(&self) -> &TableSummary {
-        &self.contents.summary
+    pub fn meta(&self) -> &TableMeta {
+        &self.contents.meta
     }
 
     /// Bytes of memory it takes beside its cached blocks.
@@ -227,13 +227,13 @@ impl Table {
             let region = self.cache.region();
             let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
             let bytes = block.bytes();
-            self.slots.insert_spare(index, &Arc::new(Held::new(block, bytes)));
+            self.slots.insert_spare(index, &Arc::new(Cached::new(block, bytes)));
         }
     }
 
     /// Reads the data block at `index` from the file and caches it.
     #[cold]
-    pub(in crate::table) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn load(&self, index: usize) -> Result<Arc<Cached<Block>>> {
         let region = self.cache.region();
         let held = self.read_block(index, |raw, margins| region.copy(raw, margins))?;
         self.slots.insert(index, &held);
@@ -243,7 +243,7 @@ impl Table {
     /// Reads the data block at `index`, of which there was none in the cache, for one who stays
     /// there; caches it if the cache admits it.
     #[cold]
-    pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Cached<Block>>> {
         match self.slots.admit(index) {
             CacheFill::Keep => self.load(index),
             CacheFill::Pass => self.read_block(index, Buffer::copy_on_heap),
@@ -255,7 +255,7 @@ impl Table {
         &self,
         index: usize,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
-    ) -> Result<Arc<Held<Block>>> {
+    ) -> Result<Arc<Cached<Block>>> {
         match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, index, copy),
             None => {
@@ -294,8 +294,8 @@ impl Table {
     pub(in crate::table) fn pass_by(
         &self,
         index: usize,
-        ahead: &mut Ahead,
-    ) -> Result<Arc<Held<Block>>> {
+        ahead: &mut Readahead,
+    ) -> Result<Arc<Cached<Block>>> {
         let (info, data_bytes) = (self.block_info(index), self.contents.index.data_bytes());
         if !self.slots.offer(index) {
             return match &self.mapped {
@@ -321,7 +321,7 @@ impl Table {
         info: &BlockInfo<'_>,
         frame: &[u8],
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
-    ) -> Result<Arc<Held<Block>>> {
+    ) -> Result<Arc<Cached<Block>>> {
         let place = FramePlace { table: self.source.uid, offset: info.offset };
         with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
@@ -337,7 +337,7 @@ impl Table {
         mapped: &Mapped,
         index: usize,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
-    ) -> Result<Arc<Held<Block>>> {
+    ) -> Result<Arc<Cached<Block>>> {
         let info = self.block_info(index);
         let opened = with_scratch(|scratch| mapped.open(index, &info, &mut scratch.raw, copy));
         let held = opened.and_then(|block| match mapped.is_verified(index) {
@@ -358,12 +358,12 @@ impl Drop for Table {
 }
 
 /// Compares a block with its index.
-fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
+fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Cached<Block>>> {
     check_block(&block, info)?;
     Ok(hold_verified(block))
 }
 
-fn hold_verified(block: Block) -> Arc<Held<Block>> {
+fn hold_verified(block: Block) -> Arc<Cached<Block>> {
     let bytes = block.bytes();
-    Arc::new(Held::new(block, bytes))
+    Arc::new(Cached::new(block, bytes))
 }

@@ -2,7 +2,7 @@
 //!
 //! It keeps nothing but working memory: what it reads is its caller's.
 
-use crate::table::format::facts::Facts;
+use crate::table::format::block_stats::BlockStats;
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::{BlockInfo, Index};
 use crate::table::format::properties::Properties;
@@ -12,7 +12,7 @@ use crate::{
     block::Block,
     filter::Filter,
     frame::{FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
-    summary::{KeySpan, RangeEnd, TableSummary},
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use bytes::Bytes;
 use siltdb_base::{
@@ -46,7 +46,7 @@ pub struct TableSource {
 /// What of a table is in memory.
 #[derive(Debug)]
 pub struct TableContents {
-    pub summary: TableSummary,
+    pub meta: TableMeta,
     pub index: Index,
     pub filter_frame: FilterFrame,
     pub tombstones: Arc<Fragments>,
@@ -94,7 +94,7 @@ impl TableSource {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: Option<&TableSummary>,
+        expected: Option<&TableMeta>,
     ) -> Result<Self> {
         let end = offset.checked_add(length);
         if length < FOOTER_BYTES as u64 || end.is_none_or(|end| end > file.len()) {
@@ -202,14 +202,14 @@ impl TableSource {
         let place = FramePlace { table: self.uid, offset: info.offset };
         let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
         let checked = sealed.and_then(|sealed| {
-            check_facts(sealed.facts(), info)?;
+            check_stats(sealed.stats(), info)?;
             check_block(sealed.block(), info).map(|()| sealed)
         });
         checked.map_err(|error| self.locate(error, info.offset))
     }
 
     /// Reads what the footer leads to, and compares it with what is `expected`, if anything is.
-    pub fn read_properties(&self, expected: Option<&TableSummary>) -> Result<Properties> {
+    pub fn read_properties(&self, expected: Option<&TableMeta>) -> Result<Properties> {
         let footer_offset = self.length - FOOTER_BYTES as u64;
         let footer = self.read_footer()?;
         let wrong = |message: &'static str| self.locate(Error::corruption(message), footer_offset);
@@ -225,7 +225,7 @@ impl TableSource {
             footer.properties_bytes,
             |raw| Properties::decode(raw, self.length, footer.properties_bytes),
         )?;
-        let found = &properties.summary;
+        let found = &properties.meta;
         if found.uid != self.uid {
             return Err(wrong("the table is another one").with_mismatch(self.uid, found.uid));
         }
@@ -253,8 +253,8 @@ impl TableSource {
         let fragments = self.read_tombstones(&properties)?;
         check_contents(&properties, &index, &fragments)
             .map_err(|error| self.locate(error, properties.index_offset()))?;
-        let (summary, tombstones) = (properties.summary, Arc::new(fragments));
-        Ok(TableContents { summary, index, filter_frame, tombstones })
+        let (meta, tombstones) = (properties.meta, Arc::new(fragments));
+        Ok(TableContents { meta, index, filter_frame, tombstones })
     }
 
     pub fn read_footer(&self) -> Result<Footer> {
@@ -273,11 +273,11 @@ impl TableSource {
 }
 
 /// Checks that a block holds what the index says.
-pub fn check_facts(facts: &Facts, info: &BlockInfo<'_>) -> Result<()> {
-    let agrees = facts.entries == info.entries
-        && facts.sequence_max == info.sequence_max
-        && facts.expiry_min_ms == info.expiry_min_ms
-        && facts.contents == info.contents;
+pub fn check_stats(stats: &BlockStats, info: &BlockInfo<'_>) -> Result<()> {
+    let agrees = stats.entries == info.entries
+        && stats.sequence_max == info.sequence_max
+        && stats.expiry_min_ms == info.expiry_min_ms
+        && stats.contents == info.contents;
     if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
 }
 
@@ -296,7 +296,7 @@ pub fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
 
 /// Checks that what was read apart agrees.
 fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
-    let summary = &properties.summary;
+    let meta = &properties.meta;
     let blocks = index.count().checked_sub(1).map(|last| KeySpan {
         first: Slice::copy_from(index.info(0).first_key),
         last: Slice::copy_from(index.info(last).last_key),
@@ -305,9 +305,9 @@ fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments)
     let range = tombstones::united_range(blocks, fragments);
     let agrees = index.count() as u64 == properties.data_frames
         && index.data_bytes() == properties.data_bytes
-        && index.entries() == summary.entries
-        && fragments.count() as u64 == summary.range_tombstones
-        && range.as_ref() == Some(&summary.range);
+        && index.entries() == meta.entries
+        && fragments.count() as u64 == meta.range_tombstones
+        && range.as_ref() == Some(&meta.range);
     if agrees {
         Ok(())
     } else {

@@ -1,7 +1,7 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
 use crate::table::read::source::{FilterFrame, TableSource};
-use crate::{cache::Cache, filter::Filter, summary::TableSummary};
+use crate::{cache::Cache, filter::Filter, table_meta::TableMeta};
 use siltdb_base::{
     budget::{Charge, Part},
     error::Result,
@@ -32,7 +32,7 @@ impl TableFilter {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: &TableSummary,
+        expected: &TableMeta,
         cache: &Cache,
     ) -> Result<Self> {
         let source = TableSource::new(file, path, offset, length, Some(expected))?;

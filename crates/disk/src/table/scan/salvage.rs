@@ -17,7 +17,7 @@ use crate::table::format::tombstones;
 use crate::table::read::source::{TableSource, with_scratch};
 use crate::{
     frame::{CHECKSUM_BYTES, FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
-    summary::TableSummary,
+    table_meta::TableMeta,
 };
 use siltdb_base::{
     codec::{ByteReader, VARINT_BYTES_MAX},
@@ -72,7 +72,7 @@ pub struct TableSalvage {
     source: TableSource,
     properties: Option<Properties>,
     /// What is known of it, from the properties or elsewhere.
-    summary: Option<TableSummary>,
+    meta: Option<TableMeta>,
     tombstones: Fragments,
     pub(in crate::table) blocks: DataFrames,
 }
@@ -97,7 +97,7 @@ impl TableSalvage {
         file: Arc<dyn File>,
         path: &Path,
         place: TablePlace,
-        expected: Option<&TableSummary>,
+        expected: Option<&TableMeta>,
         lost: &LostList,
     ) -> Result<Self> {
         let length = place.length.min(file.len().saturating_sub(place.offset));
@@ -119,16 +119,16 @@ impl TableSalvage {
         let by_footer = named.and_then(|_| source.read_properties(None).ok());
         let properties = by_footer.or_else(|| find_properties(&source));
         match (named.or(known), &properties, footer) {
-            (None, Some(properties), _) => source.uid = properties.summary.uid,
+            (None, Some(properties), _) => source.uid = properties.meta.uid,
             (None, None, Err(error)) => return Err(error),
             _ => {}
         }
-        let summary = properties.as_ref().map(|properties| &properties.summary).or(expected);
-        let summary = summary.cloned();
+        let meta = properties.as_ref().map(|properties| &properties.meta).or(expected);
+        let meta = meta.cloned();
         let mut salvage = Self {
             source,
             properties,
-            summary,
+            meta,
             tombstones: Fragments::default(),
             blocks: DataFrames::Scanned(Vec::new()),
         };
@@ -150,7 +150,7 @@ impl TableSalvage {
 
     /// All keys of the table, as far as that is known.
     fn range(&self) -> (Option<Slice>, Option<Slice>) {
-        let range = self.summary.as_ref().map(|summary| &summary.range);
+        let range = self.meta.as_ref().map(|meta| &meta.range);
         (range.map(|range| range.first.clone()), range.map(|range| range.last.clone()))
     }
 
@@ -167,7 +167,7 @@ impl TableSalvage {
             Ok(tombstones) => self.tombstones = tombstones,
             Err(error) => {
                 let (first, last) = self.range();
-                let entries_max = self.summary.as_ref().map(|summary| summary.range_tombstones);
+                let entries_max = self.meta.as_ref().map(|meta| meta.range_tombstones);
                 if entries_max != Some(0) {
                     lock(lost).push(LostEntries { first, last, entries_max, error });
                 }
@@ -227,7 +227,7 @@ impl TableSalvage {
         if self.source.length < place.length && gaps.is_empty() {
             gaps.push((offset, before, after_all));
         }
-        let all = self.summary.as_ref().map(|summary| summary.entries);
+        let all = self.meta.as_ref().map(|meta| meta.entries);
         for (offset, first, last) in gaps {
             let error = self.source.locate(Error::corruption("damaged blocks"), offset);
             let entries_max = all.map(|all| all.saturating_sub(entries));
@@ -391,7 +391,7 @@ fn find_properties(source: &TableSource) -> Option<Properties> {
         let opened = Frame::open_verified(frame, FrameKind::Properties).ok()?;
         let length = frame.len() as u64;
         let found = Properties::decode(opened.payload, source.length, length).ok()?;
-        let place = FramePlace { table: found.summary.uid, offset: start + at as u64 };
+        let place = FramePlace { table: found.meta.uid, offset: start + at as u64 };
         Frame::open(frame, FrameKind::Properties, place).ok().map(|_| found)
     })
 }

@@ -94,9 +94,9 @@ fn parts_that_several_threads_ran_come_together_in_order_of_their_keys() {
     let outputs = work.shared.wait().unwrap();
     assert_eq!(outputs.len(), work.shared.parts());
     let tables: Vec<_> = outputs.iter().flat_map(|output| output.tables()).collect();
-    let summaries: Vec<_> = tables.iter().map(|table| &table.reference.summary).collect();
+    let summaries: Vec<_> = tables.iter().map(|table| &table.reference.meta).collect();
     assert!(summaries.is_sorted_by(|left, right| left.range.last < right.range.first));
-    assert_eq!(summaries.iter().map(|summary| summary.entries).sum::<u64>(), 200);
+    assert_eq!(summaries.iter().map(|meta| meta.entries).sum::<u64>(), 200);
     assert!(tables.iter().all(|table| table.family == FamilyId(0)));
 }
 

@@ -27,7 +27,7 @@ fn random_tables(random: &mut TestRandom, keys: u64) -> Vec<Arc<OpenReference>> 
         let mut table =
             reference(number + 1, (a.min(b).as_slice(), a.max(b).as_slice()), sequences, 9);
         if a != b && random.below(3) == 0 {
-            table.summary.range.end = RangeEnd::Exclusive;
+            table.meta.range.end = RangeEnd::Exclusive;
         }
         files.reference(table).unwrap()
     });
@@ -113,7 +113,7 @@ fn a_stack_of_tables_that_do_not_overlap_costs_little_more_than_sorting() {
         });
         let tables = tables.collect();
         COMPARISONS.set(0);
-        let level = Level::new(Order::Stack, tables).unwrap();
+        let level = Level::new(Order::Overlapping, tables).unwrap();
         assert_eq!((level.runs(), level.clusters().len()), (1, count as usize));
         let key = [7; 8];
         assert!(level.overlapping(&range(&key, &key)).len() <= 1);

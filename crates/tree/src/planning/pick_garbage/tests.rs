@@ -22,9 +22,9 @@ fn expiring(expiries: &[u64]) -> Garbage {
 /// A table of ten bytes for each entry that expires, and for others.
 fn table((level, file): (u8, u64), keys: (&[u8], &[u8]), expiries: &[u64], others: u64) -> Change {
     let mut table = reference(file, keys, (file, file), 1000);
-    table.summary.garbage = expiring(expiries);
-    table.summary.entries = expiries.len() as u64 + others;
-    table.summary.logical_bytes = 10 * table.summary.entries;
+    table.meta.garbage = expiring(expiries);
+    table.meta.entries = expiries.len() as u64 + others;
+    table.meta.logical_bytes = 10 * table.meta.entries;
     add(level, table)
 }
 

@@ -178,7 +178,7 @@ fn the_table_with_the_cheapest_targets_goes_down_and_busy_ones_stay() {
 #[test]
 fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     let mut dense = table(1, "a", "c", 10);
-    dense.summary.point_tombstones = 50;
+    dense.meta.point_tombstones = 50;
     let bottom = (6, table(2, "b", "m", 50 * KIB));
     let plan = picked(&[(5, dense.clone()), bottom], &Busy::default()).unwrap();
     let expected = (PlanKind::Rewrite, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
@@ -194,15 +194,15 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     );
     // Under a snapshot it would be rewritten for nothing, again and again.
     assert!(at(0).is_none());
-    dense.summary.point_tombstones = 49;
+    dense.meta.point_tombstones = 49;
     assert!(picked(&[(6, dense)], &Busy::default()).is_none());
 }
 
 /// A table whose keys are these numbers, in its level.
 fn of(file: u64, level: u8, bytes: u64, keys: std::ops::Range<u64>) -> (u8, TableReference) {
     let mut table = table(file, "a", "m", bytes);
-    table.summary.entries = keys.end - keys.start;
-    table.summary.key_sample = sample(keys.map(u64::to_be_bytes));
+    table.meta.entries = keys.end - keys.start;
+    table.meta.key_sketch = sample(keys.map(u64::to_be_bytes));
     (level, table)
 }
 
@@ -239,13 +239,13 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
 fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     let young = |tombstones| {
         let mut table = table(3, "a", "m", 10);
-        table.summary.entries = 100;
-        table.summary.point_tombstones = tombstones;
+        table.meta.entries = 100;
+        table.meta.point_tombstones = tombstones;
         (0, table)
     };
     let bottom = |entries| {
         let mut table = table(1, "b", "k", 500);
-        table.summary.entries = entries;
+        table.meta.entries = entries;
         (6, table)
     };
     let idle = Busy::default();
@@ -257,10 +257,10 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     assert!(picked(&[young(40), bottom(101)], &idle).is_none());
     // What overlaps them in level 0 comes along, with tombstones of its own.
     let mut older = table(2, "l", "z", 10);
-    (older.summary.entries, older.summary.point_tombstones) = (50, 20);
+    (older.meta.entries, older.meta.point_tombstones) = (50, 20);
     let plan = picked(&[young(30), (0, older.clone()), bottom(100)], &idle).unwrap();
     assert_eq!(numbers(&plan.inputs[0].tables), [3, 2]);
-    older.summary.point_tombstones = 19;
+    older.meta.point_tombstones = 19;
     assert!(picked(&[young(30), (0, older), bottom(100)], &idle).is_none());
     // Not while more is about to come, nor for what a snapshot may have to see.
     let tables = [young(40), bottom(100)];
@@ -293,7 +293,7 @@ fn a_small_database_at_rest_is_merged_for_less() {
     // Deletions pay for as many.
     let deleting = |tombstones, entries| {
         let mut young = of(2, 0, 1, 30..40);
-        young.1.summary.point_tombstones = tombstones;
+        young.1.meta.point_tombstones = tombstones;
         [young, of(1, 6, 500, 0..entries)]
     };
     assert_eq!(outlined(&deleting(2, 14)), merged(vec![2], vec![1]));
@@ -304,8 +304,8 @@ fn a_small_database_at_rest_is_merged_for_less() {
     assert_eq!(outlined(&beside(10 * KIB - 159)), None);
     // All of level 0 goes at once, so that what is below is rewritten once.
     let (mut left, mut right) = (of(3, 0, 80, 18..19), of(2, 0, 80, 19..20));
-    left.1.summary.range = table(3, "a", "f", 80).summary.range;
-    right.1.summary.range = table(2, "g", "m", 80).summary.range;
+    left.1.meta.range = table(3, "a", "f", 80).meta.range;
+    right.1.meta.range = table(2, "g", "m", 80).meta.range;
     assert_eq!(outlined(&[left, right, of(1, 6, 500, 0..20)]), merged(vec![3, 2], vec![1]));
 }
 
@@ -341,13 +341,13 @@ fn random_version(random: &mut TestRandom, options: &TreeOptions) -> Version {
         let bytes = if random.below(10) == 0 { sizes[1] } else { sizes[0] };
         let (first, last) = (a.min(b), a.max(b));
         let mut table = reference(file, (&first, &last), (file, file), bytes);
-        table.summary.entries = 1 + random.below(200);
+        table.meta.entries = 1 + random.below(200);
         if tombstones == 0 && random.below(6) == 0 {
-            table.summary.point_tombstones = random.below(table.summary.entries + 1);
-            table.summary.range_tombstones = random.below(3);
+            table.meta.point_tombstones = random.below(table.meta.entries + 1);
+            table.meta.range_tombstones = random.below(3);
         }
-        table.summary.expiry_min_ms = (random.below(5) == 0).then(|| random.below(100));
-        table.summary.key_sample = sample([a, b]);
+        table.meta.expiry_min_ms = (random.below(5) == 0).then(|| random.below(100));
+        table.meta.key_sketch = sample([a, b]);
         let add = crate::fixture::add(level, table);
         version = version.apply(&files, crate::fixture::FAMILY, &[add]).unwrap_or(version);
     }

@@ -4,8 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-const FORWARD: Course = Course::Forward;
-const BACKWARD: Course = Course::Backward;
+const FORWARD: Direction = Direction::Forward;
+const BACKWARD: Direction = Direction::Backward;
 
 fn put(key: &[u8], sequence: u64) -> Entry<'_> {
     Entry { key, sequence: SequenceNumber(sequence), kind: EntryKind::Put, value: b"" }
@@ -25,9 +25,9 @@ fn with_empty_range(start: &[u8], end: &[u8], since: u64) -> Arc<EmptyRanges> {
     ranges
 }
 
-fn skip(ranges: &EmptyRanges, key: &[u8], snapshot: u64, course: Course) -> Option<Vec<u8>> {
+fn skip(ranges: &EmptyRanges, key: &[u8], snapshot: u64, direction: Direction) -> Option<Vec<u8>> {
     let mut border = Vec::new();
-    ranges.skip(key, SequenceNumber(snapshot), course, &mut border).then_some(border)
+    ranges.skip(key, SequenceNumber(snapshot), direction, &mut border).then_some(border)
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn few_keys_are_no_empty_range_of_their_own() {
 
 #[test]
 fn a_write_ends_a_survey_in_which_it_lies() {
-    for (course, edge, border, start, end) in
+    for (direction, edge, border, start, end) in
         [(FORWARD, b"b", b"f", &b"b"[..], &b"d"[..]), (BACKWARD, b"f", b"b", b"d\0", b"f")]
     {
         let ranges = tracking();
-        let candidate = ranges.candidate(edge, SequenceNumber(7), course).unwrap();
+        let candidate = ranges.candidate(edge, SequenceNumber(7), direction).unwrap();
         ranges.report(&[put(b"a", 8), put(b"d", 9), put(b"g", 10)]);
         candidate.learn(border, KEYS_MIN);
         assert_eq!(skip(&ranges, start, 10, FORWARD).as_deref(), Some(end));
@@ -186,14 +186,14 @@ enum Step {
     Watch,
     Sleep,
     /// A reader of the present begins to look, or one so much older.
-    Candidate(u8, Course, u64),
+    Candidate(u8, Direction, u64),
     /// One of them ends.
     Close(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let kind = prop_oneof![Just(EntryKind::Put), Just(EntryKind::Delete)];
-    let course = prop_oneof![Just(FORWARD), Just(BACKWARD)];
+    let direction = prop_oneof![Just(FORWARD), Just(BACKWARD)];
     prop_oneof![
         4 => (0..KEYS, kind).prop_map(|(key, kind)| Step::Reserve(key, kind)),
         2 => any::<u8>().prop_map(Step::Look),
@@ -201,8 +201,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Publish),
         3 => Just(Step::Watch),
         1 => Just(Step::Sleep),
-        4 => (0..KEYS, course, prop_oneof![4 => Just(0_u64), 1 => 1_u64..4])
-            .prop_map(|(key, course, age)| Step::Candidate(key, course, age)),
+        4 => (0..KEYS, direction, prop_oneof![4 => Just(0_u64), 1 => 1_u64..4])
+            .prop_map(|(key, direction, age)| Step::Candidate(key, direction, age)),
         4 => any::<u8>().prop_map(Step::Close),
     ]
 }
@@ -245,7 +245,7 @@ struct Model {
     handed_out: u64,
     in_flight: VecDeque<Commit>,
     published: Vec<Commit>,
-    readers: Vec<(Option<Candidate>, u8, Course, u64)>,
+    readers: Vec<(Option<Candidate>, u8, Direction, u64)>,
 }
 
 impl Model {
@@ -279,11 +279,11 @@ impl Model {
             }
             Step::Watch => ranges.track(SequenceNumber(self.handed_out)),
             Step::Sleep => ranges.sleep(&mut ranges.lock()),
-            Step::Candidate(key, course, age) => {
+            Step::Candidate(key, direction, age) => {
                 let present = self.published.last().map_or(0, |commit| commit.sequence);
                 let snapshot = present.saturating_sub(age);
-                let candidate = ranges.candidate(&[key], SequenceNumber(snapshot), course);
-                self.readers.push((candidate, key, course, snapshot));
+                let candidate = ranges.candidate(&[key], SequenceNumber(snapshot), direction);
+                self.readers.push((candidate, key, direction, snapshot));
             }
             Step::Close(which) => {
                 let count = self.readers.len().max(1);
@@ -296,9 +296,12 @@ impl Model {
     }
 
     /// Ends a candidate where its reader sees a key.
-    fn learn(&self, (candidate, edge, course, snapshot): (Option<Candidate>, u8, Course, u64)) {
+    fn learn(
+        &self,
+        (candidate, edge, direction, snapshot): (Option<Candidate>, u8, Direction, u64),
+    ) {
         let Some(candidate) = candidate else { return };
-        match course {
+        match direction {
             FORWARD => {
                 let seen = (edge..KEYS).find(|&key| self.sees(key, snapshot));
                 candidate.learn(&[seen.unwrap_or(KEYS)], KEYS_MIN);

@@ -18,9 +18,9 @@ use siltdb_base::{
 use siltdb_disk::{
     edit::TableReference,
     options::TableOptions,
-    summary::{KeySpan, RangeEnd},
     table::TableWriter,
-    table::{PassingCursor, TableCursor},
+    table::{ScanCursor, TableCursor},
+    table_meta::{KeySpan, RangeEnd},
 };
 use std::{
     path::Path,
@@ -62,9 +62,9 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         end: Slice::copy_from(b"key060"),
         sequence: SequenceNumber(40),
     });
-    let summary = table.finish().unwrap();
+    let meta = table.finish().unwrap();
     writer.sync().unwrap();
-    let reference = TableReference::whole(file.number(), 0, summary);
+    let reference = TableReference::whole(file.number(), 0, meta);
     // The file system in memory keeps the file for as long as this test wants it.
     std::mem::forget(file);
     reference
@@ -163,7 +163,7 @@ fn a_reference_shows_what_it_lets_through_in_both_directions() {
         let open = files.reference(reference).unwrap();
         let mut cursor = ReferenceCursor::<TableCursor>::new(open.clone()).unwrap();
         walk(&mut cursor, &expected, &mut random);
-        let mut cursor = ReferenceCursor::<PassingCursor>::new(open.clone()).unwrap();
+        let mut cursor = ReferenceCursor::<ScanCursor>::new(open.clone()).unwrap();
         walk(&mut cursor, &expected, &mut random);
         for _ in 0..200 {
             let key = format!("key{:03}", random.below(105)).into_bytes();
@@ -212,10 +212,10 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
             }
             references.push(files.reference(reference).unwrap());
         }
-        let level = Arc::new(Level::new(Order::Run, references).unwrap());
+        let level = Arc::new(Level::new(Order::Disjoint, references).unwrap());
         let count = level.tables().len();
         assert!(count > 4);
-        let mut cursor = RunCursor::<PassingCursor>::new(level.clone(), 0..count);
+        let mut cursor = RunCursor::<ScanCursor>::new(level.clone(), 0..count);
         walk(&mut cursor, &expected, &mut random);
         let mut cursor = RunCursor::<TableCursor>::new(level.clone(), 0..count);
         walk(&mut cursor, &expected, &mut random);
@@ -224,7 +224,7 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
         let (from, to) = (&level.tables()[1], &level.tables()[count - 2]);
         let inside = |key: &[u8]| !from.range().is_after(key) && !to.range().is_before(key);
         expected.retain(|(key, _)| inside(key));
-        let mut part = RunCursor::<PassingCursor>::new(level.clone(), 1..count - 1);
+        let mut part = RunCursor::<ScanCursor>::new(level.clone(), 1..count - 1);
         walk(&mut part, &expected, &mut random);
     }
 }
@@ -233,7 +233,8 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
 fn a_run_cursor_that_fails_stands_nowhere() {
     let files = files();
     let missing = crate::fixture::reference(7, (b"a", b"b"), (1, 1), 10);
-    let level = Arc::new(Level::new(Order::Run, vec![files.reference(missing).unwrap()]).unwrap());
+    let level =
+        Arc::new(Level::new(Order::Disjoint, vec![files.reference(missing).unwrap()]).unwrap());
     let mut cursor = RunCursor::<TableCursor>::new(level, 0..1);
     assert!(cursor.seek_to_first().is_err() && cursor.entry().is_none());
     cursor.next().unwrap();

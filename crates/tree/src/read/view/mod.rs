@@ -13,7 +13,7 @@ use crate::{
     read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     read::view::search::VersionSearch,
-    read::visible::{bounds::Bounds, iter::Visible, resolve::Resolver, point::Point, reader::OwnWrites, reader::Reader},
+    read::visible::{bounds::Bounds, iter::VisibleIter, resolve::Resolver, point::Point, reader::OwnWrites, reader::Reader},
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
@@ -21,7 +21,7 @@ use siltdb_base::{
 use std::sync::Arc;
 
 /// An iterator over what a reader sees of a view.
-pub type ViewIter = Visible<SourceCursor>;
+pub type ViewIter = VisibleIter<SourceCursor>;
 
 /// The memtables and tables of a tree at one moment, replaced as a whole.
 ///
@@ -85,7 +85,7 @@ impl View {
     pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
         let merge = Merge::new(self.sources(&bounds, reader.fetch, reader.own.as_ref())?);
-        Ok(Visible::new(merge, tombstones, reader, bounds))
+        Ok(VisibleIter::new(merge, tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
@@ -111,14 +111,14 @@ impl View {
         }
         for level in self.version.levels() {
             match level.order() {
-                Order::Stack => {
+                Order::Overlapping => {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
                         let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
                         sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
                 }
-                Order::Run => {
+                Order::Disjoint => {
                     let tables = level.tables();
                     let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
                     let after = tables[start..].partition_point(|table| touches(table, bounds));

@@ -4,7 +4,8 @@
 
 use crate::{read::empty_ranges::Candidate, read::visible::coverage::Cover};
 
-/// Deleted keys that are passed over before an empty range is looked for; then twice as many each time.
+/// Deleted keys that are passed over before an empty range is looked for; then twice as many each
+/// time.
 const ASKED_AFTER: u32 = 8;
 
 /// Deleted keys that are passed over before the family is tracked.

@@ -10,9 +10,9 @@
 //!
 //! # Invariants
 //! 1. `KeyPlace::Cursor`: the merge stands on the version that is shown.
-//! 2. `KeyPlace::Buffer`: going on in the direction of the course, the merge stands behind the
+//! 2. `KeyPlace::Buffer`: going on in the direction of the direction, the merge stands behind the
 //!    version that is shown: backward on a smaller key, forward perhaps still on the same key.
-//! 3. `plain` more steps along the course lead to plain entries, each of another key.
+//! 3. `plain` more steps along the direction lead to plain entries, each of another key.
 
 use crate::{
     read::merge::Merge,
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 use siltdb_base::{
-    cursor::{Course, EntryCursor, Fetch},
+    cursor::{Direction, EntryCursor, Fetch},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -88,12 +88,12 @@ enum Sought {
 /// It stands nowhere at first, past either end, and after an error; `next` and `prev` then do
 /// nothing.
 #[derive(Debug)]
-pub struct Visible<C> {
+pub struct VisibleIter<C> {
     pub(super) merge: Merge<C>,
     pub(super) coverage: Coverage,
     pub(super) reader: Reader,
     pub(super) bounds: Bounds,
-    pub(super) course: Course,
+    pub(super) direction: Direction,
     pub(super) key_place: KeyPlace,
     pub(super) value_place: ValuePlace,
     pub(super) key: Vec<u8>,
@@ -112,7 +112,7 @@ pub struct Visible<C> {
     pub(super) target: Vec<u8>,
 }
 
-impl<C: EntryCursor> Visible<C> {
+impl<C: EntryCursor> VisibleIter<C> {
     /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
     /// beside them.
     #[must_use]
@@ -131,7 +131,7 @@ impl<C: EntryCursor> Visible<C> {
             coverage,
             reader,
             bounds,
-            course: Course::Forward,
+            direction: Direction::Forward,
             key_place: KeyPlace::Nowhere,
             value_place: ValuePlace::Buffer,
             key: Vec::new(),
@@ -187,7 +187,7 @@ impl<C: EntryCursor> Visible<C> {
     /// # Errors
     /// What reading the sources or building the value fails with; the same for all movements.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.set_out(Course::Forward);
+        self.set_out(Direction::Forward);
         match &self.bounds.lower {
             Some(lower) => self.merge.seek(lower, self.reader.newest())?,
             None => self.merge.seek_to_first()?,
@@ -198,9 +198,9 @@ impl<C: EntryCursor> Visible<C> {
     /// Goes to the last key.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.set_out(Course::Backward);
+        self.set_out(Direction::Backward);
         match &self.bounds.upper {
             Some(upper) => self.merge.seek_before(upper, SequenceNumber::MAX)?,
             None => self.merge.seek_to_last()?,
@@ -211,9 +211,9 @@ impl<C: EntryCursor> Visible<C> {
     /// Goes to the first key at or after `key`.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out(Course::Forward);
+        self.set_out(Direction::Forward);
         let from = match &self.bounds.lower {
             Some(lower) if key < lower.as_bytes() => lower,
             _ => key,
@@ -225,12 +225,12 @@ impl<C: EntryCursor> Visible<C> {
     /// Goes to the last key at or before `key`.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         if self.bounds.is_after(key) {
             return self.seek_to_last();
         }
-        self.set_out(Course::Backward);
+        self.set_out(Direction::Backward);
         successor_into(&mut self.target, key);
         self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
         self.find_backward()
@@ -239,12 +239,12 @@ impl<C: EntryCursor> Visible<C> {
     /// Goes to the next key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         self.look_ahead();
-        if self.plain > 0 && self.course == Course::Forward {
+        if self.plain > 0 && self.direction == Direction::Forward {
             self.plain -= 1;
             let moved = self.merge.next();
             return self.noted(moved);
@@ -255,10 +255,10 @@ impl<C: EntryCursor> Visible<C> {
     /// Goes to the previous key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        if self.plain > 0 && self.course == Course::Backward {
+        if self.plain > 0 && self.direction == Direction::Backward {
             self.plain -= 1;
             let moved = self.merge.prev();
             return self.noted(moved);
@@ -276,8 +276,8 @@ impl<C: EntryCursor> Visible<C> {
         {
             copy(&mut self.key, entry.key);
         }
-        if self.course == Course::Backward {
-            self.set_out(Course::Forward);
+        if self.direction == Direction::Backward {
+            self.set_out(Direction::Forward);
             successor_into(&mut self.target, &self.key);
             self.merge.seek(&self.target, SequenceNumber::MAX)?;
             return self.find_forward(From::Here);
@@ -293,13 +293,13 @@ impl<C: EntryCursor> Visible<C> {
         if place == KeyPlace::Nowhere {
             return Ok(());
         }
-        if self.course == Course::Forward {
+        if self.direction == Direction::Forward {
             if place == KeyPlace::Cursor
                 && let Some(entry) = self.merge.entry()
             {
                 copy(&mut self.key, entry.key);
             }
-            self.set_out(Course::Backward);
+            self.set_out(Direction::Backward);
             self.merge.seek_before(&self.key, SequenceNumber::MAX)?;
         } else if place == KeyPlace::Cursor {
             // A plain entry: the only version of its key.
@@ -308,8 +308,8 @@ impl<C: EntryCursor> Visible<C> {
         self.find_backward()
     }
 
-    fn set_out(&mut self, course: Course) {
-        self.course = course;
+    fn set_out(&mut self, direction: Direction) {
+        self.direction = direction;
         self.key_place = KeyPlace::Nowhere;
         (self.plain, self.is_unexplored) = (0, false);
         self.span_wait = 0;
@@ -551,7 +551,7 @@ impl<C: EntryCursor> Visible<C> {
         Ok(())
     }
 
-    /// Finds out how many steps along the course need no check, unless that is known.
+    /// Finds out how many steps along the direction need no check, unless that is known.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         if std::mem::take(&mut self.is_unexplored) {
@@ -569,7 +569,7 @@ impl<C: EntryCursor> Visible<C> {
         }
         let snapshot = self.reader.snapshot;
         let outlook = Outlook { snapshot, bounds: &self.bounds, coverage: &self.coverage };
-        match outlook.ahead(&self.merge, self.course) {
+        match outlook.ahead(&self.merge, self.direction) {
             Plain::Steps(steps) => {
                 self.plain = steps;
                 true

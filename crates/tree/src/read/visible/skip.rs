@@ -1,15 +1,15 @@
-//! Skipping what is deleted: a reader that passes many keys skips what a range tombstone hides, skips
-//! empty ranges that are known, and makes known what it found out.
+//! Skipping what is deleted: a reader that passes many keys skips what a range tombstone hides,
+//! skips empty ranges that are known, and makes known what it found out.
 //!
 //! Where it leads is the same without; only how many entries are looked at on the way is not.
 
 use crate::read::visible::{
     coverage::Cover,
     deleted_run::{HiddenRun, TRACKED_AFTER},
-    iter::{KeyPlace, Visible, copy, successor_into},
+    iter::{KeyPlace, VisibleIter, copy, successor_into},
 };
 use siltdb_base::{
-    cursor::{Course, EntryCursor},
+    cursor::{Direction, EntryCursor},
     error::Result,
     id::SequenceNumber,
 };
@@ -17,7 +17,7 @@ use siltdb_base::{
 /// Entries hidden by one range tombstone that are walked over before its rest is skipped.
 const HIDDEN_MAX: u32 = 8;
 
-impl<C: EntryCursor> Visible<C> {
+impl<C: EntryCursor> VisibleIter<C> {
     /// Counts the key in the buffer, which is deleted. Returns whether the merge was moved, to the
     /// end of an empty range.
     #[inline]
@@ -39,29 +39,29 @@ impl<C: EntryCursor> Visible<C> {
             let Some(sequence_lock) = &self.reader.sequence_lock else { return Ok(false) };
             sequence_lock.hold(&mut |last| empty_ranges.track(last));
         }
-        let (course, snapshot) = (self.course, self.reader.snapshot);
-        let is_in_empty_range = empty_ranges.skip(&self.key, snapshot, course, &mut self.target);
+        let (direction, snapshot) = (self.direction, self.reader.snapshot);
+        let is_in_empty_range = empty_ranges.skip(&self.key, snapshot, direction, &mut self.target);
         if !is_in_empty_range {
-            match course {
-                Course::Forward => copy(&mut self.target, &self.key),
-                Course::Backward => successor_into(&mut self.target, &self.key),
+            match direction {
+                Direction::Forward => copy(&mut self.target, &self.key),
+                Direction::Backward => successor_into(&mut self.target, &self.key),
             }
         }
         if deleted_run.candidate.is_none() {
-            deleted_run.candidate = empty_ranges.candidate(&self.target, snapshot, course);
+            deleted_run.candidate = empty_ranges.candidate(&self.target, snapshot, direction);
         }
         if !is_in_empty_range {
             deleted_run.ask_at = deleted_run.keys.saturating_add(deleted_run.pause);
             deleted_run.pause = deleted_run.pause.saturating_mul(2);
             return Ok(false);
         }
-        // The next deleted key is one that a writer took out of an empty range, or that has become deleted
-        // since: another empty range may follow at once.
+        // The next deleted key is one that a writer took out of an empty range, or that has become
+        // deleted since: another empty range may follow at once.
         deleted_run.ask_at = deleted_run.keys.saturating_add(1);
         deleted_run.pause = 1;
-        match course {
-            Course::Forward => self.merge.seek(&self.target, snapshot)?,
-            Course::Backward => self.merge.seek_before(&self.target, SequenceNumber::MAX)?,
+        match direction {
+            Direction::Forward => self.merge.seek(&self.target, snapshot)?,
+            Direction::Backward => self.merge.seek_before(&self.target, SequenceNumber::MAX)?,
         }
         Ok(true)
     }
@@ -80,7 +80,7 @@ impl<C: EntryCursor> Visible<C> {
     fn learn(&mut self) {
         let Some(candidate) = self.deleted_run.candidate.take() else { return };
         // In the buffer lies the last deleted key; backward, the one that is seen, if there is one.
-        if self.course == Course::Backward && self.key_place == KeyPlace::Nowhere {
+        if self.direction == Direction::Backward && self.key_place == KeyPlace::Nowhere {
             candidate.learn(&self.key, self.deleted_run.keys);
         } else {
             successor_into(&mut self.target, &self.key);
@@ -108,9 +108,9 @@ impl<C: EntryCursor> Visible<C> {
             return Ok(false);
         }
         let fragment = self.coverage.fragment(cover);
-        let border = match self.course {
-            Course::Forward => &fragment.end,
-            Course::Backward => &fragment.start,
+        let border = match self.direction {
+            Direction::Forward => &fragment.end,
+            Direction::Backward => &fragment.start,
         };
         self.merge.skip_hidden(border, cover.sequence)?;
         Ok(true)

@@ -10,7 +10,7 @@ use crate::{
     },
     read::visible::{
         bounds::Bounds,
-        iter::Visible,
+        iter::VisibleIter,
         model::{History, KEYS, ModelOperation, NOW_MS, key, merge, operations, reader},
         point::{KeyVersion, Point},
         reader::Reader,
@@ -19,7 +19,7 @@ use crate::{
 use proptest::prelude::*;
 use siltdb_base::{
     clock::ManualClock,
-    cursor::{Course, Fetch},
+    cursor::{Direction, Fetch},
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::EntryKind,
@@ -34,7 +34,7 @@ use std::{
 
 mod skip;
 
-fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
+fn open(histories: &[History], block: usize, snapshot: u64) -> VisibleIter<VecCursor> {
     open_with(histories, block, reader(snapshot), Bounds::default())
 }
 
@@ -43,9 +43,9 @@ fn open_with(
     block: usize,
     reader: Reader,
     bounds: Bounds,
-) -> Visible<VecCursor> {
+) -> VisibleIter<VecCursor> {
     let tombstones = histories.iter().map(History::fragments).collect();
-    Visible::new(merge(histories, block), tombstones, reader, bounds)
+    VisibleIter::new(merge(histories, block), tombstones, reader, bounds)
 }
 
 /// EmptyRanges that know of none yet, and are told of all writes after `last`.
@@ -57,12 +57,12 @@ fn tracking(last: u64) -> Arc<EmptyRanges> {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-fn shown(iter: &Visible<VecCursor>) -> Option<Pair> {
+fn shown(iter: &VisibleIter<VecCursor>) -> Option<Pair> {
     assert_eq!(iter.key().is_some(), iter.value().is_some());
     Some((iter.key()?.to_vec(), iter.value()?.to_vec()))
 }
 
-fn forward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
+fn forward(iter: &mut VisibleIter<VecCursor>) -> Vec<Pair> {
     iter.seek_to_first().unwrap();
     let mut pairs = Vec::new();
     while let Some(pair) = shown(iter) {
@@ -72,7 +72,7 @@ fn forward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
     pairs
 }
 
-fn backward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
+fn backward(iter: &mut VisibleIter<VecCursor>) -> Vec<Pair> {
     iter.seek_to_last().unwrap();
     let mut pairs = Vec::new();
     while let Some(pair) = shown(iter) {
@@ -111,24 +111,24 @@ fn a_move() -> impl Strategy<Value = Move> {
 
 /// Walks, and says how far.
 fn walk(
-    iter: &mut Visible<VecCursor>,
+    iter: &mut VisibleIter<VecCursor>,
     pairs: &[Pair],
     fetch: Fetch,
-    course: Course,
+    direction: Direction,
     (limit, enough): (u8, u8),
 ) -> usize {
     let with_values = fetch == Fetch::Values;
     let mut seen = Vec::new();
-    let walked = iter.walk(course, u64::from(limit), |key, value| {
+    let walked = iter.walk(direction, u64::from(limit), |key, value| {
         seen.push((key.to_vec(), if with_values { value.to_vec() } else { Vec::new() }));
         match seen.len() < usize::from(enough) {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
     });
-    let pairs: Vec<&Pair> = match course {
-        Course::Forward => pairs.iter().collect(),
-        Course::Backward => pairs.iter().rev().collect(),
+    let pairs: Vec<&Pair> = match direction {
+        Direction::Forward => pairs.iter().collect(),
+        Direction::Backward => pairs.iter().rev().collect(),
     };
     let wanted = pairs.into_iter().take(usize::from(limit.min(enough))).cloned();
     let wanted: Vec<Pair> = match with_values {
@@ -142,7 +142,7 @@ fn walk(
 
 /// Makes one step of `step`; the answer is where that leads among `pairs`.
 fn go(
-    iter: &mut Visible<VecCursor>,
+    iter: &mut VisibleIter<VecCursor>,
     pairs: &[Pair],
     fetch: Fetch,
     at: Option<usize>,
@@ -174,11 +174,11 @@ fn go(
             at.and_then(|at| at.checked_sub(1))
         }
         Move::Walk(limit, enough) => {
-            at.map(|at| at + walk(iter, &pairs[at..], fetch, Course::Forward, (limit, enough)))
+            at.map(|at| at + walk(iter, &pairs[at..], fetch, Direction::Forward, (limit, enough)))
         }
         Move::WalkBack(limit, enough) => at.and_then(|at| {
             (at + 1).checked_sub(
-                1 + walk(iter, &pairs[..=at], fetch, Course::Backward, (limit, enough)),
+                1 + walk(iter, &pairs[..=at], fetch, Direction::Backward, (limit, enough)),
             )
         }),
     }
@@ -346,7 +346,7 @@ proptest! {
         });
         let tombstones = histories.iter().map(History::fragments).collect();
         let merge = Merge::new(sources.collect());
-        let mut iter = Visible::new(merge, tombstones, reader(snapshot), Bounds::default());
+        let mut iter = VisibleIter::new(merge, tombstones, reader(snapshot), Bounds::default());
         let mut walked = 0;
         let mut result: Result<()> = iter.seek_to_first();
         while result.is_ok() {
@@ -422,14 +422,14 @@ fn fold_of_operands_on_a_value_that_expires_is_good_until_then() {
             folds: Some(Arc::clone(&folds)),
             ..reader(sequence)
         };
-        for course in [Course::Forward, Course::Backward, Course::Forward] {
+        for direction in [Direction::Forward, Direction::Backward, Direction::Forward] {
             let mut iter = open_with(&histories, 0, reader.clone(), Bounds::default());
-            let pairs = match course {
-                Course::Forward => forward(&mut iter),
-                Course::Backward => backward(&mut iter),
+            let pairs = match direction {
+                Direction::Forward => forward(&mut iter),
+                Direction::Backward => backward(&mut iter),
             };
             let values: Vec<_> = pairs.iter().map(|pair| pair.1.as_slice()).collect();
-            assert_eq!(values, expected, "{course:?} at {now_ms}");
+            assert_eq!(values, expected, "{direction:?} at {now_ms}");
             let expiry_ms = |number| folds.find(&key(number)).map(|fold| fold.expiry_ms);
             let kept = (now_ms == NOW_MS).then_some(NOW_MS + 1);
             assert_eq!([1, 2, 3].map(expiry_ms), [kept, kept, None].map(Some));
@@ -458,7 +458,7 @@ fn range_tombstone_is_skipped_not_walked() {
     });
     let tombstones = histories.iter().map(History::fragments).collect();
     let merge = Merge::new(sources.collect());
-    let mut iter = Visible::new(merge, tombstones, reader(30_000), Bounds::default());
+    let mut iter = VisibleIter::new(merge, tombstones, reader(30_000), Bounds::default());
     assert_eq!(forward(&mut iter).len(), 21);
     assert_eq!(backward(&mut iter).len(), 21);
 }
@@ -472,20 +472,20 @@ fn many_versions_of_one_key_are_skipped_by_a_seek() {
         let mut cursor = VecCursor::new(entries.clone(), 0);
         cursor.fail_in(200);
         let merge = Merge::new(vec![MergeSource { cursor, sequence_max: SequenceNumber::MAX }]);
-        let mut iter = Visible::new(merge, Vec::new(), reader(snapshot), Bounds::default());
+        let mut iter = VisibleIter::new(merge, Vec::new(), reader(snapshot), Bounds::default());
         let expected = if snapshot > 1_000 { 2 } else { 1 };
         assert_eq!(forward(&mut iter).len(), expected);
     }
 }
 
 /// Goes on from where the iterator stands, and returns what it shows.
-fn rest(iter: &mut Visible<VecCursor>, course: Course) -> Vec<Pair> {
+fn rest(iter: &mut VisibleIter<VecCursor>, direction: Direction) -> Vec<Pair> {
     let mut pairs = Vec::new();
     while let Some(pair) = shown(iter) {
         pairs.push(pair);
-        match course {
-            Course::Forward => iter.next().unwrap(),
-            Course::Backward => iter.prev().unwrap(),
+        match direction {
+            Direction::Forward => iter.next().unwrap(),
+            Direction::Backward => iter.prev().unwrap(),
         }
     }
     pairs
@@ -500,24 +500,25 @@ fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
     };
     let history = History { entries: (0..24).map(entry).collect(), tombstones: Vec::new() };
     let expected: Vec<Pair> = (8..16).map(|number| (vec![number], vec![number])).collect();
-    for (course, block) in [Course::Forward, Course::Backward].map(|it| [(it, 0), (it, 8)]).concat()
+    for (direction, block) in
+        [Direction::Forward, Direction::Backward].map(|it| [(it, 0), (it, 8)]).concat()
     {
         let mut iter = open(std::slice::from_ref(&history), block, 9);
-        match course {
-            Course::Forward => iter.seek_to_first().unwrap(),
-            Course::Backward => iter.seek_to_last().unwrap(),
+        match direction {
+            Direction::Forward => iter.seek_to_first().unwrap(),
+            Direction::Backward => iter.seek_to_last().unwrap(),
         }
         let mut seen = 0;
         let walked = catch_unwind(AssertUnwindSafe(|| {
-            iter.walk(course, 100, |_, _| {
+            iter.walk(direction, 100, |_, _| {
                 seen += 1;
                 assert!(seen < 5, "a panic on purpose");
                 ControlFlow::Continue(())
             })
         }));
         assert!(walked.is_err());
-        let rest = rest(&mut iter, course);
-        assert!(rest.iter().all(|pair| expected.contains(pair)), "{course:?} {block}: {rest:?}");
+        let rest = rest(&mut iter, direction);
+        assert!(rest.iter().all(|pair| expected.contains(pair)), "{direction:?} {block}: {rest:?}");
         assert_eq!(forward(&mut iter), expected);
     }
 }

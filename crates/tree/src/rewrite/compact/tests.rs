@@ -96,7 +96,7 @@ fn a_merge_into_a_level_keeps_its_neighbours_and_cuts_tombstones_at_borders() {
         let cut = view
             .version
             .tables()
-            .filter(|(_, table)| table.range().end == siltdb_disk::summary::RangeEnd::Exclusive);
+            .filter(|(_, table)| table.range().end == siltdb_disk::table_meta::RangeEnd::Exclusive);
         assert!(cut.count() > 0, "no tombstone reaches a border");
     }
 }
@@ -256,7 +256,7 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     for (key, value) in &expected {
         assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
     }
-    let entries: u64 = view.version.tables().map(|(_, table)| table.summary().entries).sum();
+    let entries: u64 = view.version.tables().map(|(_, table)| table.meta().entries).sum();
     assert_eq!(entries, expected.len() as u64);
 }
 

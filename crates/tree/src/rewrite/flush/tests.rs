@@ -80,7 +80,7 @@ fn small_memtables_of_many_families_share_one_file() {
         let Change::AddTable { family, level: 0, table } = change else {
             panic!("{change:?}");
         };
-        assert_eq!((family.0 as usize, table.summary.entries), (number, 1));
+        assert_eq!((family.0 as usize, table.meta.entries), (number, 1));
         ends.push((table.offset, table.offset + table.length));
         let open = world.files.reference(table.clone()).unwrap();
         let table = open.table().unwrap();
@@ -104,7 +104,7 @@ fn a_memtable_that_nobody_sees_yields_no_table_and_no_file() {
     world.snapshots.push(world.sequence);
     world.write(b"a", EntryKind::Delete, b"");
     world.flush();
-    assert_eq!(tables(&world)[0].summary().entries, 2);
+    assert_eq!(tables(&world)[0].meta().entries, 2);
     assert_eq!(world.get(b"a", world.snapshots[0]).unwrap(), b"1");
 }
 
@@ -125,7 +125,7 @@ fn tombstones_stay_while_an_older_generation_is_in_memory() {
     let [Change::AddTable { table, .. }] = &output.changes[..] else {
         panic!("{:?}", output.changes);
     };
-    assert_eq!(table.summary.point_tombstones, 1);
+    assert_eq!(table.meta.point_tombstones, 1);
 }
 
 #[test]
@@ -529,7 +529,7 @@ fn an_end_that_overlaps_others_gets_tables_of_its_own() {
             lower[0] <= table.range().first && table.range().last < upper
         };
         let inner: Vec<_> = tables.iter().filter(is_inner).collect();
-        let entries: u64 = inner.iter().map(|table| table.summary().entries).sum();
+        let entries: u64 = inner.iter().map(|table| table.meta().entries).sum();
         assert!((8_900..=9_000).contains(&entries), "{entries}");
         assert!(inner.iter().all(|table| is_moved(table)));
         let overlaps = |table: &&Arc<OpenReference>| table.range().contains(b"09500");

@@ -32,7 +32,7 @@ fn written(
     tombstones: &[RangeTombstone],
     borders: Borders,
     under: &[Arc<OpenReference>],
-) -> Vec<TableSummary> {
+) -> Vec<TableMeta> {
     let mut cursor = memtable.cursor();
     match &borders.lower {
         Some(lower) => cursor.seek(lower, SequenceNumber::MAX).unwrap(),
@@ -45,7 +45,7 @@ fn written(
         now_ms: 0,
         operator: None,
     };
-    let mut retain = Retain::new(cursor, rules, |_: &[u8]| OlderEntries::None);
+    let mut retain = CompactionIter::new(cursor, rules, |_: &[u8]| OlderEntries::None);
     let options = small_options();
     let destination = Destination {
         family: FAMILY,
@@ -57,11 +57,12 @@ fn written(
     };
     let mut tables = NewTables::default();
     let result = world.with_context(|context| {
-        let stream = Stream::new(&mut retain, &tombstones, borders, Copies::default(), None)?;
+        let stream =
+            OutputIter::new(&mut retain, &tombstones, borders, BlockCopies::default(), None)?;
         write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)
     });
     result.unwrap();
-    tables.tables().iter().map(|table| table.reference.summary.clone()).collect()
+    tables.tables().iter().map(|table| table.reference.meta.clone()).collect()
 }
 
 fn key(number: u64) -> Slice {

@@ -63,10 +63,10 @@ impl Simulation {
             self.written_bytes += bytes;
             let (first, last) = (chunk[0].0.to_be_bytes(), chunk[chunk.len() - 1].0.to_be_bytes());
             let mut table = reference(self.last_file, (&first, &last), ages, bytes);
-            table.summary.entries = chunk.len() as u64;
-            table.summary.point_tombstones =
+            table.meta.entries = chunk.len() as u64;
+            table.meta.point_tombstones =
                 chunk.iter().filter(|(_, entry)| entry.is_none()).count() as u64;
-            table.summary.key_sample = sample(chunk.iter().map(|(key, _)| key.to_be_bytes()));
+            table.meta.key_sketch = sample(chunk.iter().map(|(key, _)| key.to_be_bytes()));
             self.contents.insert(self.last_file, chunk.iter().copied().collect());
             add(level as u8, table)
         });

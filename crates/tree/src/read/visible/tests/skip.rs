@@ -8,7 +8,7 @@ fn across_deleted(
     block: usize,
     empty_ranges: &Arc<EmptyRanges>,
     operations: usize,
-) -> Visible<VecCursor> {
+) -> VisibleIter<VecCursor> {
     let put = |key: &[u8]| Owned::new(key, 1, EntryKind::Put, b"");
     let deleted = (0..500).flat_map(|number| {
         let key = format!("deleted {number:03}").into_bytes();
@@ -19,7 +19,7 @@ fn across_deleted(
     cursor.fail_in(operations);
     let merge = Merge::new(vec![MergeSource { sequence_max: cursor.sequence_max(), cursor }]);
     let reader = Reader { empty_ranges: Some(empty_ranges.clone()), ..reader(9) };
-    Visible::new(merge, Vec::new(), reader, Bounds::default())
+    VisibleIter::new(merge, Vec::new(), reader, Bounds::default())
 }
 
 #[test]
@@ -34,13 +34,13 @@ fn what_one_reader_walked_over_others_skip() {
             assert_eq!(first(&mut across_deleted(block, &empty_ranges, MANY)), both);
             assert_eq!(forward(&mut across_deleted(block, &empty_ranges, FEW)), both);
             assert_eq!(backward(&mut across_deleted(block, &empty_ranges, FEW)), both);
-            for course in [Course::Forward, Course::Backward] {
+            for direction in [Direction::Forward, Direction::Backward] {
                 let mut iter = across_deleted(block, &empty_ranges, 2 * FEW);
-                match course {
-                    Course::Forward => iter.seek_to_first().unwrap(),
-                    Course::Backward => iter.seek_to_last().unwrap(),
+                match direction {
+                    Direction::Forward => iter.seek_to_first().unwrap(),
+                    Direction::Backward => iter.seek_to_last().unwrap(),
                 }
-                let walked = iter.walk(course, 9, |_, _| ControlFlow::Continue(()));
+                let walked = iter.walk(direction, 9, |_, _| ControlFlow::Continue(()));
                 assert_eq!(walked.unwrap(), 2);
             }
         }
@@ -81,8 +81,9 @@ fn who_has_a_family_tracked_beside_a_write_makes_no_empty_range_before_it_is_see
     iter.reader.sequence_lock = Some(Arc::new(Still(10)));
     assert_eq!(forward(&mut iter).len(), 2);
     assert!(empty_ranges.is_tracking());
-    let skips =
-        |key: &[u8]| empty_ranges.skip(key, SequenceNumber(10), Course::Forward, &mut Vec::new());
+    let skips = |key: &[u8]| {
+        empty_ranges.skip(key, SequenceNumber(10), Direction::Forward, &mut Vec::new())
+    };
     assert!((0..500).all(|number| !skips(format!("deleted {number:03}").as_bytes())));
 }
 
@@ -106,7 +107,7 @@ fn what_was_passed_over_before_an_error_is_no_empty_range_of_a_later_search() {
     iter.seek_for_prev(b"e").unwrap();
     assert_eq!(iter.key(), Some(&b"a"[..]));
     let skips =
-        |key: &[u8]| empty_ranges.skip(key, SequenceNumber(9), Course::Forward, &mut Vec::new());
+        |key: &[u8]| empty_ranges.skip(key, SequenceNumber(9), Direction::Forward, &mut Vec::new());
     assert!(skips(b"d00"));
     assert!(!skips(b"m") && !skips(b"n") && !skips(b"y25"));
 }
@@ -118,8 +119,12 @@ fn a_walk_that_fails_makes_no_empty_range() {
         let mut iter = across_deleted(0, &empty_ranges, operations);
         assert!(iter.seek(b"b").is_err());
         drop(iter);
-        let border =
-            empty_ranges.skip(b"deleted 010", SequenceNumber(9), Course::Forward, &mut Vec::new());
+        let border = empty_ranges.skip(
+            b"deleted 010",
+            SequenceNumber(9),
+            Direction::Forward,
+            &mut Vec::new(),
+        );
         assert!(!border, "{operations}");
     }
 }
@@ -144,7 +149,7 @@ fn each_of_many_short_stretches_becomes_an_empty_range() {
     for stretch in 0..STRETCHES {
         let key = deleted(stretch, 8);
         let is_empty_range =
-            empty_ranges.skip(&key, SequenceNumber(9), Course::Forward, &mut Vec::new());
+            empty_ranges.skip(&key, SequenceNumber(9), Direction::Forward, &mut Vec::new());
         assert!(is_empty_range, "{stretch}");
     }
 }

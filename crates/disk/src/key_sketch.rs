@@ -17,14 +17,14 @@ const HASHES_MAX: usize = 32;
 
 /// The smallest hashes of a set of keys: all of them, if they are fewer than a sample has at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeySample {
+pub struct KeySketch {
     /// Each larger than the one before.
     hashes: Box<[u64]>,
 }
 
-/// Draws a [`KeySample`] from hashes in any order.
+/// Draws a [`KeySketch`] from hashes in any order.
 #[derive(Debug)]
-pub struct SampleBuilder {
+pub struct SketchBuilder {
     /// Ascending, and each once.
     smallest: Vec<u64>,
     /// What is not below it is not among the smallest.
@@ -40,13 +40,13 @@ pub struct Overlap {
     pub repeated: u64,
 }
 
-impl Default for SampleBuilder {
+impl Default for SketchBuilder {
     fn default() -> Self {
         Self { smallest: Vec::with_capacity(HASHES_MAX + 1), bound: u64::MAX }
     }
 }
 
-impl SampleBuilder {
+impl SketchBuilder {
     /// Adds the hash of a key.
     ///
     /// Cost: one comparison for nearly all of many hashes.
@@ -69,12 +69,12 @@ impl SampleBuilder {
 
     /// The sample of what was added.
     #[must_use]
-    pub fn finish(&self) -> KeySample {
-        KeySample { hashes: self.smallest.as_slice().into() }
+    pub fn finish(&self) -> KeySketch {
+        KeySketch { hashes: self.smallest.as_slice().into() }
     }
 }
 
-impl KeySample {
+impl KeySketch {
     /// Keys it has.
     #[must_use]
     pub fn keys(&self) -> usize {

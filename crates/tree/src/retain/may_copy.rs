@@ -24,17 +24,17 @@
 //!
 //! A feature that may drop or change a plain value on its way down adds its condition here.
 
-use siltdb_base::{cursor::SpanContent, tombstone::Fragments};
+use siltdb_base::{cursor::StretchContent, tombstone::Fragments};
 
 /// Neighbouring entries of one input, and what is known of them without reading them.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a> {
+pub struct CopyCandidate<'a> {
     /// The first key.
     pub first_key: &'a [u8],
     /// The last key.
     pub last_key: &'a [u8],
     /// What the entries are.
-    pub content: SpanContent,
+    pub content: StretchContent,
     /// What else the inputs have about its keys.
     pub neighbours: Neighbours<'a>,
     /// How its table is seen.
@@ -63,10 +63,10 @@ pub enum TableSight {
 /// tombstones that the job applies.
 #[inline]
 #[must_use]
-pub fn may_copy(stretch: &Stretch<'_>, tombstones: &Fragments) -> bool {
-    let &Stretch { first_key, last_key, content, neighbours, sight } = stretch;
+pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
+    let &CopyCandidate { first_key, last_key, content, neighbours, sight } = stretch;
     // By (1) and (2), as far as the stretch goes.
-    content == SpanContent::Plain
+    content == StretchContent::Plain
         // By (3) and, at its ends, (2).
         && neighbours.before.is_none_or(|before| before < first_key)
         && neighbours.after.is_none_or(|after| last_key < after)

@@ -4,10 +4,10 @@ use super::*;
 use siltdb_base::{id::SequenceNumber, slice::Slice, tombstone::RangeTombstone};
 
 /// The keys d to m, of which every condition holds.
-const STRETCH: Stretch<'_> = Stretch {
+const STRETCH: CopyCandidate<'_> = CopyCandidate {
     first_key: b"d",
     last_key: b"m",
-    content: SpanContent::Plain,
+    content: StretchContent::Plain,
     neighbours: Neighbours { before: Some(b"c"), after: Some(b"n") },
     sight: TableSight::Whole,
 };
@@ -20,30 +20,30 @@ fn tombstone(start: &str, end: &str) -> Fragments {
     }])
 }
 
-fn may(stretch: Stretch<'_>) -> bool {
+fn may(stretch: CopyCandidate<'_>) -> bool {
     may_copy(&stretch, &Fragments::default())
 }
 
 #[test]
 fn plain_entries_that_nothing_reaches_are_copied() {
     assert!(may(STRETCH));
-    assert!(may(Stretch { neighbours: Neighbours::default(), ..STRETCH }));
+    assert!(may(CopyCandidate { neighbours: Neighbours::default(), ..STRETCH }));
 }
 
 #[test]
 fn what_is_not_plain_is_not_copied() {
-    assert!(!may(Stretch { content: SpanContent::Any, ..STRETCH }));
+    assert!(!may(CopyCandidate { content: StretchContent::Any, ..STRETCH }));
 }
 
 #[test]
 fn keys_that_others_have_or_lie_among_are_not_copied() {
     for before in ["d", "e", "m", "z"] {
         let neighbours = Neighbours { before: Some(before.as_bytes()), ..STRETCH.neighbours };
-        assert!(!may(Stretch { neighbours, ..STRETCH }), "what is before reaches {before}");
+        assert!(!may(CopyCandidate { neighbours, ..STRETCH }), "what is before reaches {before}");
     }
     for after in ["m", "e", "d"] {
         let neighbours = Neighbours { after: Some(after.as_bytes()), ..STRETCH.neighbours };
-        assert!(!may(Stretch { neighbours, ..STRETCH }), "what is after begins at {after}");
+        assert!(!may(CopyCandidate { neighbours, ..STRETCH }), "what is after begins at {after}");
     }
 }
 
@@ -59,5 +59,5 @@ fn keys_under_a_range_tombstone_are_not_copied() {
 
 #[test]
 fn what_is_not_seen_whole_is_not_copied() {
-    assert!(!may(Stretch { sight: TableSight::Narrow, ..STRETCH }));
+    assert!(!may(CopyCandidate { sight: TableSight::Narrow, ..STRETCH }));
 }

@@ -1,7 +1,7 @@
 //! Reading ahead: fewer reads, the same frames, and errors where they belong.
 
 use super::*;
-use crate::table::read::ahead::{Ahead, WINDOW_BYTES, WINDOW_BYTES_OF_MANY};
+use crate::table::read::readahead::{Readahead, WINDOW_BYTES, WINDOW_BYTES_OF_MANY};
 use std::sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},
@@ -30,27 +30,27 @@ impl File for Sick {
     }
 }
 
-fn sick(bad: Option<u64>) -> (Arc<Sick>, TableSummary, Vec<Owned>) {
+fn sick(bad: Option<u64>) -> (Arc<Sick>, TableMeta, Vec<Owned>) {
     let entries = many(1000);
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(Compression::None), 7, &entries, &[]);
+    let meta = write(&mut file, &options(Compression::None), 7, &entries, &[]);
     let file = Sick { bytes: file.0, bad: Mutex::new(bad), reads: AtomicUsize::new(0) };
-    (Arc::new(file), summary, entries)
+    (Arc::new(file), meta, entries)
 }
 
-fn open_sick(file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
-    open_sick_in(&new_cache(1 << 20), file, summary)
+fn open_sick(file: &Arc<Sick>, meta: &TableMeta) -> Arc<Table> {
+    open_sick_in(&new_cache(1 << 20), file, meta)
 }
 
-fn open_sick_in(cache: &Arc<Cache>, file: &Arc<Sick>, summary: &TableSummary) -> Arc<Table> {
-    let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
-    Table::open(file, Path::new("sick"), 0, length, Some(summary), ReadIo::Read, cache).unwrap()
+fn open_sick_in(cache: &Arc<Cache>, file: &Arc<Sick>, meta: &TableMeta) -> Arc<Table> {
+    let (file, length) = (Arc::clone(file) as Arc<dyn File>, meta.file_bytes);
+    Table::open(file, Path::new("sick"), 0, length, Some(meta), ReadIo::Read, cache).unwrap()
 }
 
 #[test]
 fn a_walk_that_passes_reads_large_pieces() {
-    let (file, summary, entries) = sick(None);
-    let table = open_sick(&file, &summary);
+    let (file, meta, entries) = sick(None);
+    let table = open_sick(&file, &meta);
     let before = file.reads.load(Ordering::Relaxed);
     assert_eq!(scan(&table).unwrap(), entries);
     let reads = file.reads.load(Ordering::Relaxed) - before;
@@ -71,9 +71,9 @@ fn reads_backward(file: &Sick, cursor: &mut impl EntryCursor, entries: &[Owned])
 
 #[test]
 fn a_walk_backward_reads_large_pieces_too() {
-    let (file, summary, entries) = sick(None);
+    let (file, meta, entries) = sick(None);
     let cache = new_cache(1 << 20);
-    let table = open_sick_in(&cache, &file, &summary);
+    let table = open_sick_in(&cache, &file, &meta);
     assert!(table.block_count() > 40);
     let reads = reads_backward(&file, &mut table.cursor(), &entries);
     assert!(reads < 20, "{reads} reads");
@@ -86,8 +86,8 @@ fn a_walk_backward_reads_large_pieces_too() {
 
 #[test]
 fn jumps_while_passing_find_their_frames() {
-    let (file, summary, entries) = sick(None);
-    let table = open_sick(&file, &summary);
+    let (file, meta, entries) = sick(None);
+    let table = open_sick(&file, &meta);
     let mut cursor = passing(&table).unwrap().cursor().unwrap();
     let mut state = 1_u64;
     for _ in 0..300 {
@@ -109,8 +109,8 @@ fn jumps_while_passing_find_their_frames() {
 
 #[test]
 fn a_bad_place_ahead_fails_only_its_own_block() {
-    let (file, summary, entries) = sick(Some(20_000));
-    let table = open_sick(&file, &summary);
+    let (file, meta, entries) = sick(Some(20_000));
+    let table = open_sick(&file, &meta);
     let before: u64 = (0..table.block_count())
         .map(|index| table.block_info(index))
         .take_while(|info| info.offset + info.bytes <= 20_000)
@@ -131,7 +131,7 @@ fn a_bad_place_ahead_fails_only_its_own_block() {
 
 /// The entries of blocks that were all read before one is looked at.
 fn entries_of_held(table: &Table, window_bytes: u64) -> Vec<Owned> {
-    let mut ahead = Ahead::new(window_bytes);
+    let mut ahead = Readahead::new(window_bytes);
     let data_bytes = table.contents.index.data_bytes();
     let mut read = |index: usize| {
         ahead.block(&table.source, data_bytes, index, &table.block_info(index)).unwrap()
@@ -149,8 +149,8 @@ fn entries_of_held(table: &Table, window_bytes: u64) -> Vec<Owned> {
 
 #[test]
 fn blocks_that_are_held_keep_what_they_were_read_from() {
-    let (file, summary, entries) = sick(None);
-    let table = open_sick(&file, &summary);
+    let (file, meta, entries) = sick(None);
+    let table = open_sick(&file, &meta);
     for window_bytes in [16 << 10, 20_000, WINDOW_BYTES_OF_MANY, WINDOW_BYTES] {
         assert_eq!(entries_of_held(&table, window_bytes), entries, "pieces of {window_bytes}");
     }
@@ -158,15 +158,15 @@ fn blocks_that_are_held_keep_what_they_were_read_from() {
 
 #[test]
 fn what_could_not_be_read_is_read_again() {
-    let (file, summary, _) = sick(Some(20_000));
-    let table = open_sick(&file, &summary);
+    let (file, meta, _) = sick(Some(20_000));
+    let table = open_sick(&file, &meta);
     let data_bytes = table.contents.index.data_bytes();
     let holds_bad = |&index: &usize| {
         let info = table.block_info(index);
         (info.offset..info.offset + info.bytes).contains(&20_000)
     };
     let bad = (0..table.block_count()).find(holds_bad).unwrap();
-    let mut ahead = Ahead::new(WINDOW_BYTES);
+    let mut ahead = Readahead::new(WINDOW_BYTES);
     let mut read =
         |index: usize| ahead.block(&table.source, data_bytes, index, &table.block_info(index));
     assert!(bad > 1 && read(bad - 2).is_ok() && read(bad - 1).is_ok());

@@ -1,7 +1,7 @@
 //! Blocks copied from table to table, and tables read by many threads within the budget.
 
 use super::*;
-use crate::summary::RangeEnd;
+use crate::table_meta::RangeEnd;
 
 #[test]
 fn copied_blocks_read_as_if_they_had_been_written() {
@@ -24,14 +24,14 @@ fn copied_blocks_read_as_if_they_had_been_written() {
         for owned in right {
             writer.add(entry(owned)).unwrap();
         }
-        let summary = writer.finish().unwrap();
+        let meta = writer.finish().unwrap();
         let all: Vec<Owned> = std::iter::once(first).chain(entries).collect();
         let table = Table::open(
             Arc::new(file),
             Path::new("copy"),
             offset,
-            summary.file_bytes,
-            Some(&summary),
+            meta.file_bytes,
+            Some(&meta),
             ReadIo::Read,
             &new_cache(1 << 20),
         )
@@ -43,13 +43,10 @@ fn copied_blocks_read_as_if_they_had_been_written() {
         }
         // The facts are those of a table that was written entry by entry.
         let written = table_of(&options(compression), &all, &[]);
-        let alike = TableSummary {
-            uid: summary.uid,
-            file_bytes: summary.file_bytes,
-            ..written.summary().clone()
-        };
-        assert_eq!(summary, alike);
-        assert_eq!(summary.range.end, RangeEnd::Inclusive);
+        let alike =
+            TableMeta { uid: meta.uid, file_bytes: meta.file_bytes, ..written.meta().clone() };
+        assert_eq!(meta, alike);
+        assert_eq!(meta.range.end, RangeEnd::Inclusive);
         // The filter lets few absent keys through, so the copied keys were hashed once each.
         let passed = (0..1000).filter(|number| {
             let key = format!("key-{:05}x", number * 3);
@@ -77,8 +74,8 @@ fn versions_of_a_key_continue_in_a_copied_block() {
     let mut writer = TableWriter::new(&mut file, &options(Compression::Lz4), TableUid(1));
     writer.add(entry(&put("k", 9, "new"))).unwrap();
     writer.add_sealed(&source.read_sealed(0).unwrap()).unwrap();
-    let summary = writer.finish().unwrap();
-    let table = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
+    let meta = writer.finish().unwrap();
+    let table = open(&file.0, Some(&meta), &new_cache(1 << 20)).unwrap();
     verify(&table).unwrap();
     let all = [&[put("k", 9, "new")][..], &old].concat();
     for visible in 0..12 {
@@ -86,16 +83,16 @@ fn versions_of_a_key_continue_in_a_copied_block() {
     }
     let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
-    assert_eq!(cursor.span().unwrap().content, siltdb_base::cursor::SpanContent::Any);
+    assert_eq!(cursor.stretch().unwrap().content, siltdb_base::cursor::StretchContent::Any);
 }
 
 #[test]
 fn damaged_blocks_are_not_copied() {
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(Compression::Lz4), 7, &many(50), &[]);
+    let meta = write(&mut file, &options(Compression::Lz4), 7, &many(50), &[]);
     let mut bytes = file.0.clone();
     bytes[100] ^= 4;
-    let table = open(&bytes, Some(&summary), &new_cache(0)).unwrap();
+    let table = open(&bytes, Some(&meta), &new_cache(0)).unwrap();
     assert!(table.read_sealed(0).is_err());
     assert!(table.read_sealed(1).is_ok());
 }
@@ -103,11 +100,11 @@ fn damaged_blocks_are_not_copied() {
 #[test]
 fn memory_is_accounted_and_given_back() {
     let mut file = Bytes::default();
-    let summary =
+    let meta =
         write(&mut file, &options(Compression::Lz4), 7, &many(500), &[tombstone("a", "b", 1)]);
     let cache = new_cache(20_000);
     let budget = Arc::clone(cache.budget());
-    let table = open(&file.0, Some(&summary), &cache).unwrap();
+    let table = open(&file.0, Some(&meta), &cache).unwrap();
     assert_eq!(budget.used(Part::Tables), table.memory_bytes());
     assert!(table.memory_bytes() > 500 * 10 / 8);
     let mut cursor = passing(&table).unwrap().cursor().unwrap();
@@ -130,10 +127,10 @@ fn concurrent_readers_stay_within_the_capacity_and_right() {
     const CAPACITY: usize = 30_000;
     let entries = many(2000);
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(Compression::Lz4), 7, &entries, &[]);
+    let meta = write(&mut file, &options(Compression::Lz4), 7, &entries, &[]);
     let cache = new_cache(CAPACITY);
-    let table = open(&file.0, Some(&summary), &cache).unwrap();
-    assert!(summary.logical_bytes as usize > 3 * CAPACITY);
+    let table = open(&file.0, Some(&meta), &cache).unwrap();
+    assert!(meta.logical_bytes as usize > 3 * CAPACITY);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let (table, entries, cache) = (&table, &entries, &cache);

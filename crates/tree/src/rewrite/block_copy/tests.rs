@@ -209,7 +209,7 @@ fn a_damaged_block_is_not_copied() {
     };
     let runs = untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap();
     let run = runs.iter().max_by_key(|run| run.blocks.len()).unwrap();
-    let table = plan.tables().find(|table| table.summary() == run.table.summary());
+    let table = plan.tables().find(|table| table.meta() == run.table.meta());
     let path = world.files.path(table.unwrap().id().file);
     let mut blocks = run.table.blocks().unwrap();
     blocks.go_to(run.blocks.end - 1).unwrap();

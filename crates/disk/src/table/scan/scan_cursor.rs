@@ -4,12 +4,12 @@
 //! costs a search.
 
 use crate::block::{Block, Located};
-use crate::table::read::ahead::{Ahead, WINDOW_BYTES_OF_MANY};
 use crate::table::read::cursor::set_suffix;
+use crate::table::read::readahead::{Readahead, WINDOW_BYTES_OF_MANY};
 use crate::table::scan::block_walk::BlockWalk;
-use crate::table::scan::passing::PassingTable;
+use crate::table::scan::table_scan::TableScan;
 use siltdb_base::{
-    cursor::{EntryCursor, Span, SpanContent},
+    cursor::{EntryCursor, Stretch, StretchContent},
     error::Result,
     id::SequenceNumber,
     key::Entry,
@@ -24,35 +24,35 @@ use std::sync::Arc;
 /// 2. If there is a block, it is the one of number `block_number`, and `key` begins with its
 ///    prefix; if there is an entry, `blocks` stands at that block.
 #[derive(Debug)]
-pub struct PassingCursor {
+pub struct ScanCursor {
     blocks: BlockWalk,
     block: Option<Block>,
     block_number: usize,
     entry_index: usize,
     located: Option<Located>,
     key: Vec<u8>,
-    ahead: Ahead,
+    ahead: Readahead,
 }
 
-impl PassingTable {
+impl TableScan {
     /// A cursor that stands nowhere yet.
     ///
     /// # Errors
     /// Corruption, if the index is damaged; what reading fails with.
-    pub fn cursor(self: &Arc<Self>) -> Result<PassingCursor> {
-        Ok(PassingCursor {
+    pub fn cursor(self: &Arc<Self>) -> Result<ScanCursor> {
+        Ok(ScanCursor {
             blocks: self.blocks()?,
             block: None,
             block_number: 0,
             entry_index: 0,
             located: None,
             key: Vec::new(),
-            ahead: Ahead::new(WINDOW_BYTES_OF_MANY),
+            ahead: Readahead::new(WINDOW_BYTES_OF_MANY),
         })
     }
 }
 
-impl PassingCursor {
+impl ScanCursor {
     /// Stands on the entry that `choose` says of the block that the walk stands at; nowhere, if it
     /// has not so many, or the walk is behind the last block.
     #[inline]
@@ -86,7 +86,7 @@ impl PassingCursor {
     /// Reads and verifies the block that the walk stands at, if there is one.
     fn read_block(&mut self) -> Result<Option<Block>> {
         let Some(info) = self.blocks.block() else { return Ok(None) };
-        let PassingTable { source, properties, .. } = &**self.blocks.table();
+        let TableScan { source, properties, .. } = &**self.blocks.table();
         self.ahead.block(source, properties.data_bytes, self.blocks.number(), &info).map(Some)
     }
 
@@ -99,7 +99,7 @@ impl PassingCursor {
     }
 }
 
-impl EntryCursor for PassingCursor {
+impl EntryCursor for ScanCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let (located, block) = (self.located.as_ref()?, self.block.as_ref()?);
@@ -166,18 +166,18 @@ impl EntryCursor for PassingCursor {
         }
     }
 
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         let (_, block) = (self.located.as_ref()?, self.block.as_ref()?);
         let info = self.blocks.block()?;
-        Some(Span {
+        Some(Stretch {
             first_key: info.first_key,
             last_key: info.last_key,
             before: self.entry_index,
             after: block.count() - 1 - self.entry_index,
             sequence_max: info.sequence_max,
             content: match self.blocks.is_plain() {
-                true => SpanContent::Plain,
-                false => SpanContent::Any,
+                true => StretchContent::Plain,
+                false => StretchContent::Any,
             },
         })
     }

@@ -66,7 +66,7 @@ const EXPIRY_MS_MAX: u64 = u64::MAX - 1;
 
 /// What is known of a run of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct BlockStats {
     /// Entries.
     pub entries: u64,
     /// Entries that delete.
@@ -85,7 +85,7 @@ pub struct Facts {
     pub contents: Contents,
 }
 
-impl Default for Facts {
+impl Default for BlockStats {
     fn default() -> Self {
         Self {
             entries: 0,
@@ -100,22 +100,22 @@ impl Default for Facts {
     }
 }
 
-impl Facts {
+impl BlockStats {
     /// The facts of the entries of `block`.
     ///
     /// # Errors
     /// Corruption, if they are not in order, or a payload is not what the kind of its entry says.
     pub fn of(block: &Block) -> Result<Self> {
-        let mut facts = Self::default();
+        let mut stats = Self::default();
         let prefix_bytes = block.prefix().len();
         block.each_in_order(|entry, is_version| {
             if is_version {
-                facts.contents.add(Contents::VERSIONS);
+                stats.contents.add(Contents::VERSIONS);
             }
             let key_bytes = prefix_bytes + entry.suffix.len();
-            facts.add(key_bytes, entry.sequence, entry.kind, entry.value)
+            stats.add(key_bytes, entry.sequence, entry.kind, entry.value)
         })?;
-        Ok(facts)
+        Ok(stats)
     }
 
     /// Adds one entry.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     garbage::{GarbageBuilder, Repeats},
-    sample::SampleBuilder,
+    key_sketch::SketchBuilder,
 };
 use siltdb_base::key::EntryKind;
 
@@ -33,10 +33,10 @@ fn garbage() -> Garbage {
     garbage.finish()
 }
 
-fn summary() -> TableSummary {
-    let mut sample = SampleBuilder::default();
+fn meta() -> TableMeta {
+    let mut sample = SketchBuilder::default();
     [9, 1 << 60].into_iter().for_each(|hash| sample.add(hash));
-    TableSummary {
+    TableMeta {
         uid: TableUid(9),
         range: range(b"", b"k", RangeEnd::Inclusive),
         entries: 1,
@@ -48,7 +48,7 @@ fn summary() -> TableSummary {
         expiry_min_ms: Some(0),
         logical_bytes: 7,
         file_bytes: 1 << 40,
-        key_sample: sample.finish(),
+        key_sketch: sample.finish(),
         index: IndexKind::Blocks,
         created_ms: 8,
         garbage: garbage(),
@@ -58,69 +58,69 @@ fn summary() -> TableSummary {
 
 #[test]
 fn numbers_that_no_table_reaches_are_refused() {
-    let changes: [fn(&mut TableSummary, u64); 6] = [
-        |summary, count| summary.entries = count,
-        |summary, count| summary.point_tombstones = count,
-        |summary, count| summary.range_tombstones = count,
-        |summary, count| summary.merge_operands = count,
-        |summary, count| summary.logical_bytes = count,
-        |summary, count| summary.file_bytes = count,
+    let changes: [fn(&mut TableMeta, u64); 6] = [
+        |meta, count| meta.entries = count,
+        |meta, count| meta.point_tombstones = count,
+        |meta, count| meta.range_tombstones = count,
+        |meta, count| meta.merge_operands = count,
+        |meta, count| meta.logical_bytes = count,
+        |meta, count| meta.file_bytes = count,
     ];
     for change in changes {
         for count in [TABLE_END_MAX, TABLE_END_MAX + 1, u64::MAX] {
-            let (mut summary, mut bytes) = (summary(), Vec::new());
-            change(&mut summary, count);
-            summary.encode(&mut bytes);
-            let read = TableSummary::decode(&bytes);
+            let (mut meta, mut bytes) = (meta(), Vec::new());
+            change(&mut meta, count);
+            meta.encode(&mut bytes);
+            let read = TableMeta::decode(&bytes);
             assert_eq!(read.is_ok(), count <= TABLE_END_MAX, "{count}");
         }
     }
 }
 
-fn encoded(summary: &TableSummary) -> Vec<u8> {
+fn encoded(meta: &TableMeta) -> Vec<u8> {
     let mut bytes = Vec::new();
-    summary.encode(&mut bytes);
+    meta.encode(&mut bytes);
     bytes
 }
 
 #[test]
 fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
-    let summary = summary();
-    let bytes = encoded(&summary);
-    assert_eq!(TableSummary::decode(&bytes).unwrap(), summary);
+    let meta = meta();
+    let bytes = encoded(&meta);
+    assert_eq!(TableMeta::decode(&bytes).unwrap(), meta);
     let read: Vec<_> = (0..bytes.len())
-        .filter_map(|end| TableSummary::decode(&bytes[..end]).ok().map(|read| (end, read)))
+        .filter_map(|end| TableMeta::decode(&bytes[..end]).ok().map(|read| (end, read)))
         .collect();
     // What follows the index kind may be absent, each field by itself.
     assert_eq!(read.len(), 4);
     for (end, read) in read {
         assert_eq!(encoded(&read), bytes[..end].to_vec());
-        assert!(read != summary && read.index == IndexKind::Blocks);
+        assert!(read != meta && read.index == IndexKind::Blocks);
     }
 }
 
 #[test]
 fn what_a_later_version_says_of_a_table_is_kept_or_refused_by_name() {
-    let mut later = encoded(&summary());
+    let mut later = encoded(&meta());
     later.extend_from_slice(&[68, 1, 9]);
-    let read = TableSummary::decode(&later).unwrap();
+    let read = TableMeta::decode(&later).unwrap();
     assert_eq!(read.unknown.tags().collect::<Vec<_>>(), [68]);
     assert_eq!(encoded(&read), later);
     // It is part of what the summary in the manifest and that in the table agree on.
-    assert_ne!(read, summary());
+    assert_ne!(read, meta());
     let mut critical = Vec::new();
     let mut fields = FieldsWriter::new(&mut critical, &read.unknown);
     fields.put_number(14, 5);
     fields.finish();
-    let error = TableSummary::decode(&critical).unwrap_err();
+    let error = TableMeta::decode(&critical).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("summary of a table: blob references"), "{error}");
 }
 
 #[test]
 fn an_unknown_index_kind_is_unsupported() {
-    let mut bytes = encoded(&summary());
+    let mut bytes = encoded(&meta());
     let at = bytes.windows(3).position(|field| field == [12, 1, 1]).unwrap();
     bytes[at + 2] = 2;
-    assert_eq!(TableSummary::decode(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(TableMeta::decode(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -3,14 +3,14 @@
 use super::*;
 use siltdb_base::checksum::xxh3;
 
-fn sample(keys: impl IntoIterator<Item = u64>) -> KeySample {
-    let mut builder = SampleBuilder::default();
+fn sample(keys: impl IntoIterator<Item = u64>) -> KeySketch {
+    let mut builder = SketchBuilder::default();
     keys.into_iter().for_each(|key| builder.add(xxh3(&key.to_be_bytes())));
     builder.finish()
 }
 
-fn overlap(samples: &[KeySample]) -> Overlap {
-    KeySample::overlap(samples)
+fn overlap(samples: &[KeySketch]) -> Overlap {
+    KeySketch::overlap(samples)
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn a_sample_round_trips_and_refuses_every_truncation() {
         let mut bytes = Vec::new();
         sample.encode(&mut bytes);
         let mut reader = ByteReader::new(&bytes);
-        assert_eq!(KeySample::decode(&mut reader).unwrap(), sample);
+        assert_eq!(KeySketch::decode(&mut reader).unwrap(), sample);
         assert!(reader.is_empty());
         for end in 0..bytes.len() {
-            assert!(KeySample::decode(&mut ByteReader::new(&bytes[..end])).is_err());
+            assert!(KeySketch::decode(&mut ByteReader::new(&bytes[..end])).is_err());
         }
     }
 }
@@ -76,7 +76,7 @@ fn what_no_set_of_hashes_encodes_to_is_refused() {
     let decode = |numbers: &[u64]| {
         let mut bytes = Vec::new();
         numbers.iter().for_each(|&number| put_varint(&mut bytes, number));
-        KeySample::decode(&mut ByteReader::new(&bytes))
+        KeySketch::decode(&mut ByteReader::new(&bytes))
     };
     assert!(decode(&[2, 0, 1]).is_ok());
     assert!(decode(&[2, 7, 0]).is_err(), "twice the same hash");

@@ -8,17 +8,17 @@
 use crate::{
     files::open_files::OpenReference,
     planning::plan::Borders,
-    retain::untouched::{Neighbours, Stretch, TableSight, may_copy},
+    retain::may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
 };
 use siltdb_base::{
-    cursor::{EntryCursor, Span, SpanContent},
+    cursor::{EntryCursor, Stretch, StretchContent},
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, head},
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::table::{BlockWalk, Contents, PassingTable, SealedBlock};
+use siltdb_disk::table::{BlockWalk, Contents, SealedBlock, TableScan};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
@@ -31,12 +31,12 @@ use std::{
 const BLOCKS_MIN: usize = 4;
 
 /// A table of the inputs, and how it is seen.
-pub type CopyInput<'p> = (&'p Arc<OpenReference>, Arc<PassingTable>);
+pub type CopyInput<'p> = (&'p Arc<OpenReference>, Arc<TableScan>);
 
 /// Neighbouring untouched blocks of one table.
 #[derive(Clone, Debug)]
 pub struct BlockRun {
-    table: Arc<PassingTable>,
+    table: Arc<TableScan>,
     /// By their numbers.
     blocks: Range<usize>,
     first_key: Slice,
@@ -90,7 +90,7 @@ struct BlockOf {
     number: usize,
     first_key: Slice,
     last_key: Slice,
-    content: SpanContent,
+    content: StretchContent,
 }
 
 /// The blocks of all inputs, by their first keys.
@@ -122,8 +122,8 @@ impl BlocksInOrder {
         let Some(info) = walk.block() else { return Ok(None) };
         let (number, last_key) = (walk.number(), Slice::copy_from(info.last_key));
         let content = match info.contents {
-            Contents::PLAIN => SpanContent::Plain,
-            _ => SpanContent::Any,
+            Contents::PLAIN => StretchContent::Plain,
+            _ => StretchContent::Any,
         };
         walk.advance()?;
         let Reverse((_, first_key, _)) = match headed(walk, input) {
@@ -156,7 +156,7 @@ fn each_block(
     let mut reached: Option<Slice> = None;
     let mut blocks = BlocksInOrder::new(inputs)?;
     while let Some(block) = blocks.next()? {
-        let stretch = Stretch {
+        let stretch = CopyCandidate {
             first_key: &block.first_key,
             last_key: &block.last_key,
             content: block.content,
@@ -237,13 +237,13 @@ pub fn is_untouched(reference: &Arc<OpenReference>) -> Result<bool> {
 
 /// Blocks that are still to be copied, in key order.
 #[derive(Debug, Default)]
-pub struct Copies {
+pub struct BlockCopies {
     runs: VecDeque<BlockRun>,
     /// A walk over the blocks of each table that some were copied of.
     walks: Vec<BlockWalk>,
 }
 
-impl Copies {
+impl BlockCopies {
     /// Those of `runs` that lie within `borders`.
     ///
     /// # Errors
@@ -305,7 +305,7 @@ impl<C: EntryCursor> SkippingCursor<C> {
     ///
     /// # Errors
     /// What going round the first blocks fails with.
-    pub fn new(cursor: C, copies: &Copies) -> Result<Self> {
+    pub fn new(cursor: C, copies: &BlockCopies) -> Result<Self> {
         let around = |run: &BlockRun| {
             (run.first_key.clone(), Slice::from([&run.last_key[..], &[0]].concat()))
         };
@@ -363,8 +363,8 @@ impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
-        self.cursor.span()
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        self.cursor.stretch()
     }
 }
 

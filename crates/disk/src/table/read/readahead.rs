@@ -28,7 +28,7 @@ const BEHIND_BYTES: usize = Block::BYTES_BEHIND.saturating_sub(CHECKSUM_BYTES);
 
 /// Bytes of a table that were read ahead.
 #[derive(Debug)]
-pub(in crate::table) struct Ahead {
+pub(in crate::table) struct Readahead {
     window_max: u64,
     /// A piece of the table and [`BEHIND_BYTES`], shared with blocks that lie in it; or nothing.
     bytes: Bytes,
@@ -40,7 +40,7 @@ pub(in crate::table) struct Ahead {
     last: Option<usize>,
 }
 
-impl Ahead {
+impl Readahead {
     /// Nothing is read; pieces will have at most `window_max` bytes, or one frame.
     pub(in crate::table) fn new(window_max: u64) -> Self {
         Self { window_max, bytes: Bytes::new(), start: 0, window: 0, last: None }
@@ -66,7 +66,7 @@ impl Ahead {
     /// compressed, and keeps the whole piece in memory: for those who soon let go of it.
     ///
     /// # Errors
-    /// Corruption, if anything is wrong with it; as [`Ahead::frame`].
+    /// Corruption, if anything is wrong with it; as [`Readahead::frame`].
     pub(in crate::table) fn block(
         &mut self,
         source: &TableSource,

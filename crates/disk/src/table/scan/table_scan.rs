@@ -3,11 +3,11 @@
 //! Unlike [`Table`](crate::table::Table) it holds neither index nor filter, and caches nothing:
 //! merging takes as little memory as the tables are many. It cannot look up keys.
 
-use crate::summary::TableSummary;
 use crate::table::format::index::BlockInfo;
 use crate::table::format::properties::{Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::read::source::TableSource;
+use crate::table_meta::TableMeta;
 use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
 use std::{path::Path, sync::Arc};
 
@@ -16,13 +16,13 @@ use std::{path::Path, sync::Arc};
 /// # Thread safety
 /// Immutable. Each walk over it has its own frame of the index in memory.
 #[derive(Debug)]
-pub struct PassingTable {
+pub struct TableScan {
     pub(in crate::table) source: TableSource,
     pub(in crate::table) properties: Properties,
     tombstones: Arc<Fragments>,
 }
 
-impl PassingTable {
+impl TableScan {
     /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
     ///
     /// Footer, properties and range tombstones are read and verified, and compared with what is
@@ -37,16 +37,13 @@ impl PassingTable {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: &TableSummary,
+        expected: &TableMeta,
     ) -> Result<Arc<Self>> {
         Self::read(TableSource::new(file, path, offset, length, Some(expected))?, expected)
     }
 
     /// The table at `source`.
-    pub(in crate::table) fn read(
-        source: TableSource,
-        expected: &TableSummary,
-    ) -> Result<Arc<Self>> {
+    pub(in crate::table) fn read(source: TableSource, expected: &TableMeta) -> Result<Arc<Self>> {
         let properties = source.read_properties(Some(expected))?;
         let tombstones = Arc::new(source.read_tombstones(&properties)?);
         Ok(Arc::new(Self { source, properties, tombstones }))
@@ -54,8 +51,8 @@ impl PassingTable {
 
     /// What is known of the table without opening it.
     #[must_use]
-    pub fn summary(&self) -> &TableSummary {
-        &self.properties.summary
+    pub fn meta(&self) -> &TableMeta {
+        &self.properties.meta
     }
 
     /// What it says of the family it was written for, and of what it replaced.

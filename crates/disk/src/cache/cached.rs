@@ -9,7 +9,7 @@ use std::{
 pub(super) const HELD_OVERHEAD_BYTES: usize = 24;
 
 /// What can be kept in a cache.
-pub trait Resident: Send + Sync + 'static {
+pub trait Cacheable: Send + Sync + 'static {
     /// Bytes at its front that a reader looks at first.
     const FRONT_BYTES: usize;
 
@@ -23,13 +23,13 @@ pub trait Resident: Send + Sync + 'static {
 
 /// A value in the cache, or one that was or could have been.
 #[derive(Debug)]
-pub struct Held<T> {
+pub struct Cached<T> {
     pub(super) referenced: AtomicBool,
     bytes: u32,
     value: T,
 }
 
-impl<T> Held<T> {
+impl<T> Cached<T> {
     /// A value that takes `bytes` of memory beside its own size.
     #[must_use]
     pub fn new(value: T, bytes: usize) -> Self {
@@ -52,7 +52,7 @@ impl<T> Held<T> {
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for Cached<T> {
     type Target = T;
 
     #[inline]

@@ -20,7 +20,7 @@
 //!  11  length of the table varint
 //!  12  index kind varint: 1 blocks
 //!  64  creation time, ms since 1970, varint
-//!  65  key sample
+//!  65  key sketch
 //!  66  garbage: expiring entries
 //!  67  garbage: superseded entries
 //! ```
@@ -28,7 +28,7 @@
 use crate::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     garbage::Garbage,
-    sample::KeySample,
+    key_sketch::KeySketch,
 };
 use siltdb_base::{
     codec::{ByteReader, put_bytes},
@@ -159,7 +159,7 @@ impl IndexKind {
 
 /// What is known of a table without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableSummary {
+pub struct TableMeta {
     /// The random name written into the table.
     pub uid: TableUid,
     /// Holds every key of the table, ranges of tombstones included.
@@ -187,7 +187,7 @@ pub struct TableSummary {
     /// When it was written, in ms since 1970; 0 if that is not known.
     pub created_ms: u64,
     /// Drawn from the keys of the point entries.
-    pub key_sample: KeySample,
+    pub key_sketch: KeySketch,
     /// What becomes garbage later.
     pub garbage: Garbage,
     /// What later versions say of it.
@@ -199,7 +199,7 @@ const FIELDS: FieldList = FieldList {
     reserved: &[(13, "prefix extractor"), (14, "blob references"), (15, "compression dictionary")],
 };
 
-impl TableSummary {
+impl TableMeta {
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
@@ -218,8 +218,8 @@ impl TableSummary {
         fields.put_count(11, self.file_bytes);
         fields.put_number(12, self.index as u64);
         fields.put_count(64, self.created_ms);
-        if self.key_sample.keys() > 0 {
-            fields.put(65, |value| self.key_sample.encode(value));
+        if self.key_sketch.keys() > 0 {
+            fields.put(65, |value| self.key_sketch.encode(value));
         }
         self.garbage.encode(&mut fields, [66, 67]);
         fields.finish();
@@ -234,7 +234,7 @@ impl TableSummary {
         let (mut uid, mut range) = (None, None);
         let mut numbers = [0; 12];
         let (mut expiry_min_ms, mut index, mut created_ms) = (None, None, 0);
-        let (mut key_sample, mut garbage) = (KeySample::default(), Garbage::default());
+        let (mut key_sketch, mut garbage) = (KeySketch::default(), Garbage::default());
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => uid = Some(TableUid(value.u64()?)),
@@ -243,7 +243,7 @@ impl TableSummary {
                 9 => expiry_min_ms = Some(value.varint()?),
                 12 => index = Some(IndexKind::decode(value)?),
                 64 => created_ms = value.varint()?,
-                65 => key_sample = KeySample::decode(value)?,
+                65 => key_sketch = KeySketch::decode(value)?,
                 66 => garbage.decode_expiring(value)?,
                 67 => garbage.decode_superseded(value)?,
                 _ => return Ok(StoredField::Unknown),
@@ -251,7 +251,7 @@ impl TableSummary {
             Ok(StoredField::Known)
         })?;
         let missing = || Error::corruption("summary of a table: a field is missing");
-        let summary = Self {
+        let meta = Self {
             uid: uid.ok_or_else(missing)?,
             range: range.ok_or_else(missing)?,
             entries: numbers[3],
@@ -265,12 +265,12 @@ impl TableSummary {
             file_bytes: numbers[11],
             index: index.ok_or_else(missing)?,
             created_ms,
-            key_sample,
+            key_sketch,
             garbage,
             unknown,
         };
-        summary.check()?;
-        Ok(summary)
+        meta.check()?;
+        Ok(meta)
     }
 
     fn check(&self) -> Result<()> {
