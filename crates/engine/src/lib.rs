@@ -23,6 +23,7 @@ pub mod family_options;
 pub mod commit;
 pub mod family_commit;
 pub mod footprint;
+pub mod own_writes;
 pub mod conditional_commit;
 pub mod jobs;
 pub mod open;

@@ -5,12 +5,7 @@
 //! A cursor covers everything from where it was placed to where it stands, the key under it
 //! included: had another key been there, the cursor would have shown it.
 
-use siltdb_base::{
-    error::Result,
-    key::successor,
-    slice::Slice,
-    sync::lock,
-};
+use siltdb_base::{error::Result, key::successor, slice::Slice, sync::lock};
 use siltdb_engine::{
     catalog::family::FamilyData,
     footprint::{CoveredRange, Footprint},

@@ -103,7 +103,11 @@ impl View {
             {
                 return Ok(true);
             }
-            if is_written_within(&mut ReferenceCursor::<TableCursor>::new(table.clone())?, bounds, since)? {
+            if is_written_within(
+                &mut ReferenceCursor::<TableCursor>::new(table.clone())?,
+                bounds,
+                since,
+            )? {
                 return Ok(true);
             }
         }

@@ -13,7 +13,10 @@ use crate::{
     read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     read::view::search::VersionSearch,
-    read::visible::{bounds::Bounds, iter::VisibleIter, resolve::Resolver, point::Point, reader::OwnWrites, reader::Reader},
+    read::visible::{
+        bounds::Bounds, iter::VisibleIter, point::Point, reader::OwnWrites, reader::Reader,
+        resolve::Resolver,
+    },
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,

@@ -22,9 +22,9 @@ use crate::{
         coverage::{Cover, Coverage},
         deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
-        resolve::{Verdict, depends_on_time, expiry_of, judge},
         plain::{Outlook, Plain},
         reader::{OWN_FIRST, Reader},
+        resolve::{Verdict, depends_on_time, expiry_of, judge},
     },
 };
 use siltdb_base::{

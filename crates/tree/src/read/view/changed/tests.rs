@@ -74,7 +74,9 @@ fn what_is_newer_or_known_already_does_not_count() {
     assert!(!view.range_changed(&Bounds::default(), since(snapshot, snapshot)).unwrap());
     let after = SequenceNumber(snapshot.0 + 1);
     let later = Since { snapshot, after, upto: SequenceNumber::MAX };
-    assert!(!view.key_changed(b"key1", later).unwrap() && view.key_changed(b"key2", later).unwrap());
+    assert!(
+        !view.key_changed(b"key1", later).unwrap() && view.key_changed(b"key2", later).unwrap()
+    );
 }
 
 #[test]
