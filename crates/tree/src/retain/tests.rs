@@ -209,7 +209,8 @@ proptest! {
         let at = before.sequence_max().max(present);
         let all = [others, output];
         let tombstones = all.iter().map(History::fragments).collect();
-        let mut iter = VisibleIter::new(merge(&all, block), tombstones, reader(at), Bounds::default());
+        let merged = merge(&all, block);
+        let mut iter = VisibleIter::new(merged, tombstones, reader(at), Bounds::default());
         iter.seek_to_first().unwrap();
         for (key, value) in before.seen_at(at) {
             prop_assert_eq!(iter.key(), Some(&key[..]));

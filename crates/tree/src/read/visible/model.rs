@@ -85,7 +85,8 @@ pub(crate) fn operations() -> impl Strategy<Value = Vec<(usize, ModelOperation)>
     let operation = prop_oneof![
         6 => (0..KEYS).prop_map(ModelOperation::Put),
         2 => (0..KEYS, 1_u8..16).prop_map(|(key, run)| ModelOperation::PutRun(key, run)),
-        2 => (0..KEYS, expiry_ms()).prop_map(|(key, expiry)| ModelOperation::PutExpiring(key, expiry)),
+        2 => (0..KEYS, expiry_ms())
+            .prop_map(|(key, expiry)| ModelOperation::PutExpiring(key, expiry)),
         2 => (0..KEYS, proptest::option::of(expiry_ms()))
             .prop_map(|(key, expiry)| ModelOperation::Blob(key, expiry)),
         3 => (0..KEYS).prop_map(ModelOperation::Delete),

@@ -218,7 +218,8 @@ proptest! {
             empty_ranges.report(&written.map(Owned::borrow).collect::<Vec<_>>());
             for snapshot in [present, present, present / 2] {
                 let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
-                let reader = Reader { empty_ranges: Some(empty_ranges.clone()), ..reader(snapshot) };
+                let known = Some(empty_ranges.clone());
+                let reader = Reader { empty_ranges: known, ..reader(snapshot) };
                 let mut iter = open_with(&histories, block, reader, Bounds::default());
                 prop_assert_eq!(&forward(&mut iter), &expected, "forward at {}", snapshot);
                 prop_assert_eq!(&backward(&mut iter), &expected, "backward at {}", snapshot);
