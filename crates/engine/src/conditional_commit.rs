@@ -22,14 +22,9 @@ use crate::{
     log::sequencer::Reservation,
     options::Durability,
 };
-use siltdb_base::{
-    error::Result,
-    id::SequenceNumber,
-    key::EntryKind,
-    slice::Slice,
-};
+use siltdb_base::{error::Result, id::SequenceNumber, key::EntryKind, slice::Slice};
 use siltdb_disk::batch::{BatchBytes, BatchOperation};
-use siltdb_tree::read::{view::changed::Since, visible::bounds::Bounds};
+use siltdb_tree::read::{changed::Since, visible::bounds::Bounds};
 
 /// What must not have changed for a commit to happen.
 #[derive(Debug)]
@@ -126,6 +121,3 @@ pub fn commit_if(
     settle(database, end, durability)?;
     Ok(last)
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,8 +7,8 @@ use crate::{
     check::{self, CheckProgress, CheckReport},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
-    database::{Database, Waiting},
     conditional_commit::{self, Conditions},
+    database::{Database, Waiting},
     family_commit, family_options, install, jobs,
     jobs::replayed,
     jobs::request,
@@ -18,8 +18,8 @@ use crate::{
     open::destroy::remove_locked,
     open::recovery,
     open_id::OpenId,
-    own_writes::IndexedWrites,
     options::{Access, Durability, EngineOptions, Lifetime},
+    own_writes::IndexedWrites,
     read::{self, PinnedReader, ReadRange},
     snapshots::LiveSnapshot,
     stats::{self, Stats},
@@ -155,8 +155,8 @@ impl Engine {
         commit::commit(database, payload, durability)
     }
 
-    /// Makes `batch` part of the order of the database if nothing that `conditions` name has changed,
-    /// and returns the sequence number of its last operation.
+    /// Makes `batch` part of the order of the database if nothing that `conditions` name has
+    /// changed, and returns the sequence number of its last operation.
     ///
     /// # Errors
     /// As [`conditional_commit::commit_if`].

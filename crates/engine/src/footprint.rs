@@ -8,10 +8,7 @@ use siltdb_base::{
     id::FamilyId,
     slice::Slice,
 };
-use siltdb_tree::read::{
-    view::{View, changed::Since},
-    visible::bounds::Bounds,
-};
+use siltdb_tree::read::{changed::Since, view::View, visible::bounds::Bounds};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -88,16 +85,21 @@ impl CoveredRange {
         *self.lock() = Some(bounds);
     }
 
-    /// Moves the upper bound to just behind `key`; to the end of all keys, if there is none.
+    /// Moves the upper bound up to `upper`, if it lies below; `None` is behind every key.
     pub fn extend_up(&self, upper: Option<Slice>) {
-        if let Some(bounds) = &mut *self.lock() {
+        if let Some(bounds) = &mut *self.lock()
+            && bounds.upper.is_some()
+            && (upper.is_none() || bounds.upper < upper)
+        {
             bounds.upper = upper;
         }
     }
 
-    /// Moves the lower bound to `lower`; to the begin of all keys, if there is none.
+    /// Moves the lower bound down to `lower`, if it lies above; `None` is before every key.
     pub fn extend_down(&self, lower: Option<Slice>) {
-        if let Some(bounds) = &mut *self.lock() {
+        if let Some(bounds) = &mut *self.lock()
+            && bounds.lower > lower
+        {
             bounds.lower = lower;
         }
     }

@@ -14,7 +14,11 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     read::view::{View, ViewIter},
-    read::visible::{bounds::Bounds, resolve::Resolver, reader::{OwnWrites, Reader as TreeReader}},
+    read::visible::{
+        bounds::Bounds,
+        reader::{OwnWrites, Reader as TreeReader},
+        resolve::Resolver,
+    },
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 

@@ -231,14 +231,8 @@ impl Transaction {
 
     /// Operations that it has written so far, a range deletion being one or two.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn written(&self) -> usize {
         lock(&self.shared.state).writes.len()
-    }
-
-    /// Whether it has written nothing so far.
-    #[must_use]
-    pub fn is_unwritten(&self) -> bool {
-        self.len() == 0
     }
 
     fn write(&self, add: impl FnOnce(&mut WriteBatch, &Family) -> Result<()>) -> Result<()> {

@@ -165,10 +165,7 @@ fn load(
     let mut arenas = ArenaOptions::default();
     arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
     let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
-    let mut transaction_arenas = ArenaOptions::default();
-    transaction_arenas.pages = Pages::Small;
-    transaction_arenas.part = BudgetPart::Transactions;
-    let transaction_arenas = ArenaPool::new(Arc::clone(&budget), transaction_arenas);
+    let transaction_arenas = transaction_arenas(&budget);
     let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();
@@ -451,6 +448,15 @@ fn remove_orphans(database: &Database) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where transactions get the memory of what they wrote and read again: small pages, as most need
+/// little, and none of it is to be flushed.
+fn transaction_arenas(budget: &Arc<Budget>) -> Arc<ArenaPool> {
+    let mut options = ArenaOptions::default();
+    options.pages = Pages::Small;
+    options.part = BudgetPart::Transactions;
+    ArenaPool::new(Arc::clone(budget), options)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //!
 //! It answers for whatever snapshot it is asked at; which snapshots it is good for, the tree knows.
 
-pub mod changed;
 mod search;
 
 use crate::{
@@ -153,7 +152,8 @@ impl View {
     }
 }
 
-fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
+/// Whether a table may hold keys within `bounds`.
+pub(crate) fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
     let range = table.range();
     let ends_before = bounds.lower.as_ref().is_some_and(|lower| range.is_before(lower));
     !ends_before && !bounds.is_after(&range.first)

@@ -23,7 +23,7 @@ use crate::{
         deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
         plain::{Outlook, Plain},
-        reader::{OWN_FIRST, Reader},
+        reader::Reader,
         resolve::{Verdict, depends_on_time, expiry_of, judge},
     },
 };
@@ -365,10 +365,7 @@ impl<C: EntryCursor> VisibleIter<C> {
                     SequenceNumber::MAX
                 } else {
                     copy(&mut self.target, entry.key);
-                    match entry.sequence >= OWN_FIRST {
-                        true => self.reader.newest(),
-                        false => self.reader.snapshot,
-                    }
+                    sight.newest_below(entry.sequence)
                 };
                 self.merge.seek(&self.target, sequence)?;
                 continue;

@@ -108,6 +108,12 @@ impl Sight {
     pub fn sees(self, sequence: SequenceNumber) -> bool {
         sequence <= self.snapshot || (sequence >= OWN_FIRST && sequence <= self.newest)
     }
+
+    /// The newest number below `sequence`, which the reader does not see, that it may see.
+    #[must_use]
+    pub fn newest_below(self, sequence: SequenceNumber) -> SequenceNumber {
+        if sequence >= OWN_FIRST { self.newest } else { self.snapshot }
+    }
 }
 
 impl fmt::Debug for Reader {

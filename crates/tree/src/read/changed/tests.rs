@@ -2,7 +2,7 @@
 
 use crate::{
     fixture::world::{World, small_options},
-    read::{view::changed::Since, visible::bounds::Bounds},
+    read::{changed::Since, visible::bounds::Bounds},
 };
 use siltdb_base::{id::SequenceNumber, key::EntryKind, slice::Slice};
 
