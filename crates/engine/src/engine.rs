@@ -7,6 +7,7 @@ use crate::{
     check::{self, CheckProgress, CheckReport},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
+    conditional_commit::{self, Conditions},
     database::{Database, Waiting},
     family_commit, family_options, install, jobs,
     jobs::replayed,
@@ -18,6 +19,7 @@ use crate::{
     open::recovery,
     open_id::OpenId,
     options::{Access, Durability, EngineOptions, Lifetime},
+    own_writes::IndexedWrites,
     read::{self, PinnedReader, ReadRange},
     snapshots::LiveSnapshot,
     stats::{self, Stats},
@@ -34,6 +36,7 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_tree::{
     options::TreeOptions,
     read::range_size::{RangeSize, range_size},
+    read::visible::reader::OwnWrites,
     tree::Pause,
 };
 use std::{
@@ -152,6 +155,33 @@ impl Engine {
         commit::commit(database, payload, durability)
     }
 
+    /// Makes `batch` part of the order of the database if nothing that `conditions` name has
+    /// changed, and returns the sequence number of its last operation.
+    ///
+    /// # Errors
+    /// As [`conditional_commit::commit_if`].
+    pub fn commit_if(
+        &self,
+        batch: &BatchBytes,
+        durability: Durability,
+        conditions: &Conditions<'_>,
+    ) -> Result<SequenceNumber> {
+        conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
+    }
+
+    /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// As [`IndexedWrites::of`].
+    pub fn own_writes(
+        &self,
+        indexed: &mut IndexedWrites,
+        writes: &BatchBytes,
+        family: FamilyId,
+    ) -> Result<Option<OwnWrites>> {
+        indexed.of(self.database(), writes, family)
+    }
+
     /// Makes `batch` and changes of families part of the order of the database together, durably.
     ///
     /// # Errors
@@ -185,6 +215,12 @@ impl Engine {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         read::get(self.database(), family, key, sequence, look)
+    }
+
+    /// The newest sequence number that readers see.
+    #[must_use]
+    pub fn published(&self) -> SequenceNumber {
+        self.database().log.publisher.published()
     }
 
     /// Registers a snapshot of this moment.
