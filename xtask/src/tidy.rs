@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: runs every rule over the checkout and prints what it found.
 
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, root};
 use crate::finding::Finding;
 use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
@@ -8,7 +8,6 @@ use crate::rules::{
     calls, documents, files, floors, headers, modules, names, packages, paths, signatures, sizes,
     unit_tests, unsafety,
 };
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
@@ -42,7 +41,7 @@ pub fn run() -> ExitCode {
 }
 
 fn judge() -> Result<Vec<Finding>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of it");
+    let root = root();
     // Cargo resolves while the files are read.
     let graphs = dependencies::GRAPHS.map(|limits| Graph::start(root, limits));
     let checkout = Checkout::read(root)?;
