@@ -6,12 +6,12 @@ use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
     calls, documents, files, floors, headers, modules, names, packages, paths, signatures, sizes,
-    unit_tests, unsafety,
+    unit_tests, unsafety, unused,
 };
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 13] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 14] = [
     files::check,
     sizes::check,
     headers::check,
@@ -25,6 +25,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 13] = [
     floors::check,
     packages::check,
     documents::check,
+    unused::check,
 ];
 
 /// Prints findings and one line of summary. Exit code 1 if a rule is broken, 2 if tidy itself
