@@ -9,6 +9,7 @@ pub mod unit_tests;
 pub mod calls;
 pub mod unsafety;
 pub mod names;
+pub mod types;
 pub mod unused;
 pub mod signatures;
 pub mod manifest;

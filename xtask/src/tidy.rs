@@ -6,12 +6,12 @@ use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
     calls, documents, files, floors, headers, modules, names, packages, paths, signatures, sizes,
-    unit_tests, unsafety, unused,
+    types, unit_tests, unsafety, unused,
 };
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 14] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 15] = [
     files::check,
     sizes::check,
     headers::check,
@@ -26,6 +26,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 14] = [
     packages::check,
     documents::check,
     unused::check,
+    types::check,
 ];
 
 /// Prints findings and one line of summary. Exit code 1 if a rule is broken, 2 if tidy itself
