@@ -17,4 +17,5 @@ pub mod floors;
 pub mod packages;
 pub mod modules;
 pub mod documents;
+pub mod pages;
 pub mod dependencies;
