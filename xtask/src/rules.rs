@@ -18,4 +18,5 @@ pub mod packages;
 pub mod modules;
 pub mod documents;
 pub mod pages;
+pub mod glossary;
 pub mod dependencies;

@@ -5,13 +5,13 @@ use crate::finding::Finding;
 use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
-    calls, documents, files, floors, headers, modules, names, packages, pages, paths, signatures,
-    sizes, types, unit_tests, unsafety, unused,
+    calls, documents, files, floors, glossary, headers, modules, names, packages, pages, paths,
+    signatures, sizes, types, unit_tests, unsafety, unused,
 };
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 16] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 17] = [
     files::check,
     sizes::check,
     headers::check,
@@ -28,6 +28,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 16] = [
     unused::check,
     types::check,
     pages::check,
+    glossary::check,
 ];
 
 /// Prints findings and one line of summary. Exit code 1 if a rule is broken, 2 if tidy itself
