@@ -93,7 +93,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
-pub struct Pages;
+pub struct UserPages;
 
 pub use batch::WriteBatch;
 pub use db::{Db, check};
