@@ -69,7 +69,7 @@ fn crc32c_remainder_sse42(remainder: u32, bytes: &[u8]) -> u32 {
 }
 
 /// Asks the scheduler to prefer other threads to this one by `steps` of nice, each some 20 % less
-/// of a contended processor; does nothing where that cannot be asked for one thread alone.
+/// of a contended processor. Does nothing where that cannot be asked for one thread alone.
 pub fn lower_priority(steps: u8) {
     // Linux takes the calling thread for the process that is meant; others lower them all.
     #[cfg(target_os = "linux")]
@@ -82,7 +82,7 @@ pub fn lower_priority(steps: u8) {
 }
 
 /// Asks the system to begin writing this range of a file to the disk, so that a later sync has less
-/// to wait for; does nothing where that cannot be asked. Returns before anything is durable: what
+/// to wait for. Does nothing where that cannot be asked. Returns before anything is durable: what
 /// cannot be written is for that sync to report.
 ///
 /// # Errors
