@@ -1,6 +1,6 @@
 //! Writes a table: entries in order, blocks of other tables as they are, range tombstones.
 //!
-//! It neither syncs nor verifies: the file is its caller's, who reads the table back before using
+//! It neither syncs nor verifies: the caller owns the file, and reads the table back before using
 //! it.
 
 use crate::table::format::block_stats::{BlockStats, Contents};

@@ -3,16 +3,16 @@
 //! It knows numbers only: what they are the heads of is their user's business.
 //!
 //! A binary search over the blocks of a table takes a dozen steps that depend on each other. Here
-//! the upper bits of the difference to the first head lead to the few heads that share them: to one
-//! or two, if the keys are spread evenly. The rest is a binary search, so that heads which crowd
-//! together cost no more than without the table. It has between one and two entries for each head.
+//! the upper bits of the difference to the first head lead to the few heads that share them. These
+//! are one or two, if the keys are spread evenly. The rest is a binary search, so that crowded
+//! heads cost no more than without the table. It has between one and two entries for each head.
 //!
 //! Source: the idea of an interpolation table as in Kipf et al.: RadixSpline (2020), without the
 //! spline.
 
 use std::ops::Range;
 
-/// Heads in ascending order, several of which may be equal.
+/// Heads in ascending order; several may be equal.
 #[derive(Debug, Default)]
 pub struct Heads {
     heads: Vec<u64>,

@@ -14,12 +14,13 @@
 //!        | expiry min + 1 varint (0: none) |
 //! ```
 //!
-//! `shared` counts the bytes at the front that a key has in common with the one written before it
-//! (first of the frame: the empty key). Data frames touch, so their lengths give their offsets.
+//! `shared` counts the bytes at the front that a key has in common with the one written before it.
+//! Before the first of the frame that is the empty key. Data frames touch, so their lengths give
+//! their offsets.
 //!
 //! # Invariants
 //! Checked when an index is read:
-//! 1. Of each block, first key <= last key; of neighbours, last key <= first key, and the places
+//! 1. Of each block, first key <= last key. Of neighbours, last key <= first key, and the places
 //!    (last key, sequence of the last entry) ascend.
 //! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
 //!    and one more.
@@ -52,7 +53,7 @@ pub struct BlockInfo<'a> {
     pub expiry_min_ms: Option<u64>,
     /// What it holds beside plain entries.
     pub contents: Contents,
-    /// Entries.
+    /// Entries of the block.
     pub entries: u64,
     /// Offset of its frame from the start of the table, in bytes.
     pub offset: u64,
@@ -111,7 +112,7 @@ impl IndexBuilder {
         self.blocks += 1;
     }
 
-    /// Blocks added.
+    /// The blocks that were added so far.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
@@ -156,8 +157,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// An index with room for so many blocks: their numbers are put where they will stay. Columns
-    /// that grow would leave holes of all sizes.
+    /// An index with room for `blocks`, so that its columns never grow. Columns that grow would
+    /// fragment the heap of the C library.
     #[must_use]
     pub fn with_capacity(blocks: usize) -> Self {
         Self {
@@ -189,7 +190,7 @@ impl Index {
 
     /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
     ///
-    /// A block beyond these is refused before the next is read. As no key is longer than its block,
+    /// A block beyond these is refused before the next is read. No key is longer than its block. So
     /// the keys in memory are at any time bounded by the data: twice the longest raw form of its
     /// blocks, and two keys.
     ///
@@ -312,7 +313,7 @@ impl Index {
         self.expiries.shrink_to_fit();
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     #[inline]
     #[must_use]
     pub fn count(&self) -> usize {

@@ -25,8 +25,8 @@ impl TableFilter {
     /// `path`: footer, properties and filter, and nothing else.
     ///
     /// # Errors
-    /// Corruption, if any of them is damaged, or the table is not the one that is `expected`;
-    /// `Unsupported`, if a newer version wrote it; what reading fails with.
+    /// Corruption, if any of them is damaged, or the table is not the one that is `expected`.
+    /// `Unsupported`, if a newer version wrote it. Errors of reading.
     pub fn read(
         file: Arc<dyn File>,
         path: &Path,
