@@ -47,8 +47,8 @@ impl Quiet {
 }
 
 impl GarbageWatch {
-    /// The removal of the tables of which nothing can be seen any more, noted in `busy` if there
-    /// are any.
+    /// The removal of the tables that no reader can see anything of any more, noted in `busy` if
+    /// there are any.
     ///
     /// Cost: nothing, if since the last call that found nothing neither the tables nor the
     /// snapshots have changed and nothing has expired. Else a look at each table, and three reads

@@ -1,4 +1,4 @@
-//! Who is told of what.
+//! Which observer is told of which commits.
 
 use super::*;
 use siltdb_base::{id::SequenceNumber, key::EntryKind, sync::lock};

@@ -91,7 +91,7 @@ enum Move {
     SeekForPrev(u8),
     Next(u8),
     Prev(u8),
-    /// At most so many, until so many.
+    /// At most as many as the first, until as many as the second were shown.
     Walk(u8, u8),
     WalkBack(u8, u8),
 }
@@ -550,7 +550,7 @@ fn version(entry: &Owned, covering: Option<SequenceNumber>) -> KeyVersion<'_> {
     KeyVersion { sequence: entry.sequence, kind: entry.kind, value, covering }
 }
 
-/// The value of a key from its versions, no more of which are shown than are wanted.
+/// The value of a key from its versions; no more of them are shown than are wanted.
 fn resolve<'v>(
     key: &[u8],
     reader: &Reader,
