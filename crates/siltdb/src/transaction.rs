@@ -15,7 +15,7 @@ use crate::{
     isolation::{Isolation, TransactionOptions},
     key_range::KeyRange,
     read::Read,
-    reads::{Covered, Reads},
+    reads::{Tracking, Reads},
     source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
@@ -399,8 +399,8 @@ impl Transaction {
         let State { writes, indexed, .. } = &mut *state;
         let own = self.shared.engine.own_writes(indexed, &writes.bytes, place.family.id)?;
         let covered = match self.shared.options.isolation {
-            Isolation::RepeatableRead => Some(Covered::Keys),
-            Isolation::Serializable => Some(Covered::Ranges),
+            Isolation::RepeatableRead => Some(Tracking::Keys),
+            Isolation::Serializable => Some(Tracking::Ranges),
             _ => None,
         };
         self.shared.check_memory(&state)?;
