@@ -49,7 +49,7 @@ pub struct Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Db").field(&self.engine().dir()).finish()
+        f.debug_tuple("Db").field(&self.engine().dir).finish()
     }
 }
 
@@ -65,7 +65,7 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let (family, instance) = (engine.family(DEFAULT_FAMILY)?, engine.instance());
+        let (family, instance) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.instance);
         let place = Place { engine, instance, family, sequence: None };
         Ok(Self { default: Family { place } })
     }
@@ -85,7 +85,7 @@ impl Db {
     /// # Errors
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
-        let family = self.engine().family(name)?;
+        let family = self.engine().catalog.families.named(name)?;
         Ok(Family { place: Place { family, ..self.default.place.clone() } })
     }
 
@@ -278,7 +278,7 @@ impl Db {
     pub fn options(&self) -> Options {
         // Of a temporary one: another that is opened so is not to remove itself.
         let lifetime = Lifetime::Lasting;
-        Options { engine: EngineOptions { lifetime, ..self.engine().options().clone() } }
+        Options { engine: EngineOptions { lifetime, ..self.engine().options.clone() } }
     }
 
     /// What the database holds and does, counted now.

@@ -5,7 +5,10 @@
 
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable};
 use siltdb_engine::{
-    catalog::family::Family, engine::Engine, instance::Instance, read::PinnedReader,
+    catalog::family::Family,
+    engine::Engine,
+    instance::Instance,
+    read::{self, PinnedReader},
 };
 use std::{fmt, sync::Arc};
 
@@ -38,7 +41,7 @@ pub(crate) struct Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Place");
-        fields.field("dir", &self.engine.dir()).field("family", &self.family.name());
+        fields.field("dir", &self.engine.dir).field("family", &self.family.name());
         if let Some(sequence) = self.sequence {
             fields.field("sequence", &sequence.0);
         }
@@ -49,10 +52,10 @@ impl fmt::Debug for Place {
 impl Source for Place {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        self.engine.get(&self.family, key, self.sequence, look)
+        read::get(&self.engine, &self.family, key, self.sequence, look)
     }
 
     fn pin(&self) -> Result<PinnedReader> {
-        self.engine.reader(&self.family, self.sequence)
+        PinnedReader::new(&self.engine, &self.family, self.sequence)
     }
 }

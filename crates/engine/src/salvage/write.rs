@@ -65,7 +65,7 @@ impl NewDatabase {
         let mut families = Vec::new();
         for (&id, family) in &found.families {
             let target = match id {
-                DEFAULT_ID => self.engine.family(DEFAULT_FAMILY)?,
+                DEFAULT_ID => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
                 _ => self.engine.create_family(&family.name, family.options.clone())?,
             };
             families.push((Salvaged { id, family: family.clone() }, target));
