@@ -17,7 +17,7 @@ use siltdb_base::{
     cursor::Cursor,
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind, is_same},
+    key::{Entry, EntryKind},
     slice::Slice,
     sync::lock,
     tombstone::{Fragments, RangeTombstone},
@@ -189,7 +189,7 @@ impl Cursor for DistinctCursor {
             let repeats = self
                 .merge
                 .entry()
-                .is_some_and(|next| next.sequence == sequence && is_same(next.key, &self.key));
+                .is_some_and(|next| next.sequence == sequence && next.key == self.key);
             if !repeats {
                 return Ok(());
             }
@@ -237,7 +237,7 @@ impl<'a> FamilyWriter<'a> {
     }
 
     fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
-        if !self.versions.is_empty() && !is_same(entry.key, &self.key) {
+        if !self.versions.is_empty() && entry.key != self.key {
             self.finish_key()?;
         }
         self.key.clear();

@@ -23,7 +23,7 @@ use siltdb_base::{
     cursor::Cursor,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, is_same},
+    key::{Entry, EntryKind},
     tombstone::Fragments,
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -255,7 +255,7 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
                 self.finish_key();
                 continue;
             };
-            if self.has_key && !is_same(entry.key, &self.key) {
+            if self.has_key && entry.key != self.key {
                 self.finish_key();
                 continue;
             }

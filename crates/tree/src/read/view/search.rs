@@ -10,7 +10,7 @@ use siltdb_base::{
     cursor::Cursor,
     error::Result,
     id::SequenceNumber,
-    key::{LookupKey, is_same},
+    key::LookupKey,
     limits::LEVELS,
 };
 use siltdb_disk::table::{Found, TableCursor};
@@ -150,7 +150,7 @@ impl<'k> Search<'k> {
         seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         cursor.seek(self.key, self.upto)?;
-        while let Some(entry) = cursor.entry().filter(|entry| is_same(entry.key, self.key)) {
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key == self.key) {
             let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value.into());
             let goes_on = seen(Version { sequence, kind, value, covering: self.covering })?;
             if goes_on.is_break() || self.pass(sequence).is_break() {

@@ -10,7 +10,7 @@ use crate::read::visible::{
 use siltdb_base::{
     cursor::{Course, Cursor},
     error::Result,
-    key::{Entry, is_same},
+    key::Entry,
 };
 use std::ops::ControlFlow;
 
@@ -116,7 +116,7 @@ impl<C: Cursor> Visible<C> {
         let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
         let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
-            if entry.sequence > snapshot || is_same(entry.key, key) {
+            if entry.sequence > snapshot || entry.key == key {
                 return ControlFlow::Continue(());
             }
             let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {
