@@ -24,7 +24,6 @@
 //! 2. The ends of keys and frames ascend, and those of keys lie within `keys`.
 
 use crate::table::format::facts::{Contents, Facts};
-use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{Reader, put_bytes, put_varint},
@@ -136,7 +135,7 @@ impl IndexBuilder {
 #[derive(Debug, Default)]
 pub struct Index {
     /// Heads of the last keys after the prefix that all last keys share.
-    heads: Heads,
+    heads: Vec<u64>,
     prefix_bytes: usize,
     /// First and last key of each block, one after the other.
     keys: Vec<u8>,
@@ -280,8 +279,8 @@ impl Index {
     pub fn finish(&mut self) {
         let Some(last) = self.count().checked_sub(1) else { return };
         self.prefix_bytes = shared_prefix_bytes(self.last_key(0), self.last_key(last));
-        let heads = (0..=last).map(|index| head(&self.last_key(index)[self.prefix_bytes..]));
-        self.heads = Heads::new(heads.collect());
+        let head_of = |index| head(&self.last_key(index)[self.prefix_bytes..]);
+        self.heads = (0..=last).map(head_of).collect();
         self.keys.shrink_to_fit();
         self.blocks.shrink_to_fit();
     }
@@ -323,7 +322,7 @@ impl Index {
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.heads.memory_bytes() + self.keys.len() + size_of_val(&self.blocks[..])
+        size_of_val(&self.heads[..]) + self.keys.len() + size_of_val(&self.blocks[..])
     }
 
     /// What is known of the block at `index`.
@@ -395,8 +394,11 @@ impl Index {
         let Some(suffix) = key.strip_prefix(prefix) else {
             return if key < prefix { 0 } else { self.count() };
         };
+        let sought = head(suffix);
+        let start = self.heads.partition_point(|&head| head < sought);
+        let equal = self.heads[start..].partition_point(|&head| head == sought);
         // Last keys that agree with the key in their heads are compared whole.
-        self.lower_bound_within(self.heads.equal(head(suffix)), key, sequence)
+        self.lower_bound_within(start..start + equal, key, sequence)
     }
 
     /// The first block of all, if it is one of `blocks` or the one after them, whose last entry is
