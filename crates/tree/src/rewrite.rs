@@ -3,8 +3,8 @@
 pub mod deeper;
 pub mod progress;
 pub mod job;
-pub mod watched;
 pub mod copies;
+pub mod watched;
 pub mod output;
 pub mod flush;
 pub mod compact;

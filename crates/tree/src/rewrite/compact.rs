@@ -16,7 +16,7 @@ use crate::{
         range::retain_tombstones,
         stripes::{Deeper, Stripes},
     },
-    rewrite::copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
+    rewrite::copies::{BlockRun, Copies, Input, is_untouched, untouched_blocks},
     rewrite::deeper::DeeperTables,
     rewrite::job::{JobContext, JobOutput, NewTables, Opening, Part, parts_of},
     rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
@@ -216,7 +216,7 @@ impl Part for Subjob {
         };
         let mut deeper = compaction.deeper.clone();
         let copies = Copies::new(&compaction.untouched, &self.borders)?;
-        let merge = SkippingCursor::new(WatchedCursor::new(merge, context), &copies)?;
+        let merge = WatchedCursor::new(merge, context).around(&copies)?;
         let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
         let stream = Stream::new(
             &mut retain,
