@@ -12,9 +12,9 @@
 //! it poisons the log before it is published, and every commit behind it sees that and fails.
 
 use crate::{
-    catalog::family::Family,
+    catalog::family::FamilyData,
     database::Database,
-    log::tail::{Chore, Counts, Demand, Reservation},
+    log::sequencer::{CommitSize, Counts, NotReady, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
 };
@@ -25,7 +25,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    batch::{BatchBytes, HEAD_BYTES_MAX, Operation, OperationHead},
+    batch::{BatchBytes, BatchOperation, HEAD_BYTES_MAX, OperationHead},
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, record_bytes},
@@ -40,7 +40,7 @@ const ENTRIES_AT_ONCE: usize = 512;
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// One operation, encoded on its way into the log.
-    One(&'a Arc<Family>, Operation<'a>),
+    One(&'a Arc<FamilyData>, BatchOperation<'a>),
     /// Many operations.
     Batch(&'a BatchBytes),
 }
@@ -48,8 +48,13 @@ pub enum Payload<'a> {
 impl<'a> Payload<'a> {
     /// One operation on `family`.
     #[must_use]
-    pub fn one(family: &'a Arc<Family>, kind: EntryKind, key: &'a [u8], payload: &'a [u8]) -> Self {
-        Self::One(family, Operation { kind, family: family.id, key, payload })
+    pub fn one(
+        family: &'a Arc<FamilyData>,
+        kind: EntryKind,
+        key: &'a [u8],
+        payload: &'a [u8],
+    ) -> Self {
+        Self::One(family, BatchOperation { kind, family: family.id, key, payload })
     }
 
     /// The operations of a batch.
@@ -77,8 +82,8 @@ pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability
 
 fn commit_one(
     database: &Database,
-    family: &Family,
-    operation: &Operation<'_>,
+    family: &FamilyData,
+    operation: &BatchOperation<'_>,
     durability: Durability,
 ) -> Result<()> {
     family.check()?;
@@ -135,20 +140,20 @@ fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability)
 }
 
 /// The families of a batch, in the order in which they first occur; nearly always one.
-pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
+pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<FamilyData>)>;
 
 /// The families of a batch, some of which it may create, and its operations.
 pub(crate) fn check_families(
     database: &Database,
     batch: &BatchBytes,
-    created: &[Arc<Family>],
+    created: &[Arc<FamilyData>],
 ) -> Result<(BatchFamilies, Counts)> {
     let map = database.catalog.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
     let mut last = None;
     for operation in batch.operations() {
-        let Operation { family: id, kind, .. } = operation?;
+        let BatchOperation { family: id, kind, .. } = operation?;
         counts.range_deletes += u32::from(kind == EntryKind::RangeDelete);
         let is_merge = kind == EntryKind::Merge;
         if last == Some((id, is_merge)) {
@@ -188,13 +193,13 @@ pub(crate) fn commit_parts(
         RecordKind::Skip => (&[][..], 0),
         _ => (parts, payload_bytes),
     };
-    let demand = Demand {
+    let size = CommitSize {
         record_bytes: record_bytes(kind, counts.all, logged_bytes),
         payload_bytes: payload_bytes as u64,
         counts,
     };
-    database.backpressure.pay(demand.payload_bytes, &database.log);
-    let reservation = reserve(database, &demand)?;
+    database.backpressure.pay(size.payload_bytes, &database.log);
+    let reservation = reserve(database, &size)?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
     if let Err(error) = fill(&reservation, kind, counts.all, parts) {
         // Before publication, so that every commit behind this one sees it.
@@ -209,35 +214,35 @@ pub(crate) fn commit_parts(
     database.log.publisher.complete(reservation.ticket, last);
     database.health.check_log()?;
     let at = reservation.at();
-    Ok(LogPosition { offset: at.offset + demand.record_bytes, ..at })
+    Ok(LogPosition { offset: at.offset + size.record_bytes, ..at })
 }
 
-/// Gets a place, doing whatever chore is in the way.
+/// Gets a place, making ready what it lacks.
 #[inline]
-fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
+fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     loop {
-        match try_reserve(database, demand) {
+        match try_reserve(database, size) {
             Ok(reservation) => return Ok(reservation),
-            Err(chore) => attend(database, chore)?,
+            Err(not_ready) => make_ready(database, not_ready)?,
         }
     }
 }
 
-/// Gets a place, or the chore that is in the way.
-fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservation, Chore> {
-    let mut tail = lock(&database.log.tail);
-    database.health.check().map_err(Chore::GiveUp)?;
-    let limits = database.backpressure.tail_limits();
+/// Gets a place, or what it lacks.
+fn try_reserve(database: &Database, size: &CommitSize) -> result::Result<Reservation, NotReady> {
+    let mut sequencer = lock(&database.log.sequencer);
+    database.health.check().map_err(NotReady::Failed)?;
+    let limits = database.backpressure.generation_limits();
     let mut reservation =
-        tail.reserve(demand, &limits, &database.log.wal, &database.log.publisher)?;
+        sequencer.reserve(size, &limits, &database.log.wal, &database.log.publisher)?;
     if let Some(rotation) = &mut reservation.rotation
         && let Some(frozen) = rotation.frozen.take()
     {
         // Under the lock, so that generations freeze in order.
         database.freeze(frozen);
     }
-    let grown_to = reservation.grown.then(|| tail.active_bytes());
-    drop(tail);
+    let grown_to = reservation.grown.then(|| sequencer.active_bytes());
+    drop(sequencer);
     if reservation.low {
         database.log.work.raise();
     }
@@ -248,22 +253,22 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
 }
 
 #[cold]
-fn attend(database: &Database, chore: Chore) -> Result<()> {
-    match chore {
-        Chore::MakeReady(bytes) => {
+fn make_ready(database: &Database, not_ready: NotReady) -> Result<()> {
+    match not_ready {
+        NotReady::MakeReady(bytes) => {
             database.at_work(|database| database.log.wal.make_ready_now(bytes))
         }
-        Chore::Prepare(segment, end) => {
+        NotReady::Prepare(segment, end) => {
             database.at_work(|_| segment.file.prepare(end))?;
-            lock(&database.log.tail).prepared(segment.id, end);
+            lock(&database.log.sequencer).prepared(segment.id, end);
             Ok(())
         }
-        Chore::WaitForRoom => database.wait_for_room(),
-        Chore::WaitForTicket(ticket) => {
+        NotReady::WaitForRoom => database.wait_for_room(),
+        NotReady::WaitForTicket(ticket) => {
             database.log.publisher.wait_for_ticket(ticket);
             Ok(())
         }
-        Chore::GiveUp(error) => Err(error.or_file(&database.dir)),
+        NotReady::Failed(error) => Err(error.or_file(&database.dir)),
     }
 }
 

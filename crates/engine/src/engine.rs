@@ -4,7 +4,7 @@
 //! through here: a forked child must not.
 
 use crate::{
-    catalog::family::{Family, FamilyChanges},
+    catalog::family::{FamilyChanges, FamilyData},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     database::{Database, Waiting},
@@ -110,7 +110,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
-    pub fn check_writable(&self, family: &Family) -> Result<()> {
+    pub fn check_writable(&self, family: &FamilyData) -> Result<()> {
         self.writable()?.health.check()?;
         family.check()
     }
@@ -145,7 +145,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<Family>> {
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
         self.catalog.families.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this number")
                 .with_mismatch("a family", id)
@@ -162,7 +162,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`family_options::change_options`].
-    pub fn change_options(&self, family: &Family, options: TreeOptions) -> Result<()> {
+    pub fn change_options(&self, family: &FamilyData, options: TreeOptions) -> Result<()> {
         self.at_work(|database| family_options::change_options(database, family, options))
     }
 
@@ -170,7 +170,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
-    pub fn range_size(&self, family: &Family, range: ReadRange) -> Result<RangeSize> {
+    pub fn range_size(&self, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
         self.health.check_open()?;
         family.check()?;
         range_size(&family.tree.view(), &range.bounds())
@@ -180,7 +180,7 @@ impl Engine {
     ///
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
-    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| install::create_family(database, name, options))
     }
 
@@ -188,7 +188,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`family_commit::prepare_family`].
-    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| family_commit::prepare_family(database, name, options))
     }
 
@@ -237,7 +237,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being written.
-    pub fn flush_family(&self, family: &Family) -> Result<()> {
+    pub fn flush_family(&self, family: &FamilyData) -> Result<()> {
         self.check_writable(family)?;
         if family.tree.view().memory.tables().is_empty() {
             return Ok(());
@@ -249,7 +249,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::compact`].
-    pub fn compact_range(&self, family: &Family, range: ReadRange) -> Result<()> {
+    pub fn compact_range(&self, family: &FamilyData, range: ReadRange) -> Result<()> {
         self.flush_family(family)?;
         self.at_work(|database| request::compact_range(database, family, &range.bounds()))
     }
@@ -258,15 +258,15 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being merged.
-    pub fn compact(&self, family: &Family) -> Result<()> {
+    pub fn compact(&self, family: &FamilyData) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
         self.writable()?;
-        let pause = family.tree.clear_the_way()?;
+        let pause = family.tree.cancel_redundant()?;
         self.flush()?;
         self.compact_flushed(family, pause)
     }
 
-    fn compact_flushed(&self, family: &Family, pause: Pause<'_>) -> Result<()> {
+    fn compact_flushed(&self, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
         self.at_work(|database| request::compact_family(database, family, pause))
     }
 
@@ -278,11 +278,11 @@ impl Engine {
         // As in `compact`.
         let families = self.writable()?.catalog.families.load();
         let first = families.iter().next();
-        let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
+        let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
         self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
-            let pause = cleared.take().map_or_else(|| family.tree.clear_the_way(), Ok)?;
+            let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
             match self.compact_flushed(family, pause) {
                 Err(_) if family.is_dropped() => Ok(()),
                 result => result,
@@ -340,7 +340,7 @@ impl Open {
         }
         self.database.health.close();
         if self.database.options.access == Access::ReadOnly {
-            self.database.background.calls.end();
+            self.database.background.in_flight.end();
             self.database.catalog.files.close();
             closing.directory = None;
             return Ok(());
@@ -350,12 +350,12 @@ impl Open {
         }
         let flushed = self.database.at_work(jobs::flush::flush_for_close);
         self.workers.end(&self.database);
-        self.database.background.calls.end();
+        self.database.background.in_flight.end();
         self.database.catalog.files.close();
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Each completes, also if it fails.
-                let (last, _) = lock(&self.database.log.tail).last();
+                let (last, _) = lock(&self.database.log.sequencer).last();
                 self.database.log.publisher.wait(last);
                 Err(failure)
             }
@@ -372,8 +372,8 @@ impl Open {
     /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
-        self.database.background.calls.end();
-        let (last, _) = lock(&self.database.log.tail).last();
+        self.database.background.in_flight.end();
+        let (last, _) = lock(&self.database.log.sequencer).last();
         self.database.log.publisher.wait(last);
         self.database.catalog.files.close();
         let Some(directory_lock) = closing.directory.take() else { return Ok(()) };

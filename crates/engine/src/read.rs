@@ -3,7 +3,7 @@
 //! What may be seen is decided in `tree`; here the moment is chosen: the view is pinned first, then
 //! the published sequence number is read (DESIGN D13).
 
-use crate::{catalog::family::Family, database::Database};
+use crate::{catalog::family::FamilyData, database::Database};
 use arc_swap::Guard;
 use siltdb_base::{
     cursor::Fetch,
@@ -14,7 +14,7 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     read::view::{View, ViewIter},
-    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
+    read::visible::{bounds::Bounds, reader::Reader as TreeReader, resolve::Resolver},
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 
@@ -79,7 +79,7 @@ impl PinnedReader {
     /// `Closed`; `NotFound`, if the family was dropped and there is no snapshot.
     pub fn new(
         database: &Database,
-        family: &Family,
+        family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
         let (view, snapshot) = pin(database, family, sequence)?;
@@ -89,8 +89,8 @@ impl PinnedReader {
             operator: family.tree.options().merge_operator.clone(),
             blobs: None,
             fetch: Fetch::Values,
-            gaps: Some(Arc::clone(family.tree.gaps())),
-            sequencer: Some(database.log.tail.sequencer()),
+            empty_ranges: Some(Arc::clone(family.tree.empty_ranges())),
+            sequence_lock: Some(database.log.sequencer.sequence_lock()),
             folds: Some(Arc::clone(family.tree.folds())),
         };
         Ok(Self { view: Guard::into_inner(view), reader })
@@ -129,7 +129,7 @@ impl PinnedReader {
 #[inline]
 pub fn get<R>(
     database: &Database,
-    family: &Family,
+    family: &FamilyData,
     key: &[u8],
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
@@ -148,7 +148,7 @@ pub fn get<R>(
 #[inline]
 fn pin(
     database: &Database,
-    family: &Family,
+    family: &FamilyData,
     sequence: Option<SequenceNumber>,
 ) -> Result<(Guard<Arc<View>>, SequenceNumber)> {
     database.health.check_open()?;

@@ -5,7 +5,7 @@ use crate::{
     options::{FamilyOptions, Options},
     read::Read,
     snapshot::Snapshot,
-    source::{Place, Source},
+    source::{ReadPlace, ReadSource},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -65,8 +65,8 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let (family, instance) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.instance);
-        let place = Place { engine, instance, family, sequence: None };
+        let (family, open_id) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.open_id);
+        let place = ReadPlace { engine, open_id, family, sequence: None };
         Ok(Self { default: Family { place } })
     }
 
@@ -86,7 +86,7 @@ impl Db {
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
         let family = self.engine().catalog.families.named(name)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// The family with this number, as [`Family::id`] and [`Operation`](crate::Operation) name it.
@@ -95,7 +95,7 @@ impl Db {
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Family> {
         let family = self.engine().family_by_id(id)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// Creates a family. It is durable on return. A name has 1 to 255 bytes and no control
@@ -106,7 +106,7 @@ impl Db {
     /// [`Family::put`].
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().create_family(name, options.tree)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// A family that a batch can create together with data: see
@@ -122,7 +122,7 @@ impl Db {
     /// `InvalidArgument`, for a bad name or bad options; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn prepare_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().prepare_family(name, options.tree)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// The family called `name`, which is created if there is none; `options` count only then.
@@ -353,7 +353,7 @@ impl Options {
     }
 }
 
-impl Source for Db {
+impl ReadSource for Db {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.default.place.look(key, look)

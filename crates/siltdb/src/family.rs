@@ -7,7 +7,7 @@ use crate::{
     key_range::{KeyRange, read_range},
     options::FamilyOptions,
     read::Read,
-    source::{Place, Source},
+    source::{ReadPlace, ReadSource},
     write_options::WriteOptions,
 };
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
@@ -37,7 +37,7 @@ use std::{fmt, time::Duration};
 /// ```
 #[derive(Clone)]
 pub struct Family {
-    pub(crate) place: Place,
+    pub(crate) place: ReadPlace,
 }
 
 impl fmt::Debug for Family {
@@ -417,7 +417,7 @@ impl Family {
     }
 }
 
-impl Source for Family {
+impl ReadSource for Family {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.place.look(key, look)

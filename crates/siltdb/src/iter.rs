@@ -3,7 +3,7 @@
 //! What is visible was decided below; here is only the shape that callers like.
 
 use siltdb_base::{
-    cursor::{Course, Fetch},
+    cursor::{Direction, Fetch},
     error::Result,
     slice::Slice,
 };
@@ -57,13 +57,13 @@ impl Cursor {
 
     fn walk_along(
         &mut self,
-        course: Course,
+        direction: Direction,
         limit: u64,
         mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
         match self.fetch {
-            Fetch::Values => self.inner.walk(course, limit, seen),
-            Fetch::KeysOnly => self.inner.walk(course, limit, |key, _| seen(key, b"")),
+            Fetch::Values => self.inner.walk(direction, limit, seen),
+            Fetch::KeysOnly => self.inner.walk(direction, limit, |key, _| seen(key, b"")),
         }
     }
 
@@ -166,7 +166,7 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.walk_along(Course::Forward, limit, seen)
+        self.walk_along(Direction::Forward, limit, seen)
     }
 
     /// As [`Cursor::walk`], but to earlier keys: the same as [`entry`](Self::entry) and
@@ -201,7 +201,7 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.walk_along(Course::Backward, limit, seen)
+        self.walk_along(Direction::Backward, limit, seen)
     }
 
     /// Goes to the previous key; stays nowhere if it stands nowhere.
@@ -240,12 +240,6 @@ enum Side {
     Unused,
     /// On the last pair it yielded, which it owns the key of.
     On { cursor: Box<Cursor>, key: Slice },
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Forward,
-    Backward,
 }
 
 impl Iter {

@@ -7,7 +7,7 @@ use crate::{
     iter::{Cursor, Iter},
     key_range::KeyRange,
     read_options::ReadOptions,
-    source::Source,
+    source::ReadSource,
 };
 use siltdb_base::{error::Result, slice::Slice};
 use siltdb_engine::read::ReadCursor;
@@ -35,7 +35,7 @@ use std::ops::ControlFlow;
 /// assert_eq!((total(&db)?, total(&before)?), (2, 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Read: Source {
+pub trait Read: ReadSource {
     /// The value of a key, pinned, without a copy where it lies in a table.
     ///
     /// Costs at most one block read for each level, and each run of level 0, that the filters do
@@ -287,7 +287,7 @@ pub trait Read: Source {
 }
 
 /// The pair that a cursor over everything stands on after `go`, copied.
-fn beside<S: Source + ?Sized>(
+fn beside<S: ReadSource + ?Sized>(
     source: &S,
     go: impl FnOnce(&mut ReadCursor) -> Result<()>,
 ) -> Result<Option<(Slice, Slice)>> {

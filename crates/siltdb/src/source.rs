@@ -5,15 +5,15 @@
 
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable};
 use siltdb_engine::{
-    catalog::family::Family,
+    catalog::family::FamilyData,
     engine::Engine,
-    instance::Instance,
+    open_id::OpenId,
     read::{self, PinnedReader},
 };
 use std::{fmt, sync::Arc};
 
 /// What can be read from.
-pub trait Source {
+pub trait ReadSource {
     /// Calls `look` with the value of a key, if it has one.
     ///
     /// # Errors
@@ -29,18 +29,18 @@ pub trait Source {
 
 /// A family now, or at a moment: what a reader of a database, a family or a snapshot reads.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ReadPlace {
     pub(crate) engine: Engine,
     /// Which of the open databases that is.
-    pub(crate) instance: Instance,
-    pub(crate) family: Arc<Family>,
+    pub(crate) open_id: OpenId,
+    pub(crate) family: Arc<FamilyData>,
     /// `None`: now.
     pub(crate) sequence: Option<SequenceNumber>,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for ReadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("Place");
+        let mut fields = f.debug_struct("ReadPlace");
         fields.field("dir", &self.engine.dir).field("family", &self.family.name());
         if let Some(sequence) = self.sequence {
             fields.field("sequence", &sequence.0);
@@ -49,7 +49,7 @@ impl fmt::Debug for Place {
     }
 }
 
-impl Source for Place {
+impl ReadSource for ReadPlace {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         read::get(&self.engine, &self.family, key, self.sequence, look)

@@ -4,7 +4,7 @@ pub mod operands;
 pub mod folds;
 pub mod merge;
 pub mod commit_hook;
-pub mod gaps;
+pub mod empty_ranges;
 pub mod visible;
 pub mod source;
 pub mod view;

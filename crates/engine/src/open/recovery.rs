@@ -15,14 +15,14 @@
 use crate::{
     catalog::Catalog,
     catalog::family::{DEFAULT_FAMILY, Families},
+    catalog::id_allocator::IdAllocator,
     catalog::manifest::{LogState, Manifest, ManifestEnd, read_current, read_manifest},
-    catalog::numbers::Numbers,
     database::{Database, Parts, Waiting},
     install::{self, ManifestReplay, Target},
     log::Log,
     log::pins::SegmentSlot,
     log::publish::Publisher,
-    log::tail::Tail,
+    log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
     memory::Memory,
     open::directory::{
@@ -202,14 +202,14 @@ fn load(
     );
     let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
     manifest.owe(owed, Vec::new());
-    let numbers = Numbers::new(known.next_file, next_family, random);
+    let ids = IdAllocator::new(known.next_file, next_family, random);
     let now_ns = options.clock.monotonic_ns();
-    let log = Log::new(wal, Tail::new(last, start.end), Publisher::new(last), now_ns);
+    let log = Log::new(wal, Sequencer::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
         dir: dir.to_owned(),
         memory: Memory { budget, cache, arenas },
         log: log.with_replayed(records, frozen.into()),
-        catalog: Catalog::new(families, files, options.operators(), (numbers, manifest)),
+        catalog: Catalog::new(families, files, options.operators(), (ids, manifest)),
         options,
         time,
         waiting,
@@ -357,7 +357,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
     let directory = &**database.catalog.files.directory();
     if *is_new {
-        let id = database.catalog.numbers.family();
+        let id = database.catalog.ids.family();
         let mut options = Vec::new();
         database.options.tree.check()?;
         database.options.tree.encode(&mut options);

@@ -10,7 +10,7 @@ use crate::read::source::{
     run_cursor::RunCursor,
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Direction, EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -48,7 +48,7 @@ macro_rules! each {
     };
 }
 
-impl<C: OfTable> Cursor for SourceCursor<C> {
+impl<C: OfTable> EntryCursor for SourceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         each!(self, cursor => cursor.entry())
@@ -98,11 +98,11 @@ impl<C: OfTable> Cursor for SourceCursor<C> {
     #[inline]
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
-        each!(self, cursor => cursor.walk(course, steps, seen))
+        each!(self, cursor => cursor.walk(direction, steps, seen))
     }
 
     #[inline]
@@ -111,13 +111,13 @@ impl<C: OfTable> Cursor for SourceCursor<C> {
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
-        each!(self, cursor => cursor.span())
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        each!(self, cursor => cursor.stretch())
     }
 
     #[inline]
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
-        each!(self, cursor => cursor.span_along(course))
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
+        each!(self, cursor => cursor.stretch_along(direction))
     }
 }
 

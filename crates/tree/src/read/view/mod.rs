@@ -8,11 +8,13 @@ use crate::{
     files::level::Order,
     files::open_files::OpenReference,
     files::version::Version,
-    memory::Memory,
-    read::merge::{Merge, Source},
+    memory::Memtables,
+    read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
-    read::view::search::Search,
-    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
+    read::view::search::VersionSearch,
+    read::visible::{
+        bounds::Bounds, iter::VisibleIter, point::Point, reader::Reader, resolve::Resolver,
+    },
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
@@ -20,7 +22,7 @@ use siltdb_base::{
 use std::{ops::ControlFlow, sync::Arc};
 
 /// An iterator over what a reader sees of a view.
-pub type ViewIter = Visible<SourceCursor>;
+pub type ViewIter = VisibleIter<SourceCursor>;
 
 /// The memtables and tables of a tree at one moment, replaced as a whole.
 ///
@@ -31,7 +33,7 @@ pub type ViewIter = Visible<SourceCursor>;
 #[derive(Debug)]
 pub struct View {
     /// The memtables.
-    pub memory: Memory,
+    pub memory: Memtables,
     /// The tables.
     pub version: Arc<Version>,
 }
@@ -54,7 +56,7 @@ impl View {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut point = Point::new(key, resolver, look);
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         search.each(&self.memory, &self.version, |version| point.add(version))?;
         point.finish()
     }
@@ -70,7 +72,7 @@ impl View {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Result<Option<SequenceNumber>> {
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         let mut newest = None;
         search.each(&self.memory, &self.version, |version| {
             newest = Some(version.sequence);
@@ -86,14 +88,14 @@ impl View {
     pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
         let merge = Merge::new(self.sources(&bounds, reader.fetch)?);
-        Ok(Visible::new(merge, tombstones, reader, bounds))
+        Ok(VisibleIter::new(merge, tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<Source<SourceCursor>>> {
+    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<MergeSource<SourceCursor>>> {
         let mut sources = Vec::new();
         for table in self.memory.tables() {
-            sources.push(Source {
+            sources.push(MergeSource {
                 cursor: SourceCursor::Memtable(table.memtable.cursor()),
                 // Writers may still be at work.
                 sequence_max: SequenceNumber::MAX,
@@ -101,14 +103,14 @@ impl View {
         }
         for level in self.version.levels() {
             match level.order() {
-                Order::Stack => {
+                Order::Overlapping => {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
                         let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
-                        sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                        sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
                 }
-                Order::Run => {
+                Order::Disjoint => {
                     let tables = level.tables();
                     let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
                     let after = tables[start..].partition_point(|table| touches(table, bounds));
@@ -117,7 +119,7 @@ impl View {
                     let Some(sequence_max) = newest.max() else { continue };
                     let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
                     let cursor = SourceCursor::Run(cursor);
-                    sources.push(Source { cursor, sequence_max });
+                    sources.push(MergeSource { cursor, sequence_max });
                 }
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::{
     fixture::{
-        Random,
-        model::Append,
+        TestRandom,
+        model::AppendOperator,
         world::{World, small_options},
     },
     memory::Generation,
@@ -109,7 +109,7 @@ fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
     drop(view);
     world.tree.apply(&changes, None).unwrap();
     assert_eq!(world.get(b"key45", world.sequence), None);
-    let resolver = super::Resolver { operator: Some(&Append), ..Default::default() };
+    let resolver = super::Resolver { operator: Some(&AppendOperator), ..Default::default() };
     assert!(world.tree.view().get(b"key55", world.sequence, || resolver, |_| ()).is_err());
     assert_eq!(
         world.tree.view().newest_sequence(b"key45", world.sequence).unwrap().unwrap().0,
@@ -139,7 +139,7 @@ fn the_newest_sequence_counts_writes_deletions_and_ranges() {
 
 #[test]
 fn an_iterator_asks_only_the_tables_within_its_bounds() {
-    let mut random = Random::new(5);
+    let mut random = TestRandom::new(5);
     let mut world = World::new(small_options());
     for number in 0..400 {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(60));

@@ -10,9 +10,9 @@
 //!
 //! # Invariants
 //! 1. `KeyPlace::Cursor`: the merge stands on the version that is shown.
-//! 2. `KeyPlace::Buffer`: going on in the direction of the course, the merge stands behind the
+//! 2. `KeyPlace::Buffer`: going on in the direction of the direction, the merge stands behind the
 //!    version that is shown: backward on a smaller key, forward perhaps still on the same key.
-//! 3. `plain` more steps along the course lead to plain entries, each of another key.
+//! 3. `plain` more steps along the direction lead to plain entries, each of another key.
 
 use crate::{
     read::merge::Merge,
@@ -20,15 +20,15 @@ use crate::{
     read::visible::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
-        crossing::{Crossing, HiddenRun},
+        deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
-        judge::{Verdict, depends_on_time, expiry_of, judge},
         plain::{Plain, Sight},
         reader::Reader,
+        resolve::{Verdict, depends_on_time, expiry_of, judge},
     },
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch},
+    cursor::{Direction, EntryCursor, Fetch},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -88,12 +88,12 @@ enum Sought {
 /// It stands nowhere at first, past either end, and after an error; `next` and `prev` then do
 /// nothing.
 #[derive(Debug)]
-pub struct Visible<C> {
+pub struct VisibleIter<C> {
     pub(super) merge: Merge<C>,
     pub(super) coverage: Coverage,
     pub(super) reader: Reader,
     pub(super) bounds: Bounds,
-    pub(super) course: Course,
+    pub(super) direction: Direction,
     pub(super) key_place: KeyPlace,
     pub(super) value_place: ValuePlace,
     pub(super) key: Vec<u8>,
@@ -107,12 +107,12 @@ pub struct Visible<C> {
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
     pub(super) hidden: HiddenRun,
-    pub(super) crossing: Crossing,
+    pub(super) deleted_run: DeletedRun,
     /// Where a seek goes to.
     pub(super) target: Vec<u8>,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> VisibleIter<C> {
     /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
     /// beside them.
     #[must_use]
@@ -127,7 +127,7 @@ impl<C: Cursor> Visible<C> {
             coverage: Coverage::new(tombstones, reader.snapshot),
             reader,
             bounds,
-            course: Course::Forward,
+            direction: Direction::Forward,
             key_place: KeyPlace::Nowhere,
             value_place: ValuePlace::Buffer,
             key: Vec::new(),
@@ -138,7 +138,7 @@ impl<C: Cursor> Visible<C> {
             is_unexplored: false,
             span_wait: 0,
             hidden: HiddenRun::default(),
-            crossing: Crossing::default(),
+            deleted_run: DeletedRun::default(),
             target: Vec::new(),
         }
     }
@@ -183,7 +183,7 @@ impl<C: Cursor> Visible<C> {
     /// # Errors
     /// What reading the sources or building the value fails with; the same for all movements.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.set_out(Course::Forward);
+        self.set_out(Direction::Forward);
         match &self.bounds.lower {
             Some(lower) => self.merge.seek(lower, self.reader.snapshot)?,
             None => self.merge.seek_to_first()?,
@@ -194,9 +194,9 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the last key.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.set_out(Course::Backward);
+        self.set_out(Direction::Backward);
         match &self.bounds.upper {
             Some(upper) => self.merge.seek_before(upper, SequenceNumber::MAX)?,
             None => self.merge.seek_to_last()?,
@@ -207,9 +207,9 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the first key at or after `key`.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out(Course::Forward);
+        self.set_out(Direction::Forward);
         let from = match &self.bounds.lower {
             Some(lower) if key < lower.as_bytes() => lower,
             _ => key,
@@ -221,12 +221,12 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the last key at or before `key`.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         if self.bounds.is_after(key) {
             return self.seek_to_last();
         }
-        self.set_out(Course::Backward);
+        self.set_out(Direction::Backward);
         successor_into(&mut self.target, key);
         self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
         self.find_backward()
@@ -235,12 +235,12 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the next key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         self.look_ahead();
-        if self.plain > 0 && self.course == Course::Forward {
+        if self.plain > 0 && self.direction == Direction::Forward {
             self.plain -= 1;
             let moved = self.merge.next();
             return self.noted(moved);
@@ -251,10 +251,10 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the previous key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        if self.plain > 0 && self.course == Course::Backward {
+        if self.plain > 0 && self.direction == Direction::Backward {
             self.plain -= 1;
             let moved = self.merge.prev();
             return self.noted(moved);
@@ -272,8 +272,8 @@ impl<C: Cursor> Visible<C> {
         {
             copy(&mut self.key, entry.key);
         }
-        if self.course == Course::Backward {
-            self.set_out(Course::Forward);
+        if self.direction == Direction::Backward {
+            self.set_out(Direction::Forward);
             successor_into(&mut self.target, &self.key);
             self.merge.seek(&self.target, SequenceNumber::MAX)?;
             return self.find_forward(From::Here);
@@ -289,13 +289,13 @@ impl<C: Cursor> Visible<C> {
         if place == KeyPlace::Nowhere {
             return Ok(());
         }
-        if self.course == Course::Forward {
+        if self.direction == Direction::Forward {
             if place == KeyPlace::Cursor
                 && let Some(entry) = self.merge.entry()
             {
                 copy(&mut self.key, entry.key);
             }
-            self.set_out(Course::Backward);
+            self.set_out(Direction::Backward);
             self.merge.seek_before(&self.key, SequenceNumber::MAX)?;
         } else if place == KeyPlace::Cursor {
             // A plain entry: the only version of its key.
@@ -304,14 +304,14 @@ impl<C: Cursor> Visible<C> {
         self.find_backward()
     }
 
-    fn set_out(&mut self, course: Course) {
-        self.course = course;
+    fn set_out(&mut self, direction: Direction) {
+        self.direction = direction;
         self.key_place = KeyPlace::Nowhere;
         (self.plain, self.is_unexplored) = (0, false);
         self.span_wait = 0;
         self.hidden = HiddenRun::default();
         // A panic may have ended it.
-        self.crossing.clear();
+        self.deleted_run.clear();
     }
 
     /// Stands nowhere if the cursor does.
@@ -379,7 +379,7 @@ impl<C: Cursor> Visible<C> {
                     copy(&mut self.key, entry.key);
                     from = From::NextKey;
                     let sequence = entry.sequence;
-                    if !self.cross()? && !self.skip_hidden(cover, sequence)? {
+                    if !self.skip_deleted()? && !self.skip_hidden(cover, sequence)? {
                         self.merge.next()?;
                     }
                     continue;
@@ -459,7 +459,7 @@ impl<C: Cursor> Visible<C> {
             if self.show(found)? {
                 return Ok(());
             }
-            self.cross()?;
+            self.skip_deleted()?;
         }
     }
 
@@ -538,7 +538,7 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Finds out how many steps along the course need no check, unless that is known.
+    /// Finds out how many steps along the direction need no check, unless that is known.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         if std::mem::take(&mut self.is_unexplored) {
@@ -556,7 +556,7 @@ impl<C: Cursor> Visible<C> {
         }
         let snapshot = self.reader.snapshot;
         let sight = Sight { snapshot, bounds: &self.bounds, coverage: &self.coverage };
-        match sight.ahead(&self.merge, self.course) {
+        match sight.ahead(&self.merge, self.direction) {
             Plain::Steps(steps) => {
                 self.plain = steps;
                 true

@@ -4,9 +4,9 @@
 
 use crate::{
     merge_operator::MergeOperator,
+    read::empty_ranges::{EmptyRanges, SequenceLock},
     read::folds::Folds,
-    read::gaps::{Gaps, Sequencer},
-    read::visible::judge::{BlobSource, Resolver},
+    read::visible::resolve::{BlobSource, Resolver},
 };
 use siltdb_base::{clock::Clock, cursor::Fetch, id::SequenceNumber};
 use std::{fmt, sync::Arc};
@@ -25,25 +25,25 @@ pub struct Reader {
     /// What is wanted.
     pub fetch: Fetch,
     /// Where nothing is, as others found.
-    pub gaps: Option<Arc<Gaps>>,
-    /// By what it has the family watched, if it comes across many deleted keys.
-    pub sequencer: Option<Arc<dyn Sequencer>>,
+    pub empty_ranges: Option<Arc<EmptyRanges>>,
+    /// By what it has the family tracked, if it comes across many deleted keys.
+    pub sequence_lock: Option<Arc<dyn SequenceLock>>,
     /// What earlier readers folded, and where to keep more.
     pub folds: Option<Arc<Folds>>,
 }
 
-/// Deleted keys that a walk passes over in one go where gaps may be known.
+/// Deleted keys that a walk passes over in one go where empty ranges may be known.
 const DELETED_MAX: u32 = 32;
 
-/// The same where it may be worth it to have the family watched.
+/// The same where it may be worth it to have the family tracked.
 const DELETED_MAX_UNWATCHED: u32 = 256;
 
 impl Reader {
-    /// How many deleted keys a walk may pass over before it looks for a gap.
+    /// How many deleted keys a walk may pass over before it looks for an empty range.
     pub(super) fn patience(&self) -> u32 {
-        match &self.gaps {
-            Some(gaps) if gaps.is_watched() => DELETED_MAX,
-            Some(_) if self.sequencer.is_some() => DELETED_MAX_UNWATCHED,
+        match &self.empty_ranges {
+            Some(empty_ranges) if empty_ranges.is_tracking() => DELETED_MAX,
+            Some(_) if self.sequence_lock.is_some() => DELETED_MAX_UNWATCHED,
             _ => u32::MAX,
         }
     }
