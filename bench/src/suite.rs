@@ -13,7 +13,7 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
     ("thunder", include_str!("../suites/thunder.toml")),
@@ -30,6 +30,7 @@ const FILES: [(&str, &str); 17] = [
     ("tail", include_str!("../suites/tail.toml")),
     ("cold", include_str!("../suites/cold.toml")),
     ("memory", include_str!("../suites/memory.toml")),
+    ("map", include_str!("../suites/map.toml")),
     ("soak", include_str!("../suites/soak.toml")),
 ];
 

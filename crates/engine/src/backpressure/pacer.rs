@@ -3,13 +3,13 @@
 //! It sleeps for nobody. Who has written more than others pays more than they do, so that a thread
 //! that was kept from writing catches up. Writers that do the same stay side by side: what they
 //! write in order fills one generation of memtables after the other, and little of two generations
-//! is to be merged (decision 0016).
+//! is to be merged (tuning note 0016).
 //!
 //! A long wait is slept in delays, and what is still to be paid is worked out again after each: by
-//! then the debt may be smaller, or others may be in front (decision 0032).
+//! then the debt may be smaller, or others may be in front (tuning note 0032).
 //!
 //! Writers that sleep leave the processors to the background work, and it leaves them to the
-//! writers once these wake up: while they are slowed down a little, it yields (decision 0033).
+//! writers once these wake up: while they are slowed down a little, it yields (tuning note 0033).
 
 use crate::{backpressure::curve::Pressure, open_id::OpenId};
 use std::{

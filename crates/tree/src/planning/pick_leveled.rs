@@ -32,7 +32,7 @@ const DUE: u64 = 1000;
 
 /// While flushes lag behind, level 0 is brought down when it holds this many times what otherwise
 /// calls for it: what goes down at once rewrites the level below once, and until then the
-/// processors are left to writers and flushes (decision 0012).
+/// processors are left to writers and flushes (tuning note 0012).
 pub const LAGGING_FACTOR: u64 = 3;
 
 /// Level 0 is brought down before it is due if this many times its tombstones are at least the
@@ -48,7 +48,7 @@ const REPLACED: u64 = 3;
 
 /// Both, while nobody writes, if level 0 and the next take no more than
 /// [`TreeOptions::base_level_bytes`] together. Nothing more is to come that could be merged along
-/// with it, and whoever writes again does not wait for it for long (decision 0029).
+/// with it, and whoever writes again does not wait for it for long (tuning note 0029).
 const STALE_IDLE: u64 = 12;
 
 /// What part of [`TreeOptions::base_level_bytes`] the tables of level 0 must take to go down for
