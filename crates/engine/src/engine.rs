@@ -1,7 +1,7 @@
 //! The engine as the public crate sees it: a handle on an open database and its threads.
 //!
-//! What only reads is found in the rooms of [`Database`], to which an engine derefs. What writes goes
-//! through here: a forked child must not.
+//! What only reads is found in the rooms of [`Database`], to which an engine derefs. What writes
+//! goes through here, which refuses it to a forked child.
 
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
