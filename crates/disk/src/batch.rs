@@ -284,10 +284,23 @@ impl BatchBytes {
         self.count = 0;
     }
 
+    /// Drops what was added since the batch had `bytes` bytes and `count` operations.
+    pub fn truncate(&mut self, bytes: usize, count: u32) {
+        debug_assert!(bytes <= self.bytes.len() && count <= self.count, "a later state");
+        self.bytes.truncate(bytes);
+        self.count = count;
+    }
+
     /// The operations, in the order in which they were added.
     #[must_use]
     pub fn operations(&self) -> BatchOperations<'_> {
         operations(&self.bytes, self.count)
+    }
+
+    /// The operations behind the first `count`, which take `bytes` bytes.
+    #[must_use]
+    pub fn operations_from(&self, bytes: usize, count: u32) -> BatchOperations<'_> {
+        operations(&self.bytes[bytes..], self.count - count)
     }
 }
 

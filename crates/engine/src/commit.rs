@@ -101,7 +101,7 @@ fn commit_one(
     let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
     let (counts, kind) = (Counts { all: 1, range_deletes }, kind_of(durability));
-    let end = commit_parts(database, (kind, parts), counts, |reservation| {
+    let Committed { end, .. } = commit_parts(database, (kind, parts), counts, |reservation| {
         let entry = operation.entry(reservation.first);
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
@@ -113,7 +113,7 @@ fn commit_one(
 
 /// What the log has of a batch that is as durable as asked for.
 #[inline]
-fn kind_of(durability: Durability) -> RecordKind {
+pub(crate) fn kind_of(durability: Durability) -> RecordKind {
     match durability {
         Durability::Volatile => RecordKind::Skip,
         _ => RecordKind::Batch,
@@ -121,7 +121,7 @@ fn kind_of(durability: Durability) -> RecordKind {
 }
 
 /// What a commit of no operations promises: that those before it are as durable as it asks for.
-fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
+pub(crate) fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
     database.health.check()?;
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
@@ -133,7 +133,7 @@ fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
     let (families, counts) = check_families(database, batch, &[])?;
     let record = (kind_of(durability), &[batch.as_bytes()][..]);
-    let end = commit_parts(database, record, counts, |reservation| {
+    let Committed { end, .. } = commit_parts(database, record, counts, |reservation| {
         insert_batch(database, batch, (reservation, reservation.first), &families);
     })?;
     settle(database, end, durability)
@@ -180,14 +180,36 @@ pub(crate) fn check_families(
     Ok((families, counts))
 }
 
-/// Writes a record of these parts and publishes it after `insert` has put it into memory. Returns
-/// where the record ends.
+/// A commit that happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    /// Where its record ends.
+    pub(crate) end: LogPosition,
+    /// The sequence number of its last operation.
+    pub(crate) last: SequenceNumber,
+}
+
+/// Writes a record of these parts and publishes it after `insert` has put it into memory.
+#[inline]
 pub(crate) fn commit_parts(
+    database: &Database,
+    record: (RecordKind, &[&[u8]]),
+    counts: Counts,
+    insert: impl FnOnce(&Reservation),
+) -> Result<Committed> {
+    commit_parts_if(database, record, counts, |_| Ok(()), insert)
+}
+
+/// The same, if `admit` lets it happen once its place is reserved: else that becomes void, and the
+/// commit fails with the error of `admit`. The commits behind wait for that to return.
+#[inline]
+pub(crate) fn commit_parts_if(
     database: &Database,
     (kind, parts): (RecordKind, &[&[u8]]),
     counts: Counts,
+    admit: impl FnOnce(&Reservation) -> Result<()>,
     insert: impl FnOnce(&Reservation),
-) -> Result<LogPosition> {
+) -> Result<Committed> {
     let payload_bytes: usize = parts.iter().map(|part| part.len()).sum();
     let (parts, logged_bytes) = match kind {
         RecordKind::Skip => (&[][..], 0),
@@ -201,20 +223,34 @@ pub(crate) fn commit_parts(
     database.backpressure.pay(size.payload_bytes, &database.log);
     let reservation = reserve(database, &size)?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
+    let admitted = admit(&reservation);
+    let kind = if admitted.is_ok() { kind } else { void(kind) };
     if let Err(error) = fill(&reservation, kind, counts.all, parts) {
         // Before publication, so that every commit behind this one sees it.
         let error = database.health.poison(error);
         database.log.publisher.complete(reservation.ticket, last);
         return Err(error);
     }
-    insert(&reservation);
-    if kind == RecordKind::Skip {
-        database.log.note_unlogged(last);
+    if admitted.is_ok() {
+        insert(&reservation);
+        if kind == RecordKind::Skip {
+            database.log.note_unlogged(last);
+        }
     }
     database.log.publisher.complete(reservation.ticket, last);
+    admitted?;
     database.health.check_log()?;
     let at = reservation.at();
-    Ok(LogPosition { offset: at.offset + size.record_bytes, ..at })
+    Ok(Committed { end: LogPosition { offset: at.offset + size.record_bytes, ..at }, last })
+}
+
+/// What stands in the place of a record that is not to be.
+#[cold]
+fn void(kind: RecordKind) -> RecordKind {
+    match kind {
+        RecordKind::Skip => RecordKind::Skip,
+        _ => RecordKind::Void,
+    }
 }
 
 /// Gets a place, making ready what it lacks.
@@ -317,7 +353,7 @@ pub(crate) fn insert_batch(
 
 /// Waits for what the durability promises of a record that ends at `end`.
 #[inline]
-fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
+pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
         Durability::Interval(interval) => sync_within(database, interval),

@@ -7,6 +7,7 @@ use crate::{
     catalog::family::{FamilyChanges, FamilyData},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
+    conditional_commit::{self, Conditions},
     database::{Database, Waiting},
     family_commit, family_options, install, jobs,
     jobs::replayed,
@@ -17,13 +18,14 @@ use crate::{
     open::destroy::remove_locked,
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
+    own_writes::IndexedWrites,
     read::ReadRange,
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::FileLock,
-    id::FamilyId,
+    id::{FamilyId, SequenceNumber},
     process::Process,
     sync::lock,
 };
@@ -31,6 +33,7 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_tree::{
     options::TreeOptions,
     read::range_size::{RangeSize, range_size},
+    read::visible::reader::OwnWrites,
     tree::Pause,
 };
 use std::{
@@ -127,12 +130,45 @@ impl Engine {
         commit::commit(database, payload, durability)
     }
 
+    /// Makes `batch` part of the order of the database if nothing that `conditions` name has
+    /// changed, and returns the sequence number of its last operation.
+    ///
+    /// # Errors
+    /// As [`conditional_commit::commit_if`].
+    pub fn commit_if(
+        &self,
+        batch: &BatchBytes,
+        durability: Durability,
+        conditions: &Conditions<'_>,
+    ) -> Result<SequenceNumber> {
+        conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
+    }
+
+    /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// As [`IndexedWrites::of`].
+    pub fn own_writes(
+        &self,
+        indexed: &mut IndexedWrites,
+        writes: &BatchBytes,
+        family: FamilyId,
+    ) -> Result<Option<OwnWrites>> {
+        indexed.of(self, writes, family)
+    }
+
     /// Makes `batch` and changes of families part of the order of the database together, durably.
     ///
     /// # Errors
     /// As [`family_commit::commit_with_families`].
     pub fn commit_with_families(&self, batch: &BatchBytes, changes: &FamilyChanges) -> Result<()> {
         self.at_work(|database| family_commit::commit_with_families(database, batch, changes))
+    }
+
+    /// The newest sequence number that readers see.
+    #[must_use]
+    pub fn published(&self) -> SequenceNumber {
+        self.log.publisher.published()
     }
 
     /// Registers a snapshot of this moment.

@@ -21,7 +21,7 @@ use crate::{
         family::{DEFAULT_FAMILY, FamilyChanges, FamilyData, FamilyMap, check_name},
         manifest::Manifest,
     },
-    commit::{check_families, commit_parts, insert_batch},
+    commit::{Committed, check_families, commit_parts, insert_batch},
     database::Database,
     install::{Target, create_change, install_with, new_tree},
     log::sequencer::Counts,
@@ -86,7 +86,7 @@ pub fn commit_with_families(
     let counts = Counts { all: counts.all + 1, ..counts };
     let mut manifest = None;
     let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
-    let end = commit_parts(database, record, counts, |reservation| {
+    let Committed { end, .. } = commit_parts(database, record, counts, |reservation| {
         insert_batch(database, batch, (reservation, reservation.first.next()), &families);
         let mut owing = lock(&database.catalog.manifest_io);
         let position = behind(reservation.at());

@@ -49,7 +49,7 @@ impl Memtable {
     pub fn new(arenas: &Arc<ArenaPool>) -> Arc<Self> {
         Arc::new(Self {
             tree: Arc::new(MemtableTree::new(arenas)),
-            tombstones: RangeTombstones::new(arenas.budget()),
+            tombstones: RangeTombstones::new(arenas.budget(), arenas.options().part),
         })
     }
 

@@ -196,6 +196,16 @@ impl WriteBatch {
         self.delete_all(family, &Deletion::of_prefix(prefix.as_ref()))
     }
 
+    /// How many bytes and operations it has, so that it can be cut to that again.
+    pub(crate) fn mark(&self) -> (usize, u32) {
+        (self.bytes(), self.bytes.count())
+    }
+
+    /// Drops what was added since it had `bytes` bytes and `count` operations.
+    pub(crate) fn truncate(&mut self, bytes: usize, count: u32) {
+        self.bytes.truncate(bytes, count);
+    }
+
     fn delete_all(&mut self, family: &Family, deletion: &Deletion) -> Result<()> {
         let id = self.id_of(family)?;
         deletion.add_to(&mut self.bytes, id)

@@ -2,10 +2,12 @@
 
 use crate::{
     family::Family,
+    isolation::{Isolation, TransactionOptions},
     options::{FamilyOptions, Options},
     read::Read,
     snapshot::Snapshot,
-    source::{ReadPlace, ReadSource},
+    source::{Pinned, ReadPlace, ReadSource},
+    transaction::Transaction,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -18,7 +20,6 @@ use siltdb_engine::{
     checkpoint::Checkpoint,
     engine::Engine,
     options::{EngineOptions, Lifetime},
-    read::PinnedReader,
     stats::Stats,
 };
 use std::{fmt, path::Path};
@@ -72,6 +73,48 @@ impl Db {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.default.place.engine
+    }
+
+    /// Begins a transaction; see [`Isolation`] for what the levels promise.
+    ///
+    /// Costs a lock and, from [`Isolation::RepeatableRead`] on, the registration of a snapshot.
+    #[must_use]
+    pub fn begin(&self, isolation: Isolation) -> Transaction {
+        self.begin_with(&TransactionOptions::new().isolation(isolation))
+    }
+
+    /// Begins a transaction with options of its own.
+    #[must_use]
+    pub fn begin_with(&self, options: &TransactionOptions) -> Transaction {
+        Transaction::begin(&self.default, *options)
+    }
+
+    /// Returns once everything up to `sequence`, of a [`CommitInfo`](crate::CommitInfo) or a
+    /// snapshot, is durable.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Isolation;
+    ///
+    /// let transaction = db.begin(Isolation::Serializable);
+    /// transaction.put("k", "v")?;
+    /// let commit = transaction.commit()?;
+    /// // What follows may still be undone by a power cut.
+    /// db.wait_durable(commit.sequence)?;
+    /// // Now it may not.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if nothing has this number yet; as [`Db::sync_wal`].
+    pub fn wait_durable(&self, sequence: u64) -> Result<()> {
+        let published = self.engine().published().0;
+        if sequence > published {
+            return Err(Error::invalid("no commit has this sequence number yet")
+                .with_mismatch(format_args!("at most {published}"), sequence));
+        }
+        self.sync_wal()
     }
 
     /// The family `default`, which every database has.
@@ -359,7 +402,7 @@ impl ReadSource for Db {
         self.default.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.default.place.pin()
     }
 }

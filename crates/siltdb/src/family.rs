@@ -7,7 +7,7 @@ use crate::{
     key_range::{KeyRange, read_range},
     options::FamilyOptions,
     read::Read,
-    source::{ReadPlace, ReadSource},
+    source::{Pinned, ReadPlace, ReadSource},
     write_options::WriteOptions,
 };
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
@@ -15,7 +15,6 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
     options::Durability,
-    read::PinnedReader,
     stats::{Stats, family_stats},
 };
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
@@ -423,7 +422,7 @@ impl ReadSource for Family {
         self.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.place.pin()
     }
 }

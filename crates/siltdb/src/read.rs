@@ -9,8 +9,7 @@ use crate::{
     read_options::ReadOptions,
     source::ReadSource,
 };
-use siltdb_base::{error::Result, slice::Slice};
-use siltdb_engine::read::ReadCursor;
+use siltdb_base::{cursor::Fetch, error::Result, slice::Slice};
 use std::ops::ControlFlow;
 
 /// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
@@ -162,7 +161,7 @@ pub trait Read: ReadSource {
     /// # Errors
     /// As [`Read::get`].
     fn first(&self) -> Result<Option<(Slice, Slice)>> {
-        beside(self, ReadCursor::seek_to_first)
+        beside(self, Cursor::seek_to_first)
     }
 
     /// The last key and its value. Costs as [`Read::get_lt`].
@@ -170,7 +169,7 @@ pub trait Read: ReadSource {
     /// # Errors
     /// As [`Read::get`].
     fn last(&self) -> Result<Option<(Slice, Slice)>> {
-        beside(self, ReadCursor::seek_to_last)
+        beside(self, Cursor::seek_to_last)
     }
 
     /// Whether there is no key. Costs as [`Read::get_lt`].
@@ -212,8 +211,7 @@ pub trait Read: ReadSource {
     /// # Errors
     /// As [`Read::get`].
     fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
-        let (range, fetch) = (options.range.clone(), options.fetch);
-        Ok(Cursor::new(self.pin()?.fetching(fetch).cursor(range)?, fetch))
+        Cursor::open(&self.pin()?, options.range.clone(), options.fetch)
     }
 
     /// All keys and values, in order.
@@ -289,9 +287,9 @@ pub trait Read: ReadSource {
 /// The pair that a cursor over everything stands on after `go`, copied.
 fn beside<S: ReadSource + ?Sized>(
     source: &S,
-    go: impl FnOnce(&mut ReadCursor) -> Result<()>,
+    go: impl FnOnce(&mut Cursor) -> Result<()>,
 ) -> Result<Option<(Slice, Slice)>> {
-    let mut cursor = source.pin()?.cursor(Default::default())?;
+    let mut cursor = Cursor::open(&source.pin()?, Default::default(), Fetch::Values)?;
     go(&mut cursor)?;
     let copy = |(key, value): (&[u8], &[u8])| (Slice::copy_from(key), Slice::copy_from(value));
     Ok(cursor.entry().map(copy))

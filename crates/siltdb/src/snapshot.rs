@@ -5,13 +5,13 @@
 use crate::{
     family::Family,
     read::Read,
-    source::{ReadPlace, ReadSource},
+    source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
     error::{Error, Result},
     slice::Pinnable,
 };
-use siltdb_engine::{read::PinnedReader, snapshots::LiveSnapshot};
+use siltdb_engine::snapshots::LiveSnapshot;
 use std::{fmt, sync::Arc};
 
 /// The state of all families at one moment.
@@ -73,7 +73,7 @@ impl ReadSource for Snapshot {
         self.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.place.pin()
     }
 }

@@ -3,7 +3,12 @@
 //! A source with writes of its own on top can give both. Nothing outside can implement it, so that
 //! reading may grow.
 
-use siltdb_base::{error::Result, id::SequenceNumber, slice::Pinnable};
+use crate::reads::Reads;
+use siltdb_base::{
+    error::Result,
+    id::SequenceNumber,
+    slice::{Pinnable, Slice},
+};
 use siltdb_engine::{
     catalog::family::FamilyData,
     engine::Engine,
@@ -24,7 +29,25 @@ pub trait ReadSource {
     ///
     /// # Errors
     /// As [`Read::get`](crate::Read::get).
-    fn pin(&self) -> Result<PinnedReader>;
+    fn pin(&self) -> Result<Pinned>;
+}
+
+/// A family at one moment, pinned.
+#[derive(Clone, Debug)]
+pub struct Pinned {
+    pub(crate) reader: PinnedReader,
+    /// Where it is noted what is read; `None`: nowhere.
+    pub(crate) reads: Option<Reads>,
+}
+
+impl Pinned {
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        if let Some(reads) = &self.reads {
+            reads.key(key);
+        }
+        self.reader.get(key)
+    }
 }
 
 /// A family now, or at a moment: what a reader of a database, a family or a snapshot reads.
@@ -55,7 +78,10 @@ impl ReadSource for ReadPlace {
         read::get(&self.engine, &self.family, key, self.sequence, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
-        PinnedReader::new(&self.engine, &self.family, self.sequence)
+    fn pin(&self) -> Result<Pinned> {
+        Ok(Pinned {
+            reader: PinnedReader::new(&self.engine, &self.family, self.sequence)?,
+            reads: None,
+        })
     }
 }

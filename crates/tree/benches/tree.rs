@@ -114,6 +114,7 @@ impl Bench {
             fetch: Fetch::Values,
             empty_ranges: None,
             sequence_lock: None,
+            own: None,
             folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());

@@ -8,4 +8,5 @@ pub mod empty_ranges;
 pub mod visible;
 pub mod source;
 pub mod view;
+pub mod changed;
 pub mod range_size;

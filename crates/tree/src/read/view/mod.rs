@@ -13,13 +13,14 @@ use crate::{
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     read::view::search::VersionSearch,
     read::visible::{
-        bounds::Bounds, iter::VisibleIter, point::Point, reader::Reader, resolve::Resolver,
+        bounds::Bounds, iter::VisibleIter, point::Point, reader::OwnWrites, reader::Reader,
+        resolve::Resolver,
     },
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// An iterator over what a reader sees of a view.
 pub type ViewIter = VisibleIter<SourceCursor>;
@@ -61,24 +62,22 @@ impl View {
         point.finish()
     }
 
-    /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
-    /// if the view has no trace of it. It may be older than the truth if it is not newer than all
-    /// snapshots: who compares it with a point in time must hold a snapshot of that.
+    /// As [`View::get`], where the writes of `own` are the newest.
     ///
     /// # Errors
-    /// What reading a table fails with.
-    pub fn newest_sequence(
+    /// As [`View::get`].
+    pub fn get_with_own<'a, R>(
         &self,
         key: &[u8],
-        snapshot: SequenceNumber,
-    ) -> Result<Option<SequenceNumber>> {
+        (own, snapshot): (&OwnWrites, SequenceNumber),
+        resolver: impl Fn() -> Resolver<'a>,
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut point = Point::new(key, resolver, look);
         let mut search = VersionSearch::new(key, snapshot);
-        let mut newest = None;
-        search.each(&self.memory, &self.version, |version| {
-            newest = Some(version.sequence);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(newest.max(search.covering()))
+        let sources = (&self.memory, &*self.version);
+        search.each_with_own(own, sources, |version| point.add(version))?;
+        point.finish()
     }
 
     /// An iterator within `bounds`; it keeps what it reads in memory and on disk, not the view.
@@ -87,13 +86,24 @@ impl View {
     /// What opening a table with range tombstones fails with.
     pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
-        let merge = Merge::new(self.sources(&bounds, reader.fetch)?);
+        let merge = Merge::new(self.sources(&bounds, reader.fetch, reader.own.as_ref())?);
         Ok(VisibleIter::new(merge, tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<MergeSource<SourceCursor>>> {
+    fn sources(
+        &self,
+        bounds: &Bounds,
+        fetch: Fetch,
+        own: Option<&OwnWrites>,
+    ) -> Result<Vec<MergeSource<SourceCursor>>> {
         let mut sources = Vec::new();
+        if let Some(own) = own {
+            sources.push(MergeSource {
+                cursor: SourceCursor::Memtable(own.memtable.cursor()),
+                sequence_max: SequenceNumber::MAX,
+            });
+        }
         for table in self.memory.tables() {
             sources.push(MergeSource {
                 cursor: SourceCursor::Memtable(table.memtable.cursor()),
@@ -142,7 +152,8 @@ impl View {
     }
 }
 
-fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
+/// Whether a table may hold keys within `bounds`.
+pub(crate) fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
     let range = table.range();
     let ends_before = bounds.lower.as_ref().is_some_and(|lower| range.is_before(lower));
     !ends_before && !bounds.is_after(&range.first)

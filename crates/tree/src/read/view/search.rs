@@ -5,6 +5,7 @@
 use crate::{
     files::open_files::OpenReference, files::version::Version as Tables, memory::Memtables,
     read::source::reference_cursor::ReferenceCursor, read::visible::point::KeyVersion,
+    read::visible::reader::OwnWrites,
 };
 use siltdb_base::{
     cursor::EntryCursor, error::Result, id::SequenceNumber, key::LookupKey, limits::LEVELS,
@@ -34,11 +35,6 @@ impl<'k> VersionSearch<'k> {
         Self { key, snapshot, upto: snapshot, covering: None }
     }
 
-    /// The newest range tombstone over the key in the sources searched so far.
-    pub fn covering(&self) -> Option<SequenceNumber> {
-        self.covering
-    }
-
     /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough: from
     /// the memtables, the tables of level 0, and one table of each further level.
     ///
@@ -60,6 +56,25 @@ impl<'k> VersionSearch<'k> {
             }
         }
         self.each_in_tables(tables, &mut seen)
+    }
+
+    /// As [`Search::each`], after a look into writes that only this reader sees.
+    ///
+    /// # Errors
+    /// As [`Search::each`].
+    pub fn each_with_own(
+        &mut self,
+        own: &OwnWrites,
+        (memory, tables): (&Memtables, &Tables),
+        mut seen: impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let snapshot = std::mem::replace(&mut self.snapshot, own.last);
+        self.upto = own.last;
+        if self.look_into_memory(&own.memtable, &mut seen)?.is_break() {
+            return Ok(());
+        }
+        (self.snapshot, self.upto) = (snapshot, snapshot);
+        self.each(memory, tables, seen)
     }
 
     fn each_in_tables(

@@ -22,7 +22,7 @@ use crate::{
         coverage::{Cover, Coverage},
         deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
-        plain::{Plain, Sight},
+        plain::{Outlook, Plain},
         reader::Reader,
         resolve::{Verdict, depends_on_time, expiry_of, judge},
     },
@@ -122,9 +122,13 @@ impl<C: EntryCursor> VisibleIter<C> {
         reader: Reader,
         bounds: Bounds,
     ) -> Self {
+        let mut coverage = Coverage::new(tombstones, reader.snapshot);
+        if let Some(own) = &reader.own {
+            coverage.add(own.memtable.tombstone_lists(), own.last);
+        }
         Self {
             merge,
-            coverage: Coverage::new(tombstones, reader.snapshot),
+            coverage,
             reader,
             bounds,
             direction: Direction::Forward,
@@ -185,7 +189,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.set_out(Direction::Forward);
         match &self.bounds.lower {
-            Some(lower) => self.merge.seek(lower, self.reader.snapshot)?,
+            Some(lower) => self.merge.seek(lower, self.reader.newest())?,
             None => self.merge.seek_to_first()?,
         }
         self.find_forward(From::Here)
@@ -214,7 +218,7 @@ impl<C: EntryCursor> VisibleIter<C> {
             Some(lower) if key < lower.as_bytes() => lower,
             _ => key,
         };
-        self.merge.seek(from, self.reader.snapshot)?;
+        self.merge.seek(from, self.reader.newest())?;
         self.find_forward(From::Here)
     }
 
@@ -342,13 +346,14 @@ impl<C: EntryCursor> VisibleIter<C> {
     #[inline]
     fn search_forward(&mut self, mut from: From) -> Result<Sought> {
         let mut walked = 0;
+        let sight = self.reader.sight();
         loop {
             let Some(entry) = self.merge.entry() else { return Ok(Sought::Nothing) };
             if self.bounds.is_after(entry.key) {
                 return Ok(Sought::Nothing);
             }
             let is_passed = from == From::NextKey && entry.key == self.key;
-            if is_passed || entry.sequence > self.reader.snapshot {
+            if is_passed || !sight.sees(entry.sequence) {
                 walked += 1;
                 if walked < WALKED_MAX {
                     self.merge.next()?;
@@ -360,7 +365,7 @@ impl<C: EntryCursor> VisibleIter<C> {
                     SequenceNumber::MAX
                 } else {
                     copy(&mut self.target, entry.key);
-                    self.reader.snapshot
+                    sight.newest_below(entry.sequence)
                 };
                 self.merge.seek(&self.target, sequence)?;
                 continue;
@@ -393,7 +398,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     fn combine_forward(&mut self, cover: Option<Cover>) -> Result<()> {
         self.key.clear();
         self.folding.restart(Added::NewestFirst);
-        let resolver = self.reader.resolver();
+        let (resolver, sight) = (self.reader.resolver(), self.reader.sight());
         let fetched;
         let base = loop {
             let Some(entry) = self.merge.entry() else { break None };
@@ -401,6 +406,10 @@ impl<C: EntryCursor> VisibleIter<C> {
                 copy(&mut self.key, entry.key);
             } else if entry.key != self.key {
                 break None;
+            }
+            if !sight.sees(entry.sequence) {
+                self.merge.next()?;
+                continue;
             }
             let verdict = verdict(&entry, cover, &self.reader)?;
             if let Verdict::Operand(operand) = verdict {
@@ -466,13 +475,14 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// Walks back over the versions of the key in the buffer, and says what they amount to.
     fn gather_backward(&mut self) -> Result<Found> {
         let cover = self.coverage.find(&self.key);
+        let sight = self.reader.sight();
         let mut found = Found::Nothing;
         self.folding.restart(Added::OldestFirst);
         while let Some(entry) = self.merge.entry() {
             if entry.key != self.key {
                 break;
             }
-            if entry.sequence <= self.reader.snapshot {
+            if sight.sees(entry.sequence) {
                 let sequence = entry.sequence;
                 match verdict(&entry, cover, &self.reader)? {
                     Verdict::Operand(operand) => {
@@ -555,8 +565,8 @@ impl<C: EntryCursor> VisibleIter<C> {
             return false;
         }
         let snapshot = self.reader.snapshot;
-        let sight = Sight { snapshot, bounds: &self.bounds, coverage: &self.coverage };
-        match sight.ahead(&self.merge, self.direction) {
+        let outlook = Outlook { snapshot, bounds: &self.bounds, coverage: &self.coverage };
+        match outlook.ahead(&self.merge, self.direction) {
             Plain::Steps(steps) => {
                 self.plain = steps;
                 true

@@ -258,6 +258,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         fetch: Fetch::Values,
         empty_ranges: None,
         sequence_lock: None,
+        own: None,
         folds: None,
     }
 }

@@ -23,7 +23,7 @@ pub enum Plain {
 
 /// Who looks, and at what.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct Outlook<'a> {
     /// What is newer is not seen.
     pub snapshot: SequenceNumber,
     /// What lies beyond is not shown.
@@ -32,7 +32,7 @@ pub struct Sight<'a> {
     pub coverage: &'a Coverage,
 }
 
-impl Sight<'_> {
+impl Outlook<'_> {
     /// Looks ahead along `direction`.
     #[inline]
     pub fn ahead(&self, merge: &Merge<impl EntryCursor>, direction: Direction) -> Plain {

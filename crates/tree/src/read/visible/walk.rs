@@ -113,10 +113,10 @@ impl<C: EntryCursor> VisibleIter<C> {
         copy(&mut self.key, entry.key);
         let (mut deleted, deleted_max) = (0, self.reader.patience());
         let (place, _) = self.lift();
-        let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
+        let (key, sight, bounds) = (&mut self.key, self.reader.sight(), &self.bounds);
         let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
-            if entry.sequence > snapshot || entry.key == key {
+            if !sight.sees(entry.sequence) || entry.key == key {
                 return ControlFlow::Continue(());
             }
             let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {
