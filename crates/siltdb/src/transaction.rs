@@ -174,7 +174,7 @@ impl Shared {
 
     fn commit(&self) -> Result<CommitInfo> {
         let mut state = self.active()?;
-        let durability = self.options.durability.unwrap_or(self.engine.options().durability);
+        let durability = self.options.durability.unwrap_or(self.engine.options.durability);
         let isolation = self.options.isolation;
         let snapshot = state.snapshot.as_ref().map(LiveSnapshot::sequence);
         let reads = Arc::clone(&state.reads);
