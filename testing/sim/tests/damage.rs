@@ -328,9 +328,9 @@ fn read_otherwise(db: &Db, state: &State, what: &str) -> siltdb::Result<()> {
     Ok(())
 }
 
-/// Whether each bit of the byte at `offset` of a file is flipped, and not only one: at the edges, and
-/// in all of what names the manifest; of the manifest itself where it was closed, because a killed
-/// process leaves one of the same records.
+/// Whether each bit of the byte at `offset` of a file is flipped, and not only one: at the edges,
+/// and in all of what names the manifest; of the manifest itself where it was closed, because a
+/// killed process leaves one of the same records.
 fn takes_every_bit(end: End, path: &Path, offset: usize, len: usize) -> bool {
     let is_manifest = path.extension().is_some_and(|extension| extension == "manifest");
     let is_edge = offset < EDGE_BYTES || offset + EDGE_BYTES >= len;
