@@ -3,6 +3,10 @@
 use super::*;
 use crate::report::claims::tests::claimed;
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
 #[test]
 fn what_stands_between_markers_is_replaced_and_nothing_else() {
     let tables = [("one", "1\n".to_owned()), ("two", "2\n".to_owned())];
@@ -37,4 +41,17 @@ fn results_are_written_into_a_repository_with_their_pages() {
     assert!(read(PAGES[1]).contains("| What get does |") && read(PAGES[1]).starts_with("x\n"));
     assert!(read(INDEX).contains("| [claims.json.gz](claims.json.gz) | 2026-"), "{}", read(INDEX));
     assert!(read("docs/charts/workloads-dark.svg").contains("Commit abc1234"));
+}
+
+#[test]
+fn pages_of_the_repository_say_what_its_results_say() {
+    let root = root();
+    let results = files::read(&root.join(RESULTS)).unwrap();
+    let mut pages = pages(&root, &results).unwrap();
+    pages.push((root.join(INDEX), index(&root).unwrap()));
+    for (path, wanted) in pages {
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        let name = path.strip_prefix(&root).unwrap().display();
+        assert!(found == wanted, "{name} is old: silt-bench report {RESULTS} --into .");
+    }
 }
