@@ -40,7 +40,7 @@ const QUICK: [(&str, &str); 7] = [
 const DEMO: [&str; 4] = ["siltdb", "fjall", "redb", "lmdb"];
 /// Why one of them takes no part.
 const DEMO_ABSENT: &str = "not built in: \
-    cargo run --release -p siltdb-bench --features lmdb -- demo needs a C compiler";
+    cargo silt-bench --features lmdb demo needs a C compiler";
 /// Where the page of `demo` goes unless `--html` says otherwise.
 const DEMO_PAGE: &str = "silt-bench-demo.html";
 /// Seconds after which a measured phase of `quick` and `demo` is cut off.

@@ -13,7 +13,7 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines that this benchmark has adapters or workers for, in the order of reports.
-pub const KNOWN: [&str; 16] = [
+pub const KNOWN: [&str; 19] = [
     "siltdb",
     "siltdb-btree",
     "siltdb-map",
@@ -25,12 +25,17 @@ pub const KNOWN: [&str; 16] = [
     "redb",
     "fjall",
     "lmdb",
+    "mdbx",
+    "sqlite",
     "thunder",
     "bbolt",
     "pebble",
     "badger",
     "wildcat",
+    IN_MEMORY,
 ];
+/// The map that rows about memory compare with: it has no files, so other rows leave it out.
+const IN_MEMORY: &str = "btreemap";
 /// The peer that takes part in every row.
 pub const YARDSTICK: &str = "rocksdb";
 /// How many others take part in a row of a large run.
@@ -127,15 +132,15 @@ impl Field {
 
     /// Who takes part in a row, in the order of the report.
     ///
-    /// A variant of siltdb takes part only where it is named: by the command line, or by a row that
-    /// is about it.
+    /// A variant of siltdb, or the map in memory, takes part only where it is named: by the command
+    /// line, or by a row that is about it.
     #[must_use]
     pub fn of(&self, row: &Chosen) -> Vec<String> {
         let best = self.earlier.as_ref().and_then(|earlier| best_others(earlier, row));
         let elsewhere = |engine: &String| {
-            let is_variant = is_ours(engine) && engine != OURS;
+            let is_special = is_ours(engine) && engine != OURS || engine == IN_MEMORY;
             let is_compared = match &row.compared[..] {
-                [] => !is_variant,
+                [] => !is_special,
                 compared => compared.contains(engine),
             };
             self.is_open && !is_compared

@@ -13,7 +13,7 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 19] = [
     ("claims", include_str!("../suites/claims.toml")),
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 18] = [
     ("tail", include_str!("../suites/tail.toml")),
     ("cold", include_str!("../suites/cold.toml")),
     ("memory", include_str!("../suites/memory.toml")),
+    ("map", include_str!("../suites/map.toml")),
     ("soak", include_str!("../suites/soak.toml")),
 ];
 

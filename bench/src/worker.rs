@@ -4,6 +4,7 @@
 
 use crate::{
     adapters::{
+        btreemap::Btreemap,
         liar::{Liar, lie},
         null::Null,
         siltdb::Siltdb,
@@ -79,7 +80,7 @@ pub fn entries() -> Vec<Entry> {
         siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
         siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
     ];
-    ours.into_iter().chain(peers()).chain(trials()).collect()
+    ours.into_iter().chain([Entry::of::<Btreemap>()]).chain(peers()).chain(trials()).collect()
 }
 
 /// Those of others that are built in.
@@ -93,6 +94,10 @@ fn peers() -> Vec<Entry> {
         Entry::of::<crate::adapters::fjall::Fjall>(),
         #[cfg(feature = "lmdb")]
         Entry::of::<crate::adapters::lmdb::Lmdb>(),
+        #[cfg(feature = "mdbx")]
+        Entry::of::<crate::adapters::mdbx::Mdbx>(),
+        #[cfg(feature = "sqlite")]
+        Entry::of::<crate::adapters::sqlite::Sqlite>(),
         #[cfg(feature = "thunder")]
         Entry::of::<crate::adapters::thunder::Thunder>(),
     ]

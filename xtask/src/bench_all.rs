@@ -47,9 +47,10 @@ pub fn run(arguments: &[&str]) -> ExitCode {
 fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     let root = peers::root();
     let scale = scale(arguments)?;
-    say("silt-bench, with sled, redb, fjall, LMDB and ThunderDB");
+    say("silt-bench, with sled, redb, fjall, LMDB, libmdbx, SQLite and ThunderDB");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "-p", "siltdb-bench", "--features", "peers"]);
+    build.args(["build", "--release", "--manifest-path", "bench/Cargo.toml"]);
+    build.args(["--target-dir", "target", "--features", "peers"]);
     succeeds(build.current_dir(&root))?;
     let mut run = Command::new(root.join("target/release/silt-bench"));
     run.current_dir(&root).arg("run").args(arguments);

@@ -76,7 +76,7 @@ fn a_large_run_keeps_siltdb_rocksdb_and_the_two_best_others() {
 
 #[test]
 fn variants_take_part_only_where_they_are_named() {
-    let all = ["siltdb", "siltdb-btree", "siltdb-map", "siltdb-mimalloc"];
+    let all = ["siltdb", "siltdb-btree", "siltdb-map", "siltdb-mimalloc", "btreemap"];
     let field = Field::new(&workers(&all), &[], &[]).unwrap();
     for suite in suites() {
         for row in &suite.rows {

@@ -18,6 +18,8 @@ pub enum Part {
     Tables,
     /// Values that readers folded of merge operands.
     Folds,
+    /// Uncommitted writes of transactions, as far as they were read again.
+    Transactions,
 }
 
 /// Bytes held, by part, and the limit for their sum.
@@ -27,7 +29,7 @@ pub enum Part {
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicUsize,
-    parts: [AtomicUsize; 4],
+    parts: [AtomicUsize; 5],
 }
 
 impl Budget {

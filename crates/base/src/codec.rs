@@ -63,11 +63,11 @@ pub fn resize(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
 
 /// Reads values from the front of untrusted bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub struct ByteReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     /// A reader at the start of `bytes`.
     #[inline]
     #[must_use]

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 /// The direction of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum Direction {
     /// To later entries.
     Forward,
     /// To earlier entries.
@@ -34,7 +34,7 @@ pub enum Fetch {
 ///
 /// A new cursor stands nowhere. A cursor that returned an error stands nowhere, and keeps returning
 /// that there is nothing, until it is positioned anew.
-pub trait Cursor {
+pub trait EntryCursor {
     /// The entry under the cursor; `None` before the first positioning and past either end.
     fn entry(&self) -> Option<Entry<'_>>;
 
@@ -64,7 +64,8 @@ pub trait Cursor {
         let _ = (key, sequence);
     }
 
-    /// Asks for the memory that [`Cursor::may_hold`] will look at, as [`Cursor::prefetch`] does.
+    /// Asks for the memory that [`EntryCursor::may_hold`] will look at, as
+    /// [`EntryCursor::prefetch`] does.
     fn prefetch_filter(&self, key: LookupKey<'_>) {
         let _ = key;
     }
@@ -104,14 +105,14 @@ pub trait Cursor {
     /// What reading the source fails with.
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         for made in 0..steps {
-            match course {
-                Course::Forward => self.next()?,
-                Course::Backward => self.prev()?,
+            match direction {
+                Direction::Forward => self.next()?,
+                Direction::Backward => self.prev()?,
             }
             let Some(entry) = self.entry() else { return Ok(made) };
             if seen(entry).is_break() {
@@ -122,15 +123,15 @@ pub trait Cursor {
     }
 
     /// What is known without looking about the entries around the cursor; `None` where nothing is.
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         None
     }
 
-    /// As [`Cursor::span`], but if the entries around the cursor are plain, the stretch may go on
-    /// along `course` as far as they are known to be.
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
-        let _ = course;
-        self.span()
+    /// As [`EntryCursor::stretch`], but if the entries around the cursor are plain, the stretch may
+    /// go on along `direction` as far as they are known to be.
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
+        let _ = direction;
+        self.stretch()
     }
 }
 
@@ -139,7 +140,7 @@ pub trait Cursor {
 /// It allows a merge to walk the stretch without comparing, and a reader to walk it without
 /// checking visibility.
 #[derive(Clone, Copy, Debug)]
-pub struct Span<'a> {
+pub struct Stretch<'a> {
     /// The user key of the first entry of the stretch.
     pub first_key: &'a [u8],
     /// The user key of the last entry of the stretch.
@@ -151,12 +152,12 @@ pub struct Span<'a> {
     /// No entry of the stretch is newer.
     pub sequence_max: SequenceNumber,
     /// What kinds of entries the stretch can hold.
-    pub content: SpanContent,
+    pub content: StretchContent,
 }
 
-/// What kinds of entries a [`Span`] can hold.
+/// What kinds of entries a [`Stretch`] can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanContent {
+pub enum StretchContent {
     /// Only `Put`, and of each key of the stretch the source has one entry.
     Plain,
     /// Anything.

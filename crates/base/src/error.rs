@@ -41,6 +41,9 @@ pub enum ErrorKind {
     Busy = 12,
     /// This process was forked from the one that opened the database, and must not write to it.
     Forked = 13,
+    /// Another transaction committed first what this one depends on; nothing of it was written, and
+    /// it may succeed if it is run again.
+    Conflict = 14,
 }
 
 impl ErrorKind {
@@ -59,6 +62,7 @@ impl ErrorKind {
         Self::Closed,
         Self::Busy,
         Self::Forked,
+        Self::Conflict,
     ];
 
     /// The number of the kind, from 1 on.
@@ -98,6 +102,7 @@ impl ErrorKind {
             Self::Closed => "closed",
             Self::Busy => "busy",
             Self::Forked => "forked",
+            Self::Conflict => "conflict",
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::{
     checksum::xxh3,
-    codec::{Reader, put_varint},
+    codec::{ByteReader, put_varint},
     error::{Error, Result},
     id::{FileNumber, SequenceNumber},
 };
@@ -226,7 +226,7 @@ impl BlobPointer {
     /// # Errors
     /// Corruption, if it is none.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(payload);
+        let mut reader = ByteReader::new(payload);
         let pointer = Self {
             file: FileNumber(reader.varint()?),
             offset: reader.varint()?,

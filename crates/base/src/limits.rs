@@ -71,11 +71,11 @@ pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// of all kinds.
 pub const MAPPINGS_MAX: usize = 1 << 14;
 
-/// Gaps that a family remembers: stretches of keys known to be empty.
-pub const GAPS_MAX: usize = 64;
+/// Empty ranges that a family remembers: stretches of keys known to be empty.
+pub const EMPTY_RANGES_MAX: usize = 64;
 
-/// Readers of a family that look for gaps at a time; others find none.
-pub const GAP_SURVEYS_MAX: usize = 64;
+/// Readers of a family that look for empty ranges at a time; others find none.
+pub const EMPTY_RANGE_CANDIDATES_MAX: usize = 64;
 
-/// Longest key at which a gap begins or ends, in bytes.
-pub const GAP_KEY_BYTES_MAX: usize = 1 << 10;
+/// Longest key at which an empty range begins or ends, in bytes.
+pub const EMPTY_RANGE_KEY_BYTES_MAX: usize = 1 << 10;

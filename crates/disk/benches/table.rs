@@ -8,7 +8,7 @@
 
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
@@ -17,8 +17,8 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     options::TableOptions,
-    summary::TableSummary,
-    table::{Found, PassingTable, Table, TableWriter},
+    table::{FoundEntry, Table, TableScan, TableWriter},
+    table_meta::TableMeta,
 };
 use std::{
     collections::BTreeMap, hint::black_box, ops::Bound, path::Path, sync::Arc, time::Instant,
@@ -98,12 +98,12 @@ fn entry<'a>(index: usize, key: &'a [u8], value: &'a [u8]) -> Entry<'a> {
 struct Tables {
     tables: Vec<Arc<Table>>,
     /// The same, for one who reads them once.
-    passing: Vec<Arc<PassingTable>>,
+    passing: Vec<Arc<TableScan>>,
     cache: Arc<Cache>,
 }
 
 impl Tables {
-    fn write(map: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<(Arc<Bytes>, TableSummary)> {
+    fn write(map: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<(Arc<Bytes>, TableMeta)> {
         let options = TableOptions::default();
         let mut written = Vec::new();
         let mut entries = map.iter().enumerate().peekable();
@@ -116,8 +116,8 @@ impl Tables {
             {
                 writer.add(entry(index, key, value)).expect("memory");
             }
-            let summary = writer.finish().expect("not empty");
-            written.push((Arc::new(file), summary));
+            let meta = writer.finish().expect("not empty");
+            written.push((Arc::new(file), meta));
         }
         written
     }
@@ -133,30 +133,30 @@ impl Tables {
         writer.finish().expect("not empty");
     }
 
-    fn open(written: &[(Arc<Bytes>, TableSummary)]) -> Self {
+    fn open(written: &[(Arc<Bytes>, TableMeta)]) -> Self {
         let budget = Arc::new(Budget::new(usize::MAX));
         let cache = Cache::new(budget, usize::MAX >> 1, TableMemory::Beside);
-        let open = |(file, summary): &(Arc<Bytes>, TableSummary)| {
-            let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
+        let open = |(file, meta): &(Arc<Bytes>, TableMeta)| {
+            let (file, length) = (Arc::clone(file) as Arc<dyn File>, meta.file_bytes);
             let path = Path::new("bench");
-            Table::open(file, path, 0, length, Some(summary), ReadIo::Read, &cache)
+            Table::open(file, path, 0, length, Some(meta), ReadIo::Read, &cache)
                 .expect("just written")
         };
-        let pass = |(file, summary): &(Arc<Bytes>, TableSummary)| {
-            let (file, length) = (Arc::clone(file) as Arc<dyn File>, summary.file_bytes);
-            PassingTable::open(file, Path::new("bench"), 0, length, summary).expect("just written")
+        let pass = |(file, meta): &(Arc<Bytes>, TableMeta)| {
+            let (file, length) = (Arc::clone(file) as Arc<dyn File>, meta.file_bytes);
+            TableScan::open(file, Path::new("bench"), 0, length, meta).expect("just written")
         };
         let tables = written.iter().map(open).collect();
         Self { tables, passing: written.iter().map(pass).collect(), cache }
     }
 
     fn table_of(&self, key: &[u8]) -> Option<&Arc<Table>> {
-        let index = self.tables.partition_point(|table| table.summary().range.last[..] < *key);
+        let index = self.tables.partition_point(|table| table.meta().range.last[..] < *key);
         self.tables.get(index)
     }
 
     fn get(&self, key: &[u8]) -> Option<usize> {
-        let look = |found: Found<'_>| usize::from(found.value.bytes()[50]);
+        let look = |found: FoundEntry<'_>| usize::from(found.value.bytes()[50]);
         self.table_of(key)?.get(LookupKey::new(key), SequenceNumber::MAX, look).expect("sound")
     }
 
@@ -169,11 +169,11 @@ impl Tables {
     }
 
     /// Walks everything through spans, as a merge with nothing else in the way would.
-    fn walk(cursors: impl Iterator<Item = impl Cursor>) -> usize {
+    fn walk(cursors: impl Iterator<Item = impl EntryCursor>) -> usize {
         let (mut sum, mut entries) = (0, 0);
         for mut cursor in cursors {
             cursor.seek_to_first().expect("sound");
-            while let Some(span) = cursor.span() {
+            while let Some(span) = cursor.stretch() {
                 for _ in 0..=span.after {
                     if let Some(entry) = cursor.entry() {
                         sum += usize::from(entry.key[0]) + usize::from(entry.value[50]);
@@ -255,7 +255,7 @@ fn on_two_threads(work: impl Fn(usize) + Sync) {
 /// What is compared, and what is asked of it.
 struct Contest {
     map: BTreeMap<Vec<u8>, Vec<u8>>,
-    written: Vec<(Arc<Bytes>, TableSummary)>,
+    written: Vec<(Arc<Bytes>, TableMeta)>,
     tables: Tables,
     /// Keys that are there, in another order than they were inserted.
     keys: Vec<[u8; 16]>,
@@ -297,11 +297,11 @@ impl Contest {
     }
 
     fn print_sizes(&self) {
-        let summaries = || self.written.iter().map(|(_, summary)| summary);
+        let summaries = || self.written.iter().map(|(_, meta)| meta);
         let budget = self.tables.cache.budget();
         let megabytes = [
-            summaries().map(|summary| summary.logical_bytes).sum(),
-            summaries().map(|summary| summary.file_bytes).sum(),
+            summaries().map(|meta| meta.logical_bytes).sum(),
+            summaries().map(|meta| meta.file_bytes).sum(),
             budget.used(Part::Blocks) as u64,
             budget.used(Part::Tables) as u64,
         ];

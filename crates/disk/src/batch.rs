@@ -13,7 +13,7 @@
 //! key that is not deleted as its payload. The other payloads are those of [`EntryKind`].
 
 use siltdb_base::{
-    codec::{Reader, write_varint},
+    codec::{ByteReader, write_varint},
     error::{Error, Result},
     id::{FamilyId, SequenceNumber},
     key::{BlobPointer, Entry, EntryKind, split_expiring},
@@ -89,7 +89,7 @@ fn too_long(message: &'static str, found: usize, max: usize) -> Error {
     Error::invalid(message).with_mismatch(format_args!("at most {max}"), found)
 }
 
-/// Operations as bytes, in the order in which they were added.
+/// BatchOperations as bytes, in the order in which they were added.
 ///
 /// Every method that adds an operation adds it whole or, if it fails, not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,8 @@ impl BatchBytes {
         if bytes.len() > BATCH_BYTES_MAX {
             return Err(too_long("batch is too long", bytes.len(), BATCH_BYTES_MAX));
         }
-        let mut all = Operations { reader: Reader::new(bytes), left: 1, state: State::Reading };
+        let mut all =
+            BatchOperations { reader: ByteReader::new(bytes), left: 1, state: State::Reading };
         // An operation takes some bytes, so their number is below that of the bytes.
         let mut count = 0_u32;
         while !all.reader.is_empty() {
@@ -204,7 +205,7 @@ impl BatchBytes {
     ///
     /// # Errors
     /// As [`BatchBytes::put`].
-    pub fn push(&mut self, operation: &Operation<'_>) -> Result<()> {
+    pub fn push(&mut self, operation: &BatchOperation<'_>) -> Result<()> {
         self.add(operation.family, operation.kind, operation.key, &[operation.payload])
     }
 
@@ -283,16 +284,29 @@ impl BatchBytes {
         self.count = 0;
     }
 
+    /// Drops what was added since the batch had `bytes` bytes and `count` operations.
+    pub fn truncate(&mut self, bytes: usize, count: u32) {
+        debug_assert!(bytes <= self.bytes.len() && count <= self.count, "a later state");
+        self.bytes.truncate(bytes);
+        self.count = count;
+    }
+
     /// The operations, in the order in which they were added.
     #[must_use]
-    pub fn operations(&self) -> Operations<'_> {
+    pub fn operations(&self) -> BatchOperations<'_> {
         operations(&self.bytes, self.count)
+    }
+
+    /// The operations behind the first `count`, which take `bytes` bytes.
+    #[must_use]
+    pub fn operations_from(&self, bytes: usize, count: u32) -> BatchOperations<'_> {
+        operations(&self.bytes[bytes..], self.count - count)
     }
 }
 
 /// One operation, borrowed from the bytes of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation<'a> {
+pub struct BatchOperation<'a> {
     /// What it does.
     pub kind: EntryKind,
     /// The family it does it to.
@@ -303,7 +317,7 @@ pub struct Operation<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Operation<'a> {
+impl<'a> BatchOperation<'a> {
     /// The entry this operation becomes at its place in the order of the database.
     #[inline]
     #[must_use]
@@ -317,14 +331,14 @@ impl<'a> Operation<'a> {
 /// One pass, without allocation. After an error, and at the end, there is nothing more.
 #[inline]
 #[must_use]
-pub fn operations(bytes: &[u8], count: u32) -> Operations<'_> {
-    Operations { reader: Reader::new(bytes), left: count, state: State::Reading }
+pub fn operations(bytes: &[u8], count: u32) -> BatchOperations<'_> {
+    BatchOperations { reader: ByteReader::new(bytes), left: count, state: State::Reading }
 }
 
 /// The operations of a batch; see [`operations`].
 #[derive(Clone, Debug)]
-pub struct Operations<'a> {
-    reader: Reader<'a>,
+pub struct BatchOperations<'a> {
+    reader: ByteReader<'a>,
     left: u32,
     state: State,
 }
@@ -335,9 +349,9 @@ enum State {
     Finished,
 }
 
-impl<'a> Operations<'a> {
+impl<'a> BatchOperations<'a> {
     #[inline]
-    fn read(&mut self) -> Result<Operation<'a>> {
+    fn read(&mut self) -> Result<BatchOperation<'a>> {
         let kind = EntryKind::from_u8(self.reader.u8()?)?;
         let family = FamilyId(self.reader.varint_u32()?);
         let key_bytes = self.reader.varint()?;
@@ -355,19 +369,19 @@ impl<'a> Operations<'a> {
             EntryKind::BlobPointer => drop(BlobPointer::decode(payload)?),
             _ => {}
         }
-        Ok(Operation { kind, family, key, payload })
+        Ok(BatchOperation { kind, family, key, payload })
     }
 
     #[cold]
-    fn finish(&mut self) -> Option<Result<Operation<'a>>> {
+    fn finish(&mut self) -> Option<Result<BatchOperation<'a>>> {
         let was = std::mem::replace(&mut self.state, State::Finished);
         (was == State::Reading && !self.reader.is_empty())
             .then(|| Err(Error::corruption("bytes after the last operation of a batch")))
     }
 }
 
-impl<'a> Iterator for Operations<'a> {
-    type Item = Result<Operation<'a>>;
+impl<'a> Iterator for BatchOperations<'a> {
+    type Item = Result<BatchOperation<'a>>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -45,11 +45,11 @@ pub use builder::{BlockBuilder, shared_prefix_bytes};
 pub use form::{Entries, Located};
 pub use glance::{Glance, glance};
 
-use crate::cache::Resident;
+use crate::cache::Cacheable;
 use bytes::Bytes;
-use form::{Form, HEAD_BYTES, OffsetWidth, PADDING_BYTES, short_head};
+use form::{BlockForm, HEAD_BYTES, OffsetWidth, PADDING_BYTES, short_head};
 use siltdb_base::{
-    codec::{Reader, VARINT_BYTES_MAX},
+    codec::{ByteReader, VARINT_BYTES_MAX},
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_address, prefetch_bytes},
     id::SequenceNumber,
@@ -101,7 +101,7 @@ pub struct Block {
 /// What a block begins with.
 #[derive(Clone, Copy, Debug)]
 struct Header {
-    form: Form,
+    form: BlockForm,
     count: u32,
     /// Where the prefix begins in the raw bytes; entries follow it.
     prefix_start: u32,
@@ -114,14 +114,14 @@ impl Header {
     /// # Errors
     /// Corruption, if no block begins so, or if it says what cannot be.
     fn parse(raw: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(raw);
+        let mut reader = ByteReader::new(raw);
         let count = reader.varint()?;
         let prefix_bytes = reader.varint_u32()?;
         let base_sequence = reader.varint()?;
         let width = reader.u8()?;
         let prefix_start = raw.len() - reader.rest().len();
         reader.take(prefix_bytes as usize)?;
-        let form = Form::new(base_sequence, width, OffsetWidth::within(raw.len()))?;
+        let form = BlockForm::new(base_sequence, width, OffsetWidth::within(raw.len()))?;
         let entry_bytes_min = 2 + u64::from(width);
         if count == 0 || count > reader.rest().len() as u64 / entry_bytes_min {
             return Err(Error::corruption("bad entry count of a block"));
@@ -184,7 +184,7 @@ pub struct BlockEntry<'a> {
     pub value: &'a [u8],
 }
 
-impl Resident for Block {
+impl Cacheable for Block {
     /// The heads and offsets of some 40 entries.
     const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
 

@@ -23,13 +23,13 @@
 //! 4. If a slot holds a value and its insertion has returned, its bit in `occupied` is set: a bit
 //!    is cleared before the slot is emptied, and set after it was filled.
 
-mod held;
+mod cached;
 mod array;
 
-pub use held::{Held, Resident};
+pub use cached::{Cacheable, Cached};
 
 use array::Array;
-use held::Sweep;
+use cached::Sweep;
 use siltdb_base::{
     budget::{Budget, Part},
     hint::prefetch_bytes,
@@ -357,13 +357,13 @@ impl fmt::Debug for Cache {
 }
 
 /// The slots of one table; dropping them frees what they hold.
-pub struct Slots<T: Resident> {
+pub struct Slots<T: Cacheable> {
     cache: Arc<Cache>,
     id: u64,
     array: Arc<Array<T>>,
 }
 
-impl<T: Resident> Slots<T> {
+impl<T: Cacheable> Slots<T> {
     /// `count` empty slots.
     #[must_use]
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
@@ -445,7 +445,7 @@ impl<T: Resident> Slots<T> {
     }
 
     /// Asks for the value in slot `index`, and lets `ask` ask for a part of it, by where its front
-    /// is and its [`Resident::layout`]; if there is such a slot and it has one.
+    /// is and its [`Cacheable::layout`]; if there is such a slot and it has one.
     #[inline]
     pub fn prefetch_part(&self, index: usize, ask: impl FnOnce(*const u8, u64)) {
         if let Some(slot) = self.array.slots().get(index) {
@@ -458,7 +458,7 @@ impl<T: Resident> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<Arc<Held<T>>> {
+    pub fn get(&self, index: usize) -> Option<Arc<Cached<T>>> {
         self.prefetch(index, T::FRONT_BYTES);
         self.hold(index)
     }
@@ -468,7 +468,7 @@ impl<T: Resident> Slots<T> {
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub fn hold(&self, index: usize) -> Option<Arc<Held<T>>> {
+    pub fn hold(&self, index: usize) -> Option<Arc<Cached<T>>> {
         let held = self.array.slots()[index].value().load_full();
         match &held {
             Some(held) => {
@@ -486,7 +486,7 @@ impl<T: Resident> Slots<T> {
     ///
     /// # Panics
     /// If there is no such slot.
-    pub fn insert(&self, index: usize, held: &Arc<Held<T>>) {
+    pub fn insert(&self, index: usize, held: &Arc<Cached<T>>) {
         self.insert_into(Room::Made, index, held);
     }
 
@@ -494,7 +494,7 @@ impl<T: Resident> Slots<T> {
     ///
     /// # Panics
     /// If there is no such slot.
-    pub fn insert_spare(&self, index: usize, held: &Arc<Held<T>>) {
+    pub fn insert_spare(&self, index: usize, held: &Arc<Cached<T>>) {
         self.insert_into(Room::Spare, index, held);
     }
 
@@ -513,7 +513,7 @@ impl<T: Resident> Slots<T> {
         was_offered
     }
 
-    fn insert_into(&self, room: Room, index: usize, held: &Arc<Held<T>>) {
+    fn insert_into(&self, room: Room, index: usize, held: &Arc<Cached<T>>) {
         let is_empty = self.array.slots()[index].value().load().is_none();
         // By (1) the bytes are counted first.
         if !is_empty || !self.cache.reserve(held.bytes(), room) {
@@ -527,7 +527,7 @@ impl<T: Resident> Slots<T> {
     }
 }
 
-impl<T: Resident> Drop for Slots<T> {
+impl<T: Cacheable> Drop for Slots<T> {
     fn drop(&mut self) {
         self.cache.unregister(self.id);
         // Nobody inserts (that takes `&self`), and the hand does not come here any more: by (4) the
@@ -539,7 +539,7 @@ impl<T: Resident> Drop for Slots<T> {
     }
 }
 
-impl<T: Resident> fmt::Debug for Slots<T> {
+impl<T: Cacheable> fmt::Debug for Slots<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.array.slots().len();
         f.debug_struct("Slots").field("count", &count).finish_non_exhaustive()

@@ -43,13 +43,13 @@
 pub mod current;
 
 use crate::{
-    fields::{Field, FieldList, FieldsWriter, OPTIONAL, UnknownFields, read_fields},
+    fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
-    summary::{KeyRange, TableSummary},
+    table_meta::{KeySpan, TableMeta},
 };
 use siltdb_base::{
     clock::StoredTime,
-    codec::{Reader, put_bytes, put_varint},
+    codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
     limits::{
@@ -80,11 +80,11 @@ pub struct TableReference {
     /// Its length, in bytes.
     pub length: u64,
     /// What is known of it without opening it.
-    pub summary: TableSummary,
+    pub meta: TableMeta,
     /// Newer entries of the table are not seen; for clones.
     pub visible_to: Option<SequenceNumber>,
     /// Only keys in this range are seen.
-    pub key_slice: Option<KeyRange>,
+    pub key_slice: Option<KeySpan>,
     /// All entries have this sequence number, whatever the table says; for ingestion.
     pub global_sequence: Option<SequenceNumber>,
     /// What later versions say of the reference.
@@ -108,11 +108,11 @@ const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reser
 impl TableReference {
     /// All of a table that lies in `file` from `offset` on.
     #[must_use]
-    pub fn whole(file: FileNumber, offset: u64, summary: TableSummary) -> Self {
-        let length = summary.file_bytes;
+    pub fn whole(file: FileNumber, offset: u64, meta: TableMeta) -> Self {
+        let length = meta.file_bytes;
         let unknown = UnknownFields::default();
         let (visible_to, key_slice, global_sequence) = (None, None, None);
-        Self { file, offset, length, summary, visible_to, key_slice, global_sequence, unknown }
+        Self { file, offset, length, meta, visible_to, key_slice, global_sequence, unknown }
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -120,7 +120,7 @@ impl TableReference {
         put_varint(out, self.offset);
         put_varint(out, self.length);
         let mut fields = FieldsWriter::new(out, &self.unknown);
-        fields.put(1, |value| self.summary.encode(value));
+        fields.put(1, |value| self.meta.encode(value));
         if let Some(sequence) = self.visible_to {
             fields.put_number(2, sequence.0);
         }
@@ -134,31 +134,30 @@ impl TableReference {
     }
 
     /// Reads all that is left of `reader`.
-    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
         let (file, offset, length) =
             (FileNumber(reader.varint()?), reader.varint()?, reader.varint()?);
         if offset.checked_add(length).is_none_or(|end| end > TABLE_END_MAX) {
             return Err(Error::corruption("table beyond the end of any file"));
         }
-        let (mut summary, mut key_slice) = (None, None);
+        let (mut meta, mut key_slice) = (None, None);
         let (mut visible_to, mut global_sequence) = (None, None);
         let unknown = read_fields(&REFERENCE_FIELDS, reader.take_all(), |tag, value| {
             match tag {
-                1 => summary = Some(TableSummary::decode(value.take_all())?),
+                1 => meta = Some(TableMeta::decode(value.take_all())?),
                 2 => visible_to = Some(sequence(value)?),
                 3 => global_sequence = Some(sequence(value)?),
-                4 => key_slice = Some(KeyRange::decode(value)?),
-                _ => return Ok(Field::Unknown),
+                4 => key_slice = Some(KeySpan::decode(value)?),
+                _ => return Ok(StoredField::Unknown),
             }
-            Ok(Field::Known)
+            Ok(StoredField::Known)
         })?;
-        let summary =
-            summary.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
-        Ok(Self { file, offset, length, summary, visible_to, key_slice, global_sequence, unknown })
+        let meta = meta.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
+        Ok(Self { file, offset, length, meta, visible_to, key_slice, global_sequence, unknown })
     }
 }
 
-fn sequence(reader: &mut Reader<'_>) -> Result<SequenceNumber> {
+fn sequence(reader: &mut ByteReader<'_>) -> Result<SequenceNumber> {
     let number = reader.varint()?;
     if number > SequenceNumber::MAX.0 {
         return Err(Error::corruption("sequence number exceeds 56 bits"));
@@ -339,7 +338,7 @@ impl Change {
     }
 
     fn decode(tag: u64, value: &[u8]) -> Result<Self> {
-        let reader = &mut Reader::new(value);
+        let reader = &mut ByteReader::new(value);
         let change = match tag {
             1 => format(reader)?,
             2 => Self::CreateFamily {
@@ -380,7 +379,7 @@ impl Change {
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
             _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),
         };
-        read_fields(&CHANGE_FIELDS, reader.rest(), |_, _| Ok(Field::Unknown))?;
+        read_fields(&CHANGE_FIELDS, reader.rest(), |_, _| Ok(StoredField::Unknown))?;
         Ok(change)
     }
 }
@@ -391,7 +390,7 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     }
 }
 
-fn format(reader: &mut Reader<'_>) -> Result<Change> {
+fn format(reader: &mut ByteReader<'_>) -> Result<Change> {
     // Only those of this version are known to stand behind it.
     let version = reader.varint_u32()?;
     if version != FORMAT_VERSION {
@@ -417,12 +416,12 @@ fn format(reader: &mut Reader<'_>) -> Result<Change> {
     Ok(Change::Format { version, features })
 }
 
-fn family(reader: &mut Reader<'_>) -> Result<FamilyId> {
+fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
     reader.varint_u32().map(FamilyId)
 }
 
 /// Half of all ids: what a process gives out until the next edit are still ids.
-fn next_family(reader: &mut Reader<'_>) -> Result<FamilyId> {
+fn next_family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
     let next = family(reader)?;
     if next > NEXT_FAMILY_MAX {
         return Err(Error::corruption("ids of families are used up")
@@ -432,7 +431,7 @@ fn next_family(reader: &mut Reader<'_>) -> Result<FamilyId> {
 }
 
 /// What may be one more than the id of any segment.
-fn segments_end(reader: &mut Reader<'_>) -> Result<SegmentId> {
+fn segments_end(reader: &mut ByteReader<'_>) -> Result<SegmentId> {
     let segment = SegmentId(reader.varint()?);
     if segment.0 > SEGMENT_ID_MAX.0 + 1 {
         return Err(Error::corruption("no such segment")
@@ -441,7 +440,7 @@ fn segments_end(reader: &mut Reader<'_>) -> Result<SegmentId> {
     Ok(segment)
 }
 
-fn position(reader: &mut Reader<'_>) -> Result<LogPosition> {
+fn position(reader: &mut ByteReader<'_>) -> Result<LogPosition> {
     let position = LogPosition { segment: SegmentId(reader.varint()?), offset: reader.varint()? };
     if position.segment > SEGMENT_ID_MAX || position.offset > SEGMENT_BYTES_MAX {
         let last = LogPosition { segment: SEGMENT_ID_MAX, offset: SEGMENT_BYTES_MAX };
@@ -451,7 +450,7 @@ fn position(reader: &mut Reader<'_>) -> Result<LogPosition> {
     Ok(position)
 }
 
-fn next_file(reader: &mut Reader<'_>) -> Result<FileNumber> {
+fn next_file(reader: &mut ByteReader<'_>) -> Result<FileNumber> {
     let next = FileNumber(reader.varint()?);
     if next > NEXT_FILE_MAX {
         return Err(Error::corruption("file numbers are used up")
@@ -460,7 +459,7 @@ fn next_file(reader: &mut Reader<'_>) -> Result<FileNumber> {
     Ok(next)
 }
 
-fn level(reader: &mut Reader<'_>) -> Result<u8> {
+fn level(reader: &mut ByteReader<'_>) -> Result<u8> {
     let level = reader.u8()?;
     if usize::from(level) >= LEVELS {
         return Err(
@@ -470,7 +469,7 @@ fn level(reader: &mut Reader<'_>) -> Result<u8> {
     Ok(level)
 }
 
-fn name(reader: &mut Reader<'_>) -> Result<String> {
+fn name(reader: &mut ByteReader<'_>) -> Result<String> {
     let bytes = reader.bytes()?;
     if bytes.len() > FAMILY_NAME_BYTES_MAX {
         return Err(Error::corruption("family name is too long")
@@ -507,7 +506,7 @@ impl Edit {
     /// `Unsupported`, if a change, the format version or a feature is not known; `Corruption`, if
     /// the bytes are no edit.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let mut changes = Vec::new();
         while !reader.is_empty() {
             changes.push(Change::decode(reader.varint()?, reader.bytes()?)?);

@@ -8,7 +8,7 @@
 
 use crate::edit::{Change, Edit};
 use siltdb_base::{
-    codec::{Reader, put_bytes},
+    codec::{ByteReader, put_bytes},
     error::{Error, ErrorKind, Result},
 };
 
@@ -25,7 +25,7 @@ pub fn encode_changes(changes: &Edit, out: &mut Vec<u8>) {
 /// `Corruption`, if it does not begin with changes of families; `Unsupported`, if one of them is
 /// not known.
 pub fn split(payload: &[u8]) -> Result<(Edit, &[u8])> {
-    let mut reader = Reader::new(payload);
+    let mut reader = ByteReader::new(payload);
     let edit = Edit::decode(reader.bytes()?)?;
     for change in &edit.changes {
         match change {

@@ -11,7 +11,7 @@
 //! With the bit the field is optional: the reader keeps its bytes and writes them back unchanged.
 
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
+    codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
 };
 
@@ -45,14 +45,14 @@ pub struct UnknownFields(Box<[u8]>);
 impl UnknownFields {
     /// Their tags, ascending.
     pub fn tags(&self) -> impl Iterator<Item = u64> + '_ {
-        let mut reader = Reader::new(&self.0);
+        let mut reader = ByteReader::new(&self.0);
         std::iter::from_fn(move || next(&mut reader).ok().flatten().map(|(tag, _)| tag))
     }
 }
 
 /// Whether a field is one that its reader knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum StoredField {
     /// It is, and was read.
     Known,
     /// It is not, and nothing was read.
@@ -67,9 +67,9 @@ pub enum Field {
 pub fn read_fields<'a>(
     list: &FieldList,
     bytes: &'a [u8],
-    mut read: impl FnMut(u64, &mut Reader<'a>) -> Result<Field>,
+    mut read: impl FnMut(u64, &mut ByteReader<'a>) -> Result<StoredField>,
 ) -> Result<UnknownFields> {
-    let (mut reader, mut last, mut unknown) = (Reader::new(bytes), 0, Vec::new());
+    let (mut reader, mut last, mut unknown) = (ByteReader::new(bytes), 0, Vec::new());
     loop {
         let field = reader.rest();
         let Some((tag, value)) = next(&mut reader)? else { break };
@@ -78,15 +78,15 @@ pub fn read_fields<'a>(
                 .with_mismatch(format_args!("a tag above {last}"), tag));
         }
         last = tag;
-        let mut value = Reader::new(value);
+        let mut value = ByteReader::new(value);
         match read(tag, &mut value)? {
-            Field::Known if value.is_empty() => {}
-            Field::Known => {
+            StoredField::Known if value.is_empty() => {}
+            StoredField::Known => {
                 return Err(Error::corruption(format!("{}: a field is too long", list.of))
                     .with_mismatch(format_args!("the end of tag {tag}"), value.rest().len()));
             }
-            Field::Unknown if tag & OPTIONAL == 0 => return Err(list.unsupported(tag)),
-            Field::Unknown => {
+            StoredField::Unknown if tag & OPTIONAL == 0 => return Err(list.unsupported(tag)),
+            StoredField::Unknown => {
                 unknown.extend_from_slice(&field[..field.len() - reader.rest().len()]);
             }
         }
@@ -95,7 +95,7 @@ pub fn read_fields<'a>(
 }
 
 /// The next field, and its value.
-fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(u64, &'a [u8])>> {
+fn next<'a>(reader: &mut ByteReader<'a>) -> Result<Option<(u64, &'a [u8])>> {
     if reader.is_empty() {
         return Ok(None);
     }
@@ -158,7 +158,7 @@ impl<'a> FieldsWriter<'a> {
 
     /// Writes the fields that were kept and have smaller tags.
     fn put_kept(&mut self, tag: u64) {
-        let mut reader = Reader::new(self.kept);
+        let mut reader = ByteReader::new(self.kept);
         let mut end = 0;
         while let Ok(Some((kept, _))) = next(&mut reader) {
             if kept > tag {

@@ -14,7 +14,7 @@
 //! Source: Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters (2007).
 
 use siltdb_base::{
-    codec::Reader,
+    codec::ByteReader,
     error::{Error, Result},
     hint::prefetch,
 };
@@ -118,7 +118,7 @@ impl Filter {
     /// # Errors
     /// Corruption, if the bytes are none.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let probes = u32::from(reader.u8()?);
         let zeros = reader.take(3)?;
         let lines = reader.u32()?;

@@ -22,7 +22,7 @@
 use crate::compress::{Codec, Compressor};
 use siltdb_base::{
     checksum::{crc32c, crc32c_append},
-    codec::{Reader, VARINT_BYTES_MAX, put_varint, resize},
+    codec::{ByteReader, VARINT_BYTES_MAX, put_varint, resize},
     error::{Error, Result},
     id::TableUid,
     limits::{
@@ -79,7 +79,7 @@ impl FrameKind {
 
 /// Where a frame lies: the checksum is bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FramePlace {
     /// The table.
     pub table: TableUid,
     /// Offset of the frame from the start of the table, in bytes.
@@ -114,7 +114,7 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// Corruption, if they are not; `Unsupported`, if its codec is unknown.
-    pub fn open(bytes: &'a [u8], kind: FrameKind, place: Place) -> Result<Self> {
+    pub fn open(bytes: &'a [u8], kind: FrameKind, place: FramePlace) -> Result<Self> {
         verify_checksum(bytes, place)?;
         Self::open_verified(bytes, kind)
     }
@@ -127,7 +127,7 @@ impl<'a> Frame<'a> {
         let Some((covered, _)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
             return Err(too_short(bytes));
         };
-        let mut reader = Reader::new(covered);
+        let mut reader = ByteReader::new(covered);
         let found = reader.u8()?;
         if found != kind as u8 {
             return Err(Error::corruption("wrong frame kind").with_mismatch(kind as u8, found));
@@ -209,7 +209,7 @@ impl<'a> Frame<'a> {
 /// If `compressor` compresses what is never compressed.
 pub fn seal(
     kind: FrameKind,
-    place: Place,
+    place: FramePlace,
     raw: &[u8],
     compressor: &mut Compressor,
     out: &mut Vec<u8>,
@@ -245,7 +245,7 @@ pub struct Envelope {
 /// # Panics
 /// As [`seal`].
 #[must_use]
-pub fn enclose(kind: FrameKind, place: Place, raw: &[&[u8]]) -> Envelope {
+pub fn enclose(kind: FrameKind, place: FramePlace, raw: &[&[u8]]) -> Envelope {
     let raw_bytes: usize = raw.iter().map(|piece| piece.len()).sum();
     assert!(raw_bytes <= RAW_BYTES_MAX, "a frame of {raw_bytes} bytes");
     let mut head = vec![kind as u8, Codec::Raw as u8];
@@ -260,13 +260,13 @@ pub fn enclose(kind: FrameKind, place: Place, raw: &[&[u8]]) -> Envelope {
 /// # Panics
 /// If `frame` is shorter than a checksum, which no verified frame is.
 #[must_use]
-pub fn moved_checksum(frame: &[u8], from: Place, to: Place) -> [u8; CHECKSUM_BYTES] {
+pub fn moved_checksum(frame: &[u8], from: FramePlace, to: FramePlace) -> [u8; CHECKSUM_BYTES] {
     let checksum = frame.last_chunk::<CHECKSUM_BYTES>().expect("a verified frame has one");
     let moved = u32::from_le_bytes(*checksum).wrapping_sub(mix(from)).wrapping_add(mix(to));
     moved.to_le_bytes()
 }
 
-fn verify_checksum(bytes: &[u8], place: Place) -> Result<()> {
+fn verify_checksum(bytes: &[u8], place: FramePlace) -> Result<()> {
     let Some((covered, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(too_short(bytes));
     };
@@ -289,7 +289,7 @@ fn too_short(bytes: &[u8]) -> Error {
 }
 
 /// A number that differs from place to place (see the file header for the function).
-fn mix(place: Place) -> u32 {
+fn mix(place: FramePlace) -> u32 {
     let mut x = place.table.0.wrapping_add(place.offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

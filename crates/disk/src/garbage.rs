@@ -14,7 +14,7 @@
 
 use crate::fields::FieldsWriter;
 use siltdb_base::{
-    codec::{Reader, put_varint},
+    codec::{ByteReader, put_varint},
     error::{Error, Result},
     id::SequenceNumber,
     key::{BlobPointer, EntryKind, split_expiring},
@@ -135,7 +135,7 @@ impl Garbage {
     ///
     /// # Errors
     /// Corruption, if the bytes are none.
-    pub fn decode_expiring(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub fn decode_expiring(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         let mut buckets: Vec<Expiring> = Vec::new();
         let mut before = None;
         while !reader.is_empty() {
@@ -153,7 +153,7 @@ impl Garbage {
     ///
     /// # Errors
     /// Corruption, if the bytes are none.
-    pub fn decode_superseded(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub fn decode_superseded(&mut self, reader: &mut ByteReader<'_>) -> Result<()> {
         let mut buckets: Vec<Superseded> = Vec::new();
         let mut before = None;
         while !reader.is_empty() {
@@ -180,7 +180,7 @@ fn after(before: Option<u64>, difference: u64) -> Result<u64> {
     number.ok_or_else(|| Error::corruption("buckets of a summary out of order"))
 }
 
-fn count(reader: &mut Reader<'_>) -> Result<u64> {
+fn count(reader: &mut ByteReader<'_>) -> Result<u64> {
     let count = reader.varint()?;
     if count > TABLE_END_MAX {
         return Err(Error::corruption("a table has more than any file can hold")

@@ -46,7 +46,7 @@ const BLOCKS_PER_WORD: usize = 64;
 
 /// Where in its table a key lies: at the newest of its versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyPlace {
+pub struct EntryPlace {
     /// The block.
     pub block: usize,
     /// The entry of the block.
@@ -55,7 +55,7 @@ pub struct KeyPlace {
 
 /// The measures of a maplet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct MapletShape {
     blocks: usize,
     lines: usize,
     /// Low bits of a place that number the entry within its block.
@@ -64,7 +64,7 @@ pub struct Shape {
     place_bits: u32,
 }
 
-impl Shape {
+impl MapletShape {
     /// Of a table with so many blocks, of so many entries together and at most `block_entries_max`
     /// each; `None`, if a tag would be too short.
     #[must_use]
@@ -94,7 +94,7 @@ struct Line([AtomicU32; LINE_ENTRIES]);
 /// See the file header.
 pub struct Maplet {
     lines: Box<[Line]>,
-    shape: Shape,
+    shape: MapletShape,
     /// Blocks that were not added yet.
     to_add: AtomicUsize,
     /// Which blocks were.
@@ -106,7 +106,7 @@ pub struct Maplet {
 impl Maplet {
     /// One that leads nowhere yet.
     #[must_use]
-    pub fn new(shape: Shape) -> Self {
+    pub fn new(shape: MapletShape) -> Self {
         let words = shape.blocks.div_ceil(BLOCKS_PER_WORD);
         Self {
             lines: (0..shape.lines).map(|_| Line::default()).collect(),
@@ -128,8 +128,8 @@ impl Maplet {
     /// The places where a key of this hash may lie.
     #[inline]
     #[must_use]
-    pub fn search(&self, hash: u64) -> Search<'_> {
-        Search {
+    pub fn search(&self, hash: u64) -> MapletSearch<'_> {
+        MapletSearch {
             line: &self.lines[self.line_of(hash)].0,
             shape: self.shape,
             knows_all: self.knows_all(),
@@ -199,8 +199,8 @@ impl Maplet {
         let line = &self.lines[self.line_of(hash)].0;
         let first = position_of(hash);
         let mut places = (0..LINE_ENTRIES).map(|step| &line[(first + step) % LINE_ENTRIES]);
-        // Relaxed, here and in `Search`: what is found is only a place to look at; and that nothing
-        // is found counts only by (3).
+        // Relaxed, here and in `MapletSearch`: what is found is only a place to look at; and that
+        // nothing is found counts only by (3).
         if let Some(empty) = places.find(|place| place.load(Ordering::Relaxed) == 0) {
             empty.store(entry, Ordering::Relaxed);
         }
@@ -233,9 +233,9 @@ fn position_of(hash: u64) -> usize {
 
 /// The places where a key may lie, one after the other.
 #[derive(Debug)]
-pub struct Search<'m> {
+pub struct MapletSearch<'m> {
     line: &'m [AtomicU32; LINE_ENTRIES],
-    shape: Shape,
+    shape: MapletShape,
     knows_all: bool,
     tag: u32,
     position: usize,
@@ -243,7 +243,7 @@ pub struct Search<'m> {
     left: usize,
 }
 
-impl Search<'_> {
+impl MapletSearch<'_> {
     /// Whether a key that lay at none of the places shown so far, up to the last, is not in the
     /// table.
     #[inline]
@@ -253,12 +253,12 @@ impl Search<'_> {
     }
 }
 
-impl Iterator for Search<'_> {
-    type Item = KeyPlace;
+impl Iterator for MapletSearch<'_> {
+    type Item = EntryPlace;
 
     #[inline]
-    fn next(&mut self) -> Option<KeyPlace> {
-        let Shape { entry_bits, place_bits, .. } = self.shape;
+    fn next(&mut self) -> Option<EntryPlace> {
+        let MapletShape { entry_bits, place_bits, .. } = self.shape;
         while self.left > 0 {
             let entry = self.line[self.position % LINE_ENTRIES].load(Ordering::Relaxed);
             if entry == 0 {
@@ -269,7 +269,7 @@ impl Iterator for Search<'_> {
             if entry >> place_bits == self.tag {
                 let place = (entry & ((1 << place_bits) - 1)) - 1;
                 let (block, entry) = (place >> entry_bits, place & ((1 << entry_bits) - 1));
-                return Some(KeyPlace { block: block as usize, entry: entry as usize });
+                return Some(EntryPlace { block: block as usize, entry: entry as usize });
             }
         }
         None

@@ -2,9 +2,12 @@
 //!
 //! It does none of it.
 
-pub mod share;
+pub mod parallel_job;
 
-use crate::{background::share::Shared, calls::Calls, log::generation::Flushed, signal::Signal};
+use crate::{
+    background::parallel_job::ParallelJob, in_flight::CallsInFlight, log::generation::Flushed,
+    signal::Signal,
+};
 use siltdb_base::{error::Error, id::FamilyId, sync::lock};
 use siltdb_tree::memory::Generation;
 use std::{
@@ -20,7 +23,7 @@ pub struct Background {
     /// Something may be due for the flusher or the compactors.
     pub work: Signal,
     /// What callers do to the files on their own threads.
-    pub calls: Calls,
+    pub in_flight: CallsInFlight,
     /// Threads shall end.
     pub ending: AtomicBool,
 }
@@ -35,7 +38,7 @@ pub struct JobState {
     /// Compactions that run.
     pub compactions: usize,
     /// Those of them whose parts others may take.
-    pub shared: Vec<Arc<Shared>>,
+    pub shared: Vec<Arc<ParallelJob>>,
     /// What was flushed and is still in memory, until a worker frees it.
     pub flushed: Vec<Flushed>,
     /// The families of which a compaction may be due; of others none is.

@@ -3,23 +3,23 @@
 //!
 //! It starts no work, and knows neither why a job fails nor who makes room.
 
-pub mod throttle;
-pub mod pace;
+pub mod curve;
+pub mod pacer;
 pub mod debts;
 
 use crate::{
     backpressure::{
+        curve::{Debt, pressure},
         debts::LevelDebts,
-        pace::{Nap, Pace},
-        throttle::{Debt, pressure},
+        pacer::{Delay, Pacer},
     },
-    catalog::family::Family,
+    catalog::family::FamilyData,
     counters::Counters,
-    instance::Instance,
     log::{
         Log,
-        tail::{Room, TailLimits},
+        sequencer::{GenerationLimits, Room},
     },
+    open_id::OpenId,
     options::FROZEN_MAX,
     signal::Signal,
 };
@@ -58,7 +58,7 @@ pub struct Backpressure {
     pub waits: Waits,
     memtable_bytes: u64,
     levels: LevelDebts,
-    pace: Pace,
+    pacer: Pacer,
     /// By which writers sleep; none, if they do the work themselves.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -77,18 +77,18 @@ pub struct Waits {
 impl Backpressure {
     /// No debt, for memtables of this size. Writers sleep by `clock`, if there is one.
     #[must_use]
-    pub fn new(instance: Instance, memtable_bytes: u64, clock: Option<Arc<dyn Clock>>) -> Self {
+    pub fn new(open_id: OpenId, memtable_bytes: u64, clock: Option<Arc<dyn Clock>>) -> Self {
         let (room, waits, levels) = (Signal::default(), Waits::default(), LevelDebts::default());
-        Self { room, waits, memtable_bytes, levels, pace: Pace::new(instance), clock }
+        Self { room, waits, memtable_bytes, levels, pacer: Pacer::new(open_id), clock }
     }
 
-    /// The bounds that the tail of the log keeps.
+    /// The bounds that the sequencer keeps.
     #[inline]
     #[must_use]
-    pub fn tail_limits(&self) -> TailLimits {
+    pub fn generation_limits(&self) -> GenerationLimits {
         // A hint; a rotation too many is bounded by the next look.
-        let room = if self.pace.is_stopped() { Room::Full } else { Room::Free };
-        TailLimits { memtable_bytes: self.memtable_bytes, room }
+        let room = if self.pacer.is_stopped() { Room::Full } else { Room::Free };
+        GenerationLimits { memtable_bytes: self.memtable_bytes, room }
     }
 
     /// How much writes are to be slowed down for memory: by what flushes have yet to write,
@@ -125,7 +125,7 @@ impl Backpressure {
 
     /// The share of the worse debt that the levels of a family have run up.
     #[must_use]
-    pub fn level_share_of(&self, family: &Family) -> f64 {
+    pub fn level_share_of(&self, family: &FamilyData) -> f64 {
         let view = family.tree.view();
         let options = family.tree.peek_options();
         let trigger = u64::from(options.level0_runs_trigger);
@@ -141,7 +141,7 @@ impl Backpressure {
     }
 
     /// Notes the debt of a family's levels; to be called after its tables have changed.
-    pub fn note_levels(&self, family: &Family) {
+    pub fn note_levels(&self, family: &FamilyData) {
         self.levels.note(family.id, self.level_share_of(family));
     }
 
@@ -159,34 +159,34 @@ impl Backpressure {
     /// that has grown by a step.
     pub fn update_at(&self, active_bytes: u64, log: &Log) {
         let share = self.memory_share(active_bytes, log).max(self.level_share());
-        self.pace.press(pressure(share));
+        self.pacer.set_pressure(pressure(share));
     }
 
-    /// Set while jobs shall give way to writers.
+    /// Set while jobs shall yield to writers.
     #[must_use]
-    pub fn gives_way(&self) -> &AtomicBool {
-        self.pace.gives_way()
+    pub fn should_yield(&self) -> &AtomicBool {
+        self.pacer.should_yield()
     }
 
     /// Lets a writer of `bytes` wait for its share of the debt.
     #[inline]
     pub fn pay(&self, bytes: u64, log: &Log) {
-        if let Some(nap) = self.pace.advance(bytes) {
-            self.sleep(nap, log);
+        if let Some(delay) = self.pacer.advance(bytes) {
+            self.sleep(delay, log);
         }
     }
 
     #[cold]
-    fn sleep(&self, first: Nap, log: &Log) {
+    fn sleep(&self, first: Delay, log: &Log) {
         let Some(clock) = &self.clock else { return };
         let mut next = Some(first);
-        while let Some(nap) = next {
-            let ns = u64::try_from(nap.time.as_nanos()).unwrap_or(u64::MAX);
+        while let Some(delay) = next {
+            let ns = u64::try_from(delay.time.as_nanos()).unwrap_or(u64::MAX);
             Counters::add(&self.waits.delayed_ns, ns);
-            clock.sleep(nap.time);
+            clock.sleep(delay.time);
             // Flushes have gone on meanwhile, and the writer has the time to look how far.
             self.update(log);
-            next = self.pace.go_on(&nap);
+            next = self.pacer.go_on(&delay);
         }
     }
 }

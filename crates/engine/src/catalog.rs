@@ -2,10 +2,10 @@
 
 pub mod chunked;
 pub mod family;
-pub mod numbers;
+pub mod id_allocator;
 pub mod manifest;
 
-use crate::catalog::{family::Families, manifest::Manifest, numbers::Numbers};
+use crate::catalog::{family::Families, id_allocator::IdAllocator, manifest::Manifest};
 use siltdb_base::{id::FileNumber, sync::lock};
 use siltdb_tree::{files::open_files::OpenFiles, merge_operator::MergeOperator};
 use std::{
@@ -24,8 +24,8 @@ pub struct Catalog {
     pub files: Arc<OpenFiles>,
     /// The merge operators it was opened with. That of a family that is created goes with it.
     pub operators: Vec<Arc<dyn MergeOperator>>,
-    /// Numbers to give out.
-    pub numbers: Numbers,
+    /// IdAllocator to give out.
+    pub ids: IdAllocator,
     /// The manifest; held while an edit is made durable and applied.
     pub manifest_io: Mutex<Manifest>,
     /// Held while families are created, dropped and renamed.
@@ -41,11 +41,11 @@ impl Catalog {
         families: Families,
         files: Arc<OpenFiles>,
         operators: Vec<Arc<dyn MergeOperator>>,
-        (numbers, manifest): (Numbers, Manifest),
+        (ids, manifest): (IdAllocator, Manifest),
     ) -> Self {
         let (manifest_io, changing_io) = (Mutex::new(manifest), Mutex::default());
         let obsolete = Mutex::default();
-        Self { families, files, operators, numbers, manifest_io, changing_io, obsolete }
+        Self { families, files, operators, ids, manifest_io, changing_io, obsolete }
     }
 
     /// Notes that no version refers to these files any more.

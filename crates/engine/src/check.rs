@@ -187,7 +187,7 @@ fn check_tables(
             Ok(blocks) => {
                 report.tables += 1;
                 report.blocks += blocks;
-                report.entries += table.summary().entries;
+                report.entries += table.meta().entries;
                 report.bytes += table.bytes();
             }
             Err(error) => {
@@ -210,7 +210,7 @@ fn damage(
     path: &Path,
     error: &Error,
 ) -> Vec<Lost> {
-    let (summary, range) = (table.summary(), table.range());
+    let (meta, range) = (table.meta(), table.range());
     let whole = |entries| LostEntries {
         first: Some(range.first.clone()),
         last: Some(range.last.clone()),
@@ -222,7 +222,7 @@ fn damage(
         let TableReference { offset, length, .. } = *table.reference();
         let file = files.directory().open(&FileName::Table(table.id().file).to_path())?;
         let place = TablePlace { offset, length };
-        let salvage = TableSalvage::open(file, path, place, Some(summary), &lost)?;
+        let salvage = TableSalvage::open(file, path, place, Some(meta), &lost)?;
         let mut cursor = SalvageCursor::new(Arc::new(salvage), Arc::clone(&lost));
         cursor.seek_to_first();
         while cursor.entry().is_some() {
@@ -232,7 +232,7 @@ fn damage(
     });
     let parts = match blocks {
         Ok(()) => std::mem::take(&mut *lock(&lost)),
-        Err(_) => vec![whole(summary.entries + summary.range_tombstones)],
+        Err(_) => vec![whole(meta.entries + meta.range_tombstones)],
     };
     let parts = if parts.is_empty() { vec![whole(0)] } else { parts };
     parts.into_iter().map(|part| Lost::of(family, part)).collect()

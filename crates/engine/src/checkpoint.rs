@@ -3,7 +3,7 @@
 //! Tables are never changed, so a checkpoint shares them by hard links, or copies them where the
 //! file system cannot link. Of the log, whose files are used again, what is not flushed is copied.
 //!
-//! 1. Under the locks of manifest and tail: the state that an edit would lead to, and the end of
+//! 1. Under the locks of manifest and sequencer: the state that an edit leads to, and the end of
 //!    the log, are noted; views keep the tables, a pin the log.
 //! 2. Everything before that end is published and synced.
 //! 3. In a directory of another name tables are linked, the log is cut and copied, and a manifest
@@ -169,20 +169,21 @@ fn remove_files(target: &dyn Fs) -> Result<()> {
 fn contents(database: &Database) -> Result<Contents> {
     let manifest = lock(&database.catalog.manifest_io);
     database.health.check_log()?;
-    let tail = lock(&database.log.tail);
-    let (last, end) = tail.last();
+    let sequencer = lock(&database.log.sequencer);
+    let (last, end) = sequencer.last();
     let mut segments: Vec<SegmentSlot> =
         lock(&database.log.frozen).iter().flat_map(|frozen| frozen.segments.clone()).collect();
-    segments.extend(tail.active().map(|active| SegmentSlot { id: active.id, slot: active.slot }));
+    segments
+        .extend(sequencer.active().map(|active| SegmentSlot { id: active.id, slot: active.slot }));
     // A generation may be installed and not yet retired.
     segments.retain(|segment| segment.id >= manifest.state.first);
     let pin = segments.first().map(|first| database.log.wal.pin(first.id));
-    drop(tail);
-    let number = database.catalog.numbers.file();
+    drop(sequencer);
+    let number = database.catalog.ids.file();
     let mut state = snapshot(database, &manifest, number);
     let slot = segments.iter().find(|segment| segment.id == end.segment);
     state.changes.extend([
-        Change::NextFamily(database.catalog.numbers.next_family()),
+        Change::NextFamily(database.catalog.ids.next_family()),
         Change::LatestTime(database.time.stored()),
         Change::LogSynced { position: end, slot: slot.map_or(0, |segment| segment.slot) },
     ]);
@@ -242,7 +243,7 @@ fn begin_manifest(
     let mut bytes = Vec::new();
     contents.state.encode(&mut bytes);
     let mut manifest = Manifest::new(Arc::clone(target), None, None, LogState::default());
-    let random = database.catalog.numbers.random();
+    let random = database.catalog.ids.random();
     manifest.begin(contents.manifest, &bytes, random).map_err(|failure| failure.into_error())?;
     manifest.give_back_unused();
     Ok(checkpoint)
@@ -260,7 +261,7 @@ enum Part {
     },
 }
 
-/// Copies a file and makes its bytes durable. Returns how many there are.
+/// BlockCopies a file and makes its bytes durable. Returns how many there are.
 fn copy(source: &dyn Fs, target: &dyn Fs, name: &Path, part: Part) -> Result<u64> {
     let file = source.open(name)?;
     let mut copied = target.create(name)?;

@@ -12,9 +12,9 @@
 //! it poisons the log before it is published, and every commit behind it sees that and fails.
 
 use crate::{
-    catalog::family::Family,
+    catalog::family::FamilyData,
     database::Database,
-    log::tail::{Chore, Counts, Demand, Reservation},
+    log::sequencer::{CommitSize, Counts, NotReady, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
 };
@@ -25,7 +25,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    batch::{BatchBytes, HEAD_BYTES_MAX, Operation, OperationHead},
+    batch::{BatchBytes, BatchOperation, HEAD_BYTES_MAX, OperationHead},
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, record_bytes},
@@ -40,7 +40,7 @@ const ENTRIES_AT_ONCE: usize = 512;
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// One operation, encoded on its way into the log.
-    One(&'a Arc<Family>, Operation<'a>),
+    One(&'a Arc<FamilyData>, BatchOperation<'a>),
     /// Many operations.
     Batch(&'a BatchBytes),
 }
@@ -48,8 +48,13 @@ pub enum Payload<'a> {
 impl<'a> Payload<'a> {
     /// One operation on `family`.
     #[must_use]
-    pub fn one(family: &'a Arc<Family>, kind: EntryKind, key: &'a [u8], payload: &'a [u8]) -> Self {
-        Self::One(family, Operation { kind, family: family.id, key, payload })
+    pub fn one(
+        family: &'a Arc<FamilyData>,
+        kind: EntryKind,
+        key: &'a [u8],
+        payload: &'a [u8],
+    ) -> Self {
+        Self::One(family, BatchOperation { kind, family: family.id, key, payload })
     }
 
     /// The operations of a batch.
@@ -77,8 +82,8 @@ pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability
 
 fn commit_one(
     database: &Database,
-    family: &Family,
-    operation: &Operation<'_>,
+    family: &FamilyData,
+    operation: &BatchOperation<'_>,
     durability: Durability,
 ) -> Result<()> {
     family.check()?;
@@ -96,7 +101,7 @@ fn commit_one(
     let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
     let (counts, kind) = (Counts { all: 1, range_deletes }, kind_of(durability));
-    let end = commit_parts(database, (kind, parts), counts, |reservation| {
+    let Committed { end, .. } = commit_parts(database, (kind, parts), counts, |reservation| {
         let entry = operation.entry(reservation.first);
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
@@ -108,7 +113,7 @@ fn commit_one(
 
 /// What the log has of a batch that is as durable as asked for.
 #[inline]
-fn kind_of(durability: Durability) -> RecordKind {
+pub(crate) fn kind_of(durability: Durability) -> RecordKind {
     match durability {
         Durability::Volatile => RecordKind::Skip,
         _ => RecordKind::Batch,
@@ -116,7 +121,7 @@ fn kind_of(durability: Durability) -> RecordKind {
 }
 
 /// What a commit of no operations promises: that those before it are as durable as it asks for.
-fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
+pub(crate) fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
     database.health.check()?;
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
@@ -128,27 +133,27 @@ fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
     let (families, counts) = check_families(database, batch, &[])?;
     let record = (kind_of(durability), &[batch.as_bytes()][..]);
-    let end = commit_parts(database, record, counts, |reservation| {
+    let Committed { end, .. } = commit_parts(database, record, counts, |reservation| {
         insert_batch(database, batch, (reservation, reservation.first), &families);
     })?;
     settle(database, end, durability)
 }
 
 /// The families of a batch, in the order in which they first occur; nearly always one.
-pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<Family>)>;
+pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<FamilyData>)>;
 
 /// The families of a batch, some of which it may create, and its operations.
 pub(crate) fn check_families(
     database: &Database,
     batch: &BatchBytes,
-    created: &[Arc<Family>],
+    created: &[Arc<FamilyData>],
 ) -> Result<(BatchFamilies, Counts)> {
     let map = database.catalog.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
     let mut last = None;
     for operation in batch.operations() {
-        let Operation { family: id, kind, .. } = operation?;
+        let BatchOperation { family: id, kind, .. } = operation?;
         counts.range_deletes += u32::from(kind == EntryKind::RangeDelete);
         let is_merge = kind == EntryKind::Merge;
         if last == Some((id, is_merge)) {
@@ -175,69 +180,105 @@ pub(crate) fn check_families(
     Ok((families, counts))
 }
 
-/// Writes a record of these parts and publishes it after `insert` has put it into memory. Returns
-/// where the record ends.
+/// A commit that happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    /// Where its record ends.
+    pub(crate) end: LogPosition,
+    /// The sequence number of its last operation.
+    pub(crate) last: SequenceNumber,
+}
+
+/// Writes a record of these parts and publishes it after `insert` has put it into memory.
+#[inline]
 pub(crate) fn commit_parts(
+    database: &Database,
+    record: (RecordKind, &[&[u8]]),
+    counts: Counts,
+    insert: impl FnOnce(&Reservation),
+) -> Result<Committed> {
+    commit_parts_if(database, record, counts, |_| Ok(()), insert)
+}
+
+/// The same, if `admit` lets it happen once its place is reserved: else that becomes void, and the
+/// commit fails with the error of `admit`. The commits behind wait for that to return.
+#[inline]
+pub(crate) fn commit_parts_if(
     database: &Database,
     (kind, parts): (RecordKind, &[&[u8]]),
     counts: Counts,
+    admit: impl FnOnce(&Reservation) -> Result<()>,
     insert: impl FnOnce(&Reservation),
-) -> Result<LogPosition> {
+) -> Result<Committed> {
     let payload_bytes: usize = parts.iter().map(|part| part.len()).sum();
     let (parts, logged_bytes) = match kind {
         RecordKind::Skip => (&[][..], 0),
         _ => (parts, payload_bytes),
     };
-    let demand = Demand {
+    let size = CommitSize {
         record_bytes: record_bytes(kind, counts.all, logged_bytes),
         payload_bytes: payload_bytes as u64,
         counts,
     };
-    database.backpressure.pay(demand.payload_bytes, &database.log);
-    let reservation = reserve(database, &demand)?;
+    database.backpressure.pay(size.payload_bytes, &database.log);
+    let reservation = reserve(database, &size)?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
+    let admitted = admit(&reservation);
+    let kind = if admitted.is_ok() { kind } else { void(kind) };
     if let Err(error) = fill(&reservation, kind, counts.all, parts) {
         // Before publication, so that every commit behind this one sees it.
         let error = database.health.poison(error);
         database.log.publisher.complete(reservation.ticket, last);
         return Err(error);
     }
-    insert(&reservation);
-    if kind == RecordKind::Skip {
-        database.log.note_unlogged(last);
+    if admitted.is_ok() {
+        insert(&reservation);
+        if kind == RecordKind::Skip {
+            database.log.note_unlogged(last);
+        }
     }
     database.log.publisher.complete(reservation.ticket, last);
+    admitted?;
     database.health.check_log()?;
     let at = reservation.at();
-    Ok(LogPosition { offset: at.offset + demand.record_bytes, ..at })
+    Ok(Committed { end: LogPosition { offset: at.offset + size.record_bytes, ..at }, last })
 }
 
-/// Gets a place, doing whatever chore is in the way.
+/// What stands in the place of a record that is not to be.
+#[cold]
+fn void(kind: RecordKind) -> RecordKind {
+    match kind {
+        RecordKind::Skip => RecordKind::Skip,
+        _ => RecordKind::Void,
+    }
+}
+
+/// Gets a place, making ready what it lacks.
 #[inline]
-fn reserve(database: &Database, demand: &Demand) -> Result<Reservation> {
+fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     loop {
-        match try_reserve(database, demand) {
+        match try_reserve(database, size) {
             Ok(reservation) => return Ok(reservation),
-            Err(chore) => attend(database, chore)?,
+            Err(not_ready) => make_ready(database, not_ready)?,
         }
     }
 }
 
-/// Gets a place, or the chore that is in the way.
-fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservation, Chore> {
-    let mut tail = lock(&database.log.tail);
-    database.health.check().map_err(Chore::GiveUp)?;
-    let limits = database.backpressure.tail_limits();
+/// Gets a place, or what it lacks.
+fn try_reserve(database: &Database, size: &CommitSize) -> result::Result<Reservation, NotReady> {
+    let mut sequencer = lock(&database.log.sequencer);
+    database.health.check().map_err(NotReady::Failed)?;
+    let limits = database.backpressure.generation_limits();
     let mut reservation =
-        tail.reserve(demand, &limits, &database.log.wal, &database.log.publisher)?;
+        sequencer.reserve(size, &limits, &database.log.wal, &database.log.publisher)?;
     if let Some(rotation) = &mut reservation.rotation
         && let Some(frozen) = rotation.frozen.take()
     {
         // Under the lock, so that generations freeze in order.
         database.freeze(frozen);
     }
-    let grown_to = reservation.grown.then(|| tail.active_bytes());
-    drop(tail);
+    let grown_to = reservation.grown.then(|| sequencer.active_bytes());
+    drop(sequencer);
     if reservation.low {
         database.log.work.raise();
     }
@@ -248,22 +289,22 @@ fn try_reserve(database: &Database, demand: &Demand) -> result::Result<Reservati
 }
 
 #[cold]
-fn attend(database: &Database, chore: Chore) -> Result<()> {
-    match chore {
-        Chore::MakeReady(bytes) => {
+fn make_ready(database: &Database, not_ready: NotReady) -> Result<()> {
+    match not_ready {
+        NotReady::MakeReady(bytes) => {
             database.at_work(|database| database.log.wal.make_ready_now(bytes))
         }
-        Chore::Prepare(segment, end) => {
+        NotReady::Prepare(segment, end) => {
             database.at_work(|_| segment.file.prepare(end))?;
-            lock(&database.log.tail).prepared(segment.id, end);
+            lock(&database.log.sequencer).prepared(segment.id, end);
             Ok(())
         }
-        Chore::WaitForRoom => database.wait_for_room(),
-        Chore::WaitForTicket(ticket) => {
+        NotReady::WaitForRoom => database.wait_for_room(),
+        NotReady::WaitForTicket(ticket) => {
             database.log.publisher.wait_for_ticket(ticket);
             Ok(())
         }
-        Chore::GiveUp(error) => Err(error.or_file(&database.dir)),
+        NotReady::Failed(error) => Err(error.or_file(&database.dir)),
     }
 }
 
@@ -312,7 +353,7 @@ pub(crate) fn insert_batch(
 
 /// Waits for what the durability promises of a record that ends at `end`.
 #[inline]
-fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
+pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
         Durability::Interval(interval) => sync_within(database, interval),

@@ -8,13 +8,13 @@
 use crate::{
     background::{Background, JobOf},
     backpressure::Backpressure,
-    calls::Call,
-    catalog::{Catalog, family::Family},
+    catalog::{Catalog, family::FamilyData},
     counters::Counters,
     health::Health,
-    instance::Instance,
-    log::{Log, generation::Frozen, tail::Room},
+    in_flight::CallInFlight,
+    log::{Log, generation::Frozen, sequencer::Room},
     memory::Memory,
+    open_id::OpenId,
     options::EngineOptions,
     snapshots::Snapshots,
 };
@@ -42,7 +42,7 @@ pub enum Waiting {
 #[derive(Debug)]
 pub struct Database {
     /// Which of the open ones it is.
-    pub instance: Instance,
+    pub open_id: OpenId,
     /// How it was opened.
     pub options: EngineOptions,
     /// The clock of the options, as what it stores.
@@ -93,16 +93,16 @@ impl Database {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { options, time, dir, memory, log, catalog, waiting } = parts;
-        let (instance, health) = (Instance::next(), Health::new(options.access));
+        let (open_id, health) = (OpenId::next(), Health::new(options.access));
         let clock = match waiting {
             Waiting::ForWorkers => Some(Arc::clone(&options.clock)),
             Waiting::RunJob(_) => None,
         };
-        let backpressure = Backpressure::new(instance, options.memtable_bytes as u64, clock);
+        let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
         let snapshots = Arc::default();
         let database = Self {
-            instance,
+            open_id,
             options,
             time,
             dir,
@@ -128,7 +128,7 @@ impl Database {
     }
 
     /// Looks again at the debt of a family's levels; to be called after its tables have changed.
-    pub fn note_changed(&self, family: &Family) {
+    pub fn note_changed(&self, family: &FamilyData) {
         self.backpressure.note_levels(family);
         self.background.note_due(family.id);
     }
@@ -161,7 +161,7 @@ impl Database {
         // A thread that looked before the last job ended may have noted what it saw after it, and
         // then no other thread looks again.
         self.backpressure.update(&self.log);
-        if self.backpressure.tail_limits().room == Room::Free {
+        if self.backpressure.generation_limits().room == Room::Free {
             return Ok(());
         }
         if let Some(failure) = self.failure_in_the_way() {
@@ -203,7 +203,7 @@ impl Database {
     /// # Errors
     /// `Closed`, once the database is being closed; what `work` fails with.
     pub fn at_work<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        let call = self.background.calls.begin().ok_or_else(|| self.health.refusal())?;
+        let call = self.background.in_flight.begin().ok_or_else(|| self.health.refusal())?;
         let mut at_work = AtWork { database: self, is_done: false, _call: call };
         let result = work(self);
         at_work.is_done = true;
@@ -223,7 +223,7 @@ struct AtWork<'a> {
     /// It has returned; it did not panic.
     is_done: bool,
     /// Dropped last: who closes then finds the failure.
-    _call: Call<'a>,
+    _call: CallInFlight<'a>,
 }
 
 impl Drop for AtWork<'_> {

@@ -3,14 +3,13 @@
 //! Every method forwards to the room that does the work.
 
 use crate::{
-    catalog::family::{Family, FamilyChanges},
+    catalog::family::{FamilyChanges, FamilyData},
     check::{self, CheckProgress, CheckReport},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
+    conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options, install,
-    instance::Instance,
-    jobs,
+    family_commit, family_options, install, jobs,
     jobs::replayed,
     jobs::request,
     jobs::workers::Workers,
@@ -18,7 +17,9 @@ use crate::{
     open::close::close_log,
     open::destroy::remove_locked,
     open::recovery,
+    open_id::OpenId,
     options::{Access, Durability, EngineOptions, Lifetime},
+    own_writes::IndexedWrites,
     read::{self, PinnedReader, ReadRange},
     snapshots::LiveSnapshot,
     stats::{self, Stats},
@@ -35,6 +36,7 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_tree::{
     options::TreeOptions,
     read::range_size::{RangeSize, range_size},
+    read::visible::reader::OwnWrites,
     tree::Pause,
 };
 use std::{
@@ -116,8 +118,8 @@ impl Engine {
     /// Which of the open databases it is.
     #[inline]
     #[must_use]
-    pub fn instance(&self) -> Instance {
-        self.database().instance
+    pub fn open_id(&self) -> OpenId {
+        self.database().open_id
     }
 
     /// Its directory.
@@ -136,7 +138,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
-    pub fn check_writable(&self, family: &Family) -> Result<()> {
+    pub fn check_writable(&self, family: &FamilyData) -> Result<()> {
         self.writable()?.health.check()?;
         family.check()
     }
@@ -153,6 +155,33 @@ impl Engine {
         commit::commit(database, payload, durability)
     }
 
+    /// Makes `batch` part of the order of the database if nothing that `conditions` name has
+    /// changed, and returns the sequence number of its last operation.
+    ///
+    /// # Errors
+    /// As [`conditional_commit::commit_if`].
+    pub fn commit_if(
+        &self,
+        batch: &BatchBytes,
+        durability: Durability,
+        conditions: &Conditions<'_>,
+    ) -> Result<SequenceNumber> {
+        conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
+    }
+
+    /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// As [`IndexedWrites::of`].
+    pub fn own_writes(
+        &self,
+        indexed: &mut IndexedWrites,
+        writes: &BatchBytes,
+        family: FamilyId,
+    ) -> Result<Option<OwnWrites>> {
+        indexed.of(self.database(), writes, family)
+    }
+
     /// Makes `batch` and changes of families part of the order of the database together, durably.
     ///
     /// # Errors
@@ -167,7 +196,7 @@ impl Engine {
     /// As [`PinnedReader::new`].
     pub fn reader(
         &self,
-        family: &Family,
+        family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<PinnedReader> {
         PinnedReader::new(self.database(), family, sequence)
@@ -180,12 +209,18 @@ impl Engine {
     #[inline]
     pub fn get<R>(
         &self,
-        family: &Family,
+        family: &FamilyData,
         key: &[u8],
         sequence: Option<SequenceNumber>,
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         read::get(self.database(), family, key, sequence, look)
+    }
+
+    /// The newest sequence number that readers see.
+    #[must_use]
+    pub fn published(&self) -> SequenceNumber {
+        self.database().log.publisher.published()
     }
 
     /// Registers a snapshot of this moment.
@@ -199,7 +234,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn family(&self, name: &str) -> Result<Arc<Family>> {
+    pub fn family(&self, name: &str) -> Result<Arc<FamilyData>> {
         self.database().catalog.families.named(name)
     }
 
@@ -207,7 +242,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<Family>> {
+    pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
         self.database().catalog.families.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this number")
                 .with_mismatch("a family", id)
@@ -230,7 +265,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`family_options::change_options`].
-    pub fn change_options(&self, family: &Family, options: TreeOptions) -> Result<()> {
+    pub fn change_options(&self, family: &FamilyData, options: TreeOptions) -> Result<()> {
         self.at_work(|database| family_options::change_options(database, family, options))
     }
 
@@ -244,7 +279,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
-    pub fn range_size(&self, family: &Family, range: ReadRange) -> Result<RangeSize> {
+    pub fn range_size(&self, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
         self.database().health.check_open()?;
         family.check()?;
         range_size(&family.tree.view(), &range.bounds())
@@ -254,7 +289,7 @@ impl Engine {
     ///
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
-    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| install::create_family(database, name, options))
     }
 
@@ -262,7 +297,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`family_commit::prepare_family`].
-    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+    pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| family_commit::prepare_family(database, name, options))
     }
 
@@ -311,7 +346,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being written.
-    pub fn flush_family(&self, family: &Family) -> Result<()> {
+    pub fn flush_family(&self, family: &FamilyData) -> Result<()> {
         self.check_writable(family)?;
         if family.tree.view().memory.tables().is_empty() {
             return Ok(());
@@ -323,7 +358,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::compact`].
-    pub fn compact_range(&self, family: &Family, range: ReadRange) -> Result<()> {
+    pub fn compact_range(&self, family: &FamilyData, range: ReadRange) -> Result<()> {
         self.flush_family(family)?;
         self.at_work(|database| request::compact_range(database, family, &range.bounds()))
     }
@@ -332,15 +367,15 @@ impl Engine {
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; what keeps it from being merged.
-    pub fn compact(&self, family: &Family) -> Result<()> {
+    pub fn compact(&self, family: &FamilyData) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
         self.writable()?;
-        let pause = family.tree.clear_the_way()?;
+        let pause = family.tree.cancel_redundant()?;
         self.flush()?;
         self.compact_flushed(family, pause)
     }
 
-    fn compact_flushed(&self, family: &Family, pause: Pause<'_>) -> Result<()> {
+    fn compact_flushed(&self, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
         self.at_work(|database| request::compact_family(database, family, pause))
     }
 
@@ -352,11 +387,11 @@ impl Engine {
         // As in `compact`.
         let families = self.writable()?.catalog.families.load();
         let first = families.iter().next();
-        let mut cleared = first.map(|first| first.tree.clear_the_way()).transpose()?;
+        let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
         self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
-            let pause = cleared.take().map_or_else(|| family.tree.clear_the_way(), Ok)?;
+            let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
             match self.compact_flushed(family, pause) {
                 Err(_) if family.is_dropped() => Ok(()),
                 result => result,
@@ -425,7 +460,7 @@ impl Open {
         }
         self.database.health.close();
         if self.database.options.access == Access::ReadOnly {
-            self.database.background.calls.end();
+            self.database.background.in_flight.end();
             self.database.catalog.files.close();
             closing.directory = None;
             return Ok(());
@@ -435,12 +470,12 @@ impl Open {
         }
         let flushed = self.database.at_work(jobs::flush::flush_for_close);
         self.workers.end(&self.database);
-        self.database.background.calls.end();
+        self.database.background.in_flight.end();
         self.database.catalog.files.close();
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Each completes, also if it fails.
-                let (last, _) = lock(&self.database.log.tail).last();
+                let (last, _) = lock(&self.database.log.sequencer).last();
                 self.database.log.publisher.wait(last);
                 Err(failure)
             }
@@ -457,8 +492,8 @@ impl Open {
     /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
-        self.database.background.calls.end();
-        let (last, _) = lock(&self.database.log.tail).last();
+        self.database.background.in_flight.end();
+        let (last, _) = lock(&self.database.log.sequencer).last();
         self.database.log.publisher.wait(last);
         self.database.catalog.files.close();
         let Some(directory_lock) = closing.directory.take() else { return Ok(()) };

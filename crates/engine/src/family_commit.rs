@@ -18,13 +18,13 @@
 
 use crate::{
     catalog::{
-        family::{DEFAULT_FAMILY, Family, FamilyChanges, FamilyMap, check_name},
+        family::{DEFAULT_FAMILY, FamilyChanges, FamilyData, FamilyMap, check_name},
         manifest::Manifest,
     },
-    commit::{check_families, commit_parts, insert_batch},
+    commit::{Committed, check_families, commit_parts, insert_batch},
     database::Database,
     install::{Target, create_change, install_with, new_tree},
-    log::tail::Counts,
+    log::sequencer::Counts,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -50,17 +50,17 @@ pub fn prepare_family(
     database: &Database,
     name: &str,
     options: TreeOptions,
-) -> Result<Arc<Family>> {
+) -> Result<Arc<FamilyData>> {
     check_name(name)?;
     options.check()?;
     database.health.check()?;
-    if database.catalog.numbers.next_family() >= NEXT_FAMILY_MAX {
+    if database.catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));
     }
-    let id = database.catalog.numbers.family();
+    let id = database.catalog.ids.family();
     let holders = Arc::clone(database.catalog.families.holders());
     let tree = Tree::new(id, options, Arc::clone(&database.catalog.files)).with_holders(holders);
-    Ok(Arc::new(Family::prepared(id, name, tree)))
+    Ok(Arc::new(FamilyData::prepared(id, name, tree)))
 }
 
 /// Commits a batch, which may be empty, with changes of families. On return both are durable.
@@ -86,7 +86,7 @@ pub fn commit_with_families(
     let counts = Counts { all: counts.all + 1, ..counts };
     let mut manifest = None;
     let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
-    let end = commit_parts(database, record, counts, |reservation| {
+    let Committed { end, .. } = commit_parts(database, record, counts, |reservation| {
         insert_batch(database, batch, (reservation, reservation.first.next()), &families);
         let mut owing = lock(&database.catalog.manifest_io);
         let position = behind(reservation.at());
@@ -105,7 +105,10 @@ pub fn commit_with_families(
 }
 
 /// The families as the changes make them, and those that go.
-fn changed(database: &Database, changes: &FamilyChanges) -> Result<(FamilyMap, Vec<Arc<Family>>)> {
+fn changed(
+    database: &Database,
+    changes: &FamilyChanges,
+) -> Result<(FamilyMap, Vec<Arc<FamilyData>>)> {
     if let Some(family) = changes.created.iter().find(|family| family.was_created()) {
         let message = format!("family {:?} was created before", family.name());
         return Err(Error::new(ErrorKind::AlreadyExists, message)
@@ -147,7 +150,7 @@ fn behind(at: LogPosition) -> LogPosition {
     LogPosition { offset: at.offset + 1, ..at }
 }
 
-fn files_of(dropped: &[Arc<Family>]) -> Vec<FileNumber> {
+fn files_of(dropped: &[Arc<FamilyData>]) -> Vec<FileNumber> {
     let views = dropped.iter().map(|family| Arc::clone(&family.tree.view()));
     views
         .flat_map(|view| {
@@ -161,7 +164,7 @@ fn files_of(dropped: &[Arc<Family>]) -> Vec<FileNumber> {
 fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition) -> Result<()> {
     if !cfg!(seeded_fault = "families_ahead_of_the_log") {
         let synced = database.log.wal.sync_to(end, &database.health)?;
-        lock(&database.log.tail).synced(synced);
+        lock(&database.log.sequencer).synced(synced);
     }
     match install_with(database, manifest, (Vec::new(), None), None) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
@@ -186,7 +189,7 @@ pub fn replay_changes(
     for change in &edit.changes {
         match change {
             Change::CreateFamily { id, name, options } => {
-                let family = Family::prepared(*id, name, new_tree(target, *id, options)?);
+                let family = FamilyData::prepared(*id, name, new_tree(target, *id, options)?);
                 changes.created.push(Arc::new(family));
             }
             Change::DropFamily { id } => changes.dropped.push(*id),

@@ -3,7 +3,7 @@
 //! What is written from then on follows the new ones; nothing that is written already changes.
 
 use crate::{
-    catalog::family::Family,
+    catalog::family::FamilyData,
     database::Database,
     install::{install_with, options_change},
 };
@@ -19,7 +19,11 @@ use siltdb_tree::options::TreeOptions;
 /// # Errors
 /// `InvalidArgument`, if an option is out of its range or the family has another merge operator;
 /// `NotFound`, if it was dropped; as [`install`](crate::install::install).
-pub fn change_options(database: &Database, family: &Family, options: TreeOptions) -> Result<()> {
+pub fn change_options(
+    database: &Database,
+    family: &FamilyData,
+    options: TreeOptions,
+) -> Result<()> {
     options.check()?;
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);

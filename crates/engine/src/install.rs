@@ -9,7 +9,7 @@
 //! 3. Versions and families are put in force; files that nothing refers to are noted for purging.
 
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, Families, Family, FamilyMap, check_name},
+    catalog::family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap, check_name},
     catalog::manifest::{Failure, Manifest},
     database::Database,
 };
@@ -84,10 +84,10 @@ pub(crate) fn install_with(
     operator: Option<&Arc<dyn MergeOperator>>,
 ) -> Result<()> {
     database.health.check_log()?;
-    database.catalog.numbers.check_files_left()?;
+    database.catalog.ids.check_files_left()?;
     omit_dropped(database, &mut changes);
-    changes.push(Change::NextFile(database.catalog.numbers.next_file()));
-    changes.push(Change::NextFamily(database.catalog.numbers.next_family()));
+    changes.push(Change::NextFile(database.catalog.ids.next_file()));
+    changes.push(Change::NextFamily(database.catalog.ids.next_family()));
     changes.push(Change::LatestTime(database.time.stored()));
     let (position, slot) = database.log.wal.synced_in();
     if position > manifest.state.synced && !cfg!(seeded_fault = "synced_segment_not_noted") {
@@ -146,7 +146,7 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
 /// files are for the purge. Called under `manifest_io`: no family goes after this.
 fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
     let families = database.catalog.families.load();
-    let next = database.catalog.numbers.next_family();
+    let next = database.catalog.ids.next_family();
     let created: Vec<FamilyId> = changes
         .iter()
         .filter(|change| phase(change) == Phase::Create)
@@ -179,12 +179,12 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     edit.encode(&mut bytes);
     manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
-        let number = database.catalog.numbers.file();
+        let number = database.catalog.ids.file();
         let mut snapshot = snapshot(database, manifest, number);
         snapshot.changes.extend_from_slice(&edit.changes);
         let mut bytes = Vec::new();
         snapshot.encode(&mut bytes);
-        manifest.begin(number, &bytes, database.catalog.numbers.random())
+        manifest.begin(number, &bytes, database.catalog.ids.random())
     } else {
         manifest.append(&bytes)
     };
@@ -359,10 +359,10 @@ struct PreparedEdit {
     /// The families, if they change.
     map: Option<FamilyMap>,
     /// The versions, for every family whose tables change.
-    trees: Vec<(Arc<Family>, Prepared)>,
-    options: Vec<(Arc<Family>, TreeOptions)>,
-    renamed: Vec<(Arc<Family>, Arc<str>)>,
-    dropped: Vec<Arc<Family>>,
+    trees: Vec<(Arc<FamilyData>, Prepared)>,
+    options: Vec<(Arc<FamilyData>, TreeOptions)>,
+    renamed: Vec<(Arc<FamilyData>, Arc<str>)>,
+    dropped: Vec<Arc<FamilyData>>,
 }
 
 fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
@@ -372,7 +372,7 @@ fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
     let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
         let Change::CreateFamily { id, name, options } = change else { continue };
-        let family = Family::new(*id, name, new_tree(target, *id, options)?);
+        let family = FamilyData::new(*id, name, new_tree(target, *id, options)?);
         let mut families = copied(&mut map);
         families.add(Arc::new(family))?;
         map = Some(families);
@@ -410,7 +410,7 @@ pub(crate) fn new_tree(target: &Target<'_>, id: FamilyId, options: &[u8]) -> Res
     Ok(Tree::new(id, options, Arc::clone(target.files)).with_holders(holders))
 }
 
-fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<Family>, Prepared)>> {
+fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<FamilyData>, Prepared)>> {
     let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
     for change in &edit.changes {
         if let Some(id) = table_family(change) {
@@ -480,7 +480,11 @@ fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
 /// # Errors
 /// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options, or too many families; as
 /// [`install`].
-pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> Result<Arc<Family>> {
+pub fn create_family(
+    database: &Database,
+    name: &str,
+    options: TreeOptions,
+) -> Result<Arc<FamilyData>> {
     check_name(name)?;
     options.check()?;
     if database.catalog.families.load().len() >= FAMILIES_MAX {
@@ -491,7 +495,7 @@ pub fn create_family(database: &Database, name: &str, options: TreeOptions) -> R
     if database.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    let creation = create_change(database.catalog.numbers.family(), name, &options);
+    let creation = create_change(database.catalog.ids.family(), name, &options);
     let manifest = lock(&database.catalog.manifest_io);
     install_with(database, manifest, (vec![creation], None), options.merge_operator.as_ref())?;
     database.catalog.families.named(name)

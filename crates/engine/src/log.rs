@@ -5,15 +5,15 @@ pub mod pins;
 pub mod wal;
 pub mod generation;
 pub mod publish;
-pub mod tail;
+pub mod sequencer;
 pub mod sync_timer;
 
 use crate::{
     log::{
         generation::Frozen,
         publish::Publisher,
+        sequencer::{Sequencer, SharedSequencer},
         sync_timer::SyncTimer,
-        tail::{SharedTail, Tail},
         wal::Wal,
     },
     signal::Signal,
@@ -29,13 +29,13 @@ use std::{
 
 /// The log of a database.
 ///
-/// Lock order: `tail`, then `frozen`.
+/// Lock order: `sequencer`, then `frozen`.
 #[derive(Debug)]
 pub struct Log {
     /// The segments and their syncs.
     pub wal: Wal,
     /// The end of the log, where commits get their place.
-    pub tail: SharedTail,
+    pub sequencer: SharedSequencer,
     /// What readers see.
     pub publisher: Publisher,
     /// Generations that wait for their flush, oldest first.
@@ -55,10 +55,10 @@ pub struct Log {
 impl Log {
     /// The log as an opening found it.
     #[must_use]
-    pub fn new(wal: Wal, tail: Tail, publisher: Publisher, now_ns: u64) -> Self {
+    pub fn new(wal: Wal, sequencer: Sequencer, publisher: Publisher, now_ns: u64) -> Self {
         Self {
             wal,
-            tail: SharedTail::new(tail),
+            sequencer: SharedSequencer::new(sequencer),
             publisher,
             frozen: Mutex::default(),
             sync_timer: SyncTimer::new(now_ns),
@@ -78,7 +78,7 @@ impl Log {
     /// Roughly what the memtables of the active generation hold, in bytes.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
-        lock(&self.tail).active_bytes()
+        lock(&self.sequencer).active_bytes()
     }
 
     /// Roughly what all memtables hold, in bytes.

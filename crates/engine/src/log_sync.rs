@@ -44,7 +44,7 @@ pub fn sync_for_close(database: &Database) -> Result<()> {
 
 /// The end of the log, once everything before it is published.
 fn published_end(database: &Database) -> Result<LogPosition> {
-    let (last, end) = lock(&database.log.tail).last();
+    let (last, end) = lock(&database.log.sequencer).last();
     database.log.publisher.wait(last);
     database.health.check_log()?;
     Ok(end)
@@ -52,7 +52,7 @@ fn published_end(database: &Database) -> Result<LogPosition> {
 
 fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
     let synced = database.log.wal.sync_to(end, &database.health)?;
-    lock(&database.log.tail).synced(synced);
+    lock(&database.log.sequencer).synced(synced);
     Ok(())
 }
 

@@ -14,4 +14,6 @@ pub struct Memory {
     pub cache: Arc<Cache>,
     /// Where memtables get their memory.
     pub arenas: Arc<ArenaPool>,
+    /// Where transactions get the memory of what they wrote and read again.
+    pub transaction_arenas: Arc<ArenaPool>,
 }

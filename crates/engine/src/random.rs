@@ -1,4 +1,4 @@
-//! Numbers that are hard to guess by accident: SplitMix64 (Steele, Lea, Flood 2014).
+//! IdAllocator that are hard to guess by accident: SplitMix64 (Steele, Lea, Flood 2014).
 //!
 //! They name things; they keep no secrets.
 

@@ -3,7 +3,7 @@
 //! What may be seen is decided in `tree`; here the moment is chosen: the view is pinned first, then
 //! the published sequence number is read (DESIGN D13).
 
-use crate::{catalog::family::Family, database::Database};
+use crate::{catalog::family::FamilyData, database::Database};
 use arc_swap::Guard;
 use siltdb_base::{
     cursor::Fetch,
@@ -14,7 +14,11 @@ use siltdb_base::{
 };
 use siltdb_tree::{
     read::view::{View, ViewIter},
-    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader as TreeReader},
+    read::visible::{
+        bounds::Bounds,
+        reader::{OwnWrites, Reader as TreeReader},
+        resolve::Resolver,
+    },
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 
@@ -79,7 +83,7 @@ impl PinnedReader {
     /// `Closed`; `NotFound`, if the family was dropped and there is no snapshot.
     pub fn new(
         database: &Database,
-        family: &Family,
+        family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
         let (view, snapshot) = pin(database, family, sequence)?;
@@ -89,11 +93,21 @@ impl PinnedReader {
             operator: family.tree.options().merge_operator.clone(),
             blobs: None,
             fetch: Fetch::Values,
-            gaps: Some(Arc::clone(family.tree.gaps())),
-            sequencer: Some(database.log.tail.sequencer()),
+            empty_ranges: Some(Arc::clone(family.tree.empty_ranges())),
+            sequence_lock: Some(database.log.sequencer.sequence_lock()),
             folds: Some(Arc::clone(family.tree.folds())),
+            own: None,
         };
         Ok(Self { view: Guard::into_inner(view), reader })
+    }
+
+    /// The same, where the writes of `own` are the newest.
+    #[must_use]
+    pub fn with_own(mut self, own: OwnWrites) -> Self {
+        // Empty ranges and folded values hold for what is committed.
+        (self.reader.empty_ranges, self.reader.folds) = (None, None);
+        self.reader.own = Some(own);
+        self
     }
 
     /// The same, for cursors that fetch what `fetch` says.
@@ -108,8 +122,20 @@ impl PinnedReader {
     /// # Errors
     /// `Corruption`; `Unsupported`, for operands without an operator; the system's.
     pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.look(key, |value| value.pin())
+    }
+
+    /// Calls `look` with the value of a key, if it has one.
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    pub fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         let resolver = || self.reader.resolver();
-        self.view.get(key, self.reader.snapshot, resolver, |value| value.pin())
+        let snapshot = self.reader.snapshot;
+        match &self.reader.own {
+            Some(own) => self.view.get_with_own(key, (own, snapshot), resolver, look),
+            None => self.view.get(key, snapshot, resolver, look),
+        }
     }
 
     /// A cursor over a range; it stands nowhere yet.
@@ -129,7 +155,7 @@ impl PinnedReader {
 #[inline]
 pub fn get<R>(
     database: &Database,
-    family: &Family,
+    family: &FamilyData,
     key: &[u8],
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
@@ -148,7 +174,7 @@ pub fn get<R>(
 #[inline]
 fn pin(
     database: &Database,
-    family: &Family,
+    family: &FamilyData,
     sequence: Option<SequenceNumber>,
 ) -> Result<(Guard<Arc<View>>, SequenceNumber)> {
     database.health.check_open()?;

@@ -21,7 +21,7 @@ use self::{
     find::find,
     log::LogSalvage,
     report::{SalvageProgress, SalvageReport},
-    scratch::Scratch,
+    scratch::ScratchTables,
     write::{NewDatabase, write_family},
 };
 use crate::{lost::Lost, open::directory::lock_directory, options::EngineOptions};
@@ -52,7 +52,7 @@ pub fn salvage(
     let mut lost = Vec::new();
     let mut found = find(&fs, old, &options.operators(), &mut lost)?;
     let database = NewDatabase::create(new, options, &found)?;
-    let mut scratch = Scratch::new(fs.clone(), new);
+    let mut scratch = ScratchTables::new(fs.clone(), new);
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
     let log_records = log.records();

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is on any hot path: counters lie where they are counted.
 
-use crate::{catalog::family::Family, database::Database};
+use crate::{catalog::family::FamilyData, database::Database};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use std::{
     fmt,
@@ -109,7 +109,7 @@ pub fn stats(database: &Database) -> Stats {
 
 /// Looks at one family: its entries and tables; what the database has as a whole stays 0.
 #[must_use]
-pub fn family_stats(family: &Family) -> Stats {
+pub fn family_stats(family: &FamilyData) -> Stats {
     let mut stats = Stats::default();
     stats.add_family(family);
     let view = family.tree.view();
@@ -119,7 +119,7 @@ pub fn family_stats(family: &Family) -> Stats {
 }
 
 impl Stats {
-    fn add_family(&mut self, family: &Family) {
+    fn add_family(&mut self, family: &FamilyData) {
         self.families += 1;
         let view = family.tree.view();
         for memory in view.memory.tables() {
@@ -129,7 +129,7 @@ impl Stats {
         for (level, table) in view.version.tables() {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
-            self.table_entries += table.summary().entries;
+            self.table_entries += table.meta().entries;
         }
     }
 

@@ -9,7 +9,7 @@
 use crossbeam_skiplist::SkipMap;
 use siltdb_base::{
     budget::Budget,
-    cursor::Cursor,
+    cursor::EntryCursor,
     id::SequenceNumber,
     key::{Entry, EntryKind},
 };

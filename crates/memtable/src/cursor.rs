@@ -11,11 +11,11 @@
 
 use crate::{
     entry::{EntryHeader, EntryRef, Probe},
-    node::{FANOUT, Keys, Node},
-    tree::{Place, Purpose, Seen, Tree},
+    node::{FANOUT, Node, NodeKeys},
+    tree::{MemtableTree, Purpose, Seen, TreePlace},
 };
 use siltdb_base::{
-    cursor::{Cursor, Span, SpanContent},
+    cursor::{EntryCursor, Stretch, StretchContent},
     error::Result,
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
@@ -33,9 +33,9 @@ const ENTRY_BYTES_AHEAD: usize = 3 * CACHE_LINE_BYTES;
 /// Positioning and stepping never fail. Cost: seeking goes down the tree once; a step from leaf to
 /// leaf copies up to 64 pointers; other steps only move.
 pub struct MemtableCursor {
-    tree: Arc<Tree>,
-    leaf: Option<NonNull<Keys>>,
-    next: Option<NonNull<Keys>>,
+    tree: Arc<MemtableTree>,
+    leaf: Option<NonNull<NodeKeys>>,
+    next: Option<NonNull<NodeKeys>>,
     index: usize,
     count: usize,
     entries: [NonNull<EntryHeader>; FANOUT],
@@ -49,7 +49,7 @@ unsafe impl Sync for MemtableCursor {}
 
 impl MemtableCursor {
     /// A cursor that stands nowhere.
-    pub(crate) fn new(tree: Arc<Tree>) -> Self {
+    pub(crate) fn new(tree: Arc<MemtableTree>) -> Self {
         let entries = [NonNull::dangling(); FANOUT];
         Self { tree, leaf: None, next: None, index: 0, count: 0, entries }
     }
@@ -91,7 +91,7 @@ impl MemtableCursor {
     }
 
     /// Copies the leaf as it is now.
-    fn copy(&mut self, leaf: NonNull<Keys>) {
+    fn copy(&mut self, leaf: NonNull<NodeKeys>) {
         loop {
             // SAFETY: callers take it from a state of the tree's leaves (1).
             let node: Node<'_> = unsafe { Node::from_ptr(leaf) };
@@ -144,7 +144,8 @@ impl MemtableCursor {
     fn find(&mut self, probe: Probe<'_>) -> Option<usize> {
         let tree = Arc::clone(&self.tree);
         loop {
-            let Some(Place { leaf, shape, index }) = tree.find(probe, Purpose::WholeLeaf) else {
+            let Some(TreePlace { leaf, shape, index }) = tree.find(probe, Purpose::WholeLeaf)
+            else {
                 self.leave();
                 return None;
             };
@@ -190,7 +191,7 @@ fn prefetch_entry(entry: NonNull<EntryHeader>) {
     prefetch_bytes(entry.as_ptr().cast(), ENTRY_BYTES_AHEAD);
 }
 
-impl Cursor for MemtableCursor {
+impl EntryCursor for MemtableCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.at(self.index).map(EntryRef::entry)
@@ -262,15 +263,15 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         let last = self.count.checked_sub(1)?;
-        Some(Span {
+        Some(Stretch {
             first_key: self.at(0)?.key(),
             last_key: self.at(last)?.key(),
             before: self.index,
             after: last - self.index,
             sequence_max: SequenceNumber::MAX,
-            content: SpanContent::Any,
+            content: StretchContent::Any,
         })
     }
 }

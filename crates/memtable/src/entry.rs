@@ -11,7 +11,7 @@
 //!    written before the pointer was published, and never written again.
 //! 2. A pointer has the provenance of all of its entry, and the entry lives as long as the arena,
 //!    which outlives the `'t` of every [`EntryRef`].
-//! 3. A [`Slot`] is null or points to an entry of the arena that the slot itself lies in.
+//! 3. A [`EntrySlot`] is null or points to an entry of the arena that the slot itself lies in.
 
 use siltdb_base::{
     id::SequenceNumber,
@@ -165,9 +165,9 @@ impl<'t> EntryRef<'t> {
 }
 
 /// A pointer to an entry that others may follow while it is being changed.
-pub struct Slot(AtomicPtr<EntryHeader>);
+pub struct EntrySlot(AtomicPtr<EntryHeader>);
 
-impl Slot {
+impl EntrySlot {
     /// Points nowhere.
     pub fn empty() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))

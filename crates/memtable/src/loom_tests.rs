@@ -6,11 +6,11 @@
 use crate::{
     arena::{ArenaOptions, ArenaPool},
     cursor::MemtableCursor,
-    tree::Tree,
+    tree::MemtableTree,
 };
 use siltdb_base::{
     budget::Budget,
-    cursor::Cursor,
+    cursor::EntryCursor,
     id::SequenceNumber,
     key::{Entry, EntryKind},
 };
@@ -25,23 +25,23 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-fn insert(tree: &Tree, key: u8) {
+fn insert(tree: &MemtableTree, key: u8) {
     let sequence = SequenceNumber(u64::from(key));
     tree.insert(&Entry { key: &[key], sequence, kind: EntryKind::Put, value: &[key] });
 }
 
-fn get(tree: &Tree, key: u8) -> Option<u8> {
+fn get(tree: &MemtableTree, key: u8) -> Option<u8> {
     tree.get(&[key], SequenceNumber::MAX).map(|found| found.entry().value[0])
 }
 
-fn tree_of(keys: &[u8]) -> Arc<Tree> {
+fn tree_of(keys: &[u8]) -> Arc<MemtableTree> {
     let pool = ArenaPool::new(Arc::new(Budget::new(0)), ArenaOptions::default());
-    let tree = Arc::new(Tree::new(&pool));
+    let tree = Arc::new(MemtableTree::new(&pool));
     keys.iter().for_each(|&key| insert(&tree, key));
     tree
 }
 
-fn forward(tree: &Arc<Tree>) -> Vec<u8> {
+fn forward(tree: &Arc<MemtableTree>) -> Vec<u8> {
     let mut cursor = MemtableCursor::new(Arc::clone(tree));
     let mut keys = Vec::new();
     cursor.seek_to_first().unwrap();
@@ -52,7 +52,7 @@ fn forward(tree: &Arc<Tree>) -> Vec<u8> {
     keys
 }
 
-fn backward(tree: &Arc<Tree>) -> Vec<u8> {
+fn backward(tree: &Arc<MemtableTree>) -> Vec<u8> {
     let mut cursor = MemtableCursor::new(Arc::clone(tree));
     let mut keys = Vec::new();
     cursor.seek_to_last().unwrap();
@@ -69,7 +69,7 @@ fn backward(tree: &Arc<Tree>) -> Vec<u8> {
 /// Each of the two is once the thread that loom starts with: loom remembers only the last access to
 /// an atomic, so from one side alone it would overlook orders in which a writer looks at a word
 /// that another has read, and then changes it.
-fn beside_an_insert(keys: &'static [u8], added: u8, beside: fn(&Arc<Tree>)) {
+fn beside_an_insert(keys: &'static [u8], added: u8, beside: fn(&Arc<MemtableTree>)) {
     model(move || {
         let tree = tree_of(keys);
         let other = Arc::clone(&tree);
@@ -88,7 +88,7 @@ fn beside_an_insert(keys: &'static [u8], added: u8, beside: fn(&Arc<Tree>)) {
     });
 }
 
-fn check_all(tree: &Arc<Tree>, keys: &[u8], added: u8) {
+fn check_all(tree: &Arc<MemtableTree>, keys: &[u8], added: u8) {
     let mut expected: Vec<u8> = forward(tree);
     assert!(expected.is_sorted());
     assert_eq!(backward(tree), expected);

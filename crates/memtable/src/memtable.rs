@@ -3,7 +3,7 @@
 //! It does not decide when it is full, what is visible, or in which order operations are numbered.
 
 use crate::{
-    arena::ArenaPool, cursor::MemtableCursor, range_tombstones::RangeTombstones, tree::Tree,
+    arena::ArenaPool, cursor::MemtableCursor, range_tombstones::RangeTombstones, tree::MemtableTree,
 };
 use siltdb_base::{
     id::SequenceNumber,
@@ -21,8 +21,8 @@ use std::sync::Arc;
 ///
 /// # Example
 /// ```
-/// use siltdb_base::{budget::Budget, cursor::Cursor, id::SequenceNumber, key::{Entry, EntryKind}};
-/// use siltdb_memtable::{arena::{ArenaOptions, ArenaPool}, memtable::Memtable};
+/// use siltdb_base::{budget::Budget, cursor::EntryCursor, id::SequenceNumber, key::{Entry,
+/// EntryKind}}; use siltdb_memtable::{arena::{ArenaOptions, ArenaPool}, memtable::Memtable};
 /// use std::sync::Arc;
 ///
 /// let pool = ArenaPool::new(Arc::new(Budget::new(1 << 20)), ArenaOptions::default());
@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct Memtable {
-    tree: Arc<Tree>,
+    tree: Arc<MemtableTree>,
     tombstones: RangeTombstones,
 }
 
@@ -48,8 +48,8 @@ impl Memtable {
     #[must_use]
     pub fn new(arenas: &Arc<ArenaPool>) -> Arc<Self> {
         Arc::new(Self {
-            tree: Arc::new(Tree::new(arenas)),
-            tombstones: RangeTombstones::new(arenas.budget()),
+            tree: Arc::new(MemtableTree::new(arenas)),
+            tombstones: RangeTombstones::new(arenas.budget(), arenas.options().part),
         })
     }
 

@@ -36,6 +36,7 @@ pub struct RangeTombstones {
     count: AtomicU64,
     bytes: AtomicUsize,
     budget: Arc<Budget>,
+    part: Part,
     state: RwLock<State>,
 }
 
@@ -53,12 +54,13 @@ struct List {
 }
 
 impl RangeTombstones {
-    /// No tombstones; their memory will be charged to `budget`.
-    pub fn new(budget: &Arc<Budget>) -> Self {
+    /// No tombstones; their memory will be charged to `part` of `budget`.
+    pub fn new(budget: &Arc<Budget>, part: Part) -> Self {
         Self {
             count: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             budget: Arc::clone(budget),
+            part,
             state: RwLock::default(),
         }
     }
@@ -83,7 +85,7 @@ impl RangeTombstones {
             sequence: entry.sequence,
         };
         let bytes = size_of::<RangeTombstone>() + entry.key.len() + entry.value.len();
-        self.budget.charge(Part::Memtables, bytes);
+        self.budget.charge(self.part, bytes);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.all.push(tombstone);
@@ -101,7 +103,7 @@ impl RangeTombstones {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match &state.lists[..] {
             [list] if list.count == state.all.len() => {}
-            _ => state.cut_from(0, &self.budget),
+            _ => state.cut_from(0, (&self.budget, self.part)),
         }
         Arc::clone(&state.lists[0].fragments)
     }
@@ -121,7 +123,7 @@ impl RangeTombstones {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.cut(&self.budget);
+        state.cut((&self.budget, self.part));
         state.fragments()
     }
 
@@ -139,7 +141,7 @@ impl RangeTombstones {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.cut(&self.budget);
+        state.cut((&self.budget, self.part));
         state.covering(key, visible)
     }
 }
@@ -155,7 +157,7 @@ impl State {
     }
 
     /// Cuts what is not cut yet, together with the lists before that are not much longer.
-    fn cut(&mut self, budget: &Arc<Budget>) {
+    fn cut(&mut self, charged: (&Arc<Budget>, Part)) {
         let mut count = self.uncut().len();
         if count == 0 {
             return;
@@ -167,14 +169,14 @@ impl State {
             count += self.lists[last].count;
             kept = last;
         }
-        self.cut_from(kept, budget);
+        self.cut_from(kept, charged);
     }
 
     /// Keeps so many lists, and makes one of all other tombstones.
-    fn cut_from(&mut self, kept: usize, budget: &Arc<Budget>) {
+    fn cut_from(&mut self, kept: usize, (budget, part): (&Arc<Budget>, Part)) {
         self.lists.truncate(kept);
         let tombstones = self.uncut();
-        let fragments = Fragments::new(tombstones).charged(budget, Part::Memtables);
+        let fragments = Fragments::new(tombstones).charged(budget, part);
         let list = List { count: tombstones.len(), fragments: Arc::new(fragments) };
         self.lists.push(list);
     }
@@ -191,7 +193,7 @@ impl State {
 
 impl Drop for RangeTombstones {
     fn drop(&mut self) {
-        self.budget.release(Part::Memtables, self.bytes());
+        self.budget.release(self.part, self.bytes());
     }
 }
 

@@ -3,7 +3,7 @@
 //! It does not know what it protects. A reader writes nothing; a writer excludes other writers.
 //!
 //! # Thread safety
-//! What is read between [`Version::begin`] and [`Version::is_unchanged`] must be
+//! What is read between [`NodeVersion::begin`] and [`NodeVersion::is_unchanged`] must be
 //! read through atomics, because a writer may be at it; until the check has succeeded it may be a
 //! mixture of states.
 //!
@@ -22,13 +22,13 @@ const CHANGE: u64 = 2;
 const SPINS_MAX: u32 = 64;
 
 /// A lock for writers and a change counter for readers.
-pub struct Version(AtomicU64);
+pub struct NodeVersion(AtomicU64);
 
 /// What a version was when it was unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
-impl Version {
+impl NodeVersion {
     /// Unlocked and unchanged.
     pub fn new() -> Self {
         Self(AtomicU64::new(0))

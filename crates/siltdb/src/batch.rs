@@ -15,7 +15,7 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     catalog::family::{DEFAULT_FAMILY, FamilyChanges},
-    instance::Instance,
+    open_id::OpenId,
 };
 use std::{
     sync::Arc,
@@ -41,7 +41,7 @@ use std::{
 pub struct WriteBatch {
     pub(crate) bytes: BatchBytes,
     /// Whose families it names, if it holds anything.
-    pub(crate) instance: Option<Instance>,
+    pub(crate) open_id: Option<OpenId>,
     /// The families that it creates and drops.
     pub(crate) changes: FamilyChanges,
 }
@@ -56,12 +56,12 @@ impl WriteBatch {
     /// Notes whose families the batch names, and says which one this is there.
     #[inline]
     fn id_of(&mut self, family: &Family) -> Result<FamilyId> {
-        let instance = Some(family.place.instance);
-        if self.instance != instance {
+        let open_id = Some(family.place.open_id);
+        if self.open_id != open_id {
             if !self.is_empty() {
                 return Err(other_database());
             }
-            self.instance = instance;
+            self.open_id = open_id;
         }
         Ok(family.id())
     }
@@ -194,6 +194,16 @@ impl WriteBatch {
     /// As [`WriteBatch::put`].
     pub fn delete_prefix(&mut self, family: &Family, prefix: impl AsRef<[u8]>) -> Result<()> {
         self.delete_all(family, &Deletion::of_prefix(prefix.as_ref()))
+    }
+
+    /// How many bytes and operations it has, so that it can be cut to that again.
+    pub(crate) fn mark(&self) -> (usize, u32) {
+        (self.bytes(), self.bytes.count())
+    }
+
+    /// Drops what was added since it had `bytes` bytes and `count` operations.
+    pub(crate) fn truncate(&mut self, bytes: usize, count: u32) {
+        self.bytes.truncate(bytes, count);
     }
 
     fn delete_all(&mut self, family: &Family, deletion: &Deletion) -> Result<()> {

@@ -2,10 +2,12 @@
 
 use crate::{
     family::Family,
+    isolation::{Isolation, TransactionOptions},
     options::{FamilyOptions, Options},
     read::Read,
     snapshot::Snapshot,
-    source::{Place, Source},
+    source::{Pinned, ReadPlace, ReadSource},
+    transaction::Transaction,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -18,7 +20,6 @@ use siltdb_engine::{
     checkpoint::Checkpoint,
     engine::Engine,
     options::{EngineOptions, Lifetime},
-    read::PinnedReader,
     stats::Stats,
 };
 use std::{fmt, path::Path};
@@ -65,13 +66,55 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let (family, instance) = (engine.family(DEFAULT_FAMILY)?, engine.instance());
-        let place = Place { engine, instance, family, sequence: None };
+        let (family, open_id) = (engine.family(DEFAULT_FAMILY)?, engine.open_id());
+        let place = ReadPlace { engine, open_id, family, sequence: None };
         Ok(Self { default: Family { place } })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.default.place.engine
+    }
+
+    /// Begins a transaction; see [`Isolation`] for what the levels promise.
+    ///
+    /// Costs a lock and, from [`Isolation::RepeatableRead`] on, the registration of a snapshot.
+    #[must_use]
+    pub fn begin(&self, isolation: Isolation) -> Transaction {
+        self.begin_with(&TransactionOptions::new().isolation(isolation))
+    }
+
+    /// Begins a transaction with options of its own.
+    #[must_use]
+    pub fn begin_with(&self, options: &TransactionOptions) -> Transaction {
+        Transaction::begin(&self.default, *options)
+    }
+
+    /// Returns once everything up to `sequence`, of a [`CommitInfo`](crate::CommitInfo) or a
+    /// snapshot, is durable.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Isolation;
+    ///
+    /// let transaction = db.begin(Isolation::Serializable);
+    /// transaction.put("k", "v")?;
+    /// let commit = transaction.commit()?;
+    /// // What follows may still be undone by a power cut.
+    /// db.wait_durable(commit.sequence)?;
+    /// // Now it may not.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if nothing has this number yet; as [`Db::sync_wal`].
+    pub fn wait_durable(&self, sequence: u64) -> Result<()> {
+        let published = self.engine().published().0;
+        if sequence > published {
+            return Err(Error::invalid("no commit has this sequence number yet")
+                .with_mismatch(format_args!("at most {published}"), sequence));
+        }
+        self.sync_wal()
     }
 
     /// The family `default`, which every database has.
@@ -86,7 +129,7 @@ impl Db {
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
         let family = self.engine().family(name)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// The family with this number, as [`Family::id`] and [`Operation`](crate::Operation) name it.
@@ -95,7 +138,7 @@ impl Db {
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Family> {
         let family = self.engine().family_by_id(id)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// Creates a family. It is durable on return. A name has 1 to 255 bytes and no control
@@ -106,7 +149,7 @@ impl Db {
     /// [`Family::put`].
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().create_family(name, options.tree)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// A family that a batch can create together with data: see
@@ -122,7 +165,7 @@ impl Db {
     /// `InvalidArgument`, for a bad name or bad options; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn prepare_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.engine().prepare_family(name, options.tree)?;
-        Ok(Family { place: Place { family, ..self.default.place.clone() } })
+        Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
     /// The family called `name`, which is created if there is none; `options` count only then.
@@ -353,13 +396,13 @@ impl Options {
     }
 }
 
-impl Source for Db {
+impl ReadSource for Db {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.default.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.default.place.pin()
     }
 }

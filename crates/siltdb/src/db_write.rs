@@ -158,7 +158,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        if !batch.is_empty() && batch.instance != Some(self.default.place.instance) {
+        if !batch.is_empty() && batch.open_id != Some(self.default.place.open_id) {
             return Err(other_database());
         }
         if !batch.changes.is_empty() {
@@ -200,7 +200,7 @@ impl Db {
                 last = Some(family);
             }
         }
-        let instance = Some(self.default.place.instance);
-        Ok(WriteBatch { bytes, instance, ..WriteBatch::default() })
+        let open_id = Some(self.default.place.open_id);
+        Ok(WriteBatch { bytes, open_id, ..WriteBatch::default() })
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     key_range::{KeyRange, read_range},
     options::FamilyOptions,
     read::Read,
-    source::{Place, Source},
+    source::{Pinned, ReadPlace, ReadSource},
     write_options::WriteOptions,
 };
 use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
@@ -15,7 +15,6 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
     options::Durability,
-    read::PinnedReader,
     stats::{Stats, family_stats},
 };
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
@@ -37,7 +36,7 @@ use std::{fmt, time::Duration};
 /// ```
 #[derive(Clone)]
 pub struct Family {
-    pub(crate) place: Place,
+    pub(crate) place: ReadPlace,
 }
 
 impl fmt::Debug for Family {
@@ -417,13 +416,13 @@ impl Family {
     }
 }
 
-impl Source for Family {
+impl ReadSource for Family {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.place.pin()
     }
 }

@@ -2,12 +2,16 @@
 //!
 //! What is visible was decided below; here is only the shape that callers like.
 
+use crate::{
+    reads::{Move, Track},
+    source::Pinned,
+};
 use siltdb_base::{
-    cursor::{Course, Fetch},
+    cursor::{Direction, Fetch},
     error::Result,
     slice::Slice,
 };
-use siltdb_engine::read::{PinnedReader, ReadCursor, ReadRange};
+use siltdb_engine::read::{ReadCursor, ReadRange};
 use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// A key and its value, borrowed from a [`Cursor`].
@@ -39,11 +43,25 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 pub struct Cursor {
     inner: ReadCursor,
     fetch: Fetch,
+    /// Is told what was read. Boxed: few cursors have one, and cursors are moved about.
+    track: Option<Box<Track>>,
 }
 
 impl Cursor {
-    pub(crate) fn new(inner: ReadCursor, fetch: Fetch) -> Self {
-        Self { inner, fetch }
+    /// A cursor over a range of what is pinned; it stands nowhere yet.
+    pub(crate) fn open(pinned: &Pinned, range: ReadRange, fetch: Fetch) -> Result<Self> {
+        let track = pinned.reads.as_ref().map(|reads| Box::new(reads.track(range.clone())));
+        let inner = pinned.reader.clone().fetching(fetch).cursor(range)?;
+        Ok(Self { inner, fetch, track })
+    }
+
+    /// Notes a movement that led here.
+    #[inline]
+    fn noted(&mut self, moved: Result<()>, way: Move<'_>) -> Result<()> {
+        match &mut self.track {
+            None => moved,
+            Some(track) => track.note(self.inner.key(), moved, &way),
+        }
     }
 
     /// `value`, if values are wanted: below, some are shown and some are not.
@@ -57,14 +75,43 @@ impl Cursor {
 
     fn walk_along(
         &mut self,
-        course: Course,
+        direction: Direction,
         limit: u64,
         mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        match self.fetch {
-            Fetch::Values => self.inner.walk(course, limit, seen),
-            Fetch::KeysOnly => self.inner.walk(course, limit, |key, _| seen(key, b"")),
+        if self.track.is_some() {
+            return self.walk_noted(direction, limit, seen);
         }
+        match self.fetch {
+            Fetch::Values => self.inner.walk(direction, limit, seen),
+            Fetch::KeysOnly => self.inner.walk(direction, limit, |key, _| seen(key, b"")),
+        }
+    }
+
+    #[cold]
+    fn walk_noted(
+        &mut self,
+        direction: Direction,
+        limit: u64,
+        mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let (track, fetch) = (self.track.as_deref(), self.fetch);
+        let walked = self.inner.walk(direction, limit, |key, value| {
+            if let Some(track) = track {
+                track.passed(key);
+            }
+            seen(key, if fetch == Fetch::Values { value } else { b"" })
+        });
+        let (moved, shown) = match walked {
+            Ok(shown) => (Ok(()), shown),
+            Err(error) => (Err(error), 0),
+        };
+        let way = match direction {
+            Direction::Forward => Move::On,
+            Direction::Backward => Move::Back,
+        };
+        self.noted(moved, way)?;
+        Ok(shown)
     }
 
     /// The key and value under the cursor; `None` past either end of what it walks over. The value
@@ -94,7 +141,8 @@ impl Cursor {
     /// # Errors
     /// What reading fails with, or the family's merge operator; the cursor then stands nowhere.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.inner.seek_to_first()
+        let moved = self.inner.seek_to_first();
+        self.noted(moved, Move::First)
     }
 
     /// Goes to the last key of those it walks over.
@@ -102,7 +150,8 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.inner.seek_to_last()
+        let moved = self.inner.seek_to_last();
+        self.noted(moved, Move::Last)
     }
 
     /// Goes to the first key at or after `key`.
@@ -110,7 +159,9 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::seek_to_first`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.inner.seek(key.as_ref())
+        let key = key.as_ref();
+        let moved = self.inner.seek(key);
+        self.noted(moved, Move::From(key))
     }
 
     /// Goes to the last key at or before `key`.
@@ -118,7 +169,9 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.inner.seek_for_prev(key.as_ref())
+        let key = key.as_ref();
+        let moved = self.inner.seek_for_prev(key);
+        self.noted(moved, Move::BackFrom(key))
     }
 
     /// Goes to the next key; stays nowhere if it stands nowhere.
@@ -128,7 +181,8 @@ impl Cursor {
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "a lending walk, as every engine names it")]
     pub fn next(&mut self) -> Result<()> {
-        self.inner.next()
+        let moved = self.inner.next();
+        self.noted(moved, Move::On)
     }
 
     /// Shows the key under the cursor and those after it, with their values, until `limit` were
@@ -166,7 +220,7 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.walk_along(Course::Forward, limit, seen)
+        self.walk_along(Direction::Forward, limit, seen)
     }
 
     /// As [`Cursor::walk`], but to earlier keys: the same as [`entry`](Self::entry) and
@@ -201,7 +255,7 @@ impl Cursor {
         limit: u64,
         seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        self.walk_along(Course::Backward, limit, seen)
+        self.walk_along(Direction::Backward, limit, seen)
     }
 
     /// Goes to the previous key; stays nowhere if it stands nowhere.
@@ -210,7 +264,8 @@ impl Cursor {
     /// As [`Cursor::seek_to_first`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        self.inner.prev()
+        let moved = self.inner.prev();
+        self.noted(moved, Move::Back)
     }
 }
 
@@ -226,7 +281,7 @@ impl fmt::Debug for Cursor {
 /// could be read: a merge operator that fails for one key ends it. A [`Cursor`] can go on from
 /// behind that key.
 pub struct Iter {
-    reader: PinnedReader,
+    pinned: Pinned,
     range: ReadRange,
     fetch: Fetch,
     front: Side,
@@ -242,16 +297,10 @@ enum Side {
     On { cursor: Box<Cursor>, key: Slice },
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Forward,
-    Backward,
-}
-
 impl Iter {
-    pub(crate) fn new(reader: PinnedReader, range: ReadRange, fetch: Fetch) -> Self {
+    pub(crate) fn new(pinned: Pinned, range: ReadRange, fetch: Fetch) -> Self {
         let (front, back) = (Side::Unused, Side::Unused);
-        Self { reader: reader.fetching(fetch), range, fetch, front, back, finished: false }
+        Self { pinned, range, fetch, front, back, finished: false }
     }
 
     /// The keys alone, of what is left: values are neither copied, merged nor, where they have a
@@ -270,13 +319,12 @@ impl Iter {
     #[must_use]
     pub fn keys(self) -> Keys {
         let fetch = Fetch::KeysOnly;
-        Keys { iter: Self { reader: self.reader.fetching(fetch), fetch, ..self } }
+        Keys { iter: Self { fetch, ..self } }
     }
 
     /// A cursor at an end of the range.
     fn open(&self, direction: Direction) -> Result<Box<Cursor>> {
-        let cursor = self.reader.cursor(self.range.clone())?;
-        let mut cursor = Box::new(Cursor::new(cursor, self.fetch));
+        let mut cursor = Box::new(Cursor::open(&self.pinned, self.range.clone(), self.fetch)?);
         match direction {
             Direction::Forward => cursor.seek_to_first()?,
             Direction::Backward => cursor.seek_to_last()?,

@@ -61,6 +61,7 @@
 //! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 5; 65,536 families.
 #![forbid(unsafe_code)]
 
+mod reads;
 mod source;
 mod key_range;
 mod iter;
@@ -75,6 +76,8 @@ pub mod merge;
 mod family;
 mod batch;
 mod snapshot;
+mod isolation;
+mod transaction;
 mod db;
 mod db_write;
 mod place;
@@ -91,6 +94,7 @@ pub struct Readme;
 pub use batch::WriteBatch;
 pub use db::{Db, check};
 pub use family::Family;
+pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
 pub use key_range::KeyRange;
 pub use operation::{Action, Operation, Operations};
@@ -113,5 +117,6 @@ pub use siltdb_engine::{
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use snapshot::Snapshot;
+pub use transaction::{CommitInfo, Transaction};
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

@@ -44,11 +44,11 @@ pub enum Action<'a> {
     Merge(&'a [u8]),
 }
 
-impl<'a> TryFrom<batch::Operation<'a>> for Operation<'a> {
+impl<'a> TryFrom<batch::BatchOperation<'a>> for Operation<'a> {
     type Error = Error;
 
-    fn try_from(stored: batch::Operation<'a>) -> Result<Self> {
-        let batch::Operation { kind, family, key, payload } = stored;
+    fn try_from(stored: batch::BatchOperation<'a>) -> Result<Self> {
+        let batch::BatchOperation { kind, family, key, payload } = stored;
         let action = match kind {
             EntryKind::Put => Action::Put(payload),
             EntryKind::PutExpiring => {
@@ -73,12 +73,12 @@ impl<'a> TryFrom<batch::Operation<'a>> for Operation<'a> {
 /// The operations of a batch, in the order in which they are applied.
 #[derive(Clone, Debug)]
 pub struct Operations<'a> {
-    stored: batch::Operations<'a>,
+    stored: batch::BatchOperations<'a>,
 }
 
 impl<'a> Operations<'a> {
     /// Of a batch that was put together or checked here.
-    pub(crate) fn new(stored: batch::Operations<'a>) -> Self {
+    pub(crate) fn new(stored: batch::BatchOperations<'a>) -> Self {
         Self { stored }
     }
 }

@@ -7,10 +7,9 @@ use crate::{
     iter::{Cursor, Iter},
     key_range::KeyRange,
     read_options::ReadOptions,
-    source::Source,
+    source::ReadSource,
 };
-use siltdb_base::{error::Result, slice::Slice};
-use siltdb_engine::read::ReadCursor;
+use siltdb_base::{cursor::Fetch, error::Result, slice::Slice};
 use std::ops::ControlFlow;
 
 /// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
@@ -35,7 +34,7 @@ use std::ops::ControlFlow;
 /// assert_eq!((total(&db)?, total(&before)?), (2, 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Read: Source {
+pub trait Read: ReadSource {
     /// The value of a key, pinned, without a copy where it lies in a table.
     ///
     /// Costs at most one block read for each level, and each run of level 0, that the filters do
@@ -162,7 +161,7 @@ pub trait Read: Source {
     /// # Errors
     /// As [`Read::get`].
     fn first(&self) -> Result<Option<(Slice, Slice)>> {
-        beside(self, ReadCursor::seek_to_first)
+        beside(self, Cursor::seek_to_first)
     }
 
     /// The last key and its value. Costs as [`Read::get_lt`].
@@ -170,7 +169,7 @@ pub trait Read: Source {
     /// # Errors
     /// As [`Read::get`].
     fn last(&self) -> Result<Option<(Slice, Slice)>> {
-        beside(self, ReadCursor::seek_to_last)
+        beside(self, Cursor::seek_to_last)
     }
 
     /// Whether there is no key. Costs as [`Read::get_lt`].
@@ -212,8 +211,7 @@ pub trait Read: Source {
     /// # Errors
     /// As [`Read::get`].
     fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
-        let (range, fetch) = (options.range.clone(), options.fetch);
-        Ok(Cursor::new(self.pin()?.fetching(fetch).cursor(range)?, fetch))
+        Cursor::open(&self.pin()?, options.range.clone(), options.fetch)
     }
 
     /// All keys and values, in order.
@@ -287,11 +285,11 @@ pub trait Read: Source {
 }
 
 /// The pair that a cursor over everything stands on after `go`, copied.
-fn beside<S: Source + ?Sized>(
+fn beside<S: ReadSource + ?Sized>(
     source: &S,
-    go: impl FnOnce(&mut ReadCursor) -> Result<()>,
+    go: impl FnOnce(&mut Cursor) -> Result<()>,
 ) -> Result<Option<(Slice, Slice)>> {
-    let mut cursor = source.pin()?.cursor(Default::default())?;
+    let mut cursor = Cursor::open(&source.pin()?, Default::default(), Fetch::Values)?;
     go(&mut cursor)?;
     let copy = |(key, value): (&[u8], &[u8])| (Slice::copy_from(key), Slice::copy_from(value));
     Ok(cursor.entry().map(copy))

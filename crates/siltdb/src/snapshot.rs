@@ -5,13 +5,13 @@
 use crate::{
     family::Family,
     read::Read,
-    source::{Place, Source},
+    source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
     error::{Error, Result},
     slice::Pinnable,
 };
-use siltdb_engine::{read::PinnedReader, snapshots::LiveSnapshot};
+use siltdb_engine::snapshots::LiveSnapshot;
 use std::{fmt, sync::Arc};
 
 /// The state of all families at one moment.
@@ -32,7 +32,7 @@ use std::{fmt, sync::Arc};
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    place: Place,
+    place: ReadPlace,
     live: Arc<LiveSnapshot>,
 }
 
@@ -43,8 +43,8 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn new(default: &Place, live: LiveSnapshot) -> Self {
-        let place = Place { sequence: Some(live.sequence()), ..default.clone() };
+    pub(crate) fn new(default: &ReadPlace, live: LiveSnapshot) -> Self {
+        let place = ReadPlace { sequence: Some(live.sequence()), ..default.clone() };
         Self { place, live: Arc::new(live) }
     }
 
@@ -53,10 +53,10 @@ impl Snapshot {
     /// # Errors
     /// `InvalidArgument`, if the family is of another open database.
     pub fn family(&self, family: &Family) -> Result<Self> {
-        if family.place.instance != self.place.instance {
+        if family.place.open_id != self.place.open_id {
             return Err(Error::invalid("the family is of another open database than the snapshot"));
         }
-        let place = Place { sequence: self.place.sequence, ..family.place.clone() };
+        let place = ReadPlace { sequence: self.place.sequence, ..family.place.clone() };
         Ok(Self { place, live: Arc::clone(&self.live) })
     }
 
@@ -67,13 +67,13 @@ impl Snapshot {
     }
 }
 
-impl Source for Snapshot {
+impl ReadSource for Snapshot {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
         self.place.look(key, look)
     }
 
-    fn pin(&self) -> Result<PinnedReader> {
+    fn pin(&self) -> Result<Pinned> {
         self.place.pin()
     }
 }

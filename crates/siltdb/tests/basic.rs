@@ -1,7 +1,7 @@
 //! A whole database on a real disk: filled, read, flushed, compacted, closed and opened again.
 
 use siltdb::{
-    Compression, Db, Durability, ErrorKind, FamilyOptions, Options, Read, ReadIo, WriteBatch,
+    Compression, Db, Durability, ErrorKind, FamilyOptions, LogIo, Options, Read, ReadIo, WriteBatch,
 };
 use siltdb_base::fs::mem::MemFs;
 use std::{path::Path, sync::Arc};
@@ -225,4 +225,29 @@ fn statistics_of_memtables_move_with_each_small_write() {
     assert!(db.stats().memtable_held_bytes >= before.0);
     db.flush().unwrap();
     assert_eq!((db.stats().memtable_bytes, family.stats().memtable_bytes), (0, 0));
+}
+
+/// Calls of `write` and its kin by this thread since it started.
+#[cfg(target_os = "linux")]
+fn writes_of_this_thread() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let count = text.lines().find_map(|line| line.strip_prefix("syscw: "));
+    count.unwrap().parse().unwrap()
+}
+
+/// A mapped log takes a commit without a system call; the other kind shows that calls are counted.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_put_into_a_mapped_log_writes_without_a_system_call() {
+    let calls_per_thousand = |log_io| {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Options::new().log_io(log_io).open(dir.path()).unwrap();
+        let before = writes_of_this_thread();
+        for number in 0..20_000_u32 {
+            db.put(number.to_be_bytes(), [7; 100]).unwrap();
+        }
+        (writes_of_this_thread() - before) / 20
+    };
+    assert!(calls_per_thousand(LogIo::Map) <= 10);
+    assert!(calls_per_thousand(LogIo::Write) >= 1_000);
 }

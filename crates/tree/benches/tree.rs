@@ -19,8 +19,8 @@ use siltdb_tree::{
     memory::Generation,
     options::TreeOptions,
     planning::pick_range::{Request, Step},
-    planning::plan::Way,
-    read::visible::{bounds::Bounds, judge::Resolver, reader::Reader},
+    planning::plan::PlanKind,
+    read::visible::{bounds::Bounds, reader::Reader, resolve::Resolver},
     retain::stripes::Stripes,
     rewrite::flush::Flush,
     rewrite::job::{JobContext, JobOutput},
@@ -112,8 +112,9 @@ impl Bench {
             operator: None,
             blobs: None,
             fetch: Fetch::Values,
-            gaps: None,
-            sequencer: None,
+            empty_ranges: None,
+            sequence_lock: None,
+            own: None,
             folds: None,
         };
         let iter = self.tree.view().iter(reader, Bounds::default());
@@ -138,7 +139,7 @@ impl Bench {
             clock: &ManualClock::new(0),
             cancelled: &AtomicBool::new(false),
             given_up: None,
-            gives_way: &AtomicBool::new(false),
+            should_yield: &AtomicBool::new(false),
             progress: None,
         })
     }
@@ -146,9 +147,9 @@ impl Bench {
     fn compact(&self, rewrite_before: FileNumber) {
         let request = Request::new(None, SequenceNumber::MAX, rewrite_before);
         while let Step::Plan(plan) = self.tree.begin_request(&request) {
-            let changes = match plan.way {
-                Way::Move | Way::Drop => plan.edit_changes(FamilyId(0)),
-                Way::Merge => {
+            let changes = match plan.kind {
+                PlanKind::TrivialMove | PlanKind::DeleteOnly => plan.edit_changes(FamilyId(0)),
+                PlanKind::Rewrite => {
                     let stripes = Stripes::new(&[], self.present());
                     let merge = self.tree.compaction(plan.clone(), stripes, 1);
                     let merge = merge.expect("memory can be read");

@@ -19,8 +19,8 @@ use siltdb_disk::{
     edit::{Change, TableReference},
     fields::UnknownFields,
     garbage::Garbage,
-    sample::{KeySample, SampleBuilder},
-    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
+    key_sketch::{KeySketch, SketchBuilder},
+    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
 };
 use std::{path::Path, sync::Arc};
 
@@ -46,8 +46,8 @@ pub fn new_cache() -> Arc<Cache> {
 }
 
 /// A range of keys, both ends included.
-pub fn range(first: &[u8], last: &[u8]) -> KeyRange {
-    KeyRange {
+pub fn range(first: &[u8], last: &[u8]) -> KeySpan {
+    KeySpan {
         first: Slice::copy_from(first),
         last: Slice::copy_from(last),
         end: RangeEnd::Inclusive,
@@ -61,7 +61,7 @@ pub fn reference(
     sequences: (u64, u64),
     bytes: u64,
 ) -> TableReference {
-    let summary = TableSummary {
+    let meta = TableMeta {
         uid: TableUid(file),
         range: range(keys.0, keys.1),
         entries: 100,
@@ -73,18 +73,18 @@ pub fn reference(
         expiry_min_ms: None,
         logical_bytes: bytes,
         file_bytes: bytes,
-        key_sample: KeySample::default(),
+        key_sketch: KeySketch::default(),
         index: IndexKind::Blocks,
         created_ms: 0,
         garbage: Garbage::default(),
         unknown: UnknownFields::default(),
     };
-    TableReference::whole(FileNumber(file), 0, summary)
+    TableReference::whole(FileNumber(file), 0, meta)
 }
 
 /// The sample of a table of these keys.
-pub fn sample(keys: impl IntoIterator<Item = impl AsRef<[u8]>>) -> KeySample {
-    let mut sample = SampleBuilder::default();
+pub fn sample(keys: impl IntoIterator<Item = impl AsRef<[u8]>>) -> KeySketch {
+    let mut sample = SketchBuilder::default();
     keys.into_iter().for_each(|key| sample.add(xxh3(key.as_ref())));
     sample.finish()
 }
@@ -106,9 +106,9 @@ pub fn numbers<'a>(tables: impl IntoIterator<Item = &'a Arc<OpenReference>>) -> 
 }
 
 /// A small generator of numbers that look random, from a seed that every test prints.
-pub struct Random(u64);
+pub struct TestRandom(u64);
 
-impl Random {
+impl TestRandom {
     /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         println!("seed {seed}");

@@ -3,8 +3,8 @@
 //! It neither creates memtables nor decides when a generation is frozen; a list is immutable and
 //! replaced as a whole.
 
-use siltdb_base::{cursor::Cursor, error::Result, id::FamilyId, slice::Slice, sync::lock};
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_base::{cursor::EntryCursor, error::Result, id::FamilyId, slice::Slice, sync::lock};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::{cursor::MemtableCursor, memtable::Memtable};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,11 +30,11 @@ pub struct MemoryTable {
 /// # Invariants
 /// 1. Generations descend strictly: a tree has at most one memtable of a generation.
 #[derive(Clone, Default)]
-pub struct Memory {
+pub struct Memtables {
     tables: Vec<MemoryTable>,
 }
 
-impl Memory {
+impl Memtables {
     /// The memtables, newest first.
     #[inline]
     #[must_use]
@@ -63,7 +63,7 @@ impl Memory {
     ///
     /// # Errors
     /// What walking to them fails with.
-    pub fn ranges(&self) -> Result<Vec<KeyRange>> {
+    pub fn ranges(&self) -> Result<Vec<KeySpan>> {
         let mut ranges = Vec::new();
         for table in &self.tables {
             let mut cursor = table.memtable.cursor();
@@ -73,7 +73,7 @@ impl Memory {
             let first = key(&cursor);
             cursor.seek_to_last()?;
             if let (Some(first), Some(last)) = (first, key(&cursor)) {
-                ranges.push(KeyRange { first, last, end: RangeEnd::Inclusive });
+                ranges.push(KeySpan { first, last, end: RangeEnd::Inclusive });
             }
         }
         Ok(ranges)
@@ -137,7 +137,7 @@ impl Holders {
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for Memtables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.tables.iter().map(|table| table.generation)).finish()
     }

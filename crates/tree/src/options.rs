@@ -21,11 +21,11 @@
 
 use crate::merge_operator::{MergeOperator, not_given};
 use siltdb_base::{
-    codec::Reader,
+    codec::ByteReader,
     error::{Error, ErrorKind, Result},
 };
 use siltdb_disk::{
-    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
+    fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     options::{Compression, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc};
@@ -165,9 +165,9 @@ impl TreeOptions {
     fn decode_field(
         &mut self,
         tag: u64,
-        value: &mut Reader<'_>,
+        value: &mut ByteReader<'_>,
         find_operator: &dyn Fn(&str) -> Option<Arc<dyn MergeOperator>>,
-    ) -> Result<Field> {
+    ) -> Result<StoredField> {
         match tag {
             1 => {
                 let bytes = usize::try_from(value.varint()?);
@@ -190,9 +190,9 @@ impl TreeOptions {
             8 => self.base_level_bytes = value.varint()?,
             9 => self.tombstone_percent_trigger = value.varint_u32()?,
             10 => check_key_order(value.take_all())?,
-            _ => return Ok(Field::Unknown),
+            _ => return Ok(StoredField::Unknown),
         }
-        Ok(Field::Known)
+        Ok(StoredField::Known)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Flushes and compactions: entries and blocks go from memory and tables into new tables.
 
-pub mod deeper;
+pub mod below_output;
 pub mod progress;
 pub mod job;
-pub mod watched;
-pub mod copies;
+pub mod job_cursor;
+pub mod block_copy;
 pub mod output;
 pub mod flush;
 pub mod compact;

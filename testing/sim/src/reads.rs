@@ -9,7 +9,7 @@ use crate::{
     violation::{Checked, Violation, must, show, show_option},
 };
 use siltdb::{Cursor, Iter, Read, ReadOptions};
-use siltdb_base::cursor::Course;
+use siltdb_base::cursor::Direction;
 use std::{
     collections::VecDeque,
     ops::{Bound, ControlFlow},
@@ -463,9 +463,9 @@ impl Pointer<'_> {
     }
 
     /// Walks over up to `limit` pairs, or fewer if told to stop at one of them; compares them.
-    fn walk(&mut self, course: Course, limit: u64, draw: &mut Draw) -> Checked<String> {
+    fn walk(&mut self, direction: Direction, limit: u64, draw: &mut Draw) -> Checked<String> {
         let mut stop_at = draw.within(1..=2 * limit);
-        let what = format!("walk {course:?} over {limit} or {stop_at}");
+        let what = format!("walk {direction:?} over {limit} or {stop_at}");
         let most = limit.min(stop_at) as usize;
         let mut shown = Pairs::new();
         let seen = |key: &[u8], value: &[u8]| {
@@ -473,24 +473,26 @@ impl Pointer<'_> {
             stop_at -= 1;
             if stop_at == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let walked = match course {
-            Course::Forward => self.cursor.walk(limit, seen),
-            Course::Backward => self.cursor.walk_back(limit, seen),
+        let walked = match direction {
+            Direction::Forward => self.cursor.walk(limit, seen),
+            Direction::Backward => self.cursor.walk_back(limit, seen),
         };
         let count = must(walked, &what)?;
         let (from, pairs) = (self.position, self.pairs);
-        let expected: Pairs = match (from, course) {
+        let expected: Pairs = match (from, direction) {
             (None, _) => Pairs::new(),
-            (Some(at), Course::Forward) => pairs[at..].iter().take(most).cloned().collect(),
-            (Some(at), Course::Backward) => pairs[..=at].iter().rev().take(most).cloned().collect(),
+            (Some(at), Direction::Forward) => pairs[at..].iter().take(most).cloned().collect(),
+            (Some(at), Direction::Backward) => {
+                pairs[..=at].iter().rev().take(most).cloned().collect()
+            }
         };
         compare_pairs(&shown, &expected).map_err(|violation| violation.during(&what))?;
         if count != shown.len() as u64 {
             return Err(Violation::new(format!("{what} told of {count}, showed {}", shown.len())));
         }
-        self.position = match course {
-            Course::Forward => from.map(|at| at + shown.len()).filter(|at| *at < pairs.len()),
-            Course::Backward => from.and_then(|at| at.checked_sub(shown.len())),
+        self.position = match direction {
+            Direction::Forward => from.map(|at| at + shown.len()).filter(|at| *at < pairs.len()),
+            Direction::Backward => from.and_then(|at| at.checked_sub(shown.len())),
         };
         Ok(what)
     }
@@ -527,9 +529,9 @@ fn compare_cursor(
                 pointer.seek_for_prev(&key).map(|()| format!("seek_for_prev \"{}\"", show(&key)))
             }
             4 => {
-                let course = draw.pick(&[Course::Forward, Course::Backward]);
+                let direction = draw.pick(&[Direction::Forward, Direction::Backward]);
                 let limit = draw.pick(&[1, 2, 7, 40, 1000]);
-                Ok(pointer.walk(course, limit, draw)?)
+                Ok(pointer.walk(direction, limit, draw)?)
             }
             _ => pointer.step(draw).map(str::to_owned),
         };

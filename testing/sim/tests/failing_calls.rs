@@ -8,7 +8,7 @@
 use siltdb::{Create, Db, Durability, ErrorKind, FamilyOptions, Iter, Options, Read, WriteBatch};
 use siltdb_base::{
     clock::ManualClock,
-    cursor::Course,
+    cursor::Direction,
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
 };
 use std::sync::Arc;
@@ -216,10 +216,10 @@ fn any_write_may_find_no_space_once() {
 
 /// Has one read after the other fail while all of a database is walked over. Returns how often that
 /// failed the iterator, which then yields nothing more.
-fn sweep_reads(fs: &MemFs, course: Course) -> u64 {
-    let next = |iter: &mut Iter| match course {
-        Course::Forward => iter.next(),
-        Course::Backward => iter.next_back(),
+fn sweep_reads(fs: &MemFs, direction: Direction) -> u64 {
+    let next = |iter: &mut Iter| match direction {
+        Direction::Forward => iter.next(),
+        Direction::Backward => iter.next_back(),
     };
     let mut failed = 0;
     for nth in 1.. {
@@ -253,9 +253,9 @@ fn an_iterator_that_failed_stays_failed() {
     let mut told = Told::default();
     told.work(&fs);
     assert!(told.errors.is_empty(), "{:?}", told.errors);
-    for course in [Course::Forward, Course::Backward] {
-        let failed = sweep_reads(&fs, course);
-        assert!(failed > 3, "{course:?}: {failed}");
+    for direction in [Direction::Forward, Direction::Backward] {
+        let failed = sweep_reads(&fs, direction);
+        assert!(failed > 3, "{direction:?}: {failed}");
     }
 }
 

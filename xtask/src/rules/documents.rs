@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 const LAWS: &str = "docs/laws.md";
 const DECISIONS: &str = "docs/decisions/";
+const DECISIONS_INDEX: &str = "docs/decisions/README.md";
 
 /// Appends a finding for each relative link that leads nowhere and each misnumbered decision.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
@@ -120,7 +121,8 @@ fn check_tests(checkout: &Checkout, document: &Source, findings: &mut Vec<Findin
     }
 }
 
-/// Decisions are `NNNN-title.md`, from 0001 on, each number once.
+/// Decisions are `NNNN-title.md`, from 0001 on, each number once. The index may name a number
+/// whose page is gone, so that the number is not given to another decision.
 fn check_decisions(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let mut numbers: BTreeMap<usize, &str> = BTreeMap::new();
     let mut report = |path: &str, message: String| {
@@ -128,7 +130,7 @@ fn check_decisions(checkout: &Checkout, findings: &mut Vec<Finding>) {
     };
     for path in checkout.files.keys().filter(|path| path.starts_with(DECISIONS)) {
         let name = &path[DECISIONS.len()..];
-        if name.contains('/') || name == "README.md" || !name.ends_with(".md") {
+        if name.contains('/') || path == DECISIONS_INDEX || !name.ends_with(".md") {
             continue;
         }
         match name.split_once('-').map(|(number, _)| (number.len(), number.parse())) {
@@ -140,12 +142,20 @@ fn check_decisions(checkout: &Checkout, findings: &mut Vec<Finding>) {
             _ => report(path, "a decision is named `NNNN-title.md`".to_owned()),
         }
     }
+    for number in checkout.source(DECISIONS_INDEX).iter().flat_map(|index| indexed(&index.text)) {
+        numbers.entry(number).or_insert(DECISIONS_INDEX);
+    }
     for (index, (number, path)) in numbers.iter().enumerate() {
         if *number != index + 1 {
             report(path, format!("numbers have a gap: {:04} is missing", index + 1));
             break;
         }
     }
+}
+
+/// The numbers in the first column of the index of decisions.
+fn indexed(text: &str) -> impl Iterator<Item = usize> + '_ {
+    text.lines().filter_map(|row| row.strip_prefix("| ")?.split(" |").next()?.parse().ok())
 }
 
 /// Laws are the rows of their document that begin with a capital letter and a number.

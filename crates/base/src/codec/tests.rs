@@ -13,11 +13,11 @@ fn varints_round_trip_at_each_length() {
             let mut fixed = [0; VARINT_BYTES_MAX];
             let used = write_varint(&mut fixed, value);
             assert_eq!(&fixed[..used], &bytes[..]);
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ByteReader::new(&bytes);
             assert_eq!(reader.varint().unwrap(), value);
             assert!(reader.is_empty());
             for end in 0..bytes.len() {
-                assert!(Reader::new(&bytes[..end]).varint().is_err());
+                assert!(ByteReader::new(&bytes[..end]).varint().is_err());
             }
         }
     }
@@ -26,15 +26,15 @@ fn varints_round_trip_at_each_length() {
 #[test]
 fn a_varint_of_more_than_64_bits_is_refused() {
     let bytes = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
-    assert!(Reader::new(&bytes).varint().is_err());
-    assert!(Reader::new(&[0x80; 12]).varint().is_err());
+    assert!(ByteReader::new(&bytes).varint().is_err());
+    assert!(ByteReader::new(&[0x80; 12]).varint().is_err());
 }
 
 #[test]
 fn a_length_beyond_the_input_is_refused() {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, u64::MAX);
-    assert!(Reader::new(&bytes).bytes().is_err());
+    assert!(ByteReader::new(&bytes).bytes().is_err());
 }
 
 #[test]
@@ -52,13 +52,13 @@ fn a_buffer_too_long_for_memory_is_an_error() {
 proptest! {
     #[test]
     fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-        let mut reader = Reader::new(&bytes);
+        let mut reader = ByteReader::new(&bytes);
         while !reader.is_empty() {
             if reader.bytes().is_err() {
                 break;
             }
         }
-        let _ = Reader::new(&bytes).varint_u32();
-        let _ = Reader::new(&bytes).u64();
+        let _ = ByteReader::new(&bytes).varint_u32();
+        let _ = ByteReader::new(&bytes).u64();
     }
 }

@@ -26,9 +26,9 @@ use crate::{
     },
 };
 use handle::{Handle, MemFile, MemLock, MemLogFile, MemWriteFile};
-use place::{NodeId, Place, Start};
+use place::{MemPlace, NodeId, Start};
 use shared::Shared;
-use state::{Node, State};
+use state::{FsNode, State};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -270,7 +270,7 @@ impl MemFs {
         work(&mut state, node)
     }
 
-    fn place<'p>(&'p self, path: &'p Path) -> Place<'p> {
+    fn place<'p>(&'p self, path: &'p Path) -> MemPlace<'p> {
         let from = match &self.opened {
             None => Start::Working,
             Some(opened) if cfg!(seeded_fault = "resolve_path_by_name") => {
@@ -278,7 +278,7 @@ impl MemFs {
             }
             Some(opened) => Start::Held(opened.node),
         };
-        Place { from, path }
+        MemPlace { from, path }
     }
 
     fn handle(&self, node: NodeId, path: &Path) -> Handle {
@@ -290,7 +290,7 @@ impl MemFs {
         &self,
         kind: CallKind,
         path: &Path,
-        work: impl FnOnce(&mut State, Place<'_>) -> io::Result<T>,
+        work: impl FnOnce(&mut State, MemPlace<'_>) -> io::Result<T>,
     ) -> Result<T> {
         let place = self.place(path);
         self.shared.call(kind, &self.full_path(path), |state| work(state, place))
@@ -301,7 +301,7 @@ impl MemFs {
         &self,
         kind: CallKind,
         path: &Path,
-        work: impl FnOnce(&mut State, Place<'_>) -> io::Result<T>,
+        work: impl FnOnce(&mut State, MemPlace<'_>) -> io::Result<T>,
     ) -> Result<T> {
         self.call(kind, path, |state, place| {
             state.note_touched(place);
@@ -312,9 +312,9 @@ impl MemFs {
 
 fn metadata(state: &State, node: NodeId) -> Metadata {
     match state.node(node) {
-        Node::File(file) => Metadata::File { len: file.content.len() },
-        Node::Directory(_) => Metadata::Directory,
-        Node::Link(_) => Metadata::Other,
+        FsNode::File(file) => Metadata::File { len: file.content.len() },
+        FsNode::Directory(_) => Metadata::Directory,
+        FsNode::Link(_) => Metadata::Other,
     }
 }
 
@@ -359,7 +359,7 @@ impl Fs for MemFs {
         self.call(CallKind::List, dir, |state, place| {
             let dir = state.find(place)?;
             let entry = |name: &std::ffi::OsString| {
-                let place = Place { from: Start::Held(dir), path: Path::new(name) };
+                let place = MemPlace { from: Start::Held(dir), path: Path::new(name) };
                 // A link that leads nowhere is something else.
                 let found = state.find(place);
                 DirEntry {
@@ -426,7 +426,7 @@ impl Fs for MemFs {
     fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()> {
         let (source, target) = (self.place(from), into.full_path(to));
         self.shared.call(CallKind::Link, &target, |state| {
-            let to = Place { from: Start::Working, path: &target };
+            let to = MemPlace { from: Start::Working, path: &target };
             state.note_touched(to);
             state.link(source, to)
         })
@@ -474,7 +474,7 @@ impl Fs for MemFs {
 }
 
 /// The file at `path`, created if it does not exist, with a handle opened.
-fn open_or_create(state: &mut State, place: Place<'_>) -> io::Result<NodeId> {
+fn open_or_create(state: &mut State, place: MemPlace<'_>) -> io::Result<NodeId> {
     let node = match state.find_file(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => state.create(place)?,
         found => found?,

@@ -3,7 +3,7 @@
 //! It knows no block: only bytes, the header's numbers, and where entries begin.
 
 use siltdb_base::{
-    codec::Reader,
+    codec::ByteReader,
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     id::SequenceNumber,
@@ -139,13 +139,13 @@ impl Located {
 
 /// What the header of a block says about all its entries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct BlockForm {
     base_sequence: u64,
     trailer_bytes: u8,
     offset_width: OffsetWidth,
 }
 
-impl Form {
+impl BlockForm {
     /// Entries with trailers of `trailer_bytes`, relative to `base_sequence`.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ pub struct Entries<'b> {
     pub(super) arrays: &'b [u8],
     /// As they are written, with the padding.
     pub(super) raw: &'b [u8],
-    pub(super) form: Form,
+    pub(super) form: BlockForm,
     pub(super) count: usize,
 }
 
@@ -310,7 +310,7 @@ fn short_lengths(word: u64, at: usize) -> Option<(usize, usize, usize)> {
 /// The same for lengths of any size.
 #[cold]
 fn long_lengths(bytes: &[u8], at: usize) -> Result<(usize, usize, usize)> {
-    let mut reader = Reader::new(&bytes[at..]);
+    let mut reader = ByteReader::new(&bytes[at..]);
     let suffix_bytes = reader.varint_u32()? as usize;
     let value_bytes =
         usize::try_from(reader.varint()?).map_err(|_| Error::corruption("value exceeds memory"))?;

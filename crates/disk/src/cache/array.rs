@@ -3,7 +3,7 @@
 //! It counts no bytes of the cache: whoever fills or empties a slot does. The invariants are those
 //! of the cache.
 
-use super::held::{Held, Resident, Sweep, Swept};
+use super::cached::{Cacheable, Cached, Sweep, Swept};
 use arc_swap::ArcSwapOption;
 use siltdb_base::hint::prefetch_bytes;
 use std::{
@@ -28,13 +28,13 @@ pub(super) struct Slot<T> {
     /// Nothing is done to drop it: an `ArcSwap` looks at what all threads read even if it is empty,
     /// which for all slots of a table takes longer than to read it. Who drops the array empties
     /// them.
-    value: ManuallyDrop<ArcSwapOption<Held<T>>>,
+    value: ManuallyDrop<ArcSwapOption<Cached<T>>>,
     held: AtomicUsize,
     front: AtomicUsize,
     layout: AtomicU64,
 }
 
-impl<T: Resident> Slot<T> {
+impl<T: Cacheable> Slot<T> {
     fn empty() -> Self {
         Self {
             value: ManuallyDrop::new(ArcSwapOption::empty()),
@@ -46,24 +46,24 @@ impl<T: Resident> Slot<T> {
 
     /// Its value, if it has one.
     #[inline]
-    pub(super) fn value(&self) -> &ArcSwapOption<Held<T>> {
+    pub(super) fn value(&self) -> &ArcSwapOption<Cached<T>> {
         &self.value
     }
 
     /// Asks for the value, and lets `ask` ask for a part of it, by where its front is and its
-    /// [`Resident::layout`].
+    /// [`Cacheable::layout`].
     #[inline]
     pub(super) fn prefetch(&self, ask: impl FnOnce(*const u8, u64)) {
         // Relaxed, here and in `note`: what lies there is not looked at.
         let front = self.front.load(Ordering::Relaxed);
         if front != 0 {
             let held = self.held.load(Ordering::Relaxed);
-            prefetch_bytes(ptr::without_provenance(held), size_of::<Held<T>>());
+            prefetch_bytes(ptr::without_provenance(held), size_of::<Cached<T>>());
             ask(ptr::without_provenance(front), self.layout.load(Ordering::Relaxed));
         }
     }
 
-    fn note(&self, held: &Arc<Held<T>>) {
+    fn note(&self, held: &Arc<Cached<T>>) {
         self.held.store(Arc::as_ptr(held).addr(), Ordering::Relaxed);
         self.layout.store(held.layout(), Ordering::Relaxed);
         self.front.store(held.front().addr(), Ordering::Relaxed);
@@ -84,7 +84,7 @@ pub(super) struct Array<T> {
 #[repr(align(128))]
 struct Filled(AtomicUsize);
 
-impl<T: Resident> Array<T> {
+impl<T: Cacheable> Array<T> {
     pub(super) fn new(count: usize) -> Self {
         let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
         Self {
@@ -146,10 +146,10 @@ impl<T: Resident> Array<T> {
     }
 
     /// Puts a value into a slot, if it is empty.
-    pub(super) fn fill(&self, index: usize, held: &Arc<Held<T>>) -> bool {
+    pub(super) fn fill(&self, index: usize, held: &Arc<Cached<T>>) -> bool {
         let slot = &self.slots[index];
         // By (3) only an empty slot is filled.
-        let nothing: Option<Arc<Held<T>>> = None;
+        let nothing: Option<Arc<Cached<T>>> = None;
         if slot.value.compare_and_swap(&nothing, Some(Arc::clone(held))).is_some() {
             return false;
         }

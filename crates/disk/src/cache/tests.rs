@@ -1,13 +1,13 @@
 //! Slots, the hand, and the budget under concurrent readers.
 
-use super::{held::HELD_OVERHEAD_BYTES, *};
+use super::{cached::HELD_OVERHEAD_BYTES, *};
 
 fn cache(capacity: usize) -> (Arc<Budget>, Arc<Cache>) {
     let budget = Arc::new(Budget::new(1 << 30));
     (Arc::clone(&budget), Cache::new(budget, capacity, TableMemory::Beside))
 }
 
-impl Resident for u64 {
+impl Cacheable for u64 {
     const FRONT_BYTES: usize = size_of::<Self>();
 
     fn front(&self) -> *const u8 {
@@ -19,8 +19,8 @@ impl Resident for u64 {
     }
 }
 
-fn held(value: u64) -> Arc<Held<u64>> {
-    Arc::new(Held::new(value, 1000 - size_of::<Held<u64>>() - HELD_OVERHEAD_BYTES))
+fn held(value: u64) -> Arc<Cached<u64>> {
+    Arc::new(Cached::new(value, 1000 - size_of::<Cached<u64>>() - HELD_OVERHEAD_BYTES))
 }
 
 #[test]

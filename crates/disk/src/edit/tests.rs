@@ -3,20 +3,20 @@
 use super::*;
 use crate::{
     garbage::Garbage,
-    sample::{KeySample, SampleBuilder},
-    summary::{IndexKind, RangeEnd},
+    key_sketch::{KeySketch, SketchBuilder},
+    table_meta::{IndexKind, RangeEnd},
 };
 use proptest::prelude::*;
 use siltdb_base::{id::TableUid, slice::Slice};
 
-fn sample(hashes: &[u64]) -> KeySample {
-    let mut sample = SampleBuilder::default();
+fn sample(hashes: &[u64]) -> KeySketch {
+    let mut sample = SketchBuilder::default();
     hashes.iter().for_each(|&hash| sample.add(hash));
     sample.finish()
 }
 
 fn table(file: u64) -> TableReference {
-    let range = KeyRange {
+    let range = KeySpan {
         first: Slice::copy_from(b"a"),
         last: Slice::copy_from(b"m"),
         end: RangeEnd::Exclusive,
@@ -25,7 +25,7 @@ fn table(file: u64) -> TableReference {
         file: FileNumber(file),
         offset: 1 << 20,
         length: 4096,
-        summary: TableSummary {
+        meta: TableMeta {
             uid: TableUid(u64::MAX),
             range: range.clone(),
             entries: 1,
@@ -37,7 +37,7 @@ fn table(file: u64) -> TableReference {
             expiry_min_ms: Some(7),
             logical_bytes: 8,
             file_bytes: 4096,
-            key_sample: sample(&[17, 18, u64::MAX]),
+            key_sketch: sample(&[17, 18, u64::MAX]),
             index: IndexKind::Blocks,
             created_ms: 9,
             garbage: Garbage::default(),

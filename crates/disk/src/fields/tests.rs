@@ -10,10 +10,10 @@ fn read(known: &[u64], bytes: &[u8]) -> Result<(Vec<(u64, u64)>, UnknownFields)>
     let mut numbers = Vec::new();
     let unknown = read_fields(&LIST, bytes, |tag, value| {
         if !known.contains(&tag) {
-            return Ok(Field::Unknown);
+            return Ok(StoredField::Unknown);
         }
         numbers.push((tag, value.varint()?));
-        Ok(Field::Known)
+        Ok(StoredField::Known)
     })?;
     Ok((numbers, unknown))
 }

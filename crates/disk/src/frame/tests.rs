@@ -5,7 +5,7 @@ use crate::options::Compression;
 use proptest::prelude::*;
 use siltdb_base::error::ErrorKind;
 
-const HERE: Place = Place { table: TableUid(0x1234_5678_9abc_def0), offset: 4096 };
+const HERE: FramePlace = FramePlace { table: TableUid(0x1234_5678_9abc_def0), offset: 4096 };
 
 fn sealed(compression: Compression, raw: &[u8]) -> Vec<u8> {
     let mut out = vec![1, 2, 3];
@@ -13,7 +13,7 @@ fn sealed(compression: Compression, raw: &[u8]) -> Vec<u8> {
     out.split_off(3)
 }
 
-fn opened(bytes: &[u8], kind: FrameKind, place: Place) -> Result<Vec<u8>> {
+fn opened(bytes: &[u8], kind: FrameKind, place: FramePlace) -> Result<Vec<u8>> {
     Ok(Frame::open(bytes, kind, place)?.decode(&mut Vec::new())?.to_vec())
 }
 
@@ -24,8 +24,8 @@ fn a_frame_opens_where_it_was_written_and_nowhere_else() {
             let frame = sealed(compression, raw);
             assert_eq!(opened(&frame, FrameKind::Data, HERE).unwrap(), raw);
             assert!(opened(&frame, FrameKind::Index, HERE).is_err());
-            let offset = Place { offset: HERE.offset + 1, ..HERE };
-            let table = Place { table: TableUid(7), ..HERE };
+            let offset = FramePlace { offset: HERE.offset + 1, ..HERE };
+            let table = FramePlace { table: TableUid(7), ..HERE };
             for elsewhere in [offset, table] {
                 assert!(opened(&frame, FrameKind::Data, elsewhere).is_err());
                 let mut moved = frame.clone();
@@ -89,7 +89,7 @@ fn filter_and_properties_are_refused_if_compressed() {
 
 #[test]
 fn the_bytes_are_the_documented_ones() {
-    let place = Place { table: TableUid(1), offset: 0 };
+    let place = FramePlace { table: TableUid(1), offset: 0 };
     let mut frame = Vec::new();
     seal(FrameKind::Filter, place, b"abc", &mut Compressor::new(Compression::None), &mut frame);
     assert_eq!(frame[..7], [3, 0, 3, 3, b'a', b'b', b'c']);

@@ -1,7 +1,7 @@
 //! What the buckets promise, compared with the entries themselves; and the codec.
 
 use super::*;
-use crate::fields::{Field, FieldList, UnknownFields, read_fields};
+use crate::fields::{FieldList, StoredField, UnknownFields, read_fields};
 use proptest::prelude::*;
 use siltdb_base::error::ErrorKind;
 
@@ -87,9 +87,9 @@ fn decode(bytes: &[u8]) -> Result<Garbage> {
         match tag {
             1 => garbage.decode_expiring(value)?,
             2 => garbage.decode_superseded(value)?,
-            _ => return Ok(Field::Unknown),
+            _ => return Ok(StoredField::Unknown),
         }
-        Ok(Field::Known)
+        Ok(StoredField::Known)
     })?;
     Ok(garbage)
 }

@@ -4,7 +4,7 @@
 
 use super::{
     record::{
-        COUNT_BYTES, Form, LogPosition, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES,
+        COUNT_BYTES, LogPosition, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordForm,
         RecordHeader,
     },
     segment::SegmentHeader,
@@ -42,7 +42,8 @@ pub fn fill_record(
 ) -> Result<()> {
     assert!(parts.len() <= PARTS_MAX, "a payload of too many parts");
     let count = header.count.to_le_bytes();
-    let count = if Form::new(header.kind, header.count).has_count() { &count[..] } else { &[] };
+    let count =
+        if RecordForm::new(header.kind, header.count).has_count() { &count[..] } else { &[] };
     let body_bytes = count.len() + parts.iter().map(|part| part.len()).sum::<usize>();
     if body_bytes > SMALL_BYTES_MAX {
         return fill_in_parts(file, at, header, count, parts, body_bytes);

@@ -57,7 +57,7 @@ pub const SEGMENT_BYTES_MAX: u64 = (1 << 32) * RECORD_ALIGNMENT;
 #[inline]
 #[must_use]
 pub const fn record_bytes(kind: RecordKind, count: u32, payload_bytes: usize) -> u64 {
-    let count_bytes = if Form::new(kind, count).has_count() { COUNT_BYTES } else { 0 };
+    let count_bytes = if RecordForm::new(kind, count).has_count() { COUNT_BYTES } else { 0 };
     bytes_of(count_bytes as u64 + payload_bytes as u64)
 }
 
@@ -112,7 +112,7 @@ pub enum RecordKind {
 /// How a record's body is to be read. The numbers lie on disk.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(super) enum RecordForm {
     /// A batch of one operation.
     Single = 1,
     /// An edit.
@@ -135,7 +135,7 @@ pub(super) enum Form {
 const RESERVED_FORMS: [(u8, &str); 2] =
     [(8, "a prepared transaction"), (9, "the decision about a prepared transaction")];
 
-impl Form {
+impl RecordForm {
     pub(super) const fn new(kind: RecordKind, count: u32) -> Self {
         match kind {
             RecordKind::Batch if count == 1 => Self::Single,
@@ -179,7 +179,7 @@ impl Form {
     }
 
     /// The kind, the count and the payload of a body of this form, which must be so long as
-    /// [`Form::allows`].
+    /// [`RecordForm::allows`].
     pub(super) fn split(self, body: &[u8]) -> (RecordKind, u32, &[u8]) {
         let with_count = |kind| {
             let (count, payload) = body.split_first_chunk().expect("a count that is there");
@@ -284,7 +284,7 @@ pub(super) struct PlacedHeader {
     /// Where the record begins.
     pub at: LogPosition,
     /// How its body is to be read.
-    pub form: Form,
+    pub form: RecordForm,
     /// The low 24 bits of its first sequence number.
     pub sequence_bits: u32,
     /// How far the log was durable.
@@ -306,7 +306,7 @@ impl PlacedHeader {
     ) -> Self {
         Self {
             at,
-            form: Form::new(header.kind, header.count),
+            form: RecordForm::new(header.kind, header.count),
             sequence_bits: sequence_bits(header.first_sequence),
             synced: header.synced,
             body_bytes,
@@ -367,7 +367,7 @@ impl PlacedHeader {
         if segment.is_some_and(|segment| segment != own) {
             return Ok(None);
         }
-        let form = match Form::from_u8(form_bits(bytes)) {
+        let form = match RecordForm::from_u8(form_bits(bytes)) {
             Err(_) if segment.is_none() => return Ok(None),
             form => form?,
         };
@@ -406,8 +406,8 @@ impl PlacedHeader {
 /// Whether a header begins with a form that is known.
 #[inline]
 pub(super) fn has_known_form(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
-    let (form, known) = (form_bits(header), Form::Single as u8..=Form::Void as u8);
-    known.contains(&form) || form == Form::FamilyBatch as u8
+    let (form, known) = (form_bits(header), RecordForm::Single as u8..=RecordForm::Void as u8);
+    known.contains(&form) || form == RecordForm::FamilyBatch as u8
 }
 
 #[inline]

@@ -15,7 +15,7 @@
 use super::{
     read::{Record, SegmentReader, Stop},
     record::{LogPosition, PlacedHeader, RecordKind, Synced, record_bytes},
-    scan::{Found, Search, scan_headers},
+    scan::{HeaderMatch, HeaderSearch, scan_headers},
     segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segments_within},
 };
 use siltdb_base::{
@@ -164,21 +164,22 @@ pub fn recover(
     if damaged && options.mode == RecoveryMode::Strict {
         return Err(damage(files, options, &walk, &evidence));
     }
+    let (mut segments, mut end) = (walk.segments, walk.end);
+    let is_marked = walk.stop == Stop::Closed;
+    if let (true, Some(last)) = (is_marked, segments.last_mut()) {
+        // Nothing depends on the mark: it need not be durable, and the next segment is no successor
+        // of it. A cut must not count it either: a later recovery ends its segment there.
+        end.offset -= record_bytes(RecordKind::End, 0, 0);
+        last.end = end.offset;
+    }
     let kind = if damaged { CutKind::Damage } else { CutKind::LostTail };
     let cut = (damaged || evidence.bytes > 0).then_some(Cut {
-        at: walk.end,
+        at: end,
         stop: walk.stop,
         kind,
         bytes: evidence.bytes,
     });
-    let closed = walk.stop == Stop::Closed && cut.is_none();
-    let (mut segments, mut end) = (walk.segments, walk.end);
-    if let (true, Some(last)) = (closed, segments.last_mut()) {
-        // Nothing depends on the mark: it need not be durable, and the next segment is no successor
-        // of it.
-        end.offset -= record_bytes(RecordKind::End, 0, 0);
-        last.end = end.offset;
-    }
+    let closed = is_marked && cut.is_none();
     Ok(Recovered {
         segments,
         end,
@@ -310,7 +311,7 @@ fn walk(
         }
         let successor = inventory.live.get(index + 1).map(|(_, header)| header.previous);
         let cut = options.known_cuts.iter().map(|cut| cut.at);
-        let end = cut.chain(successor).find(|end| end.segment == header.id);
+        let end = cut.chain(successor).filter(|end| end.segment == header.id).min();
         let SegmentFile { path, file } = &files[file_index];
         let mut reader = SegmentReader::with_header(Arc::clone(file), path.clone(), header);
         if let Some(end) = end {
@@ -353,20 +354,20 @@ fn look_behind(
     let known_end = options.known_cuts.iter().any(|cut| cut.at == walk.end);
     if let Some(last) = walk.segments.last().filter(|_| !known_end) {
         let SegmentFile { path, file } = &files[last.file_index];
-        let search = Search { segment: Some(last.header.id), offset: last.end };
+        let search = HeaderSearch { segment: Some(last.header.id), offset: last.end };
         scan_headers(file, path, search, &mut |placed| {
             evidence.behind_end(placed, last.file_index);
-            Found::Ours
+            HeaderMatch::Ours
         })?;
     }
     for &(file_index, header) in &inventory.live[walk.segments.len()..] {
         evidence.bytes += SEGMENT_HEADER_BYTES as u64;
         let SegmentFile { path, file } = &files[file_index];
         let first = header.first_record();
-        let search = Search { segment: Some(first.segment), offset: first.offset };
+        let search = HeaderSearch { segment: Some(first.segment), offset: first.offset };
         scan_headers(file, path, search, &mut |placed| {
             evidence.behind_end(placed, file_index);
-            Found::Ours
+            HeaderMatch::Ours
         })?;
     }
     // A file whose first bytes are lost or damaged may still hold records of a segment we need: one
@@ -374,12 +375,12 @@ fn look_behind(
     let end = segments_within(evidence.highest_segment, inventory.unknown.len() as u64);
     for &file_index in &inventory.unknown {
         let SegmentFile { path, file } = &files[file_index];
-        scan_headers(file, path, Search { segment: None, offset: 0 }, &mut |placed| {
+        scan_headers(file, path, HeaderSearch { segment: None, offset: 0 }, &mut |placed| {
             if !is_live(placed.at.segment, options) || placed.at.segment >= end {
-                return Found::Stale;
+                return HeaderMatch::Stale;
             }
             evidence.behind_end(placed, file_index);
-            Found::Ours
+            HeaderMatch::Ours
         })?;
     }
     Ok(())

@@ -6,7 +6,7 @@
 use super::{
     read::{Record, SegmentReader, Stop},
     record::{LogPosition, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES},
-    scan::{Found, Search, scan_headers},
+    scan::{HeaderMatch, HeaderSearch, scan_headers},
     segment::SegmentHeader,
 };
 use siltdb_base::{
@@ -106,14 +106,14 @@ impl SegmentSalvage {
         };
         let mut found = None;
         let (file, end) = (Arc::clone(&self.file), self.reader.end);
-        let search = Search { segment: Some(self.reader.header().id), offset: from };
+        let search = HeaderSearch { segment: Some(self.reader.header().id), offset: from };
         scan_headers(&self.file, self.reader.path(), search, &mut |placed| {
             if placed.end() <= end && has_body(&*file, placed) {
                 found = Some(*placed);
-                return Found::Enough;
+                return HeaderMatch::Enough;
             }
             // Its body is damaged, or a header in it is whole by chance: that of a later record.
-            Found::Stale
+            HeaderMatch::Stale
         })?;
         let Some(placed) = found else { return Ok(None) };
         let expected = self.reader.next_sequence.0;
@@ -137,12 +137,12 @@ pub fn segment_of_records(
     is_live: &dyn Fn(SegmentId) -> bool,
 ) -> Result<Option<SegmentId>> {
     let mut found = None;
-    scan_headers(file, path, Search { segment: None, offset: 0 }, &mut |placed| {
+    scan_headers(file, path, HeaderSearch { segment: None, offset: 0 }, &mut |placed| {
         if is_live(placed.at.segment) && has_body(&**file, placed) {
             found = Some(placed.at.segment);
-            return Found::Enough;
+            return HeaderMatch::Enough;
         }
-        Found::Stale
+        HeaderMatch::Stale
     })?;
     Ok(found)
 }

@@ -14,7 +14,7 @@ use std::{path::Path, sync::Arc};
 
 /// Whether a header that was found is of a segment that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum HeaderMatch {
     /// It is: its payload is passed over.
     Ours,
     /// It is stale: its payload may have been overwritten by records that are looked for.
@@ -25,7 +25,7 @@ pub(super) enum Found {
 
 /// Where to look, and for what.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Search {
+pub(super) struct HeaderSearch {
     /// The segment that the file holds; `None` if that is not known, and any may be found.
     pub segment: Option<SegmentId>,
     /// Where to begin, in bytes.
@@ -43,8 +43,8 @@ pub(super) struct Search {
 pub(super) fn scan_headers(
     file: &Arc<dyn File>,
     path: &Path,
-    search: Search,
-    visit: &mut dyn FnMut(&PlacedHeader) -> Found,
+    search: HeaderSearch,
+    visit: &mut dyn FnMut(&PlacedHeader) -> HeaderMatch,
 ) -> Result<()> {
     let end = file.len().min(SEGMENT_BYTES_MAX);
     let mut window = Window::new(Arc::clone(file), path.to_path_buf());
@@ -57,9 +57,9 @@ pub(super) fn scan_headers(
         let placed = PlacedHeader::decode(header, offset, search.segment)
             .map_err(|error| error.or_file(path).or_offset(offset))?;
         offset = match placed.map(|placed| (visit(&placed), placed.end())) {
-            Some((Found::Ours, end)) => end,
-            Some((Found::Stale, _)) | None => offset + RECORD_ALIGNMENT,
-            Some((Found::Enough, _)) => return Ok(()),
+            Some((HeaderMatch::Ours, end)) => end,
+            Some((HeaderMatch::Stale, _)) | None => offset + RECORD_ALIGNMENT,
+            Some((HeaderMatch::Enough, _)) => return Ok(()),
         };
     }
     Ok(())

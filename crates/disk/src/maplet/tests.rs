@@ -11,12 +11,12 @@ fn hash(number: usize) -> u64 {
     xxh3(&number.to_be_bytes())
 }
 
-fn place(number: usize) -> KeyPlace {
-    KeyPlace { block: number / BLOCK_KEYS, entry: number % BLOCK_KEYS }
+fn place(number: usize) -> EntryPlace {
+    EntryPlace { block: number / BLOCK_KEYS, entry: number % BLOCK_KEYS }
 }
 
-fn shape(blocks: usize) -> Shape {
-    Shape::new(blocks, (blocks * BLOCK_KEYS) as u64, BLOCK_KEYS as u32).unwrap()
+fn shape(blocks: usize) -> MapletShape {
+    MapletShape::new(blocks, (blocks * BLOCK_KEYS) as u64, BLOCK_KEYS as u32).unwrap()
 }
 
 fn add(maplet: &Maplet, block: usize) {
@@ -26,7 +26,7 @@ fn add(maplet: &Maplet, block: usize) {
 }
 
 /// The places shown for a key, and whether it is in no other.
-fn search(maplet: &Maplet, hash: u64) -> (Vec<KeyPlace>, bool) {
+fn search(maplet: &Maplet, hash: u64) -> (Vec<EntryPlace>, bool) {
     let mut search = maplet.search(hash);
     let places = search.by_ref().collect();
     (places, search.is_certain())
@@ -98,14 +98,14 @@ fn who_finds_another_at_it_goes_without() {
 
 #[test]
 fn shapes_have_room_for_every_place_and_a_tag() {
-    assert_eq!(Shape::new(0, 0, 0), None);
+    assert_eq!(MapletShape::new(0, 0, 0), None);
     // 2^24 places, and the 0 of an empty entry: the tag would have 7 bits.
-    assert_eq!(Shape::new(1 << 16, 1 << 24, 1 << 8), None);
+    assert_eq!(MapletShape::new(1 << 16, 1 << 24, 1 << 8), None);
     for (blocks, entries_max) in [(1, 1), (1, 2), (3, 1), ((1 << 16) - 1, 1 << 8), (1, 1 << 23)] {
-        let shape = Shape::new(blocks, 1, entries_max).unwrap();
+        let shape = MapletShape::new(blocks, 1, entries_max).unwrap();
         assert!(shape.bytes() >= 64 + 8 * blocks.div_ceil(64));
         let maplet = Maplet::new(shape);
-        let last = KeyPlace { block: blocks - 1, entry: entries_max as usize - 1 };
+        let last = EntryPlace { block: blocks - 1, entry: entries_max as usize - 1 };
         maplet.add_block(last.block, || [(u64::MAX, last.entry)].into_iter());
         assert_eq!(search(&maplet, u64::MAX).0, [last]);
     }
@@ -117,7 +117,7 @@ fn loom_a_reader_beside_two_mappers_is_denied_nothing() {
     use siltdb_base::sync::{Arc, thread};
 
     loom::model(|| {
-        let maplet = Arc::new(Maplet::new(Shape::new(2, 2, 1).unwrap()));
+        let maplet = Arc::new(Maplet::new(MapletShape::new(2, 2, 1).unwrap()));
         // One line, and one behind the other in it.
         let hashes = [5 << 32, 21 << 32];
         let mappers: Vec<_> = (0..2)
@@ -128,7 +128,7 @@ fn loom_a_reader_beside_two_mappers_is_denied_nothing() {
             .collect();
         for (block, hash) in hashes.into_iter().enumerate() {
             let (places, is_certain) = search(&maplet, hash);
-            assert!(places.contains(&KeyPlace { block, entry: 0 }) || !is_certain);
+            assert!(places.contains(&EntryPlace { block, entry: 0 }) || !is_certain);
         }
         for mapper in mappers {
             mapper.join().unwrap();
@@ -171,13 +171,13 @@ proptest! {
         blocks in prop::collection::vec(prop::collection::vec(any::<u16>(), 1..20), 1..6),
     ) {
         let spread = |number: u16| u64::from(number % 512).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let maplet = Maplet::new(Shape::new(blocks.len(), lines * LINE_KEYS, 20).unwrap());
-        let mut there: HashMap<u64, Vec<KeyPlace>> = HashMap::new();
+        let maplet = Maplet::new(MapletShape::new(blocks.len(), lines * LINE_KEYS, 20).unwrap());
+        let mut there: HashMap<u64, Vec<EntryPlace>> = HashMap::new();
         for (block, keys) in blocks.iter().enumerate() {
             let places = || keys.iter().enumerate().map(|(entry, &key)| (spread(key), entry));
             maplet.add_block(block, places);
             for (hash, entry) in places() {
-                there.entry(hash).or_default().push(KeyPlace { block, entry });
+                there.entry(hash).or_default().push(EntryPlace { block, entry });
             }
         }
         for key in 0..512 {

@@ -1,6 +1,6 @@
 //! What the bytes of a table mean: facts, frames, index, properties, footer.
 
-pub(super) mod facts;
+pub(super) mod block_stats;
 pub(super) mod sealed;
 pub(super) mod footer;
 pub(super) mod properties;

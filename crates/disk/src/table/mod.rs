@@ -17,7 +17,7 @@ mod writer;
 mod read;
 mod scan;
 
-pub use format::facts::Contents;
+pub use format::block_stats::Contents;
 pub use format::footer::{FOOTER_BYTES, Footer};
 pub use format::index::BlockInfo;
 pub use read::cursor::TableCursor;
@@ -26,14 +26,14 @@ pub use scan::block_walk::BlockWalk;
 
 pub use format::properties::{Properties, ReplacedTable, TableOrigin};
 pub use format::sealed::SealedBlock;
-pub use read::lookup::Found;
+pub use read::lookup::FoundEntry;
 pub use read::reader::Table;
 pub use read::table_filter::TableFilter;
-pub use scan::passing::PassingTable;
-pub use scan::passing_cursor::PassingCursor;
 pub use scan::salvage::{
     LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, table_origin,
 };
+pub use scan::scan_cursor::ScanCursor;
+pub use scan::table_scan::TableScan;
 pub use writer::TableWriter;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 pub(super) mod mapped;
 pub(super) mod source;
-pub(super) mod ahead;
+pub(super) mod readahead;
 pub(super) mod table_filter;
 pub(super) mod reader;
 pub(super) mod lookup;

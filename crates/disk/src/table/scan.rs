@@ -1,7 +1,7 @@
 //! Reading a table once from end to end, past the cache: for compactions, checks and salvage.
 
-pub(super) mod passing;
+pub(super) mod table_scan;
 pub(super) mod block_walk;
-pub(super) mod passing_cursor;
+pub(super) mod scan_cursor;
 pub(super) mod verify;
 pub(super) mod salvage;

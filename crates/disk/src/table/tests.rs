@@ -1,7 +1,7 @@
 //! Tables against a sorted list, damaged in every byte, forged, copied, and read by many threads.
 
-mod ahead;
-mod copies;
+mod readahead;
+mod block_copy;
 mod damage;
 mod faults;
 mod keys_only;
@@ -15,11 +15,11 @@ use super::*;
 use crate::{
     cache::{Cache, TableMemory},
     options::{Compression, TableOptions},
-    summary::TableSummary,
+    table_meta::TableMeta,
 };
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::{Course, Cursor},
+    cursor::{Direction, EntryCursor},
     error::{Error, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
@@ -100,7 +100,7 @@ fn write(
     uid: u64,
     entries: &[Owned],
     tombstones: &[RangeTombstone],
-) -> TableSummary {
+) -> TableMeta {
     let mut writer = TableWriter::new(file, options, TableUid(uid));
     for tombstone in tombstones {
         writer.add_tombstone(tombstone);
@@ -111,14 +111,14 @@ fn write(
     writer.finish().unwrap()
 }
 
-fn open(bytes: &[u8], expected: Option<&TableSummary>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
+fn open(bytes: &[u8], expected: Option<&TableMeta>, cache: &Arc<Cache>) -> Result<Arc<Table>> {
     open_by(ReadIo::Read, bytes, expected, cache)
 }
 
 fn open_by(
     read_io: ReadIo,
     bytes: &[u8],
-    expected: Option<&TableSummary>,
+    expected: Option<&TableMeta>,
     cache: &Arc<Cache>,
 ) -> Result<Arc<Table>> {
     let file = Arc::new(Bytes(bytes.to_vec()));
@@ -141,17 +141,17 @@ fn table_by(
     tombstones: &[RangeTombstone],
 ) -> Arc<Table> {
     let mut file = Bytes::default();
-    let summary = write(&mut file, options, 7, entries, tombstones);
-    let table = open_by(read_io, &file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
+    let meta = write(&mut file, options, 7, entries, tombstones);
+    let table = open_by(read_io, &file.0, Some(&meta), &new_cache(1 << 20)).unwrap();
     let mut bytes = 0;
     passing(&table).unwrap().verify(&mut |_, info, _| bytes += info.bytes).unwrap();
-    assert!(bytes <= summary.file_bytes);
+    assert!(bytes <= meta.file_bytes);
     table
 }
 
 /// The same table, for one who reads it once.
-fn passing(table: &Table) -> Result<Arc<PassingTable>> {
-    PassingTable::read(table.source.clone(), table.summary())
+fn passing(table: &Table) -> Result<Arc<TableScan>> {
+    TableScan::read(table.source.clone(), table.meta())
 }
 
 fn verify(table: &Table) -> Result<()> {
@@ -175,8 +175,8 @@ fn a_long_walk_displaces_nothing_and_is_kept_when_it_comes_again() -> Result<()>
     let entries = many(8_000);
     let cache = new_cache(64 << 20);
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(Compression::Lz4), 7, &entries, &[]);
-    let table = open(&file.0, Some(&summary), &cache)?;
+    let meta = write(&mut file, &options(Compression::Lz4), 7, &entries, &[]);
+    let table = open(&file.0, Some(&meta), &cache)?;
     let blocks = table.block_count() as u64;
     assert!(blocks > 40);
     let walk = |seen: &mut Vec<Owned>| -> Result<()> {
@@ -186,8 +186,8 @@ fn a_long_walk_displaces_nothing_and_is_kept_when_it_comes_again() -> Result<()>
             seen.push((entry.key.to_vec(), entry.sequence.0, entry.kind, entry.value.to_vec()));
             let enough = seen.len() + 30;
             cursor.walk(
-                Course::Forward,
-                cursor.span().map_or(0, |span| span.after),
+                Direction::Forward,
+                cursor.stretch().map_or(0, |span| span.after),
                 &mut |entry| {
                     seen.push((
                         entry.key.to_vec(),
@@ -257,8 +257,8 @@ fn a_table_with_the_latest_of_expiries_is_read_back() {
         let value = [&expiry_ms.to_le_bytes()[..], b"value"].concat();
         let entries = [(b"key".to_vec(), 1, EntryKind::PutExpiring, value)];
         let mut file = Bytes::default();
-        let summary = write(&mut file, &options(Compression::None), 1, &entries, &[]);
-        let table = open(&file.0, Some(&summary), &new_cache(0)).unwrap();
+        let meta = write(&mut file, &options(Compression::None), 1, &entries, &[]);
+        let table = open(&file.0, Some(&meta), &new_cache(0)).unwrap();
         verify(&table).unwrap();
         assert_eq!(scan(&table).unwrap(), entries);
     }

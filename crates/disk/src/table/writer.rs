@@ -3,7 +3,7 @@
 //! It neither syncs nor verifies: the file is its caller's, who reads the table back before using
 //! it.
 
-use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::IndexBuilder;
 use crate::table::format::properties::{Properties, TableOrigin};
@@ -14,11 +14,11 @@ use crate::{
     compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
     fields::UnknownFields,
     filter::FilterBuilder,
-    frame::{FrameKind, Place, enclose, seal},
+    frame::{FrameKind, FramePlace, enclose, seal},
     garbage::{GarbageBuilder, Repeats},
+    key_sketch::SketchBuilder,
     options::{Compression, TableOptions},
-    sample::SampleBuilder,
-    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
+    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -51,13 +51,13 @@ pub struct TableWriter<'f> {
     written: u64,
     compressor: Compressor,
     block: BlockBuilder,
-    /// Facts of the open block.
-    facts: Facts,
-    /// Facts of the finished blocks.
-    total: Facts,
+    /// BlockStats of the open block.
+    stats: BlockStats,
+    /// BlockStats of the finished blocks.
+    total: BlockStats,
     index: IndexBuilder,
     filter: FilterBuilder,
-    sample: SampleBuilder,
+    sample: SketchBuilder,
     garbage: GarbageBuilder,
     tombstones: Vec<RangeTombstone>,
     first_key: Option<Slice>,
@@ -83,11 +83,11 @@ impl<'f> TableWriter<'f> {
             written: 0,
             compressor: Compressor::new(options.compression),
             block: BlockBuilder::default(),
-            facts: Facts::default(),
-            total: Facts::default(),
+            stats: BlockStats::default(),
+            total: BlockStats::default(),
             index: IndexBuilder::default(),
             filter: FilterBuilder::default(),
-            sample: SampleBuilder::default(),
+            sample: SketchBuilder::default(),
             garbage: GarbageBuilder::default(),
             tombstones: Vec::new(),
             first_key: None,
@@ -135,11 +135,11 @@ impl<'f> TableWriter<'f> {
         {
             self.finish_block()?;
         }
-        self.facts.add(entry.key.len(), entry.sequence, entry.kind, entry.value)?;
+        self.stats.add(entry.key.len(), entry.sequence, entry.kind, entry.value)?;
         let said = (entry.sequence, entry.kind, entry.value);
         self.garbage.add(repeats, entry.key.len(), said)?;
         match repeats {
-            Repeats::Yes if !self.block.is_empty() => self.facts.contents.add(Contents::VERSIONS),
+            Repeats::Yes if !self.block.is_empty() => self.stats.contents.add(Contents::VERSIONS),
             Repeats::Yes => {}
             Repeats::No => self.add_hash(entry.key),
         }
@@ -154,7 +154,7 @@ impl<'f> TableWriter<'f> {
     fn add_alone(&mut self, entry: &Entry<'_>) -> Result<()> {
         debug_assert!(self.block.is_empty(), "it does not fit into a block with others");
         BlockBuilder::encode_before_value(entry, &mut self.raw);
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value]);
         let start = self.written;
         for piece in [&envelope.head, &self.raw, entry.value, &envelope.checksum] {
@@ -162,11 +162,11 @@ impl<'f> TableWriter<'f> {
             self.written += piece.len() as u64;
         }
         let last = (entry.key, entry.sequence);
-        self.index.add(entry.key, last, &self.facts, self.written - start);
+        self.index.add(entry.key, last, &self.stats, self.written - start);
         self.first_key.get_or_insert_with(|| Slice::copy_from(entry.key));
         self.last = Some((entry.key.to_vec(), entry.sequence));
-        self.total.merge(&self.facts);
-        self.facts = Facts::default();
+        self.total.merge(&self.stats);
+        self.stats = BlockStats::default();
         Ok(())
     }
 
@@ -180,8 +180,8 @@ impl<'f> TableWriter<'f> {
         self.tombstones.push(tombstone.clone());
     }
 
-    /// Copies a block of another table without encoding it again. Its entries must follow those
-    /// before.
+    /// BlockCopies a block of another table without encoding it again. Its entries must follow
+    /// those before.
     ///
     /// The block was verified when it was read; its keys are hashed for filter and sample. An open
     /// block is finished first, however small.
@@ -212,14 +212,14 @@ impl<'f> TableWriter<'f> {
             let said = (entry.sequence, entry.kind, entry.value);
             self.garbage.add(repeats, key.len(), said)?;
         }
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         let (covered, checksum) = sealed.sealed_for(place);
         self.file.append(covered)?;
         self.file.append(&checksum)?;
         self.written += sealed.frame_bytes() as u64;
         let last = (&key[..], block.entry(block.count() - 1).sequence);
-        self.index.add(&first_key, last, sealed.facts(), sealed.frame_bytes() as u64);
-        self.total.merge(sealed.facts());
+        self.index.add(&first_key, last, sealed.stats(), sealed.frame_bytes() as u64);
+        self.total.merge(sealed.stats());
         self.first_key.get_or_insert(first_key);
         self.last = Some((last.0.to_vec(), last.1));
         Ok(())
@@ -250,7 +250,7 @@ impl<'f> TableWriter<'f> {
     ///
     /// # Errors
     /// What writing the file fails with; `InvalidArgument`, if nothing was added.
-    pub fn finish(mut self) -> Result<TableSummary> {
+    pub fn finish(mut self) -> Result<TableMeta> {
         self.finish_block()?;
         let fragments = Fragments::new(&self.tombstones);
         let Some(range) = self.range(&fragments) else {
@@ -269,7 +269,7 @@ impl<'f> TableWriter<'f> {
             oldest = oldest.min(tombstone.sequence);
             newest = newest.max(tombstone.sequence);
         }
-        let summary = TableSummary {
+        let meta = TableMeta {
             uid: self.uid,
             range,
             entries: self.total.entries,
@@ -283,12 +283,12 @@ impl<'f> TableWriter<'f> {
             file_bytes: 0,
             index: IndexKind::Blocks,
             created_ms: self.created_ms,
-            key_sample: self.sample.finish(),
+            key_sketch: self.sample.finish(),
             garbage: std::mem::take(&mut self.garbage).finish(),
             unknown: UnknownFields::default(),
         };
         let properties = Properties {
-            summary,
+            meta,
             data_bytes,
             data_frames,
             filter_bytes,
@@ -346,9 +346,9 @@ impl<'f> TableWriter<'f> {
         );
         self.block.encode(&mut self.raw);
         self.frame.clear();
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
-        self.index.add(first, (key, sequence), &self.facts, self.frame.len() as u64);
+        self.index.add(first, (key, sequence), &self.stats, self.frame.len() as u64);
         if self.first_key.is_none() {
             self.first_key = Some(Slice::copy_from(first));
         }
@@ -356,8 +356,8 @@ impl<'f> TableWriter<'f> {
         last.0.clear();
         last.0.extend_from_slice(key);
         last.1 = sequence;
-        self.total.merge(&self.facts);
-        self.facts = Facts::default();
+        self.total.merge(&self.stats);
+        self.stats = BlockStats::default();
         self.block.clear();
         self.append_frame()
     }
@@ -375,7 +375,7 @@ impl<'f> TableWriter<'f> {
             return Err(Error::invalid("too many range tombstones for one table")
                 .with_mismatch(most, raw.len()));
         }
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         self.frame.clear();
         seal(kind, place, raw, &mut self.compressor, &mut self.frame);
         self.append_frame()?;
@@ -407,36 +407,36 @@ impl<'f> TableWriter<'f> {
     }
 
     /// Writes properties and footer; only now is the length of the table known.
-    fn write_end(mut self, mut properties: Properties) -> Result<TableSummary> {
+    fn write_end(mut self, mut properties: Properties) -> Result<TableMeta> {
         // The properties say how long the table is, and that depends on how long they are.
         self.compressor = Compressor::new(Compression::None);
-        let place = Place { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.written };
         loop {
             let mut raw = Vec::new();
             properties.encode(&mut raw);
             self.frame.clear();
             seal(FrameKind::Properties, place, &raw, &mut self.compressor, &mut self.frame);
             let table_bytes = self.written + (self.frame.len() + FOOTER_BYTES) as u64;
-            if properties.summary.file_bytes == table_bytes {
+            if properties.meta.file_bytes == table_bytes {
                 break;
             }
             // The length only grows, and its varint ends at ten bytes: this ends.
-            properties.summary.file_bytes = table_bytes;
+            properties.meta.file_bytes = table_bytes;
         }
         self.append_frame()?;
         let footer = Footer {
             uid: self.uid,
-            table_bytes: properties.summary.file_bytes,
+            table_bytes: properties.meta.file_bytes,
             properties_bytes: self.frame.len() as u64,
         };
         self.file.append(&footer.encode())?;
-        Ok(properties.summary)
+        Ok(properties.meta)
     }
 
     /// The range of all keys; `None`, if there are none.
-    fn range(&self, fragments: &Fragments) -> Option<KeyRange> {
+    fn range(&self, fragments: &Fragments) -> Option<KeySpan> {
         let points = self.first_key.as_ref().zip(self.last.as_ref());
-        let points = points.map(|(first, (last, _))| KeyRange {
+        let points = points.map(|(first, (last, _))| KeySpan {
             first: first.clone(),
             last: Slice::copy_from(last),
             end: RangeEnd::Inclusive,

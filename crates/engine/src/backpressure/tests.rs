@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    backpressure::throttle::Pressure,
+    backpressure::curve::Pressure,
     commit::{Payload, commit},
     database::{Database, Waiting},
     engine::Engine,
@@ -38,7 +38,7 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
             let put = Payload::one(&family, EntryKind::Put, b"key", &huge);
             commit(&database, &put, Durability::Buffered).unwrap();
             // By a thread that looked before the last flush, and stores only now what it saw.
-            database.backpressure.pace.press(Pressure::Stop);
+            database.backpressure.pacer.set_pressure(Pressure::Stop);
             // It needs a generation of its own, and so asks for room.
             commit(&database, &put, Durability::Buffered).unwrap();
             drop(lock);
@@ -102,7 +102,7 @@ fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
         let family = database.catalog.families.named("default").unwrap();
         let runs = || family.tree.view().version.levels()[0].runs() as u64;
         let mut first_delayed = None;
-        while !database.backpressure.pace.is_stopped() {
+        while !database.backpressure.pacer.is_stopped() {
             let put = Payload::one(&family, EntryKind::Put, b"key", b"value");
             commit(&database, &put, Durability::Buffered).unwrap();
             flush_all(&database).unwrap();
@@ -113,7 +113,7 @@ fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
         }
         assert_eq!((first_delayed, runs()), (Some(delayed + 1), stopped), "trigger {trigger}");
         assert!(compact_next(&database).unwrap());
-        assert!(!database.backpressure.pace.is_stopped() && runs() < trigger.into());
+        assert!(!database.backpressure.pacer.is_stopped() && runs() < trigger.into());
     }
 }
 
@@ -242,7 +242,7 @@ fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
         delayed_ns() - before
     };
     // 20 ms, were there anything to be flushed.
-    database.backpressure.pace.press(Pressure::Delay(1000.0));
+    database.backpressure.pacer.set_pressure(Pressure::Delay(1000.0));
     assert_eq!(put(), 2_000_000);
     let delays: Vec<u64> = (0..18).map(|_| put()).collect();
     assert!(delays.iter().any(|&delay| delay > 4_000_000), "{delays:?}");

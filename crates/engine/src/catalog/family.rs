@@ -21,7 +21,7 @@ pub const DEFAULT_FAMILY: &str = "default";
 
 /// One named tree.
 #[derive(Debug)]
-pub struct Family {
+pub struct FamilyData {
     /// Names it for ever.
     pub id: FamilyId,
     name: Mutex<Arc<str>>,
@@ -32,7 +32,7 @@ pub struct Family {
     created: AtomicBool,
 }
 
-impl Family {
+impl FamilyData {
     /// A family called `name`.
     #[must_use]
     pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
@@ -109,7 +109,7 @@ impl Family {
 #[derive(Clone, Debug, Default)]
 pub struct FamilyChanges {
     /// Prepared ones.
-    pub created: Vec<Arc<Family>>,
+    pub created: Vec<Arc<FamilyData>>,
     /// Those that go. They go first, so that a new one may have the name of an old one.
     pub dropped: Vec<FamilyId>,
 }
@@ -132,19 +132,19 @@ pub struct Families {
 /// An immutable picture of all families.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyMap {
-    by_id: ChunkedMap<FamilyId, Arc<Family>>,
-    by_name: ChunkedMap<Arc<str>, Arc<Family>>,
+    by_id: ChunkedMap<FamilyId, Arc<FamilyData>>,
+    by_name: ChunkedMap<Arc<str>, Arc<FamilyData>>,
 }
 
 impl FamilyMap {
     /// The family with this id.
     #[must_use]
-    pub fn get(&self, id: FamilyId) -> Option<&Arc<Family>> {
+    pub fn get(&self, id: FamilyId) -> Option<&Arc<FamilyData>> {
         self.by_id.get(&id)
     }
 
     /// All families in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Family>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
         self.by_name.values()
     }
 
@@ -152,7 +152,7 @@ impl FamilyMap {
     ///
     /// # Errors
     /// `AlreadyExists`, by id or by name.
-    pub fn add(&mut self, family: Arc<Family>) -> Result<()> {
+    pub fn add(&mut self, family: Arc<FamilyData>) -> Result<()> {
         let name = family.name();
         if self.by_id.contains_key(&family.id) || self.by_name.contains_key(&name) {
             return Err(already_exists(&name));
@@ -166,7 +166,7 @@ impl FamilyMap {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn remove(&mut self, id: FamilyId) -> Result<Arc<Family>> {
+    pub fn remove(&mut self, id: FamilyId) -> Result<Arc<FamilyData>> {
         let family = self.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
         let name = self.name_of(&family);
         self.by_name.remove(&name);
@@ -178,7 +178,7 @@ impl FamilyMap {
     ///
     /// # Errors
     /// `NotFound`; `AlreadyExists` if another has the name.
-    pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<Family>> {
+    pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<FamilyData>> {
         let family = self.get(id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
         if self.by_name.contains_key(name) {
             return Err(already_exists(name));
@@ -193,16 +193,16 @@ impl FamilyMap {
     ///
     /// # Errors
     /// `NotFound`; `AlreadyExists`, by id or by name; the picture is then of no use.
-    pub fn change(&mut self, changes: &FamilyChanges) -> Result<Vec<Arc<Family>>> {
+    pub fn change(&mut self, changes: &FamilyChanges) -> Result<Vec<Arc<FamilyData>>> {
         let dropped = changes.dropped.iter().map(|id| self.remove(*id)).collect::<Result<_>>()?;
         changes.created.iter().try_for_each(|family| self.add(Arc::clone(family)))?;
         Ok(dropped)
     }
 
     /// The name of a family in this picture.
-    fn name_of(&self, family: &Arc<Family>) -> Arc<str> {
+    fn name_of(&self, family: &Arc<FamilyData>) -> Arc<str> {
         let name = family.name();
-        let is_it = |found: &Arc<Family>| found.id == family.id;
+        let is_it = |found: &Arc<FamilyData>| found.id == family.id;
         if self.by_name.get(&name).is_some_and(is_it) {
             return name;
         }
@@ -238,7 +238,7 @@ impl Families {
 
     /// The family with this id.
     #[must_use]
-    pub fn get(&self, id: FamilyId) -> Option<Arc<Family>> {
+    pub fn get(&self, id: FamilyId) -> Option<Arc<FamilyData>> {
         self.map.load().get(id).cloned()
     }
 
@@ -246,7 +246,7 @@ impl Families {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn named(&self, name: &str) -> Result<Arc<Family>> {
+    pub fn named(&self, name: &str) -> Result<Arc<FamilyData>> {
         self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
     }
 
@@ -255,8 +255,8 @@ impl Families {
     pub fn store(
         &self,
         map: FamilyMap,
-        renamed: &[(Arc<Family>, Arc<str>)],
-        dropped: &[Arc<Family>],
+        renamed: &[(Arc<FamilyData>, Arc<str>)],
+        dropped: &[Arc<FamilyData>],
     ) {
         for (family, name) in renamed {
             *lock(&family.name) = Arc::clone(name);
@@ -270,7 +270,12 @@ impl Families {
 
     /// Puts a picture in force that [`FamilyMap::change`] has made. To be called by one thread at a
     /// time.
-    pub fn store_changed(&self, map: FamilyMap, changes: &FamilyChanges, dropped: &[Arc<Family>]) {
+    pub fn store_changed(
+        &self,
+        map: FamilyMap,
+        changes: &FamilyChanges,
+        dropped: &[Arc<FamilyData>],
+    ) {
         self.store(map, &[], dropped);
         // In the map first: what may be written is found by its flush.
         for family in &changes.created {

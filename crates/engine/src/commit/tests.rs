@@ -140,7 +140,7 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
     for Logged { header, payload, .. } in &records {
         assert_eq!(header.first_sequence, sequence.next());
         for operation in operations(payload, header.count) {
-            let Operation { key, payload, .. } = operation.unwrap();
+            let BatchOperation { key, payload, .. } = operation.unwrap();
             sequence = sequence.next();
             let is_it = |value: Pinnable<'_>| value.bytes() == payload;
             assert_eq!(engine.get(&family, key, Some(sequence), is_it).unwrap(), Some(true));

@@ -63,7 +63,7 @@ fn write(engine: &Engine, families: [FamilyId; 2], writer: u64, progress: &Progr
 
 /// Looks at what a writer has written: at one moment, a prefix of its writes that holds all that
 /// were acknowledged before, the same in both families.
-fn read(engine: &Engine, families: &[Arc<Family>; 2], writer: u64, progress: &Progress) {
+fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress: &Progress) {
     let acknowledged = progress.acknowledged.load(Ordering::Acquire);
     if acknowledged > 0 {
         let key = key(writer, acknowledged % KEYS);

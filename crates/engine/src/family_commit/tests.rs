@@ -297,7 +297,7 @@ fn a_prepared_family_is_in_nobodys_way() {
     batch.put(first.id, b"key", b"value").unwrap();
     assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);
     // Of two with one name the second commit changes nothing, and so does a repetition.
-    let create = |family: &Arc<Family>| {
+    let create = |family: &Arc<FamilyData>| {
         let changes = FamilyChanges { created: vec![Arc::clone(family)], dropped: Vec::new() };
         let mut batch = BatchBytes::new();
         batch.put(family.id, b"key", b"value").unwrap();

@@ -18,7 +18,7 @@ use siltdb_disk::{
         record::RecordKind,
         segment::SegmentHeader,
     },
-    summary::{KeyRange, RangeEnd, TableSummary},
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use std::path::Path;
 
@@ -120,7 +120,7 @@ pub(super) fn change_line(change: &Change) -> Line {
         }
         Change::AddTable { family, level, table } => {
             let line = of_family("add-table", *family).with_number("level", (*level).into());
-            with_summary(with_reference(line, table), &table.summary)
+            with_summary(with_reference(line, table), &table.meta)
         }
         Change::RemoveTable { family, level, file, offset } => of_family("remove-table", *family)
             .with_number("level", (*level).into())
@@ -173,36 +173,36 @@ pub(super) fn with_unknown(line: Line, unknown: &UnknownFields) -> Line {
 }
 
 /// Adds everything a summary says.
-pub(super) fn with_summary(line: Line, summary: &TableSummary) -> Line {
-    let line = line.with("uid", format_args!("{:016x}", summary.uid.0));
-    let line = with_range(line, ["first_key", "last_key"], &summary.range)
-        .with_number("entries", summary.entries)
-        .with_number("point_tombstones", summary.point_tombstones)
-        .with_number("range_tombstones", summary.range_tombstones)
-        .with_number("merge_operands", summary.merge_operands)
-        .with_number("sequence_min", summary.sequence_min.0)
-        .with_number("sequence_max", summary.sequence_max.0)
-        .with_number("logical_bytes", summary.logical_bytes)
-        .with_number("table_bytes", summary.file_bytes)
-        .with("index", summary.index.as_str())
-        .with_number("sampled_keys", summary.key_sample.keys() as u64);
-    let mut line = with_unknown(line, &summary.unknown);
-    if summary.created_ms > 0 {
-        line = line.with_number("created_ms", summary.created_ms);
+pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
+    let line = line.with("uid", format_args!("{:016x}", meta.uid.0));
+    let line = with_range(line, ["first_key", "last_key"], &meta.range)
+        .with_number("entries", meta.entries)
+        .with_number("point_tombstones", meta.point_tombstones)
+        .with_number("range_tombstones", meta.range_tombstones)
+        .with_number("merge_operands", meta.merge_operands)
+        .with_number("sequence_min", meta.sequence_min.0)
+        .with_number("sequence_max", meta.sequence_max.0)
+        .with_number("logical_bytes", meta.logical_bytes)
+        .with_number("table_bytes", meta.file_bytes)
+        .with("index", meta.index.as_str())
+        .with_number("sampled_keys", meta.key_sketch.keys() as u64);
+    let mut line = with_unknown(line, &meta.unknown);
+    if meta.created_ms > 0 {
+        line = line.with_number("created_ms", meta.created_ms);
     }
-    if let Some(expiry_ms) = summary.expiry_min_ms {
+    if let Some(expiry_ms) = meta.expiry_min_ms {
         line = line.with_number("expiry_min_ms", expiry_ms);
     }
-    if let Some(expiry_ms) = summary.garbage.expiry_max_ms() {
+    if let Some(expiry_ms) = meta.garbage.expiry_max_ms() {
         line = line.with_number("expiry_max_ms", expiry_ms);
-        line = line.with_number("expiring_entries", summary.garbage.expiring_entries());
+        line = line.with_number("expiring_entries", meta.garbage.expiring_entries());
     }
-    let superseded: u64 = summary.garbage.superseded().iter().map(|bucket| bucket.bytes).sum();
+    let superseded: u64 = meta.garbage.superseded().iter().map(|bucket| bucket.bytes).sum();
     if superseded > 0 { line.with_number("superseded_bytes", superseded) } else { line }
 }
 
 /// Adds both ends of a range; an end that does not belong to it is followed by `exclusive`.
-fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeyRange) -> Line {
+fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeySpan) -> Line {
     let line = line.with_bytes(first, &range.first).with_bytes(last, &range.last);
     match range.end {
         RangeEnd::Inclusive => line,

@@ -18,7 +18,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     cache::{Cache, TableMemory},
-    frame::{Frame, FrameKind, Place},
+    frame::{Frame, FrameKind, FramePlace},
     table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, Table},
 };
 use std::{path::Path, sync::Arc};
@@ -106,7 +106,7 @@ impl TableBytes<'_> {
         let mut frame = vec![0; properties_bytes as usize];
         let mut read = || {
             self.file.read_exact_at(&mut frame, self.offset + offset)?;
-            let place = Place { table: uid, offset };
+            let place = FramePlace { table: uid, offset };
             let mut raw = Vec::new();
             let frame = Frame::open(&frame, FrameKind::Properties, place)?;
             Properties::decode(frame.decode(&mut raw)?, table_bytes, properties_bytes)
@@ -121,7 +121,7 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
     let line = Line::new("table")
         .with_number("offset", bytes.offset)
         .with_number("length", footer.table_bytes);
-    on_line(with_summary(line, &properties.summary))?;
+    on_line(with_summary(line, &properties.meta))?;
     let line = Line::new("properties")
         .with_number("data_frames", properties.data_frames)
         .with_number("data_bytes", properties.data_bytes)

@@ -15,7 +15,7 @@ use siltdb_base::{
     key::{BlobPointer, EntryKind, split_expiring},
 };
 use siltdb_disk::{
-    batch::{Operation, operations},
+    batch::{BatchOperation, operations},
     family_batch,
     file_name::FileName,
     log::{
@@ -190,7 +190,7 @@ fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {
     Ok(())
 }
 
-fn operation_line(sequence: SequenceNumber, operation: &Operation<'_>) -> Result<Line> {
+fn operation_line(sequence: SequenceNumber, operation: &BatchOperation<'_>) -> Result<Line> {
     let line = Line::new("operation")
         .with_number("sequence", sequence.0)
         .with("kind", kind_name(operation.kind))

@@ -222,7 +222,7 @@ fn with_tables(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
 
 /// The creation of the family `name`, and its id.
 fn creation(database: &Database, name: &str) -> (FamilyId, Change) {
-    let id = database.catalog.numbers.family();
+    let id = database.catalog.ids.family();
     (id, create_change(id, name, &tree_options()))
 }
 
@@ -243,7 +243,7 @@ fn a_family_and_its_tables_come_in_one_edit() {
     install(&database, changes, None).unwrap();
     let copy = database.catalog.families.named("second").unwrap();
     assert_eq!(&*copy.name(), "second");
-    let references = |family: &Family| {
+    let references = |family: &FamilyData| {
         let view = family.tree.view();
         view.version.references().map(|(level, table)| (level, table.clone())).collect::<Vec<_>>()
     };

@@ -4,7 +4,7 @@
 
 use crate::{
     background::JobOf,
-    catalog::family::{Family, FamilyMap},
+    catalog::family::{FamilyData, FamilyMap},
     counters::Counters,
     database::Database,
     install::install,
@@ -20,8 +20,8 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_tree::{
-    planning::pick_leveled::Writers,
-    planning::plan::{Plan, Reason, Way},
+    planning::pick_leveled::WriteLoad,
+    planning::plan::{Plan, PlanKind, Reason},
     rewrite::compact::Compaction,
 };
 use std::{sync::Arc, time::Duration};
@@ -61,16 +61,16 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     // What is removed unread need not be merged first. What is rewritten for space alone comes
     // after all that readers and writers wait for.
-    let drops_and_merges = |family: &Family| {
+    let drops_and_merges = |family: &FamilyData| {
         family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
     };
-    let rewrites = |family: &Family| match writers {
-        Writers::Ahead => None,
+    let rewrites = |family: &FamilyData| match writers {
+        WriteLoad::Throttled => None,
         _ => family.tree.begin_rewrite(&moment),
     };
     let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
     let mut failure = None;
-    for begin in [&drops_and_merges as &dyn Fn(&Family) -> Option<Plan>, &rewrites] {
+    for begin in [&drops_and_merges as &dyn Fn(&FamilyData) -> Option<Plan>, &rewrites] {
         for family in &due {
             let Some(plan) = begin(family) else { continue };
             match run_plan(database, family, plan) {
@@ -83,10 +83,10 @@ pub fn compact_next(database: &Database) -> Result<bool> {
             }
         }
     }
-    let is_surveyed =
-        writers != Writers::Ahead && due.iter().any(|family| family.tree.survey_garbage());
-    let is_frozen = writers == Writers::AtRest && freeze_what_covers(database, &moment);
-    if failure.is_none() && (is_surveyed || is_frozen) {
+    let is_scanned =
+        writers != WriteLoad::Throttled && due.iter().any(|family| family.tree.scan_garbage());
+    let is_frozen = writers == WriteLoad::Idle && freeze_what_covers(database, &moment);
+    if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
     }
     due.iter().for_each(|family| pass_quiet(database, family));
@@ -97,7 +97,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
 
 /// Passes over a family until its tables change or all families are looked at again, if nothing can
 /// be due before.
-fn pass_quiet(database: &Database, family: &Family) {
+fn pass_quiet(database: &Database, family: &FamilyData) {
     // It may wait for IO, so it is asked before the lock.
     let Some(version) = family.tree.version_without_garbage() else { return };
     let mut jobs = lock(&database.background.jobs);
@@ -120,24 +120,24 @@ pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duratio
 }
 
 /// What writers leave to compactions, while these jobs fail.
-fn writers(database: &Database, failing: &[JobOf]) -> Writers {
+fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
     // A flush that fails for want of space may need a compaction before it.
     if failing.contains(&JobOf::Memory) {
-        return Writers::Slow;
+        return WriteLoad::Light;
     }
     // What writers wait for already is not put off.
     if database.backpressure.unwritten_share(&database.log) > 0.0
         && database.backpressure.level_share() == 0.0
     {
-        return Writers::Ahead;
+        return WriteLoad::Throttled;
     }
-    if lock(&database.log.tail).is_at_rest(database.options.clock.monotonic_ns())
+    if lock(&database.log.sequencer).is_idle(database.options.clock.monotonic_ns())
         && !has_flush_due(database)
     {
-        return Writers::AtRest;
+        return WriteLoad::Idle;
     }
     let is_half_full = database.log.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
-    if is_half_full { Writers::Fast } else { Writers::Slow }
+    if is_half_full { WriteLoad::Heavy } else { WriteLoad::Light }
 }
 
 /// Whether a job for another family would fail with the same.
@@ -149,11 +149,13 @@ fn is_everywhere(error: &Error) -> bool {
 ///
 /// # Errors
 /// As [`compact_next`].
-pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> {
+pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<()> {
     lock(&database.background.jobs).compactions += 1;
-    let result = match plan.way {
-        Way::Move | Way::Drop => install(database, plan.edit_changes(family.id), None),
-        Way::Merge => merge(database, family, &plan),
+    let result = match plan.kind {
+        PlanKind::TrivialMove | PlanKind::DeleteOnly => {
+            install(database, plan.edit_changes(family.id), None)
+        }
+        PlanKind::Rewrite => merge(database, family, &plan),
     };
     family.tree.end_plan(&plan);
     let result = match result {
@@ -170,14 +172,14 @@ pub fn run_plan(database: &Database, family: &Family, plan: Plan) -> Result<()> 
 
 fn count_plan(database: &Database, plan: &Plan) {
     Counters::add(&database.counters.compactions, 1);
-    if plan.way == Way::Drop {
+    if plan.kind == PlanKind::DeleteOnly {
         Counters::add(&database.counters.dropped_tables, plan.tables().count() as u64);
     } else if plan.reason == Reason::Garbage {
         Counters::add(&database.counters.space_compactions, 1);
     }
 }
 
-fn merge(database: &Database, family: &Family, plan: &Plan) -> Result<()> {
+fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<()> {
     let version = Arc::clone(&family.tree.view().version);
     let compaction = Compaction::new(
         family.id,

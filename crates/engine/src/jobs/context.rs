@@ -18,8 +18,8 @@ pub fn with_context<T>(
     database: &Database,
     job: impl FnOnce(&JobContext<'_>) -> Result<T>,
 ) -> Result<T> {
-    let file_numbers = || -> FileNumber { database.catalog.numbers.file() };
-    let uids = || -> TableUid { database.catalog.numbers.table_uid() };
+    let file_numbers = || -> FileNumber { database.catalog.ids.file() };
+    let uids = || -> TableUid { database.catalog.ids.table_uid() };
     let log_start = lock(&database.catalog.manifest_io).state.first;
     let family_names = |id| database.catalog.families.get(id).map(|family| family.name());
     job(&JobContext {
@@ -31,7 +31,7 @@ pub fn with_context<T>(
         clock: &*database.options.clock,
         cancelled: &database.background.ending,
         given_up: None,
-        gives_way: database.backpressure.gives_way(),
+        should_yield: database.backpressure.should_yield(),
         progress: None,
     })
 }

@@ -115,11 +115,11 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
 
 /// The first segment that is needed once the oldest frozen generation is flushed.
 fn segment_after(database: &Database) -> SegmentId {
-    let tail = lock(&database.log.tail);
+    let sequencer = lock(&database.log.sequencer);
     let frozen = lock(&database.log.frozen);
     let next = frozen.get(1).and_then(|next| next.segments.first().map(|segment| segment.id));
     let never_begun = segments_end(database.log.wal.highest_segment());
-    next.or_else(|| tail.active_segment()).unwrap_or(never_begun)
+    next.or_else(|| sequencer.active_segment()).unwrap_or(never_begun)
 }
 
 /// Freezes what is in memory and waits until it is flushed.
@@ -138,7 +138,7 @@ pub fn flush_all(database: &Database) -> Result<()> {
 /// # Errors
 /// What keeps commits from being written that are in no log.
 pub fn flush_for_close(database: &Database) -> Result<()> {
-    let (last, _) = lock(&database.log.tail).last();
+    let (last, _) = lock(&database.log.sequencer).last();
     database.log.publisher.wait(last);
     // What a flush has written is known to the manifest.
     let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
@@ -165,11 +165,11 @@ fn flush_memory(database: &Database) -> Result<()> {
         flush_up_to(database, last)?;
     }
     let last = {
-        let mut tail = lock(&database.log.tail);
-        if let Some(frozen) = tail.freeze() {
+        let mut sequencer = lock(&database.log.sequencer);
+        if let Some(frozen) = sequencer.freeze() {
             database.freeze(frozen);
         }
-        tail.last().0
+        sequencer.last().0
     };
     flush_up_to(database, last)
 }

@@ -9,16 +9,16 @@ use siltdb_base::{error::Result, sync::lock};
 /// # Errors
 /// `NoSpace`, with nothing lost.
 pub fn keep_log(database: &Database) -> Result<()> {
-    let low = lock(&database.log.tail).low_window();
+    let low = lock(&database.log.sequencer).low_window();
     if let Some((segment, end)) = low {
         segment.file.prepare(end)?;
-        lock(&database.log.tail).prepared(segment.id, end);
+        lock(&database.log.sequencer).prepared(segment.id, end);
     }
-    if lock(&database.log.tail).is_nearly_full(&database.backpressure.tail_limits()) {
+    if lock(&database.log.sequencer).is_nearly_full(&database.backpressure.generation_limits()) {
         database.log.wal.make_ready(0)?;
     }
     let published = database.log.publisher.published();
-    let passed = lock(&database.log.tail).pass(published);
+    let passed = lock(&database.log.sequencer).filled_up_to(published);
     if let Some((segment, end)) = passed {
         segment.file.release(end);
     }

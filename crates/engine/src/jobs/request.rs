@@ -4,7 +4,7 @@
 //! What the steps are is decided in `tree`.
 
 use crate::{
-    catalog::family::{Family, FamilyMap},
+    catalog::family::{FamilyData, FamilyMap},
     database::Database,
     install::install,
     jobs::compact::{note_all_due, run_plan},
@@ -12,10 +12,10 @@ use crate::{
     jobs::next::run_one,
 };
 use siltdb_base::{error::Result, id::FileNumber, sync::lock};
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_tree::{
     planning::pick_range::{Request, Step},
-    planning::plan::Way,
+    planning::plan::PlanKind,
     read::visible::bounds::Bounds,
     rewrite::compact::would_change_nothing,
     tree::Pause,
@@ -32,14 +32,14 @@ const MOVED_FAMILIES_MAX: usize = 512;
 /// As [`install`].
 pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
     let request = Request::new(None, database.log.publisher.published(), FileNumber(0));
-    let families: Vec<&Arc<Family>> = families.iter().collect();
+    let families: Vec<&Arc<FamilyData>> = families.iter().collect();
     for families in families.chunks(MOVED_FAMILIES_MAX) {
         let mut moves = Vec::new();
         for family in families {
             let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
-            match plan.way {
-                Way::Move => moves.push((family, plan)),
-                Way::Merge | Way::Drop => family.tree.end_plan(&plan),
+            match plan.kind {
+                PlanKind::TrivialMove => moves.push((family, plan)),
+                PlanKind::Rewrite | PlanKind::DeleteOnly => family.tree.end_plan(&plan),
             }
         }
         let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
@@ -62,7 +62,7 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
 ///
 /// # Errors
 /// `NotFound`, if it was dropped; what keeps it from being merged.
-pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) -> Result<()> {
+pub fn compact_family(database: &Database, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
     carry_out(database, family, None, Some(pause))
 }
 
@@ -71,7 +71,7 @@ pub fn compact_family(database: &Database, family: &Family, pause: Pause<'_>) ->
 ///
 /// # Errors
 /// As [`compact_family`].
-pub fn compact_range(database: &Database, family: &Family, bounds: &Bounds) -> Result<()> {
+pub fn compact_range(database: &Database, family: &FamilyData, bounds: &Bounds) -> Result<()> {
     let version = family.tree.view().version.clone();
     match version.range().and_then(|all| within(all, bounds)) {
         Some(range) => carry_out(database, family, Some(range), None),
@@ -80,8 +80,8 @@ pub fn compact_range(database: &Database, family: &Family, bounds: &Bounds) -> R
 }
 
 /// The part of `all` that lies within `bounds`, if there is one.
-fn within(all: KeyRange, bounds: &Bounds) -> Option<KeyRange> {
-    let KeyRange { mut first, mut last, mut end } = all;
+fn within(all: KeySpan, bounds: &Bounds) -> Option<KeySpan> {
+    let KeySpan { mut first, mut last, mut end } = all;
     if let Some(lower) = &bounds.lower {
         first = first.max(lower.clone());
     }
@@ -92,18 +92,18 @@ fn within(all: KeyRange, bounds: &Bounds) -> Option<KeyRange> {
         RangeEnd::Inclusive => first > last,
         RangeEnd::Exclusive => first >= last,
     };
-    (!is_empty).then_some(KeyRange { first, last, end })
+    (!is_empty).then_some(KeySpan { first, last, end })
 }
 
 fn carry_out(
     database: &Database,
-    family: &Family,
-    range: Option<KeyRange>,
+    family: &FamilyData,
+    range: Option<KeySpan>,
     mut pause: Option<Pause<'_>>,
 ) -> Result<()> {
     wait_for_plans(database, family)?;
     let (newest, next_file) =
-        (database.log.publisher.published(), database.catalog.numbers.next_file());
+        (database.log.publisher.published(), database.catalog.ids.next_file());
     let mut request = Request::new(range, newest, next_file);
     let parallelism = database.options.workers.max(1);
     loop {
@@ -133,7 +133,7 @@ fn carry_out(
 
 /// Waits for the compactions of a family that run already: they keep what could be seen when they
 /// began, in files whose numbers do not tell.
-fn wait_for_plans(database: &Database, family: &Family) -> Result<()> {
+fn wait_for_plans(database: &Database, family: &FamilyData) -> Result<()> {
     let begun = family.tree.plans_begun();
     loop {
         database.health.check()?;

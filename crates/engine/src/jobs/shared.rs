@@ -1,17 +1,19 @@
 //! A job in parts, which several threads do.
 
-use crate::{background::share::Shared, database::Database, jobs::context::with_context};
+use crate::{
+    background::parallel_job::ParallelJob, database::Database, jobs::context::with_context,
+};
 use siltdb_base::{error::Result, sync::lock};
-use siltdb_tree::rewrite::job::{JobContext, JobOutput, NewTables, Part};
+use siltdb_tree::rewrite::job::{JobContext, JobOutput, JobPart, NewTables};
 use std::sync::Arc;
 
 /// Runs the parts of a job on this thread and on idle ones, and joins what they wrote.
 pub fn run_shared(
     database: &Database,
-    parts: Vec<impl Part + 'static>,
+    parts: Vec<impl JobPart + 'static>,
     finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
 ) -> Result<JobOutput> {
-    let shared = Arc::new(Shared::new(parts));
+    let shared = Arc::new(ParallelJob::new(parts));
     let is_shared = shared.parts() > 1;
     if is_shared {
         lock(&database.background.jobs).shared.push(Arc::clone(&shared));

@@ -33,8 +33,8 @@ pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     if !holders.any(|family| family.tree.is_worth_flush(moment)) {
         return false;
     }
-    let mut tail = lock(&database.log.tail);
-    let frozen: Option<Frozen> = tail.freeze();
+    let mut sequencer = lock(&database.log.sequencer);
+    let frozen: Option<Frozen> = sequencer.freeze();
     let is_frozen = frozen.is_some();
     if let Some(frozen) = frozen {
         database.freeze(frozen);

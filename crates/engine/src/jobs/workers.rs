@@ -36,7 +36,7 @@ const SYNC_PAUSE_MIN: Duration = Duration::from_millis(1);
 const FLUSH_PRIORITY_STEPS: u8 = 5;
 
 /// The same of those who compact, who stand back behind flushes as well: writers wait for these
-/// first (decision 0033).
+/// first (tuning note 0033).
 const COMPACT_PRIORITY_STEPS: u8 = 10;
 
 /// The running threads.

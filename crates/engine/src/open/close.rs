@@ -20,7 +20,7 @@ pub fn close_log(database: &Database) -> Result<()> {
     sync_for_close(database)?;
     // Before the end is marked, which needs space.
     database.log.wal.give_back_unused();
-    let active = lock(&database.log.tail).active();
+    let active = lock(&database.log.sequencer).active();
     let end = mark_end(database)?;
     if active.is_some()
         || database.log.wal.synced() > lock(&database.catalog.manifest_io).state.synced
@@ -47,9 +47,9 @@ fn note_end(database: &Database) -> Result<()> {
 /// Says at the end of the log that it was closed, if it has a segment with room for that. Returns
 /// where it ends. The mark tells nothing that the manifest does not, and is not synced.
 fn mark_end(database: &Database) -> Result<LogPosition> {
-    let (last, end) = lock(&database.log.tail).last();
+    let (last, end) = lock(&database.log.sequencer).last();
     let mark = end.offset + record_bytes(RecordKind::End, 0, 0);
-    let active = lock(&database.log.tail).active();
+    let active = lock(&database.log.sequencer).active();
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
         return Ok(end);
     };

@@ -74,7 +74,7 @@ pub fn no_database(dir: &Path) -> Error {
 ///
 /// # Errors
 /// `NotFound`, `InvalidArgument`; as [`check_contents`]; the system's.
-pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, Found)> {
+pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, FoundFiles)> {
     let fs = &*options.fs;
     match fs.metadata(dir)? {
         None if options.create == Create::Never => {
@@ -92,7 +92,7 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
     }
     let directory = fs.open_dir(dir)?;
     let found = check_contents(&*directory, options)?;
-    if found.contents == Contents::Nothing {
+    if found.contents == DirectoryContents::Nothing {
         // The process that made the directory may have been killed before its entry was synced.
         sync_ancestors(fs, dir)?;
     }
@@ -101,16 +101,16 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
 
 /// What lies in a directory that may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFiles {
     /// Whether there is a database.
-    pub contents: Contents,
+    pub contents: DirectoryContents,
     /// Whether there is a lock file.
     pub lock_file: LockFile,
 }
 
 /// Whether there is a database already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub enum DirectoryContents {
     /// There is.
     Database,
     /// There is not, and nothing else either.
@@ -122,7 +122,7 @@ pub enum Contents {
 /// # Errors
 /// `NotFound`, `AlreadyExists`, as the options say; `InvalidArgument`, if it holds other files;
 /// `Corruption`, if `CURRENT` is missing.
-pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Found> {
+pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<FoundFiles> {
     let dir = &directory.full_path(Path::new(""));
     let entries = directory.list(Path::new(""))?;
     let names: Vec<_> = entries.iter().map(own_file).collect();
@@ -136,7 +136,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
                 Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
                     .with_file(dir))
             }
-            _ => Ok(Found { contents: Contents::Database, lock_file }),
+            _ => Ok(FoundFiles { contents: DirectoryContents::Database, lock_file }),
         };
     }
     if let Some(index) = names.iter().position(|name| {
@@ -151,7 +151,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     }
     let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
     match entries.iter().position(is_foreign) {
-        None => Ok(Found { contents: Contents::Nothing, lock_file }),
+        None => Ok(FoundFiles { contents: DirectoryContents::Nothing, lock_file }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint("give a directory of its own to a new database")),

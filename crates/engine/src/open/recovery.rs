@@ -15,14 +15,14 @@
 use crate::{
     catalog::Catalog,
     catalog::family::{DEFAULT_FAMILY, Families},
+    catalog::id_allocator::IdAllocator,
     catalog::manifest::{LogState, Manifest, ManifestEnd, read_current, read_manifest},
-    catalog::numbers::Numbers,
     database::{Database, Parts, Waiting},
     install::{self, ManifestReplay, Target},
     log::Log,
     log::pins::SegmentSlot,
     log::publish::Publisher,
-    log::tail::Tail,
+    log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
     memory::Memory,
     open::directory::{
@@ -34,12 +34,13 @@ use crate::{
     random::Random,
 };
 use siltdb_base::{
-    budget::Budget,
+    budget::{Budget, Part as BudgetPart},
     clock::{Clock, ForwardClock, StoredTime},
     error::Result,
     fs::{FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
+    memory::chunk::Pages,
     sync::lock,
 };
 use siltdb_disk::{
@@ -164,6 +165,7 @@ fn load(
     let mut arenas = ArenaOptions::default();
     arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
     let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
+    let transaction_arenas = transaction_arenas(&budget);
     let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
     let families = Families::default();
     let operators = options.operators();
@@ -202,14 +204,14 @@ fn load(
     );
     let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
     manifest.owe(owed, Vec::new());
-    let numbers = Numbers::new(known.next_file, next_family, random);
+    let ids = IdAllocator::new(known.next_file, next_family, random);
     let now_ns = options.clock.monotonic_ns();
-    let log = Log::new(wal, Tail::new(last, start.end), Publisher::new(last), now_ns);
+    let log = Log::new(wal, Sequencer::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
         dir: dir.to_owned(),
-        memory: Memory { budget, cache, arenas },
+        memory: Memory { budget, cache, arenas, transaction_arenas },
         log: log.with_replayed(records, frozen.into()),
-        catalog: Catalog::new(families, files, options.operators(), (numbers, manifest)),
+        catalog: Catalog::new(families, files, options.operators(), (ids, manifest)),
         options,
         time,
         waiting,
@@ -357,7 +359,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
     let directory = &**database.catalog.files.directory();
     if *is_new {
-        let id = database.catalog.numbers.family();
+        let id = database.catalog.ids.family();
         let mut options = Vec::new();
         database.options.tree.check()?;
         database.options.tree.encode(&mut options);
@@ -446,6 +448,15 @@ fn remove_orphans(database: &Database) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where transactions get the memory of what they wrote and read again: small pages, as most need
+/// little, and none of it is to be flushed.
+fn transaction_arenas(budget: &Arc<Budget>) -> Arc<ArenaPool> {
+    let mut options = ArenaOptions::default();
+    options.pages = Pages::Small;
+    options.part = BudgetPart::Transactions;
+    ArenaPool::new(Arc::clone(budget), options)
 }
 
 #[cfg(test)]

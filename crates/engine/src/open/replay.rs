@@ -7,7 +7,7 @@ use crate::{
     install::Target,
     log::generation::Frozen,
     log::pins::SegmentSlot,
-    log::tail::{Counts, memtable_bytes},
+    log::sequencer::{Counts, memtable_bytes},
 };
 use siltdb_base::{
     error::{Error, Result},

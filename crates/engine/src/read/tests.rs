@@ -4,10 +4,10 @@ use crate::{
     commit::Payload,
     fixture::{contents, open, put_range},
 };
-use siltdb_base::{cursor::Course, fs::mem::MemFs, id::SequenceNumber, key::EntryKind};
+use siltdb_base::{cursor::Direction, fs::mem::MemFs, id::SequenceNumber, key::EntryKind};
 
 #[test]
-fn the_first_reader_across_many_deleted_keys_leaves_a_gap_to_all_others() {
+fn the_first_reader_across_many_deleted_keys_leaves_an_empty_range_to_all_others() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "key", 0..500, b"value");
@@ -18,14 +18,14 @@ fn the_first_reader_across_many_deleted_keys_leaves_a_gap_to_all_others() {
         engine.commit(&delete, None).unwrap();
     }
     assert_eq!(contents(&engine, "default", None).len(), 1);
-    let leap = |key: &[u8]| {
+    let skip = |key: &[u8]| {
         let (present, mut border) = (SequenceNumber(engine.stats().sequence), Vec::new());
-        let leaps = family.tree.gaps().leap(key, present, Course::Forward, &mut border);
-        leaps.then_some(border)
+        let skips = family.tree.empty_ranges().skip(key, present, Direction::Forward, &mut border);
+        skips.then_some(border)
     };
     let last = b"key00499\0".to_vec();
-    assert_eq!(leap(b"key00200"), Some(last));
+    assert_eq!(skip(b"key00200"), Some(last));
     put_range(&engine, "key", 300..301, b"value");
-    assert_eq!(leap(b"key00200"), Some(b"key00300".to_vec()), "writers report at once");
+    assert_eq!(skip(b"key00200"), Some(b"key00300".to_vec()), "writers report at once");
     assert_eq!(contents(&engine, "default", None).len(), 2);
 }

@@ -22,8 +22,8 @@ use siltdb_disk::{
         salvage::SegmentSalvage,
         segment::SegmentHeader,
     },
-    summary::{KeyRange, TableSummary},
     table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
+    table_meta::{KeySpan, TableMeta},
 };
 use siltdb_tree::{
     merge_operator::{AbsentOperator, MergeOperator},
@@ -43,7 +43,7 @@ pub struct FoundTable {
     /// Where in it the table lies, and what is seen of it.
     pub reference: TableReference,
     /// Keys of which others hold what the table held.
-    pub hidden: Vec<KeyRange>,
+    pub hidden: Vec<KeySpan>,
 }
 
 /// A family that there is, or was.
@@ -75,7 +75,7 @@ impl FoundFamily {
 
 /// What there is to save.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Salvageable {
     /// The families.
     pub families: BTreeMap<FamilyId, FoundFamily>,
     /// Families that were dropped.
@@ -88,7 +88,7 @@ pub struct Found {
     operators: Vec<Arc<dyn MergeOperator>>,
 }
 
-impl Found {
+impl Salvageable {
     /// Makes up a family of which nothing but its number is known.
     pub fn add_unknown(&mut self, id: FamilyId) {
         let family = FoundFamily {
@@ -154,7 +154,7 @@ pub fn find(
     dir: &Path,
     operators: &[Arc<dyn MergeOperator>],
     lost: &mut Vec<Lost>,
-) -> Result<Found> {
+) -> Result<Salvageable> {
     let names = own_files(&**fs, dir)?;
     let is_any = |name: &FileName| !matches!(name, FileName::Lock | FileName::Temporary(_));
     if !names.iter().any(is_any) {
@@ -163,7 +163,7 @@ pub fn find(
     let mut picture = Picture::default();
     let whole = read_whole_manifest(&**fs, dir, &names, &mut picture)
         .and_then(|()| check_complete(&**fs, dir, &names, &picture));
-    let mut found = Found { operators: operators.to_vec(), ..Found::default() };
+    let mut found = Salvageable { operators: operators.to_vec(), ..Salvageable::default() };
     if let Err(error) = &whole {
         lost.push(Lost::anything(error.duplicate()));
         found.manifest = ManifestState::Lost;
@@ -361,7 +361,7 @@ fn find_by_files(
     dir: &Path,
     names: &[FileName],
     operators: &[Arc<dyn MergeOperator>],
-    found: &mut Found,
+    found: &mut Salvageable,
     lost: &mut Vec<Lost>,
 ) {
     let mut replaced = Replaced::default();
@@ -402,20 +402,20 @@ fn find_by_files(
 #[derive(Default)]
 struct Replaced {
     /// For each input, the ranges of the tables that were merged from it.
-    inputs: BTreeMap<TableUid, Vec<KeyRange>>,
+    inputs: BTreeMap<TableUid, Vec<KeySpan>>,
     for_good: BTreeSet<TableUid>,
     /// The inputs of each table that is there.
     inputs_of: BTreeMap<TableUid, Vec<TableUid>>,
 }
 
 impl Replaced {
-    fn add(&mut self, summary: &TableSummary, origin: &TableOrigin) {
+    fn add(&mut self, meta: &TableMeta, origin: &TableOrigin) {
         for input in &origin.inputs {
-            self.inputs.entry(input.uid).or_default().push(summary.range.clone());
+            self.inputs.entry(input.uid).or_default().push(meta.range.clone());
         }
         self.for_good.extend(origin.earlier.iter().map(|table| table.uid));
         let inputs = origin.inputs.iter().map(|input| input.uid).collect();
-        self.inputs_of.insert(summary.uid, inputs);
+        self.inputs_of.insert(meta.uid, inputs);
     }
 
     /// Takes out the tables that were replaced for good, and notes what is hidden of the others.
@@ -424,16 +424,16 @@ impl Replaced {
         let merged = self.inputs_of.iter().filter(|(uid, _)| counted(uid));
         let for_good: BTreeSet<_> =
             merged.flat_map(|(_, inputs)| inputs).chain(&self.for_good).copied().collect();
-        tables.retain(|table| !for_good.contains(&table.reference.summary.uid));
+        tables.retain(|table| !for_good.contains(&table.reference.meta.uid));
         for table in tables {
-            if let Some(ranges) = self.inputs.get(&table.reference.summary.uid) {
+            if let Some(ranges) = self.inputs.get(&table.reference.meta.uid) {
                 table.hidden.clone_from(ranges);
             }
         }
     }
 }
 
-impl Found {
+impl Salvageable {
     fn add_table(
         &mut self,
         file: FileNumber,
@@ -444,9 +444,9 @@ impl Found {
         lost: &mut Vec<Lost>,
     ) {
         let named = table.properties().and_then(|properties| {
-            properties.origin.as_ref().map(|origin| (origin, &properties.summary))
+            properties.origin.as_ref().map(|origin| (origin, &properties.meta))
         });
-        let Some((origin, summary)) = named else {
+        let Some((origin, meta)) = named else {
             let error = Error::corruption("a table that does not say of which family it is");
             lost.push(Lost::anything(error.with_file(path).with_offset(place.offset)));
             return;
@@ -461,11 +461,11 @@ impl Found {
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
-        let reference = TableReference::whole(file, place.offset, summary.clone());
+        let reference = TableReference::whole(file, place.offset, meta.clone());
         let path = path.to_owned();
         family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
         self.log.first = self.log.first.max(origin.log_start);
-        replaced.add(summary, origin);
+        replaced.add(meta, origin);
     }
 }
 

@@ -4,9 +4,9 @@
 //! the manifest says was there, and is not, is lost.
 
 use super::{
-    find::{Found, is_live, own_files},
+    find::{Salvageable, is_live, own_files},
     report::ManifestState,
-    scratch::Scratch,
+    scratch::ScratchTables,
 };
 use crate::lost::Lost;
 use siltdb_base::{
@@ -46,8 +46,8 @@ struct Segment {
 
 /// The log that is being read.
 pub struct LogSalvage<'a> {
-    found: &'a mut Found,
-    scratch: &'a mut Scratch,
+    found: &'a mut Salvageable,
+    scratch: &'a mut ScratchTables,
     lost: &'a mut Vec<Lost>,
     records: u64,
     /// The highest position that is said to have been synced, and how far was read.
@@ -59,7 +59,11 @@ pub struct LogSalvage<'a> {
 
 impl<'a> LogSalvage<'a> {
     /// The log of what was `found`; its operations go to `scratch`.
-    pub fn new(found: &'a mut Found, scratch: &'a mut Scratch, lost: &'a mut Vec<Lost>) -> Self {
+    pub fn new(
+        found: &'a mut Salvageable,
+        scratch: &'a mut ScratchTables,
+        lost: &'a mut Vec<Lost>,
+    ) -> Self {
         // What lies before the first segment is retired, and need not be there.
         let (synced, end) = (found.log.synced, LogPosition { segment: found.log.first, offset: 0 });
         Self { found, scratch, lost, records: 0, synced, end, expected: None }

@@ -4,7 +4,7 @@
 
 use super::find::FoundTable;
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, Result},
     fs::Fs,
     id::SequenceNumber,
@@ -15,8 +15,8 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    summary::{KeyRange, RangeEnd},
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
+    table_meta::{KeySpan, RangeEnd},
 };
 use std::{sync::Arc, vec};
 
@@ -37,7 +37,7 @@ pub struct SalvageRun {
 #[must_use]
 pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> Vec<SalvageRun> {
     let mut tables = tables.to_vec();
-    let range = |table: &FoundTable| table.reference.summary.range.clone();
+    let range = |table: &FoundTable| table.reference.meta.range.clone();
     tables.sort_by(|a, b| range(a).first.cmp(&range(b).first));
     let mut runs: Vec<Vec<FoundTable>> = Vec::new();
     for table in tables {
@@ -63,15 +63,15 @@ pub fn open_table(
     table: &FoundTable,
     lost: &LostList,
 ) -> std::result::Result<TableSalvage, LostEntries> {
-    let TableReference { offset, length, summary, .. } = &table.reference;
+    let TableReference { offset, length, meta, .. } = &table.reference;
     let place = TablePlace { offset: *offset, length: *length };
     let opened = fs
         .open(&table.path)
-        .and_then(|file| TableSalvage::open(file, &table.path, place, Some(summary), lost));
+        .and_then(|file| TableSalvage::open(file, &table.path, place, Some(meta), lost));
     opened.map_err(|error| LostEntries {
-        first: Some(summary.range.first.clone()),
-        last: Some(summary.range.last.clone()),
-        entries_max: Some(summary.entries + summary.range_tombstones),
+        first: Some(meta.range.first.clone()),
+        last: Some(meta.range.last.clone()),
+        entries_max: Some(meta.entries + meta.range_tombstones),
         error: error.or_file(&table.path).or_offset(*offset),
     })
 }
@@ -103,7 +103,7 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
 }
 
 /// The first key behind a range.
-fn end_of(range: &KeyRange) -> Slice {
+fn end_of(range: &KeySpan) -> Slice {
     match range.end {
         RangeEnd::Exclusive => range.last.clone(),
         RangeEnd::Inclusive => successor(&range.last).into(),
@@ -111,7 +111,7 @@ fn end_of(range: &KeyRange) -> Slice {
 }
 
 /// What is left of the keys from `start` up to `end` without those of `range`.
-fn without((start, end): (Slice, Slice), range: &KeyRange) -> Vec<(Slice, Slice)> {
+fn without((start, end): (Slice, Slice), range: &KeySpan) -> Vec<(Slice, Slice)> {
     let before = (start.clone(), end.clone().min(range.first.clone()));
     let behind = (start.max(end_of(range)), end);
     [before, behind].into_iter().filter(|(start, end)| start < end).collect()
@@ -168,7 +168,7 @@ fn only_forward<T>() -> Result<T> {
     Err(Error::invalid("damaged tables are walked from front to back"))
 }
 
-impl Cursor for SalvageRun {
+impl EntryCursor for SalvageRun {
     fn entry(&self) -> Option<Entry<'_>> {
         let (cursor, table) = self.open.as_ref()?;
         let entry = cursor.entry()?;

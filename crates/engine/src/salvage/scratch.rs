@@ -38,7 +38,7 @@ struct Buffer {
 
 /// Operations on their way into tables, and these tables.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchTables {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     buffers: BTreeMap<FamilyId, Buffer>,
@@ -47,7 +47,7 @@ pub struct Scratch {
     files: Vec<PathBuf>,
 }
 
-impl Scratch {
+impl ScratchTables {
     /// Tables in the directory of the new database.
     #[must_use]
     pub fn new(fs: Arc<dyn Fs>, dir: &Path) -> Self {
@@ -107,9 +107,9 @@ impl Scratch {
             table.add(Entry { key, sequence: *sequence, kind: *kind, value })?;
         }
         tombstones.for_each(|tombstone| table.add_tombstone(tombstone));
-        let summary = table.finish()?;
+        let meta = table.finish()?;
         file.flush()?;
-        let reference = TableReference::whole(number, 0, summary);
+        let reference = TableReference::whole(number, 0, meta);
         self.tables.entry(family).or_default().push(FoundTable {
             path,
             reference,

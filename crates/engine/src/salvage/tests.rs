@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    catalog::family::{Family, FamilyChanges},
+    catalog::family::{FamilyChanges, FamilyData},
     commit::Payload,
     engine::Engine,
     fixture::{
@@ -48,7 +48,7 @@ fn bytes_of(fs: &MemFs) -> BTreeMap<PathBuf, Vec<u8>> {
     files(fs, "").into_iter().map(|path| (path.clone(), fs.read_all(&path).unwrap())).collect()
 }
 
-fn apply(engine: &Engine, family: &Arc<Family>, kind: EntryKind, key: &[u8], payload: &[u8]) {
+fn apply(engine: &Engine, family: &Arc<FamilyData>, kind: EntryKind, key: &[u8], payload: &[u8]) {
     engine.commit(&Payload::one(family, kind, key, payload), None).unwrap();
 }
 

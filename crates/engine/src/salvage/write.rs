@@ -1,20 +1,20 @@
 //! Merges the entries of a family and commits what a reader would see of them.
 
 use super::{
-    find::{DEFAULT_ID, Found, FoundFamily, FoundTable},
+    find::{DEFAULT_ID, FoundFamily, FoundTable, Salvageable},
     report::SalvagedFamily,
     run::{SalvageRun, open_table, seen_tombstones, sorted_runs},
-    scratch::Scratch,
+    scratch::ScratchTables,
 };
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, Family},
+    catalog::family::{DEFAULT_FAMILY, FamilyData},
     commit::Payload,
     engine::Engine,
     lost::Lost,
     options::{Create, Durability, EngineOptions},
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind, is_same},
@@ -23,14 +23,14 @@ use siltdb_base::{
     tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::{
-    batch::{BatchBytes, Operation},
+    batch::{BatchBytes, BatchOperation},
     table::{LostEntries, LostList},
 };
 use siltdb_tree::{
-    read::merge::{Merge, Source},
+    read::merge::{Merge, MergeSource},
     retain::{
-        entries::{Retain, Rules},
-        stripes::{Deeper, Stripes},
+        entries::{CompactionIter, Rules},
+        stripes::{OlderEntries, Stripes},
     },
 };
 use std::{path::Path, sync::Arc};
@@ -48,7 +48,7 @@ impl NewDatabase {
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub fn create(dir: &Path, mut options: EngineOptions, found: &Found) -> Result<Self> {
+    pub fn create(dir: &Path, mut options: EngineOptions, found: &Salvageable) -> Result<Self> {
         options.create = Create::New;
         if let Some(default) = found.families.get(&DEFAULT_ID) {
             options.tree = default.options.clone();
@@ -60,7 +60,7 @@ impl NewDatabase {
     ///
     /// # Errors
     /// As [`Engine::create_family`].
-    pub fn families(&self, found: &mut Found) -> Result<Vec<(Salvaged, Arc<Family>)>> {
+    pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
         found.name_families();
         let mut families = Vec::new();
         for (&id, family) in &found.families {
@@ -96,8 +96,8 @@ pub struct Salvaged {
 pub fn write_family(
     database: &NewDatabase,
     salvaged: Salvaged,
-    target: &Arc<Family>,
-    scratch: &Scratch,
+    target: &Arc<FamilyData>,
+    scratch: &ScratchTables,
     lost: &mut Vec<Lost>,
     on_bytes: &mut dyn FnMut(u64),
 ) -> Result<SalvagedFamily> {
@@ -108,7 +108,7 @@ pub fn write_family(
     tables.extend_from_slice(scratch.tables(id));
     let tombstones = read_tombstones(scratch, &tables, &list);
     let runs = sorted_runs(scratch.fs(), &tables, &list);
-    let source = |cursor| Source { cursor, sequence_max: SequenceNumber::MAX };
+    let source = |cursor| MergeSource { cursor, sequence_max: SequenceNumber::MAX };
     let mut merge = Merge::new(runs.into_iter().map(source).collect());
     merge.seek_to_first()?;
     let rules = Rules {
@@ -118,7 +118,8 @@ pub fn write_family(
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
     };
-    let mut retain = Retain::new(DistinctCursor::new(merge), rules, |_: &[u8]| Deeper::Nothing);
+    let mut retain =
+        CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
     let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;
@@ -132,12 +133,12 @@ pub fn write_family(
 
 /// The range tombstones of all tables that may have any.
 fn read_tombstones(
-    scratch: &Scratch,
+    scratch: &ScratchTables,
     tables: &[FoundTable],
     lost: &LostList,
 ) -> Vec<RangeTombstone> {
     let mut tombstones = Vec::new();
-    for table in tables.iter().filter(|table| table.reference.summary.range_tombstones > 0) {
+    for table in tables.iter().filter(|table| table.reference.meta.range_tombstones > 0) {
         match open_table(scratch.fs(), table, lost) {
             Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, table)),
             Err(part) => lock(lost).push(part),
@@ -158,7 +159,7 @@ impl DistinctCursor {
     }
 }
 
-impl Cursor for DistinctCursor {
+impl EntryCursor for DistinctCursor {
     fn entry(&self) -> Option<Entry<'_>> {
         self.merge.entry()
     }
@@ -204,7 +205,7 @@ impl Cursor for DistinctCursor {
 /// Commits entries in order; those of a key from the oldest to the newest.
 struct FamilyWriter<'a> {
     engine: &'a Engine,
-    target: &'a Arc<Family>,
+    target: &'a Arc<FamilyData>,
     lost: &'a LostList,
     on_bytes: &'a mut dyn FnMut(u64),
     batch: BatchBytes,
@@ -219,7 +220,7 @@ struct FamilyWriter<'a> {
 impl<'a> FamilyWriter<'a> {
     fn new(
         database: &'a NewDatabase,
-        target: &'a Arc<Family>,
+        target: &'a Arc<FamilyData>,
         lost: &'a LostList,
         on_bytes: &'a mut dyn FnMut(u64),
     ) -> Self {
@@ -261,7 +262,7 @@ impl<'a> FamilyWriter<'a> {
                 self.commit()?;
             }
             let (family, key, payload) = (self.target.id, &self.key[..], &payload[..]);
-            self.batch.push(&Operation { kind, family, key, payload })?;
+            self.batch.push(&BatchOperation { kind, family, key, payload })?;
             self.batch_bytes += bytes;
         }
         self.entries += u64::from(has_value);

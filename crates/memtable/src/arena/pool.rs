@@ -30,6 +30,8 @@ pub struct ArenaOptions {
     pub pooled_bytes_max: usize,
     /// What pages large chunks ask for.
     pub pages: Pages,
+    /// What chunks in use are charged to.
+    pub part: Part,
 }
 
 impl Default for ArenaOptions {
@@ -40,13 +42,14 @@ impl Default for ArenaOptions {
             idle_bytes_max: 64 << 20,
             pooled_bytes_max: usize::MAX,
             pages: Pages::Huge,
+            part: Part::Memtables,
         }
     }
 }
 
 /// The chunks of all memtables of a database.
 ///
-/// Chunks in use are charged to [`Part::Memtables`]. Idle ones are not, as a memtable that was
+/// Chunks in use are charged to [`ArenaOptions::part`]. Idle ones are not, as a memtable that was
 /// dropped must not look as if it still had to be flushed. Whenever chunks are given back, there
 /// are no more idle ones than are in use, and at most [`ArenaOptions::idle_bytes_max`]. Whenever
 /// one is taken or given back, idle ones are within [`ArenaOptions::pooled_bytes_max`] less what is
@@ -119,7 +122,7 @@ impl ArenaPool {
 
     /// A chunk of `bytes`, used before or new.
     pub(super) fn take(&self, bytes: usize) -> Chunk {
-        self.budget.charge(Part::Memtables, bytes);
+        self.budget.charge(self.options.part, bytes);
         let mut surplus = Vec::new();
         let recycled = {
             let mut idle = self.idle();
@@ -128,7 +131,7 @@ impl ArenaPool {
                 idle.bytes -= bytes;
                 idle.chunks.swap_remove(index)
             });
-            let used = self.budget.used(Part::Memtables);
+            let used = self.budget.used(self.options.part);
             idle.shrink(self.options.pooled_bytes_max.saturating_sub(used), &mut surplus);
             recycled
         };
@@ -139,7 +142,7 @@ impl ArenaPool {
 
     /// Takes chunks back: keeps what may be idle, gives the rest back to the system.
     pub(super) fn give(&self, chunks: &mut Vec<Chunk>) {
-        self.budget.release(Part::Memtables, chunks.iter().map(Chunk::bytes).sum());
+        self.budget.release(self.options.part, chunks.iter().map(Chunk::bytes).sum());
         let is_regular = |chunk: &mut Chunk| {
             chunk.bytes().is_power_of_two()
                 && chunk.bytes() >= IDLE_CHUNK_BYTES_MIN
@@ -147,7 +150,7 @@ impl ArenaPool {
         };
         let mut idle = self.idle();
         // Within the lock: of two who give at the same time, the second sees what both released.
-        let used = self.budget.used(Part::Memtables);
+        let used = self.budget.used(self.options.part);
         let room = self.options.pooled_bytes_max.saturating_sub(used);
         let idle_max = used.min(self.options.idle_bytes_max).min(room);
         for chunk in chunks.extract_if(.., is_regular) {

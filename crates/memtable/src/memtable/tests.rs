@@ -5,7 +5,7 @@ use crate::arena::ArenaOptions;
 use proptest::prelude::*;
 use siltdb_base::{
     budget::{Budget, Part},
-    cursor::Cursor,
+    cursor::EntryCursor,
     slice::Slice,
     tombstone::RangeTombstone,
 };
@@ -225,7 +225,7 @@ fn an_empty_memtable_has_nothing() {
     ] {
         step(&mut cursor).unwrap();
         assert_eq!(cursor.entry(), None);
-        assert!(cursor.span().is_none());
+        assert!(cursor.stretch().is_none());
     }
     memtable.insert_batch(&[]);
     assert!(memtable.is_empty());
@@ -346,7 +346,7 @@ fn a_span_describes_the_leaf_around_the_cursor() {
     }
     let mut cursor = memtable.cursor();
     cursor.seek(&[20], SequenceNumber::MAX).unwrap();
-    let span = cursor.span().expect("the cursor stands on an entry");
+    let span = cursor.stretch().expect("the cursor stands on an entry");
     let (before, after) = (span.before as u8, span.after as u8);
     assert_eq!((span.first_key, span.last_key), (&[20 - before][..], &[20 + after][..]));
     for step in 1..=after {

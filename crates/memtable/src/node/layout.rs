@@ -2,7 +2,7 @@
 //!
 //! It neither searches nor changes a node. The invariants stand in [`super`].
 
-use crate::{entry::Slot, version::Version};
+use crate::{entry::EntrySlot, version::NodeVersion};
 use siltdb_base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::{marker::PhantomData, ops::Deref, ptr::NonNull};
 
@@ -22,9 +22,9 @@ pub const INLINE_WORDS: usize = INLINE_BYTES / 8;
 
 /// The part that leaves and inner nodes have in common.
 #[repr(C, align(64))]
-pub struct Keys {
+pub struct NodeKeys {
     /// Guards everything here and in [`Inner`], except `previous`.
-    pub version: Version,
+    pub version: NodeVersion,
     pub(super) shape: AtomicU64,
     pub(super) inline: [AtomicU64; INLINE_WORDS],
     /// The right neighbour of a leaf (7).
@@ -32,20 +32,20 @@ pub struct Keys {
     /// A leaf to the left (7): a hint, stored without the lock.
     pub previous: Link,
     /// The upper bound of a leaf (6).
-    pub high: Slot,
+    pub high: EntrySlot,
     pub(super) heads: [AtomicU64; FANOUT],
-    pub(super) slots: [Slot; FANOUT],
+    pub(super) slots: [EntrySlot; FANOUT],
 }
 
 #[repr(C)]
 pub(super) struct Inner {
-    pub(super) keys: Keys,
+    pub(super) keys: NodeKeys,
     pub(super) children: [Link; FANOUT + 1],
 }
 
 /// The numbers that change together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct NodeShape {
     /// Entries in the node.
     pub count: usize,
     /// 0: a leaf.
@@ -54,7 +54,7 @@ pub struct Shape {
     pub prefix_bytes: usize,
 }
 
-impl Shape {
+impl NodeShape {
     #[inline]
     pub(super) fn pack(self) -> u64 {
         self.count as u64 | u64::from(self.level) << 16 | (self.prefix_bytes as u64) << 32
@@ -84,7 +84,7 @@ impl Shape {
 }
 
 /// A pointer to a node that can be followed while it is being changed.
-pub struct Link(AtomicPtr<Keys>);
+pub struct Link(AtomicPtr<NodeKeys>);
 
 impl Link {
     /// Points nowhere.
@@ -126,8 +126,8 @@ impl Link {
 #[derive(Clone, Copy)]
 pub struct Node<'t> {
     /// Of an inner node it points to all of [`Inner`].
-    pub(super) keys: NonNull<Keys>,
-    pub(super) arena: PhantomData<&'t Keys>,
+    pub(super) keys: NonNull<NodeKeys>,
+    pub(super) arena: PhantomData<&'t NodeKeys>,
 }
 
 impl PartialEq for Node<'_> {
@@ -137,10 +137,10 @@ impl PartialEq for Node<'_> {
 }
 
 impl Deref for Node<'_> {
-    type Target = Keys;
+    type Target = NodeKeys;
 
     #[inline]
-    fn deref(&self) -> &Keys {
+    fn deref(&self) -> &NodeKeys {
         self.get()
     }
 }

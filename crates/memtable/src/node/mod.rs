@@ -30,11 +30,11 @@ mod search;
 
 use crate::{
     arena::Arena,
-    entry::{EntryRef, Slot},
-    version::{Stamp, Version},
+    entry::{EntryRef, EntrySlot},
+    version::{NodeVersion, Stamp},
 };
 use layout::Inner;
-pub use layout::{FANOUT, Keys, Link, Node, Shape};
+pub use layout::{FANOUT, Link, Node, NodeKeys, NodeShape};
 pub use search::Ties;
 use search::{common_prefix, head_at, inline_words};
 use siltdb_base::{
@@ -47,15 +47,16 @@ impl<'t> Node<'t> {
     /// A new node without entries, not yet published.
     pub fn new(arena: &'t Arena, level: u8) -> Self {
         let keys = if level == 0 {
-            let place = arena.carve(size_of::<Keys>(), align_of::<Keys>()).cast::<Keys>();
+            let place =
+                arena.carve(size_of::<NodeKeys>(), align_of::<NodeKeys>()).cast::<NodeKeys>();
             // SAFETY: the piece is fresh, large enough and aligned.
-            unsafe { place.write(Keys::new(level)) };
+            unsafe { place.write(NodeKeys::new(level)) };
             place
         } else {
             let place = arena.carve(size_of::<Inner>(), align_of::<Inner>()).cast::<Inner>();
             let children = array::from_fn(|_| Link::empty());
             // SAFETY: as above.
-            unsafe { place.write(Inner { keys: Keys::new(level), children }) };
+            unsafe { place.write(Inner { keys: NodeKeys::new(level), children }) };
             place.cast()
         };
         Self { keys, arena: PhantomData }
@@ -66,19 +67,19 @@ impl<'t> Node<'t> {
     /// # Safety
     /// `keys` came from [`Self::as_ptr`] of a node whose arena lives for `'t`.
     #[inline]
-    pub unsafe fn from_ptr(keys: NonNull<Keys>) -> Self {
+    pub unsafe fn from_ptr(keys: NonNull<NodeKeys>) -> Self {
         Self { keys, arena: PhantomData }
     }
 
     /// Its address.
     #[inline]
-    pub fn as_ptr(self) -> NonNull<Keys> {
+    pub fn as_ptr(self) -> NonNull<NodeKeys> {
         self.keys
     }
 
     /// The node for as long as the arena lives.
     #[inline]
-    pub fn get(self) -> &'t Keys {
+    pub fn get(self) -> &'t NodeKeys {
         // SAFETY: by (1) and (2).
         unsafe { self.keys.as_ref() }
     }
@@ -106,7 +107,7 @@ impl<'t> Node<'t> {
     /// Loads what a search of the node looks at.
     #[inline]
     pub fn prefetch_keys(self) {
-        let bytes = size_of::<Keys>() - size_of::<[Slot; FANOUT]>();
+        let bytes = size_of::<NodeKeys>() - size_of::<[EntrySlot; FANOUT]>();
         prefetch_bytes(self.keys.as_ptr().cast(), bytes);
     }
 
@@ -114,7 +115,7 @@ impl<'t> Node<'t> {
     #[inline]
     pub fn prefetch_slots(self) {
         let slots = std::ptr::from_ref(&self.get().slots);
-        prefetch_bytes(slots.cast(), size_of::<[Slot; FANOUT]>());
+        prefetch_bytes(slots.cast(), size_of::<[EntrySlot; FANOUT]>());
     }
 
     /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked;
@@ -154,36 +155,36 @@ impl<'t> Node<'t> {
         for (to, from) in upper.inline.iter().zip(&keys.inline) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        upper.set_shape(Shape { count: shape.count - first, ..shape });
-        keys.set_shape(Shape { count: at, ..shape });
+        upper.set_shape(NodeShape { count: shape.count - first, ..shape });
+        keys.set_shape(NodeShape { count: at, ..shape });
         keys.sharpen_if_unclear();
         upper.sharpen_if_unclear();
     }
 }
 
-impl Keys {
+impl NodeKeys {
     fn new(level: u8) -> Self {
         Self {
-            version: Version::new(),
-            shape: AtomicU64::new(Shape { count: 0, level, prefix_bytes: 0 }.pack()),
+            version: NodeVersion::new(),
+            shape: AtomicU64::new(NodeShape { count: 0, level, prefix_bytes: 0 }.pack()),
             inline: array::from_fn(|_| AtomicU64::new(0)),
             next: Link::empty(),
             previous: Link::empty(),
-            high: Slot::empty(),
+            high: EntrySlot::empty(),
             heads: array::from_fn(|_| AtomicU64::new(0)),
-            slots: array::from_fn(|_| Slot::empty()),
+            slots: array::from_fn(|_| EntrySlot::empty()),
         }
     }
 
     /// The numbers of the node.
     #[inline]
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> NodeShape {
         // Acquire pairs with the release in `set_shape`: slots below the count are filled (3).
-        Shape::unpack(self.shape.load(Ordering::Acquire))
+        NodeShape::unpack(self.shape.load(Ordering::Acquire))
     }
 
     #[inline]
-    fn set_shape(&self, shape: Shape) {
+    fn set_shape(&self, shape: NodeShape) {
         // Release pairs with the acquire in `shape`.
         self.shape.store(shape.pack(), Ordering::Release);
     }
@@ -204,13 +205,13 @@ impl Keys {
     // wrong.
 
     #[inline]
-    fn set_key(&self, index: usize, head: u64, slot: &Slot) {
+    fn set_key(&self, index: usize, head: u64, slot: &EntrySlot) {
         self.heads[index].store(head, Ordering::Relaxed);
         self.slots[index].copy_from(slot);
     }
 
     #[inline]
-    fn insert_key(&self, index: usize, mut shape: Shape, entry: EntryRef<'_>) {
+    fn insert_key(&self, index: usize, mut shape: NodeShape, entry: EntryRef<'_>) {
         let key = entry.key();
         if shape.count == 0 {
             shape.prefix_bytes = 0;
@@ -247,7 +248,7 @@ impl Keys {
         }
         let first = self.entry(0).expect("the count is not 0, by (3)").key();
         let last = self.entry(shape.count - 1).expect("below the count, by (3)").key();
-        // Keys between the two share what these share.
+        // NodeKeys between the two share what these share.
         let common = common_prefix(first, last);
         if common > shape.prefix_bytes {
             shape.prefix_bytes = common;
@@ -269,7 +270,7 @@ impl Keys {
 
     /// Writes inline prefix and heads for `shape.prefix_bytes`, which all keys share; not the
     /// shape.
-    fn set_prefix(&self, shape: Shape) {
+    fn set_prefix(&self, shape: NodeShape) {
         let first = self.entry(0).expect("callers have an entry, by (3)");
         let words = inline_words(first.key(), shape.prefix_bytes);
         for (place, word) in self.inline.iter().zip(words) {

@@ -4,7 +4,7 @@
 //! It changes nothing. All reads are atomic, as [`super`] says, and what comes out amid a change is
 //! thrown away by the caller.
 
-use super::layout::{FANOUT, INLINE_BYTES, INLINE_WORDS, Keys, Shape};
+use super::layout::{FANOUT, INLINE_BYTES, INLINE_WORDS, NodeKeys, NodeShape};
 use crate::entry::Probe;
 use siltdb_base::{key::head, sync::atomic::Ordering as Order};
 use std::{cmp::Ordering, hint::select_unpredictable};
@@ -52,16 +52,16 @@ pub fn inline_words(key: &[u8], prefix_bytes: usize) -> [u64; INLINE_WORDS] {
     std::array::from_fn(|index| head_at(key, index * 8) & word_mask(prefix_bytes, index))
 }
 
-impl Keys {
+impl NodeKeys {
     /// Whether `key` begins with the prefix of the node.
     #[inline]
-    pub fn has_prefix(&self, shape: Shape, key: &[u8]) -> bool {
+    pub fn has_prefix(&self, shape: NodeShape, key: &[u8]) -> bool {
         self.compare_prefix(shape, key) == Ordering::Equal
     }
 
     /// Where keys that begin with the node's prefix stand, seen from `key`.
     #[inline]
-    fn compare_prefix(&self, shape: Shape, key: &[u8]) -> Ordering {
+    fn compare_prefix(&self, shape: NodeShape, key: &[u8]) -> Ordering {
         if shape.prefix_bytes == 0 {
             return Ordering::Equal;
         }
@@ -83,7 +83,7 @@ impl Keys {
     }
 
     #[inline(never)]
-    fn compare_long_prefix(&self, shape: Shape, key: &[u8]) -> Ordering {
+    fn compare_long_prefix(&self, shape: NodeShape, key: &[u8]) -> Ordering {
         let Some(first) = self.entry(0) else { return Ordering::Equal };
         // Amid a change the first key may be shorter than the prefix.
         let stored = first.key();
@@ -113,7 +113,7 @@ impl Keys {
 
     /// How many entries come before `probe`. None only amid a change.
     #[inline]
-    pub fn position(&self, shape: Shape, probe: Probe<'_>, ties: Ties) -> Option<usize> {
+    pub fn position(&self, shape: NodeShape, probe: Probe<'_>, ties: Ties) -> Option<usize> {
         match self.compare_prefix(shape, probe.key) {
             Ordering::Less => return Some(shape.count),
             Ordering::Greater => return Some(0),
@@ -135,7 +135,7 @@ impl Keys {
     #[inline]
     fn position_among_equals(
         &self,
-        shape: Shape,
+        shape: NodeShape,
         start: usize,
         probe: Probe<'_>,
         ties: Ties,

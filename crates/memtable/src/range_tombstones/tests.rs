@@ -10,7 +10,7 @@ fn insert(tombstones: &RangeTombstones, start: &[u8], sequence: u64, end: &[u8])
 
 #[test]
 fn fragments_are_cut_once_per_change() {
-    let tombstones = RangeTombstones::new(&Arc::new(Budget::new(0)));
+    let tombstones = RangeTombstones::new(&Arc::new(Budget::new(0)), Part::Memtables);
     assert!(tombstones.fragments().is_empty() && tombstones.lists().is_empty());
     insert(&tombstones, b"a", 1, b"c");
     let first = tombstones.fragments();
@@ -22,7 +22,7 @@ fn fragments_are_cut_once_per_change() {
 
 #[test]
 fn lookups_do_not_cut_for_each_tombstone() {
-    let tombstones = RangeTombstones::new(&Arc::new(Budget::new(0)));
+    let tombstones = RangeTombstones::new(&Arc::new(Budget::new(0)), Part::Memtables);
     let mut cut = Vec::new();
     for sequence in 1..=if cfg!(miri) { 100 } else { 1_000 } {
         insert(&tombstones, b"a", sequence, b"b");
@@ -43,7 +43,7 @@ fn nest(tombstones: &RangeTombstones, number: u64, count: u64) {
 #[test]
 fn deleting_and_iterating_in_turn_cuts_each_tombstone_a_few_times() {
     let count = if cfg!(miri) { 60 } else { 5_000 };
-    let tombstones = RangeTombstones::new(&Arc::new(Budget::new(0)));
+    let tombstones = RangeTombstones::new(&Arc::new(Budget::new(0)), Part::Memtables);
     let mut cut = 0;
     let mut seen: Vec<Arc<Fragments>> = Vec::new();
     for number in 0..count {
@@ -64,7 +64,7 @@ fn deleting_and_iterating_in_turn_cuts_each_tombstone_a_few_times() {
 fn nested_tombstones_are_charged_and_bounded() {
     let count = if cfg!(miri) { 60 } else { 5_000 };
     let budget = Arc::new(Budget::new(0));
-    let tombstones = RangeTombstones::new(&budget);
+    let tombstones = RangeTombstones::new(&budget, Part::Memtables);
     (0..count).for_each(|number| nest(&tombstones, number, count));
     let held = tombstones.lists();
     let used = budget.used(Part::Memtables);

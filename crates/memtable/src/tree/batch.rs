@@ -5,7 +5,7 @@
 //! walk meanwhile. Entries that follow each other in one leaf need no way down at all. Which of the
 //! two a batch is, is seen as it goes.
 
-use super::{Attempt, Place, Seen, Tree, attempt};
+use super::{Attempt, MemtableTree, Seen, TreePlace, attempt};
 use crate::{
     entry::{EntryRef, Probe},
     lane::Lane,
@@ -32,10 +32,10 @@ struct Walk<'t> {
     at: Seen<'t>,
     /// The child that was asked for and is on its way from memory.
     coming: Option<Node<'t>>,
-    place: Option<Place<'t>>,
+    place: Option<TreePlace<'t>>,
 }
 
-impl Tree {
+impl MemtableTree {
     /// Copies all entries into the arena and inserts them, in any order.
     ///
     /// # Panics
@@ -97,7 +97,7 @@ impl Tree {
     }
 
     /// The places of up to [`GROUP`] entries; none for one whose way was disturbed.
-    fn find_together<'t>(&'t self, stored: &[EntryRef<'t>]) -> [Option<Place<'t>>; GROUP] {
+    fn find_together<'t>(&'t self, stored: &[EntryRef<'t>]) -> [Option<TreePlace<'t>>; GROUP] {
         let mut places = [None; GROUP];
         let Some(at) = self.root() else { return places };
         let mut walks = [Some(Walk { at, coming: None, place: None }); GROUP];
@@ -131,7 +131,7 @@ impl Walk<'_> {
         let shape = node.shape();
         if shape.is_leaf() {
             let index = node.position(shape, probe, Ties::Before)?;
-            self.place = Some(Place { leaf: self.at, shape, index });
+            self.place = Some(TreePlace { leaf: self.at, shape, index });
         } else {
             let index = node.position(shape, probe, Ties::After)?;
             let child = node.child(index)?;

@@ -27,14 +27,14 @@ use crate::{
     arena::{Arena, ArenaPool},
     entry::{ENTRY_ALIGN, EntryRef, Probe, stored_bytes},
     lane::{Lane, LaneGuard, Lanes},
-    node::{Link, Node, Shape, Ties},
+    node::{Link, Node, NodeShape, Ties},
     version::Stamp,
 };
 use siltdb_base::{id::SequenceNumber, key::Entry};
 use std::{fmt, sync::Arc};
 
 /// An ordered set of entries in one arena.
-pub struct Tree {
+pub struct MemtableTree {
     root: Link,
     lanes: Lanes,
     arena: Arena,
@@ -59,11 +59,11 @@ impl Seen<'_> {
 
 /// A place in a leaf.
 #[derive(Clone, Copy)]
-pub struct Place<'t> {
+pub struct TreePlace<'t> {
     /// The leaf.
     pub leaf: Seen<'t>,
     /// Its numbers.
-    pub shape: Shape,
+    pub shape: NodeShape,
     /// Entries of the leaf before the place.
     pub index: usize,
 }
@@ -86,7 +86,7 @@ enum Attempt {
     Full,
 }
 
-impl Tree {
+impl MemtableTree {
     /// A tree without entries; it takes memory with the first.
     pub fn new(pool: &Arc<ArenaPool>) -> Self {
         Self { root: Link::empty(), lanes: Lanes::new(), arena: Arena::new(pool) }
@@ -149,14 +149,14 @@ impl Tree {
     /// not before `probe`; none if the tree is empty. The caller checks the stamp after its last
     /// look at the leaf.
     #[inline]
-    pub fn find(&self, probe: Probe<'_>, purpose: Purpose) -> Option<Place<'_>> {
+    pub fn find(&self, probe: Probe<'_>, purpose: Purpose) -> Option<TreePlace<'_>> {
         'restart: loop {
             let mut seen = self.root()?;
             loop {
                 let shape = seen.node.shape();
                 if shape.is_leaf() {
                     match seen.node.position(shape, probe, Ties::Before) {
-                        Some(index) => return Some(Place { leaf: seen, shape, index }),
+                        Some(index) => return Some(TreePlace { leaf: seen, shape, index }),
                         None => continue 'restart,
                     }
                 }
@@ -229,7 +229,7 @@ impl Tree {
         let is_within = index > 0
             && (index < shape.count
                 || leaf.node.high.load().is_none_or(|high| high.compare(probe).is_gt()));
-        is_within && matches!(attempt(Place { leaf, shape, index }, entry), Attempt::Done)
+        is_within && matches!(attempt(TreePlace { leaf, shape, index }, entry), Attempt::Done)
     }
 
     /// Inserts an entry that lies in the arena; the leaf that took it.
@@ -265,7 +265,7 @@ impl Tree {
 #[inline]
 fn descend<'t>(
     parent: Seen<'t>,
-    shape: Shape,
+    shape: NodeShape,
     probe: Probe<'_>,
     purpose: Purpose,
 ) -> Option<Seen<'t>> {
@@ -287,8 +287,8 @@ fn enter_child<'t>(parent: Seen<'t>, child: Node<'t>) -> Option<Seen<'t>> {
 
 /// Inserts at `place`, if the leaf is as it was and has room.
 #[inline]
-fn attempt<'t>(place: Place<'t>, entry: EntryRef<'t>) -> Attempt {
-    let Place { leaf, shape, index } = place;
+fn attempt<'t>(place: TreePlace<'t>, entry: EntryRef<'t>) -> Attempt {
+    let TreePlace { leaf, shape, index } = place;
     if shape.is_full() {
         return if leaf.is_unchanged() { Attempt::Full } else { Attempt::Changed };
     }
@@ -330,9 +330,9 @@ fn first_of_chain(mut leaf: Node<'_>) -> Option<EntryRef<'_>> {
     }
 }
 
-impl fmt::Debug for Tree {
+impl fmt::Debug for MemtableTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tree")
+        f.debug_struct("MemtableTree")
             .field("entries", &self.lanes.entries())
             .field("held", &self.held())
             .finish_non_exhaustive()

@@ -2,10 +2,10 @@
 //!
 //! It splits one node at a time and leaves the rest of the way to the next try.
 
-use super::{Purpose, Seen, Tree, descend};
+use super::{MemtableTree, Purpose, Seen, descend};
 use crate::{
     entry::EntryRef,
-    node::{FANOUT, Node, Shape, Ties},
+    node::{FANOUT, Node, NodeShape, Ties},
 };
 
 /// A leaf at the right edge that is hit so near to its end is cut there: keys that come in
@@ -17,7 +17,7 @@ struct Cut<'t> {
     /// The node above and the index of the full one among its children; none above the root.
     parent: Option<(Seen<'t>, usize)>,
     node: Seen<'t>,
-    shape: Shape,
+    shape: NodeShape,
 }
 
 impl Cut<'_> {
@@ -35,7 +35,7 @@ impl Cut<'_> {
     }
 }
 
-impl Tree {
+impl MemtableTree {
     /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry,
     /// and gives back the leaf that took it. None: try again from the root, with the node that is
     /// left over in `spare`, as the arena takes nothing back.

@@ -14,7 +14,7 @@ use siltdb_base::{
     limits::LEVELS,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Weak},
@@ -109,7 +109,7 @@ impl CoveredTable {
 /// it; `None` if they do not cover all of it.
 #[must_use]
 pub fn covered_whole(tombstones: &Fragments, table: &OpenReference) -> Option<SequenceNumber> {
-    let KeyRange { first, last, end } = table.range();
+    let KeySpan { first, last, end } = table.range();
     covered_to(tombstones, (first, last, *end), table.sequence_max())
 }
 
@@ -228,8 +228,8 @@ impl Covered {
         let mut above = Vec::new();
         for level in &version.levels()[..=number.min(LEVELS - 1)] {
             let tables = match level.order() {
-                Order::Stack => level.tables(),
-                Order::Run => &level.tables()[level.overlapping_run(table.range())],
+                Order::Overlapping => level.tables(),
+                Order::Disjoint => &level.tables()[level.overlapping_run(table.range())],
             };
             above.extend(tables.iter().filter(|other| {
                 self.tombstones.contains_key(&other.id())

@@ -13,16 +13,16 @@ use siltdb_base::{
     key::head,
     slice::Slice,
 };
-use siltdb_disk::summary::KeyRange;
+use siltdb_disk::table_meta::KeySpan;
 use std::{ops::Range, sync::Arc};
 
 /// How the tables of a level lie to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Newest first; ranges may overlap, and of two that do, all of one is newer than the other.
-    Stack,
+    Overlapping,
     /// Key order; no two ranges overlap.
-    Run,
+    Disjoint,
 }
 
 /// Most bytes of the tables of a level: those of all levels can be added without overflow.
@@ -62,10 +62,10 @@ impl Level {
     /// disk.
     pub fn new(order: Order, mut tables: Vec<Arc<OpenReference>>) -> Result<Self> {
         match order {
-            Order::Stack => {
+            Order::Overlapping => {
                 tables.sort_by_key(|table| std::cmp::Reverse((table.sequence_max(), table.id())));
             }
-            Order::Run => tables.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
+            Order::Disjoint => tables.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
         }
         let bytes = tables.iter().try_fold(0_u64, |sum, table| {
             sum.checked_add(table.bytes()).filter(|&sum| sum <= LEVEL_BYTES_MAX)
@@ -74,11 +74,11 @@ impl Level {
         let mut level = Self { tables, bytes, ..Self::empty(order) };
         level.check()?;
         match order {
-            Order::Run => {
+            Order::Disjoint => {
                 level.finder = Finder::new(&level.tables);
                 level.runs = usize::from(!level.tables.is_empty());
             }
-            Order::Stack => {
+            Order::Overlapping => {
                 level.clusters = stack::clusters(&level.tables);
                 level.runs = stack::runs(&level.tables);
             }
@@ -92,19 +92,19 @@ impl Level {
     /// Corruption, naming two tables that do not go together.
     pub fn check(&self) -> Result<()> {
         let fault = match self.order {
-            Order::Run => self
+            Order::Disjoint => self
                 .tables
                 .windows(2)
                 .find(|pair| !pair[0].range().is_before(&pair[1].range().first))
                 .map(|pair| (&pair[0], &pair[1])),
-            Order::Stack => stack::mixed_ages(&self.tables)
+            Order::Overlapping => stack::mixed_ages(&self.tables)
                 .map(|(newer, older)| (&self.tables[newer], &self.tables[older])),
         };
         match fault {
             None => Ok(()),
             Some((a, b)) => Err(Error::corruption(match self.order {
-                Order::Run => "two tables of a level overlap",
-                Order::Stack => "two tables of level 0 overlap in keys and sequence numbers",
+                Order::Disjoint => "two tables of a level overlap",
+                Order::Overlapping => "two tables of level 0 overlap in keys and sequence numbers",
             })
             .with_mismatch(format!("{a:?}"), format!("{b:?}"))),
         }
@@ -140,7 +140,7 @@ impl Level {
     #[inline]
     #[must_use]
     pub fn index_reaching(&self, key: &[u8]) -> usize {
-        debug_assert_eq!(self.order, Order::Run);
+        debug_assert_eq!(self.order, Order::Disjoint);
         let candidates = self.finder.candidates(key);
         let skipped =
             self.tables[candidates.clone()].partition_point(|table| table.range().is_before(key));
@@ -151,7 +151,7 @@ impl Level {
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<&Arc<OpenReference>> {
-        debug_assert_eq!(self.order, Order::Run);
+        debug_assert_eq!(self.order, Order::Disjoint);
         match self.finder.find(key) {
             Seek::Within(index) => Some(&self.tables[index]),
             Seek::Nowhere => None,
@@ -165,10 +165,10 @@ impl Level {
     /// The indexes of the tables that overlap `range`; in a stack also those that overlap one of
     /// these, and so on, so that what is left overlaps nothing that was taken.
     #[must_use]
-    pub fn overlapping(&self, range: &KeyRange) -> Vec<usize> {
+    pub fn overlapping(&self, range: &KeySpan) -> Vec<usize> {
         match self.order {
-            Order::Run => self.overlapping_run(range).collect(),
-            Order::Stack => {
+            Order::Disjoint => self.overlapping_run(range).collect(),
+            Order::Overlapping => {
                 let clusters = stack::overlapping(&self.clusters, range).iter();
                 let mut indexes: Vec<_> =
                     clusters.flat_map(|cluster| &cluster.tables).copied().collect();
@@ -180,7 +180,7 @@ impl Level {
 
     /// Of a run, the indexes of the tables that overlap `range`.
     #[must_use]
-    pub fn overlapping_run(&self, range: &KeyRange) -> Range<usize> {
+    pub fn overlapping_run(&self, range: &KeySpan) -> Range<usize> {
         let start = self.index_reaching(&range.first);
         let count = self.tables[start..].partition_point(|table| table.range().overlaps(range));
         start..start + count

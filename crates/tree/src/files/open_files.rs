@@ -16,8 +16,8 @@ use siltdb_disk::{
     cache::Cache,
     edit::TableReference,
     file_name::FileName,
-    summary::{KeyRange, RangeEnd, TableSummary},
-    table::{Found, PassingTable, Table, TableFilter},
+    table::{FoundEntry, Table, TableFilter, TableScan},
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use std::{
     collections::HashMap,
@@ -148,7 +148,7 @@ impl OpenFiles {
         let files = self.clone();
         // A table that was just written and verified, or that moves, is open already.
         let open = file.find_open(reference.offset);
-        let open = open.filter(|table| *table.summary() == reference.summary);
+        let open = open.filter(|table| *table.meta() == reference.meta);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
         let (filter, opening) = (OnceLock::new(), Mutex::default());
         Ok(Arc::new(OpenReference {
@@ -243,7 +243,7 @@ impl SharedFile {
     /// tables of its source without holding their indexes twice.
     fn table(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<Arc<Table>> {
         if let Some(table) = self.find_open(reference.offset) {
-            expect_summary(table.summary(), &reference.summary, &files.path(self.number))?;
+            expect_meta(table.meta(), &reference.meta, &files.path(self.number))?;
             return Ok(table);
         }
         let table = Table::open(
@@ -251,7 +251,7 @@ impl SharedFile {
             &files.path(self.number),
             reference.offset,
             reference.length,
-            Some(&reference.summary),
+            Some(&reference.meta),
             files.read_io,
             &files.cache,
         )?;
@@ -268,17 +268,17 @@ impl SharedFile {
     /// opening it.
     fn filter(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<TableFilter> {
         let path = files.path(self.number);
-        let summary = &reference.summary;
+        let meta = &reference.meta;
         if let Some(table) = self.find_open(reference.offset) {
-            expect_summary(table.summary(), summary, &path)?;
+            expect_meta(table.meta(), meta, &path)?;
             return table.filter().cloned();
         }
         let file = self.open(files)?.clone();
-        TableFilter::read(file, &path, reference.offset, reference.length, summary, &files.cache)
+        TableFilter::read(file, &path, reference.offset, reference.length, meta, &files.cache)
     }
 }
 
-fn expect_summary(found: &TableSummary, expected: &TableSummary, path: &Path) -> Result<()> {
+fn expect_meta(found: &TableMeta, expected: &TableMeta, path: &Path) -> Result<()> {
     if found == expected {
         return Ok(());
     }
@@ -293,7 +293,7 @@ fn expect_summary(found: &TableSummary, expected: &TableSummary, path: &Path) ->
 /// Immutable, but for the table being opened once.
 pub struct OpenReference {
     reference: TableReference,
-    range: KeyRange,
+    range: KeySpan,
     file: Arc<SharedFile>,
     files: Arc<OpenFiles>,
     /// Read by the first lookup, unless the table is open.
@@ -315,8 +315,8 @@ impl OpenReference {
     /// What is known of its table without opening it.
     #[inline]
     #[must_use]
-    pub fn summary(&self) -> &TableSummary {
-        &self.reference.summary
+    pub fn meta(&self) -> &TableMeta {
+        &self.reference.meta
     }
 
     /// Where it lies.
@@ -328,21 +328,21 @@ impl OpenReference {
     /// Holds every key that is seen through this reference.
     #[inline]
     #[must_use]
-    pub fn range(&self) -> &KeyRange {
+    pub fn range(&self) -> &KeySpan {
         &self.range
     }
 
     /// No entry that is seen through this reference is newer.
     #[must_use]
     pub fn sequence_max(&self) -> SequenceNumber {
-        let newest = self.reference.global_sequence.unwrap_or(self.summary().sequence_max);
+        let newest = self.reference.global_sequence.unwrap_or(self.meta().sequence_max);
         self.reference.visible_to.map_or(newest, |limit| limit.min(newest))
     }
 
     /// No entry that is seen through this reference is older.
     #[must_use]
     pub fn sequence_min(&self) -> SequenceNumber {
-        self.reference.global_sequence.unwrap_or(self.summary().sequence_min)
+        self.reference.global_sequence.unwrap_or(self.meta().sequence_min)
     }
 
     /// Whether the whole table is seen through this reference, with its own sequence numbers.
@@ -394,11 +394,11 @@ impl OpenReference {
     ///
     /// # Errors
     /// What opening a table fails with.
-    pub fn pass(&self) -> Result<Arc<PassingTable>> {
-        let TableReference { offset, length, summary, .. } = &self.reference;
+    pub fn pass(&self) -> Result<Arc<TableScan>> {
+        let TableReference { offset, length, meta, .. } = &self.reference;
         let file = self.file.open(&self.files)?.clone();
         let path = self.files.path(self.reference.file);
-        PassingTable::open(file, &path, *offset, *length, summary)
+        TableScan::open(file, &path, *offset, *length, meta)
     }
 
     /// Asks for the memory that a lookup will look at first, if it was read.
@@ -426,7 +426,7 @@ impl OpenReference {
     #[inline]
     #[must_use]
     pub fn has_range_tombstones(&self) -> bool {
-        self.summary().range_tombstones > 0
+        self.meta().range_tombstones > 0
     }
 
     /// The range tombstones that are seen through this reference.
@@ -472,7 +472,7 @@ impl OpenReference {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         if self.is_whole() {
             self.get_whole(key, visible, look)
@@ -486,7 +486,7 @@ impl OpenReference {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         match self.table.get() {
             Some(table) => table.get(key, visible, look),
@@ -499,7 +499,7 @@ impl OpenReference {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let reference = &self.reference;
         let visible = reference.visible_to.map_or(visible, |limit| limit.min(visible));
@@ -510,7 +510,7 @@ impl OpenReference {
             None => self.get_whole(key, visible, look),
             Some(sequence) if sequence > visible => Ok(None),
             Some(sequence) => {
-                let look = |found: Found<'_>| look(Found { sequence, ..found });
+                let look = |found: FoundEntry<'_>| look(FoundEntry { sequence, ..found });
                 self.get_whole(key, SequenceNumber::MAX, look)
             }
         }
@@ -559,7 +559,7 @@ impl fmt::Debug for OpenReference {
 }
 
 /// The part of a tombstone within a key slice; `None` if there is none.
-fn cut_to_slice(tombstone: RangeTombstone, slice: &KeyRange) -> Option<RangeTombstone> {
+fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
     let end = match slice.end {
         RangeEnd::Exclusive => slice.last.clone(),
         // The first key after an inclusive last one.
@@ -570,14 +570,14 @@ fn cut_to_slice(tombstone: RangeTombstone, slice: &KeyRange) -> Option<RangeTomb
 }
 
 /// The range of a table, cut to the key slice of its reference.
-fn visible_range(reference: &TableReference) -> Result<KeyRange> {
-    let whole = &reference.summary.range;
+fn visible_range(reference: &TableReference) -> Result<KeySpan> {
+    let whole = &reference.meta.range;
     let Some(slice) = &reference.key_slice else { return Ok(whole.clone()) };
     let first = Slice::clone(std::cmp::max(&whole.first, &slice.first));
     // Of equal last keys the exclusive one reaches less far.
-    let reach = |range: &KeyRange| (range.last.clone(), range.end == RangeEnd::Inclusive);
+    let reach = |range: &KeySpan| (range.last.clone(), range.end == RangeEnd::Inclusive);
     let shorter = if reach(whole) <= reach(slice) { whole } else { slice };
-    let range = KeyRange { first, last: shorter.last.clone(), end: shorter.end };
+    let range = KeySpan { first, last: shorter.last.clone(), end: shorter.end };
     if range.is_before(&range.first) {
         return Err(Error::corruption("the key slice of a table is outside it")
             .with_mismatch(format!("{whole:?}"), format!("{slice:?}")));

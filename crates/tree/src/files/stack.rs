@@ -4,14 +4,14 @@
 
 use crate::files::open_files::OpenReference;
 use siltdb_base::id::SequenceNumber;
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Tables that overlap each other, directly or through others of the cluster, and no other table.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// Holds every key of the tables.
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// The indexes of the tables, ascending.
     pub tables: Vec<usize>,
 }
@@ -38,7 +38,7 @@ pub fn clusters(tables: &[Arc<OpenReference>]) -> Vec<Cluster> {
 
 /// Of `clusters` in key order, those that overlap `range`.
 #[must_use]
-pub fn overlapping<'c>(clusters: &'c [Cluster], range: &KeyRange) -> &'c [Cluster] {
+pub fn overlapping<'c>(clusters: &'c [Cluster], range: &KeySpan) -> &'c [Cluster] {
     let start = clusters.partition_point(|cluster| ends_before(&cluster.range, range));
     let count = clusters[start..].partition_point(|cluster| !ends_before(range, &cluster.range));
     &clusters[start..start + count]
@@ -49,7 +49,7 @@ pub fn overlapping<'c>(clusters: &'c [Cluster], range: &KeyRange) -> &'c [Cluste
 pub fn runs(tables: &[Arc<OpenReference>]) -> usize {
     let mut runs = 0;
     // The tables of the current run by first key; no two of them overlap.
-    let mut run: BTreeMap<&[u8], &KeyRange> = BTreeMap::new();
+    let mut run: BTreeMap<&[u8], &KeySpan> = BTreeMap::new();
     for table in tables {
         let range = table.range();
         let first = range.first.as_bytes();
@@ -121,7 +121,7 @@ fn by_last(tables: &[Arc<OpenReference>]) -> Vec<usize> {
     order
 }
 
-fn ends_before(range: &KeyRange, next: &KeyRange) -> bool {
+fn ends_before(range: &KeySpan, next: &KeySpan) -> bool {
     note_comparison();
     range.is_before(&next.first)
 }

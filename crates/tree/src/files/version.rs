@@ -13,7 +13,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
-    summary::KeyRange,
+    table_meta::KeySpan,
 };
 use std::{
     array,
@@ -41,7 +41,7 @@ impl Version {
     }
 
     fn of(levels: [Arc<Level>; LEVELS]) -> Self {
-        let occupied = |level: &&Arc<Level>| level.order() == Order::Run && !level.is_empty();
+        let occupied = |level: &&Arc<Level>| level.order() == Order::Disjoint && !level.is_empty();
         let runs = levels.iter().filter(occupied).cloned().collect();
         Self { levels, runs }
     }
@@ -183,7 +183,7 @@ impl Version {
 
     /// The smallest range that holds every table; `None` without tables.
     #[must_use]
-    pub fn range(&self) -> Option<KeyRange> {
+    pub fn range(&self) -> Option<KeySpan> {
         self.tables().map(|(_, table)| table.range().clone()).reduce(|a, b| a.union(&b))
     }
 }
@@ -231,7 +231,7 @@ fn checked(level: u8) -> Result<u8> {
 }
 
 fn order_of(number: usize) -> Order {
-    if number == 0 { Order::Stack } else { Order::Run }
+    if number == 0 { Order::Overlapping } else { Order::Disjoint }
 }
 
 #[cold]

@@ -8,14 +8,14 @@ use siltdb_base::{
 };
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 
-fn memory(generations: &[u64]) -> Memory {
+fn memory(generations: &[u64]) -> Memtables {
     let pool = ArenaPool::new(Arc::new(Budget::new(1 << 20)), ArenaOptions::default());
-    generations.iter().fold(Memory::default(), |memory, &generation| {
+    generations.iter().fold(Memtables::default(), |memory, &generation| {
         memory.with(Generation(generation), Memtable::new(&pool))
     })
 }
 
-fn order(memory: &Memory) -> Vec<u64> {
+fn order(memory: &Memtables) -> Vec<u64> {
     memory.tables().iter().map(|table| table.generation.0).collect()
 }
 

@@ -13,7 +13,7 @@ use crate::{
 use siltdb_base::{id::SequenceNumber, sync::lock};
 use std::sync::{Arc, Mutex, Weak};
 
-/// Indexes that one [`GarbageWatch::survey`] reads at most: other work waits for it.
+/// Indexes that one [`GarbageWatch::scan`] reads at most: other work waits for it.
 const INDEXES_MAX: usize = 16;
 
 /// What is known of the garbage of a tree.
@@ -120,13 +120,13 @@ impl GarbageWatch {
 
     /// Reads some indexes of tables that range tombstones cover in part, to find out how much of
     /// them is covered. Says whether there were any, so that there may be more to do.
-    pub fn survey(&self, version: impl Fn() -> Arc<Version>) -> bool {
+    pub fn scan(&self, version: impl Fn() -> Arc<Version>) -> bool {
         // Another thread may have found out meanwhile what this one was to.
-        let is_surveyed = self.known_io.try_lock().is_err();
+        let is_scanned = self.known_io.try_lock().is_err();
         let mut known = lock(&self.known_io);
         let version = version();
         let read = (0..INDEXES_MAX).take_while(|_| known.covered.read_index(&version)).count();
-        is_surveyed || read > 0
+        is_scanned || read > 0
     }
 
     /// Until when nothing of `version` becomes garbage by time alone, in ms since 1970, if it was

@@ -12,10 +12,10 @@ use crate::{
     files::level::Order,
     files::open_files::{OpenReference, TableId},
     files::version::Version,
-    memory::Memory,
+    memory::Memtables,
     options::TreeOptions,
     planning::pick_leveled::limits,
-    planning::plan::{Busy, Input, Plan, Reason, Way},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     retain::stripes::Stripes,
 };
 use siltdb_base::limits::LEVELS;
@@ -26,8 +26,8 @@ use std::{collections::HashSet, sync::Arc};
 /// live. A byte that is freed costs at most five that are written.
 const GARBAGE_THOUSANDTHS: u64 = 180;
 
-/// Memory is flushed for the tables that its range tombstones cover if this many times these are as
-/// large as [`TreeOptions::base_level_bytes`].
+/// Memtables is flushed for the tables that its range tombstones cover if this many times these are
+/// as large as [`TreeOptions::base_level_bytes`].
 const FLUSHED_PART: u64 = 64;
 
 /// What decides whether something is garbage.
@@ -55,7 +55,7 @@ pub fn pick_drop(
     moment: &Moment,
 ) -> Option<Plan> {
     let mut gone = HashSet::new();
-    let mut inputs: Vec<Input> = Vec::new();
+    let mut inputs: Vec<PlanInput> = Vec::new();
     // The deepest first: what lies over tables that go may go with them.
     for (number, level) in version.levels().iter().enumerate().rev() {
         let mut tables = Vec::new();
@@ -68,11 +68,11 @@ pub fn pick_drop(
             }
         }
         tables.reverse();
-        inputs.push(Input { level: number, tables });
+        inputs.push(PlanInput { level: number, tables });
     }
     inputs.reverse();
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
-    Some(Plan::new(Way::Drop, Reason::Garbage, inputs, deepest))
+    Some(Plan::new(PlanKind::DeleteOnly, Reason::Garbage, inputs, deepest))
 }
 
 fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool {
@@ -85,10 +85,10 @@ fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool
 
 /// Whether every entry of the table deletes or has expired.
 fn is_void(table: &OpenReference, moment: &Moment) -> bool {
-    let summary = table.summary();
-    let expiring = summary.garbage.expiring_entries();
-    let are_expired = summary.garbage.expiry_max_ms().is_none_or(|last| last <= moment.now_ms);
-    are_expired && summary.point_tombstones + expiring == summary.entries
+    let meta = table.meta();
+    let expiring = meta.garbage.expiring_entries();
+    let are_expired = meta.garbage.expiry_max_ms().is_none_or(|last| last <= moment.now_ms);
+    are_expired && meta.point_tombstones + expiring == meta.entries
 }
 
 /// Whether all tables that are deeper than this one and overlap it are among those that are `gone`.
@@ -100,8 +100,8 @@ fn hides_nothing(
 ) -> bool {
     let level = &version.levels()[number];
     let older = match level.order() {
-        Order::Stack => &level.tables()[index + 1..],
-        Order::Run => &[],
+        Order::Overlapping => &level.tables()[index + 1..],
+        Order::Disjoint => &[],
     };
     let below = version.levels()[(number + 1).min(LEVELS)..].iter();
     let below = below.flat_map(|level| &level.tables()[level.overlapping_run(table.range())]);
@@ -137,15 +137,15 @@ pub fn pick_rewrite(
                 return None;
             }
             // A table of level 0 becomes one that is neither newer nor older; several might not.
-            let most = if level.order() == Order::Stack { 1 } else { usize::MAX };
+            let most = if level.order() == Order::Overlapping { 1 } else { usize::MAX };
             let mut bytes = 0;
             let together = tables[first..].iter().take(most).take_while(|table| {
                 let fits = bytes == 0 || bytes + table.bytes() <= bytes_max;
                 bytes += table.bytes();
                 fits && is_wasteful(table)
             });
-            let inputs = vec![Input { level: number, tables: together.cloned().collect() }];
-            let plan = Plan::new(Way::Merge, Reason::Garbage, inputs, number);
+            let inputs = vec![PlanInput { level: number, tables: together.cloned().collect() }];
+            let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, inputs, number);
             (!busy.conflicts(&plan)).then_some(plan)
         })
     })
@@ -153,16 +153,16 @@ pub fn pick_rewrite(
 
 /// What part of the table a rewrite would leave out at least, in thousandths.
 fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment) -> u64 {
-    let summary = table.summary();
-    let superseded = summary.garbage.superseded().iter();
+    let meta = table.meta();
+    let superseded = meta.garbage.superseded().iter();
     let superseded = superseded.filter(|bucket| !moment.stripes.separate(bucket.from, bucket.to));
     let superseded: u64 = superseded.map(|bucket| bucket.bytes).sum();
-    let expired = summary.garbage.expired_bytes(moment.now_ms);
+    let expired = meta.garbage.expired_bytes(moment.now_ms);
     let parts = covered.of(table.id()).map_or(&[][..], |covered| covered.parts());
     let oldest = table.sequence_min();
     let parts = parts.iter().filter(|part| !moment.stripes.separate(oldest, part.to));
     let covered = parts.map(|part| part.bytes).sum();
-    thousandths(expired + superseded, summary.logical_bytes) + thousandths(covered, table.bytes())
+    thousandths(expired + superseded, meta.logical_bytes) + thousandths(covered, table.bytes())
 }
 
 /// Both are below 2^50.
@@ -174,7 +174,7 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
 /// go then: a fair part of all tables, and as much as makes up for the syncs of new files.
 #[must_use]
 pub fn is_worth_flush(
-    memory: &Memory,
+    memory: &Memtables,
     version: &Version,
     options: &TreeOptions,
     moment: &Moment,
@@ -208,13 +208,13 @@ pub fn is_worth_flush(
 #[must_use]
 pub fn next_expiry_ms(version: &Version, now_ms: u64) -> Option<u64> {
     let next = |table: &Arc<OpenReference>| {
-        let summary = table.summary();
-        let (mut bytes, due) = (0, summary.logical_bytes * GARBAGE_THOUSANDTHS / 1000);
-        let part = summary.garbage.expiring().iter().find(|bucket| {
+        let meta = table.meta();
+        let (mut bytes, due) = (0, meta.logical_bytes * GARBAGE_THOUSANDTHS / 1000);
+        let part = meta.garbage.expiring().iter().find(|bucket| {
             bytes += bucket.bytes;
             bytes >= due && bucket.until_ms > now_ms
         });
-        let whole = summary.garbage.expiry_max_ms().filter(|&last| last > now_ms);
+        let whole = meta.garbage.expiry_max_ms().filter(|&last| last > now_ms);
         part.map(|bucket| bucket.until_ms).into_iter().chain(whole).min()
     };
     version.tables().filter_map(|(_, table)| next(table)).min()

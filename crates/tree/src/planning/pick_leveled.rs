@@ -12,12 +12,12 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
-    planning::plan::{Busy, Input, Plan, PlanLimits, Reason, Way, bring_down},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason, bring_down},
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS};
 use siltdb_disk::{
-    sample::{KeySample, Overlap},
-    summary::KeyRange,
+    key_sketch::{KeySketch, Overlap},
+    table_meta::KeySpan,
 };
 use std::{cmp::Reverse, sync::Arc};
 
@@ -32,7 +32,7 @@ const DUE: u64 = 1000;
 
 /// While flushes lag behind, level 0 is brought down when it holds this many times what otherwise
 /// calls for it: what goes down at once rewrites the level below once, and until then the
-/// processors are left to writers and flushes (decision 0012).
+/// processors are left to writers and flushes (tuning note 0012).
 pub const LAGGING_FACTOR: u64 = 3;
 
 /// Level 0 is brought down before it is due if this many times its tombstones are at least the
@@ -48,33 +48,33 @@ const REPLACED: u64 = 3;
 
 /// Both, while nobody writes, if level 0 and the next take no more than
 /// [`TreeOptions::base_level_bytes`] together. Nothing more is to come that could be merged along
-/// with it, and whoever writes again does not wait for it for long (decision 0029).
-const STALE_AT_REST: u64 = 12;
+/// with it, and whoever writes again does not wait for it for long (tuning note 0029).
+const STALE_IDLE: u64 = 12;
 
 /// What part of [`TreeOptions::base_level_bytes`] the tables of level 0 must take to go down for
 /// what they replace: for less, syncing new files costs more than the space is worth.
 const REPLACING_PART: u64 = 64;
 
-/// What writers leave to background work.
+/// How much writers leave to background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writers {
+pub enum WriteLoad {
     /// Nobody writes, and nothing is left to be flushed.
-    AtRest,
+    Idle,
     /// Less than half a memtable of theirs is left to be flushed, counting the one that is being
     /// filled.
-    Slow,
+    Light,
     /// More is, but flushes keep up with them.
-    Fast,
+    Heavy,
     /// They are slowed down, so that flushes can keep up.
-    Ahead,
+    Throttled,
 }
 
-impl Writers {
+impl WriteLoad {
     /// How many times as much as otherwise calls for a compaction of level 0.
     fn factor(self) -> u64 {
         match self {
-            Self::AtRest | Self::Slow | Self::Fast => 1,
-            Self::Ahead => LAGGING_FACTOR,
+            Self::Idle | Self::Light | Self::Heavy => 1,
+            Self::Throttled => LAGGING_FACTOR,
         }
     }
 }
@@ -119,7 +119,7 @@ impl Targets {
 /// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
 ///
 /// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
-/// if there is no snapshot. What is not due while `writers` are ahead of flushes is, once these
+/// if there is no snapshot. What is not due while `load` are ahead of flushes is, once these
 /// keep up.
 ///
 /// Cost: about the number of tables times the logarithm of it; no IO.
@@ -129,22 +129,22 @@ pub fn pick(
     options: &TreeOptions,
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
-    writers: Writers,
+    load: WriteLoad,
 ) -> Option<Plan> {
     let targets = Targets::new(&version.bytes(), options);
     let mut due: Vec<(u64, usize)> = (0..BOTTOM)
         .map(|level| (score(version, level, &targets, options, busy), level))
-        .filter(|&(score, level)| score >= if level == 0 { DUE * writers.factor() } else { DUE })
+        .filter(|&(score, level)| score >= if level == 0 { DUE * load.factor() } else { DUE })
         .collect();
     due.sort_by_key(|&(score, level)| (Reverse(score), level));
     let by_size = due.into_iter().find_map(|(_, level)| match level {
-        0 => pick_level0(version, &targets, options, busy, writers),
+        0 => pick_level0(version, &targets, options, busy, load),
         _ => pick_run(version, level, &targets, options, busy),
     });
     by_size
-        .or_else(|| pick_small(version, options, busy, writers))
+        .or_else(|| pick_small(version, options, busy, load))
         .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
-        .or_else(|| pick_stale(version, options, busy, oldest_snapshot, writers))
+        .or_else(|| pick_stale(version, options, busy, oldest_snapshot, load))
 }
 
 /// Whether [`pick`] finds nothing in a version whatever runs, writers do and readers hold: then it
@@ -164,7 +164,7 @@ pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
 }
 
 fn has_tombstones(level0: &Level) -> bool {
-    level0.tables().iter().any(|table| table.summary().point_tombstones > 0)
+    level0.tables().iter().any(|table| table.meta().point_tombstones > 0)
 }
 
 /// How much a level calls for a compaction, in thousandths of what makes one due.
@@ -238,7 +238,7 @@ fn pick_level0(
     targets: &Targets,
     options: &TreeOptions,
     busy: &Busy,
-    writers: Writers,
+    load: WriteLoad,
 ) -> Option<Plan> {
     let to = below_level0(version, targets);
     move_isolated(version, to, Reason::Level0, options, busy, |_| true)
@@ -249,7 +249,7 @@ fn pick_level0(
                 bring_down(version, (0, to), seeds, Reason::Level0, limits(options), busy)
             })
         })
-        .or_else(|| pick_within_level0(version, options, busy, writers))
+        .or_else(|| pick_within_level0(version, options, busy, load))
 }
 
 /// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`,
@@ -263,7 +263,7 @@ pub(crate) fn move_isolated(
     is_wanted: impl Fn(&OpenReference) -> bool,
 ) -> Option<Plan> {
     let (level0, target) = (&version.levels()[0], &version.levels()[to]);
-    let under_bytes = |range: &KeyRange| -> u64 {
+    let under_bytes = |range: &KeySpan| -> u64 {
         let Some(under) = version.levels().get(to + 1) else { return 0 };
         under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
     };
@@ -286,7 +286,7 @@ pub(crate) fn move_isolated(
     if tables.is_empty() {
         return None;
     }
-    let plan = Plan::new(Way::Move, reason, vec![Input { level: 0, tables }], to);
+    let plan = Plan::new(PlanKind::TrivialMove, reason, vec![PlanInput { level: 0, tables }], to);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
@@ -298,9 +298,9 @@ pub fn pick_small(
     version: &Version,
     options: &TreeOptions,
     busy: &Busy,
-    writers: Writers,
+    load: WriteLoad,
 ) -> Option<Plan> {
-    let in_level0 = has_many_small(version, options, writers.factor()).then(|| {
+    let in_level0 = has_many_small(version, options, load.factor()).then(|| {
         let to = below_level0(version, &Targets::new(&version.bytes(), options));
         move_isolated(version, to, Reason::Small, options, busy, |_| true)
             .or_else(|| join_in_level0(version, options, busy))
@@ -316,11 +316,11 @@ fn pick_within_level0(
     version: &Version,
     options: &TreeOptions,
     busy: &Busy,
-    writers: Writers,
+    load: WriteLoad,
 ) -> Option<Plan> {
     let level = &version.levels()[0];
     let trigger = options.level0_runs_trigger as usize;
-    let runs_min = WITHIN_LEVEL0_RUNS * writers.factor() as usize;
+    let runs_min = WITHIN_LEVEL0_RUNS * load.factor() as usize;
     if level.runs() < trigger + runs_min {
         return None;
     }
@@ -340,8 +340,8 @@ fn pick_within_level0(
     if ages < runs_min {
         return None;
     }
-    let inputs = vec![Input { level: 0, tables: level.tables()[..taken].to_vec() }];
-    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let inputs = vec![PlanInput { level: 0, tables: level.tables()[..taken].to_vec() }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
@@ -389,15 +389,15 @@ fn pick_tombstones(
         let seeds = vec![table.clone()];
         let deeper = &version.levels()[level + 1..];
         if deeper.iter().any(|deeper| !deeper.overlapping_run(table.range()).is_empty()) {
-            let way = (level, level + 1);
-            return bring_down(version, way, seeds, Reason::Tombstones, limits(options), busy);
+            let levels = (level, level + 1);
+            return bring_down(version, levels, seeds, Reason::Tombstones, limits(options), busy);
         }
         // With a snapshot among its versions a tombstone would survive, and be picked again.
         if table.sequence_max() > oldest_snapshot {
             return None;
         }
-        let inputs = vec![Input { level, tables: seeds }];
-        let plan = Plan::new(Way::Merge, Reason::Tombstones, inputs, level);
+        let inputs = vec![PlanInput { level, tables: seeds }];
+        let plan = Plan::new(PlanKind::Rewrite, Reason::Tombstones, inputs, level);
         (!busy.conflicts(&plan)).then_some(plan)
     })
 }
@@ -411,10 +411,10 @@ fn pick_stale(
     options: &TreeOptions,
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
-    writers: Writers,
+    load: WriteLoad,
 ) -> Option<Plan> {
     let level0 = &version.levels()[0];
-    if !matches!(writers, Writers::AtRest | Writers::Slow)
+    if !matches!(load, WriteLoad::Idle | WriteLoad::Light)
         || !(has_tombstones(level0) || is_worth_syncs(level0.bytes(), options))
     {
         return None;
@@ -425,8 +425,8 @@ fn pick_stale(
         is_much_stale(&plan, options, oldest_snapshot, factors).then_some(plan)
     };
     let is_small = level0.bytes() + version.levels()[to].bytes() <= options.base_level_bytes;
-    if writers == Writers::AtRest && is_small {
-        return due(level0.tables().to_vec(), (STALE_AT_REST, STALE_AT_REST));
+    if load == WriteLoad::Idle && is_small {
+        return due(level0.tables().to_vec(), (STALE_IDLE, STALE_IDLE));
     }
     let free = level0.tables().iter().rev().filter(|seed| !busy.holds(seed.id()));
     free.into_iter().find_map(|seed| due(vec![seed.clone()], (YOUNG_TOMBSTONES, REPLACED)))
@@ -446,17 +446,17 @@ fn is_much_stale(
     let mut samples = Vec::new();
     for input in &plan.inputs {
         for table in &input.tables {
-            let summary = table.summary();
-            entries += summary.entries;
+            let meta = table.meta();
+            entries += meta.entries;
             let is_young = input.level == 0;
             // With versions that a snapshot may have to see it might not let anything go yet.
             if is_young && table.sequence_max() > oldest_snapshot {
                 continue;
             }
-            samples.push(&summary.key_sample);
+            samples.push(&meta.key_sketch);
             if is_young {
-                young_entries += summary.entries;
-                young_tombstones += summary.point_tombstones;
+                young_entries += meta.entries;
+                young_tombstones += meta.point_tombstones;
                 young_bytes += table.bytes();
             }
         }
@@ -468,7 +468,7 @@ fn is_much_stale(
     if young_entries * replaced_factor < entries || !is_worth_syncs(young_bytes, options) {
         return false;
     }
-    let Overlap { sampled, repeated } = KeySample::overlap(samples);
+    let Overlap { sampled, repeated } = KeySketch::overlap(samples);
     repeated > 0 && repeated * replaced_factor >= sampled
 }
 
@@ -478,9 +478,9 @@ fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
 }
 
 fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {
-    let summary = table.summary();
-    let tombstones = summary.point_tombstones + summary.range_tombstones;
-    let all = summary.entries + summary.range_tombstones;
+    let meta = table.meta();
+    let tombstones = meta.point_tombstones + meta.range_tombstones;
+    let all = meta.entries + meta.range_tombstones;
     tombstones > 0 && tombstones * 100 >= all * u64::from(options.tombstone_percent_trigger)
 }
 

@@ -7,13 +7,13 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::pick_leveled::{Targets, below_level0, limits, move_isolated},
-    planning::plan::{Busy, Input, Plan, Reason, Way, bring_down},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason, bring_down},
 };
 use siltdb_base::{
     id::{FileNumber, SequenceNumber},
     limits::LEVELS,
 };
-use siltdb_disk::summary::KeyRange;
+use siltdb_disk::table_meta::KeySpan;
 use std::collections::HashSet;
 
 /// Tables that one step rewrites at most: their files are open meanwhile.
@@ -23,7 +23,7 @@ const REWRITTEN_TABLES_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The keys; `None` for all.
-    pub range: Option<KeyRange>,
+    pub range: Option<KeySpan>,
     /// The newest sequence number when the request came: tables of newer entries alone are left
     /// where they are. So it is done some time, however much is written meanwhile: each step takes
     /// some of what was there one level down, and nothing brings it up again.
@@ -38,11 +38,7 @@ pub struct Request {
 impl Request {
     /// A request of which nothing was done yet.
     #[must_use]
-    pub fn new(
-        range: Option<KeyRange>,
-        newest: SequenceNumber,
-        rewrite_before: FileNumber,
-    ) -> Self {
+    pub fn new(range: Option<KeySpan>, newest: SequenceNumber, rewrite_before: FileNumber) -> Self {
         Self { range, newest, rewrite_before, kept: HashSet::new() }
     }
 
@@ -100,15 +96,15 @@ pub fn plan_request(
     // that the steps stay small; a stack takes along what overlaps by itself.
     let plan = touched(top).into_iter().rev().find_map(|index| {
         let seed = &level.tables()[index];
-        let way = (top, next_below(version, top, seed.range(), options));
-        bring_down(version, way, vec![seed.clone()], Reason::Request, limits(options), busy)
+        let levels = (top, next_below(version, top, seed.range(), options));
+        bring_down(version, levels, vec![seed.clone()], Reason::Request, limits(options), busy)
     });
     plan.map_or(Step::Wait, Step::Plan)
 }
 
 /// The level that tables over `range` go to from `level`: the first that has any of its keys, and
 /// the last level if none has.
-fn next_below(version: &Version, level: usize, range: &KeyRange, options: &TreeOptions) -> usize {
+fn next_below(version: &Version, level: usize, range: &KeySpan, options: &TreeOptions) -> usize {
     if level == 0 {
         return below_level0(version, &Targets::new(&version.bytes(), options));
     }
@@ -119,7 +115,7 @@ fn next_below(version: &Version, level: usize, range: &KeyRange, options: &TreeO
 fn plan_rewrite(
     version: &Version,
     number: usize,
-    range: &KeyRange,
+    range: &KeySpan,
     request: &Request,
     options: &TreeOptions,
     busy: &Busy,
@@ -144,8 +140,8 @@ fn plan_rewrite(
         })
         .cloned()
         .collect();
-    let inputs = vec![Input { level: number, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Request, inputs, number);
+    let inputs = vec![PlanInput { level: number, tables }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, number);
     if busy.conflicts(&plan) { Step::Wait } else { Step::Plan(plan) }
 }
 

@@ -6,10 +6,10 @@
 use crate::{
     files::version::Version,
     options::TreeOptions,
-    planning::plan::{Busy, Input, Plan, PlanLimits, Reason, Way},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
 };
 use siltdb_base::limits::LEVELS;
-use siltdb_disk::summary::KeyRange;
+use siltdb_disk::table_meta::KeySpan;
 use std::ops::Range;
 
 /// Small tables of level 0 from which on they go down or are joined, though they make few runs; at
@@ -73,8 +73,8 @@ pub fn join_in_level0(version: &Version, options: &TreeOptions, busy: &Busy) -> 
     let joined = neighbours(&ages, joined_bytes_max(options))?;
     let first = joined.start.checked_sub(1).map_or(0, |before| ends[before]);
     let tables = level.tables()[first..ends[joined.end - 1]].to_vec();
-    let inputs = vec![Input { level: 0, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Small, inputs, 0);
+    let inputs = vec![PlanInput { level: 0, tables }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Small, inputs, 0);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
@@ -101,8 +101,8 @@ pub fn join_in_run(
             .collect();
         loop {
             let joined = neighbours(&sizes, joined_bytes_max(options))?;
-            let inputs = vec![Input { level: number, tables: tables[joined.clone()].to_vec() }];
-            let plan = Plan::new(Way::Merge, Reason::Small, inputs, number);
+            let inputs = vec![PlanInput { level: number, tables: tables[joined.clone()].to_vec() }];
+            let plan = Plan::new(PlanKind::Rewrite, Reason::Small, inputs, number);
             // A table over more would be cut into as many as there were.
             let fits = under_bytes(version, number, &plan.range) <= limits.under_bytes_max;
             if fits && !busy.conflicts(&plan) {
@@ -114,7 +114,7 @@ pub fn join_in_run(
 }
 
 /// Bytes of the tables of the level under `number` that overlap `range`.
-fn under_bytes(version: &Version, number: usize, range: &KeyRange) -> u64 {
+fn under_bytes(version: &Version, number: usize, range: &KeySpan) -> u64 {
     let Some(under) = version.levels().get(number + 1) else { return 0 };
     under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
 }

@@ -8,7 +8,7 @@ use crate::{
     files::version::Version,
 };
 use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
-use siltdb_disk::{edit::Change, summary::KeyRange};
+use siltdb_disk::{edit::Change, table_meta::KeySpan};
 use std::{
     collections::HashSet,
     sync::{
@@ -38,15 +38,15 @@ impl Borders {
     }
 }
 
-/// How a plan reaches its goal.
+/// What a plan does with its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum PlanKind {
     /// The tables change their level and stay as they are: an edit is all it takes.
-    Move,
+    TrivialMove,
     /// The tables are merged into new ones.
-    Merge,
+    Rewrite,
     /// The tables go, and nothing takes their place: an edit is all it takes.
-    Drop,
+    DeleteOnly,
 }
 
 /// Why a plan was made.
@@ -74,7 +74,7 @@ pub enum Reason {
 
 /// Tables of one level that a plan takes.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub struct PlanInput {
     /// The level's number.
     pub level: usize,
     /// The tables, in the order of the level.
@@ -90,16 +90,16 @@ pub struct Input {
 /// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How.
-    pub way: Way,
+    /// What it does.
+    pub kind: PlanKind,
     /// Why.
     pub reason: Reason,
     /// What it takes.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<PlanInput>,
     /// Where the result goes.
     pub output_level: usize,
     /// Holds every key of the inputs.
-    pub range: KeyRange,
+    pub range: KeySpan,
     /// Set if the plan is to be given up while it runs; clones share it.
     pub given_up: Arc<AtomicBool>,
 }
@@ -110,12 +110,17 @@ impl Plan {
     /// # Panics
     /// If no table is left, or an input lies below the output.
     #[must_use]
-    pub fn new(way: Way, reason: Reason, mut inputs: Vec<Input>, output_level: usize) -> Self {
+    pub fn new(
+        kind: PlanKind,
+        reason: Reason,
+        mut inputs: Vec<PlanInput>,
+        output_level: usize,
+    ) -> Self {
         inputs.retain(|input| !input.tables.is_empty());
         assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
         let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
         let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
-        Self { way, reason, inputs, output_level, range, given_up: Arc::default() }
+        Self { kind, reason, inputs, output_level, range, given_up: Arc::default() }
     }
 
     /// All tables the plan takes.
@@ -155,8 +160,8 @@ impl Plan {
     /// If the plan is a merge.
     #[must_use]
     pub fn edit_changes(&self, family: FamilyId) -> Vec<Change> {
-        assert_ne!(self.way, Way::Merge, "a merge needs a compaction");
-        let moved = self.tables().filter(|_| self.way == Way::Move);
+        assert_ne!(self.kind, PlanKind::Rewrite, "a merge needs a compaction");
+        let moved = self.tables().filter(|_| self.kind == PlanKind::TrivialMove);
         let additions = moved.map(|table| Change::AddTable {
             family,
             level: self.output_level as u8,
@@ -183,7 +188,7 @@ struct Claim {
     number: u64,
     tables: Vec<(usize, TableId)>,
     output_level: usize,
-    range: KeyRange,
+    range: KeySpan,
     given_up: Arc<AtomicBool>,
     reason: Reason,
 }
@@ -195,7 +200,7 @@ impl Busy {
     pub fn conflicts(&self, plan: &Plan) -> bool {
         plan.tables().any(|table| self.holds(table.id()))
             || self.claims.iter().any(|claim| {
-                plan.way != Way::Drop
+                plan.kind != PlanKind::DeleteOnly
                     && claim.output_level == plan.output_level
                     // New tables of level 0 may overlap each other.
                     && plan.output_level > 0
@@ -270,10 +275,10 @@ impl Busy {
     /// bytes that they take lie in tables that overlap what is in `memory`, or tables in `version`
     /// that no plan takes and that do not lie deeper than the plan's output. Who is about to merge
     /// everything would write them again.
-    pub fn give_up_outdone(&self, version: &Version, memory: &[KeyRange]) {
+    pub fn cancel_redundant(&self, version: &Version, memory: &[KeySpan]) {
         for claim in self.claims.iter().filter(|claim| claim.reason != Reason::Request) {
             let levels = &version.levels()[..=claim.output_level];
-            let left: Vec<&KeyRange> = levels
+            let left: Vec<&KeySpan> = levels
                 .iter()
                 .flat_map(|level| level.tables())
                 .filter(|table| !self.holds(table.id()))
@@ -349,9 +354,9 @@ pub fn bring_down(
     let range = range_of(&seeds);
     let source = &version.levels()[from];
     let sources = match source.order() {
-        Order::Stack => source.overlapping(&range),
+        Order::Overlapping => source.overlapping(&range),
         // What lies between seeds must come along too: the output's range may not have gaps.
-        Order::Run => source.overlapping_run(&range).collect(),
+        Order::Disjoint => source.overlapping_run(&range).collect(),
     };
     let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
     let range = range_of(&sources);
@@ -360,7 +365,7 @@ pub fn bring_down(
     let to =
         (from + 1..to).find(|&level| !overlapped(version, level, &range).is_empty()).unwrap_or(to);
     let targets = overlapped(version, to, &range);
-    let is_run = source.order() == Order::Run || sources.len() == 1;
+    let is_run = source.order() == Order::Disjoint || sources.len() == 1;
     let under = |table: &Arc<OpenReference>| match version.levels().get(to + 1) {
         Some(level) => {
             let run = level.overlapping_run(table.range());
@@ -370,16 +375,23 @@ pub fn bring_down(
     };
     let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
     let plan = if targets.is_empty() && is_run && light {
-        Plan::new(Way::Move, reason, vec![Input { level: from, tables: sources }], to)
+        Plan::new(
+            PlanKind::TrivialMove,
+            reason,
+            vec![PlanInput { level: from, tables: sources }],
+            to,
+        )
     } else {
         // Neighbours may have keys in a level that these pass over.
         let sources = match to - from {
             1 => widen(version, (from, to), sources, &targets, limits, busy),
             _ => sources,
         };
-        let inputs =
-            vec![Input { level: from, tables: sources }, Input { level: to, tables: targets }];
-        Plan::new(Way::Merge, reason, inputs, to)
+        let inputs = vec![
+            PlanInput { level: from, tables: sources },
+            PlanInput { level: to, tables: targets },
+        ];
+        Plan::new(PlanKind::Rewrite, reason, inputs, to)
     };
     (!busy.conflicts(&plan)).then_some(plan)
 }
@@ -394,7 +406,7 @@ fn widen(
     busy: &Busy,
 ) -> Vec<Arc<OpenReference>> {
     let level = &version.levels()[from];
-    if level.order() == Order::Stack || targets.is_empty() {
+    if level.order() == Order::Overlapping || targets.is_empty() {
         return sources;
     }
     let range = range_of(&sources).union(&range_of(targets));
@@ -406,12 +418,12 @@ fn widen(
 }
 
 /// The tables of a run that overlap `range`.
-fn overlapped(version: &Version, level: usize, range: &KeyRange) -> Vec<Arc<OpenReference>> {
+fn overlapped(version: &Version, level: usize, range: &KeySpan) -> Vec<Arc<OpenReference>> {
     let level = &version.levels()[level];
     level.tables()[level.overlapping_run(range)].to_vec()
 }
 
-fn range_of(tables: &[Arc<OpenReference>]) -> KeyRange {
+fn range_of(tables: &[Arc<OpenReference>]) -> KeySpan {
     let ranges = tables.iter().map(|table| table.range().clone());
     ranges.reduce(|a, b| a.union(&b)).expect("the caller has tables")
 }

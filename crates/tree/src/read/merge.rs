@@ -18,8 +18,8 @@
 //! somebody goes on from there. So who looks for one entry at a time searches one source.
 //!
 //! # Invariants
-//! 1. On a course every source stands on its first entry, in the direction of the course, that is
-//!    not yet passed.
+//! 1. On a direction every source stands on its first entry, in the direction of the direction,
+//!    that is not yet passed.
 //! 2. `winner` and `losers[1..]` name every source exactly once; `winner` beats them all.
 //! 3. `runner_up`, if known, beats all sources but the winner; it is known only if the entry
 //!    passed last came from the winner too.
@@ -28,13 +28,13 @@
 //!    key that is single in its source is single in the merge.
 //! 5. While sources are deferred, (1) to (3) do not hold yet: the winner stands on the key that was
 //!    sought, its newest entry that was; the deferred ones stand anywhere, and have nothing between
-//!    the place that was sought and that entry; `free` is 0, and the course leads forward.
+//!    the place that was sought and that entry; `free` is 0, and the direction leads forward.
 
 mod deferred;
 
 use deferred::Deferred;
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Direction, EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, compare, head},
@@ -53,7 +53,7 @@ const EXHAUSTED: u64 = u64::MAX;
 
 /// One input of a [`Merge`].
 #[derive(Debug)]
-pub struct Source<C> {
+pub struct MergeSource<C> {
     /// The entries.
     pub cursor: C,
     /// No entry of the source is or will be newer; `SequenceNumber::MAX` if that is not known.
@@ -76,9 +76,9 @@ struct Player {
 /// After an error the merge stands nowhere until it is positioned anew.
 #[derive(Debug)]
 pub struct Merge<C> {
-    sources: Vec<Source<C>>,
+    sources: Vec<MergeSource<C>>,
     /// Where it is going; `None` if it stands nowhere.
-    course: Option<Course>,
+    direction: Option<Direction>,
     winner: Player,
     losers: Vec<Player>,
     runner_up: Option<Player>,
@@ -89,22 +89,22 @@ pub struct Merge<C> {
     span_wait: usize,
     /// The first round of the tournament, while it is being set up.
     bracket: Vec<Player>,
-    /// The key at which the course is reversed, or the deferred sources are sought.
+    /// The key at which the direction is reversed, or the deferred sources are sought.
     turning_key: Vec<u8>,
     deferred: Deferred,
 }
 
-impl<C: Cursor> Merge<C> {
+impl<C: EntryCursor> Merge<C> {
     /// A merge of `sources`, standing nowhere.
     #[must_use]
-    pub fn new(sources: Vec<Source<C>>) -> Self {
+    pub fn new(sources: Vec<MergeSource<C>>) -> Self {
         let nobody = Player { head: EXHAUSTED, source: 0 };
         Self {
             losers: vec![nobody; sources.len()],
             bracket: vec![nobody; 2 * sources.len()],
             deferred: Deferred::new(sources.len()),
             sources,
-            course: None,
+            direction: None,
             winner: nobody,
             runner_up: None,
             streak: 0,
@@ -124,35 +124,35 @@ impl<C: Cursor> Merge<C> {
     /// What reading a source fails with.
     pub fn skip_hidden(&mut self, border: &[u8], tombstone: SequenceNumber) -> Result<()> {
         self.catch_up()?;
-        let course = self.course.take();
+        let direction = self.direction.take();
         for source in self.sources.iter_mut().filter(|source| source.sequence_max < tombstone) {
             let Some(entry) = source.cursor.entry() else { continue };
-            match course {
-                Some(Course::Forward) if entry.key < border => {
+            match direction {
+                Some(Direction::Forward) if entry.key < border => {
                     source.cursor.seek(border, SequenceNumber::MAX)?;
                 }
-                Some(Course::Backward) if entry.key >= border => {
+                Some(Direction::Backward) if entry.key >= border => {
                     source.cursor.seek_before(border, SequenceNumber::MAX)?;
                 }
                 _ => {}
             }
         }
-        self.set_out(course);
+        self.set_out(direction);
         Ok(())
     }
 
-    /// Positions every source with `position`, then starts on `course`.
+    /// Positions every source with `position`, then starts on `direction`.
     fn position(
         &mut self,
-        course: Course,
+        direction: Direction,
         mut position: impl FnMut(&mut C) -> Result<()>,
     ) -> Result<()> {
-        self.course = None;
+        self.direction = None;
         self.deferred.clear();
         for source in &mut self.sources {
             position(&mut source.cursor)?;
         }
-        self.set_out(Some(course));
+        self.set_out(Some(direction));
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<C: Cursor> Merge<C> {
         Ok(found.map(|(_, index)| index))
     }
 
-    /// Seeks as [`Cursor::seek`]; what is not needed is left for later.
+    /// Seeks as [`EntryCursor::seek`]; what is not needed is left for later.
     fn seek_deferring(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let found = self.seek_exactly(key, sequence);
         if found.is_err() {
@@ -193,11 +193,11 @@ impl<C: Cursor> Merge<C> {
             Some(source) if !self.deferred.is_empty() => {
                 self.winner.source = source;
                 self.free = 0;
-                self.course = Some(Course::Forward);
+                self.direction = Some(Direction::Forward);
                 Ok(())
             }
             Some(_) => {
-                self.set_out(Some(Course::Forward));
+                self.set_out(Some(Direction::Forward));
                 Ok(())
             }
         }
@@ -205,14 +205,14 @@ impl<C: Cursor> Merge<C> {
 
     /// Brings the deferred sources to (`key`, `sequence`), and starts anew from there.
     fn seek_deferred(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.course = None;
+        self.direction = None;
         for &index in self.deferred.sources() {
             self.sources[index].cursor.prefetch(key, sequence);
         }
         for index in self.deferred.recall() {
             self.sources[index].cursor.seek(key, sequence)?;
         }
-        self.set_out(Some(Course::Forward));
+        self.set_out(Some(Direction::Forward));
         Ok(())
     }
 
@@ -234,16 +234,16 @@ impl<C: Cursor> Merge<C> {
         sought
     }
 
-    /// Starts on `course` from where the sources stand: plays the whole tournament.
-    fn set_out(&mut self, course: Option<Course>) {
+    /// Starts on `direction` from where the sources stand: plays the whole tournament.
+    fn set_out(&mut self, direction: Option<Direction>) {
         let count = self.sources.len();
-        self.course = course.filter(|_| count > 0);
+        self.direction = direction.filter(|_| count > 0);
         self.runner_up = None;
         self.streak = 0;
         self.span_wait = 0;
         // A single source has no rival, ever.
         self.free = if count == 1 { usize::MAX } else { 0 };
-        if self.course.is_none() {
+        if self.direction.is_none() {
             return;
         }
         for source in 0..count {
@@ -264,7 +264,7 @@ impl<C: Cursor> Merge<C> {
     fn head_of(&self, source: usize) -> u64 {
         match self.sources[source].cursor.entry() {
             None => EXHAUSTED,
-            Some(entry) if self.course == Some(Course::Backward) => !head(entry.key),
+            Some(entry) if self.direction == Some(Direction::Backward) => !head(entry.key),
             Some(entry) => head(entry.key),
         }
     }
@@ -278,8 +278,8 @@ impl<C: Cursor> Merge<C> {
         match (self.sources[a].cursor.entry(), self.sources[b].cursor.entry()) {
             (Some(x), Some(y)) => {
                 let order = compare((x.key, x.sequence), (y.key, y.sequence));
-                let order = match self.course {
-                    Some(Course::Backward) => order.reverse(),
+                let order = match self.direction {
+                    Some(Direction::Backward) => order.reverse(),
                     _ => order,
                 };
                 order.then(a.cmp(&b)).is_lt()
@@ -290,21 +290,21 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Moves the winner one entry along the course.
+    /// Moves the winner one entry along the direction.
     #[inline]
     fn move_winner(&mut self) -> Result<()> {
         let cursor = &mut self.sources[self.winner.source].cursor;
-        let moved = match self.course {
-            Some(Course::Backward) => cursor.prev(),
+        let moved = match self.direction {
+            Some(Direction::Backward) => cursor.prev(),
             _ => cursor.next(),
         };
         if moved.is_err() {
-            self.course = None;
+            self.direction = None;
         }
         moved
     }
 
-    /// Goes one entry along the course.
+    /// Goes one entry along the direction.
     #[inline]
     fn step(&mut self) -> Result<()> {
         if self.free == 0 {
@@ -331,7 +331,7 @@ impl<C: Cursor> Merge<C> {
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         let mut shown = 0;
-        while self.course == Some(Course::Forward) && self.free == 0 {
+        while self.direction == Some(Direction::Forward) && self.free == 0 {
             self.step()?;
             let Some(entry) = self.entry() else { break };
             shown += 1;
@@ -400,31 +400,31 @@ impl<C: Cursor> Merge<C> {
             return;
         }
         let cursor = &self.sources[self.winner.source].cursor;
-        let Some(near) = cursor.span() else {
+        let Some(near) = cursor.stretch() else {
             self.span_wait = SPANLESS_STEPS;
             return;
         };
         let rival = self.runner_up.and_then(|player| self.sources[player.source].cursor.entry());
-        let course = self.course.unwrap_or(Course::Forward);
-        let steps = |span: &Span<'_>| match course {
-            Course::Backward => span.before,
-            Course::Forward => span.after,
+        let direction = self.direction.unwrap_or(Direction::Forward);
+        let steps = |span: &Stretch<'_>| match direction {
+            Direction::Backward => span.before,
+            Direction::Forward => span.after,
         };
-        let is_clear = |span: &Span<'_>| match (rival, course) {
+        let is_clear = |span: &Stretch<'_>| match (rival, direction) {
             (None, _) => true,
-            (Some(rival), Course::Backward) => rival.key < span.first_key,
-            (Some(rival), Course::Forward) => span.last_key < rival.key,
+            (Some(rival), Direction::Backward) => rival.key < span.first_key,
+            (Some(rival), Direction::Forward) => span.last_key < rival.key,
         };
         if is_clear(&near) {
-            let far = cursor.span_along(course).filter(is_clear);
+            let far = cursor.stretch_along(direction).filter(is_clear);
             self.free = steps(&far.unwrap_or(near));
         } else {
             self.span_wait = steps(&near);
         }
     }
 
-    /// Reverses the course: the next step leads back over the entry under the cursor.
-    fn turn(&mut self, course: Course) -> Result<()> {
+    /// Reverses the direction: the next step leads back over the entry under the cursor.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
         let winner = self.winner.source;
         let Some(entry) = self.sources[winner].cursor.entry() else {
             return Ok(());
@@ -432,38 +432,38 @@ impl<C: Cursor> Merge<C> {
         self.turning_key.clear();
         self.turning_key.extend_from_slice(entry.key);
         let sequence = entry.sequence;
-        self.course = None;
+        self.direction = None;
         self.deferred.clear();
         for (index, source) in self.sources.iter_mut().enumerate() {
             let cursor = &mut source.cursor;
-            match course {
-                Course::Backward if index == winner => cursor.prev()?,
-                Course::Backward => cursor.seek_before(&self.turning_key, sequence)?,
+            match direction {
+                Direction::Backward if index == winner => cursor.prev()?,
+                Direction::Backward => cursor.seek_before(&self.turning_key, sequence)?,
                 _ if index == winner => cursor.next()?,
                 _ => cursor.seek(&self.turning_key, sequence)?,
             }
         }
-        self.set_out(Some(course));
+        self.set_out(Some(direction));
         Ok(())
     }
 }
 
-impl<C: Cursor> Cursor for Merge<C> {
+impl<C: EntryCursor> EntryCursor for Merge<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.course.and_then(|_| self.sources[self.winner.source].cursor.entry())
+        self.direction.and_then(|_| self.sources[self.winner.source].cursor.entry())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.position(Course::Forward, C::seek_to_first)
+        self.position(Direction::Forward, C::seek_to_first)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.position(Course::Backward, C::seek_to_last)
+        self.position(Direction::Backward, C::seek_to_last)
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.course = None;
+        self.direction = None;
         if self.deferred.begin() && self.sources.len() > 1 {
             return self.seek_deferring(key, sequence);
         }
@@ -473,18 +473,18 @@ impl<C: Cursor> Cursor for Merge<C> {
                 source.cursor.prefetch(key, sequence);
             }
         }
-        self.position(Course::Forward, |cursor| cursor.seek(key, sequence))
+        self.position(Direction::Forward, |cursor| cursor.seek(key, sequence))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.position(Course::Backward, |cursor| cursor.seek_before(key, sequence))
+        self.position(Direction::Backward, |cursor| cursor.seek_before(key, sequence))
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        match self.course {
-            Some(Course::Forward) => self.step(),
-            Some(Course::Backward) => self.turn(Course::Forward),
+        match self.direction {
+            Some(Direction::Forward) => self.step(),
+            Some(Direction::Backward) => self.turn(Direction::Forward),
             None => Ok(()),
         }
     }
@@ -492,56 +492,56 @@ impl<C: Cursor> Cursor for Merge<C> {
     #[inline]
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
-        if self.course != Some(course) {
+        if self.direction != Some(direction) {
             return Ok(0);
         }
         // By (4) the winner stays the winner.
         let steps = steps.min(self.free);
-        let walked = self.sources[self.winner.source].cursor.walk(course, steps, seen);
+        let walked = self.sources[self.winner.source].cursor.walk(direction, steps, seen);
         match &walked {
             Ok(made) => self.free -= made,
-            Err(_) => self.course = None,
+            Err(_) => self.direction = None,
         }
         walked
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        match self.course {
-            Some(Course::Backward) => self.step(),
-            Some(Course::Forward) => self.turn(Course::Backward),
+        match self.direction {
+            Some(Direction::Backward) => self.step(),
+            Some(Direction::Forward) => self.turn(Direction::Backward),
             None => Ok(()),
         }
     }
 
     /// The rest of a stretch that is walked without comparing; it begins (forward) or ends
     /// (backward) with the entry under the cursor.
-    fn span(&self) -> Option<Span<'_>> {
-        if self.course.is_none() || self.free == 0 {
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        if self.direction.is_none() || self.free == 0 {
             return None;
         }
         let cursor = &self.sources[self.winner.source].cursor;
-        let span = cursor.span()?;
+        let span = cursor.stretch()?;
         if self.sources.len() == 1 {
             return Some(span);
         }
         let key = cursor.entry()?.key;
-        Some(match self.course {
-            Some(Course::Backward) => Span { last_key: key, after: 0, ..span },
-            _ => Span { first_key: key, before: 0, ..span },
+        Some(match self.direction {
+            Some(Direction::Backward) => Stretch { last_key: key, after: 0, ..span },
+            _ => Stretch { first_key: key, before: 0, ..span },
         })
     }
 
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         // Of several sources, a rival may lie behind the block.
-        if self.sources.len() == 1 && self.course.is_some() {
-            self.sources[0].cursor.span_along(course)
+        if self.sources.len() == 1 && self.direction.is_some() {
+            self.sources[0].cursor.stretch_along(direction)
         } else {
-            self.span()
+            self.stretch()
         }
     }
 }

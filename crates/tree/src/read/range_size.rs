@@ -3,7 +3,7 @@
 //! It counts what is stored, not what a reader sees: versions and deletions are entries too.
 
 use crate::{files::open_files::OpenReference, read::view::View, read::visible::bounds::Bounds};
-use siltdb_base::{cursor::Cursor, error::Result, id::SequenceNumber};
+use siltdb_base::{cursor::EntryCursor, error::Result, id::SequenceNumber};
 use siltdb_disk::table::Extent;
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn table_extent(table: &OpenReference, bounds: &Bounds) -> Result<Extent> {
     let is_within = lower.is_none_or(|lower| &*range.first >= lower)
         && upper.is_none_or(|upper| range.is_before(upper));
     if is_within && table.is_whole() {
-        return Ok(Extent { entries: table.summary().entries, bytes: table.bytes() });
+        return Ok(Extent { entries: table.meta().entries, bytes: table.bytes() });
     }
     Ok(table.table()?.extent(lower, upper))
 }

@@ -13,14 +13,14 @@
 use crate::{
     merge_operator::{Combined, MergeOperator, combine, full},
     read::operands::{Added, Operands},
-    read::visible::judge::{Verdict, judge},
+    read::visible::resolve::{Verdict, judge},
     retain::{
-        stripes::{Deeper, Stripe, Stripes},
-        untouched::{Neighbours, Stretch, TableSight, may_copy},
+        may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
+        stripes::{OlderEntries, Stripe, Stripes},
     },
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, is_same},
@@ -151,11 +151,11 @@ pub struct Rules {
 
 /// The entries of a cursor that somebody can still see.
 #[derive(Debug)]
-pub struct Retain<C, D> {
+pub struct CompactionIter<C, D> {
     cursor: C,
     rules: Rules,
     /// Whether something deeper has a key; asked in key order.
-    deeper: D,
+    below: D,
     key: Vec<u8>,
     /// Whether `key` is the key at hand; else the next entry begins a new one.
     has_key: bool,
@@ -176,15 +176,15 @@ pub struct Retain<C, D> {
     failed: Option<Error>,
 }
 
-impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
+impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
     /// Goes over the entries of `cursor` from where it stands to its end.
     ///
     /// All versions of a key must be on one side of where it stands.
-    pub fn new(cursor: C, rules: Rules, deeper: D) -> Self {
+    pub fn new(cursor: C, rules: Rules, below: D) -> Self {
         Self {
             cursor,
             rules,
-            deeper,
+            below,
             key: Vec::new(),
             has_key: false,
             stripe: None,
@@ -514,7 +514,7 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
     /// Ends the key at hand: what waits for an older version will get none from here.
     fn finish_key(&mut self) {
         if self.progress == Progress::Operands
-            && (self.deeper)(&self.key) == Deeper::Nothing
+            && (self.below)(&self.key) == OlderEntries::None
             && self.fold(Base::Absent)
         {
             self.progress = Progress::Closed;
@@ -522,7 +522,7 @@ impl<C: Cursor, D: FnMut(&[u8]) -> Deeper> Retain<C, D> {
         self.leave_stripe();
         if let Some(held) = self.held.take()
             && !cfg!(seeded_fault = "forget_tombstone_in_merge")
-            && (self.deeper)(&self.key) == Deeper::Something
+            && (self.below)(&self.key) == OlderEntries::Possible
         {
             self.queue.push_back(held);
         }
@@ -550,11 +550,11 @@ impl Rules {
     }
 
     /// Rule 10: how many entries after the cursor's pass unexamined, if it is the first of its key.
-    fn plain_ahead(&self, cursor: &impl Cursor) -> Plain {
-        let (Some(span), Some(entry)) = (cursor.span(), cursor.entry()) else {
+    fn plain_ahead(&self, cursor: &impl EntryCursor) -> Plain {
+        let (Some(span), Some(entry)) = (cursor.stretch(), cursor.entry()) else {
             return Plain::Unknown;
         };
-        let stretch = Stretch {
+        let stretch = CopyCandidate {
             first_key: entry.key,
             last_key: span.last_key,
             content: span.content,

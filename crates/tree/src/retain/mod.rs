@@ -6,7 +6,7 @@
 //! to one snapshot and newer than the one before. Nobody looks at the database from within a
 //! stripe, only from its upper end; so of two versions of a key in one stripe the older is seen by
 //! nobody, unless the newer needs it. The published present counts as a snapshot. A version is
-//! *absent* if by `visible::judge` it says that there is no value.
+//! *absent* if by `visible::resolve` it says that there is no value.
 //!
 //! Of the point entries of each key, from the newest to the oldest:
 //!
@@ -50,7 +50,7 @@
 
 pub mod stripes;
 pub mod range;
-pub mod untouched;
+pub mod may_copy;
 pub mod entries;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! It does not cut them at the borders of output tables.
 
-use crate::retain::stripes::{Deeper, Stripe, Stripes};
+use crate::retain::stripes::{OlderEntries, Stripe, Stripes};
 use siltdb_base::{
     id::SequenceNumber,
     tombstone::{Fragment, Fragments, RangeTombstone},
@@ -10,13 +10,13 @@ use siltdb_base::{
 
 /// The range tombstones that go on, ordered by start; neighbouring pieces are joined again.
 ///
-/// `deeper` says whether something deeper than the output can have a key in a fragment; it is asked
+/// `below` says whether something deeper than the output can have a key in a fragment; it is asked
 /// in key order, and only where the answer matters.
 #[must_use]
 pub fn retain_tombstones(
     fragments: &Fragments,
     stripes: &Stripes,
-    mut deeper: impl FnMut(&Fragment) -> Deeper,
+    mut below: impl FnMut(&Fragment) -> OlderEntries,
 ) -> Vec<RangeTombstone> {
     let mut kept: Vec<RangeTombstone> = Vec::new();
     // Indices in `kept` of the tombstones of the fragment before: those that can be extended.
@@ -33,7 +33,7 @@ pub fn retain_tombstones(
             };
             next = older.and_then(|older| fragments.newest_visible(place, older));
             let is_last = stripe.is_some_and(Stripe::is_oldest);
-            if is_last && deeper(fragment) == Deeper::Nothing {
+            if is_last && below(fragment) == OlderEntries::None {
                 continue;
             }
             let extended = open.iter().copied().find(|&index| {

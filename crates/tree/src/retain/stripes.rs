@@ -81,11 +81,11 @@ impl Stripes {
     }
 }
 
-/// Whether data lies deeper than the output of a flush or compaction.
+/// What lies below the output of a flush or compaction under the keys asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deeper {
-    /// Nothing deeper than the output can hold the keys asked about.
-    Nothing,
-    /// Something deeper may.
-    Something,
+pub enum OlderEntries {
+    /// No table below the output can hold the keys asked about.
+    None,
+    /// A table below may.
+    Possible,
 }

@@ -3,24 +3,24 @@
 use crate::{
     merge_operator::{MergeOperator, RESULT_BYTES_MAX},
     read::merge::{
-        Merge, Source,
+        Merge, MergeSource,
         fixture::{Owned, VecCursor, sort},
     },
     read::visible::{
         bounds::Bounds,
-        iter::Visible,
-        judge::Resolver,
-        model::{Append, History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
+        iter::VisibleIter,
+        model::{Append, History, KEYS, ModelOperation, NOW_MS, key, merge, operations, reader},
+        resolve::Resolver,
     },
     retain::{
-        entries::{OPERAND_BYTES_MAX, Retain, Rules},
+        entries::{CompactionIter, OPERAND_BYTES_MAX, Rules},
         range::retain_tombstones,
-        stripes::{Deeper, Stripes},
+        stripes::{OlderEntries, Stripes},
     },
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::{ErrorKind, Result},
     id::{FileNumber, SequenceNumber},
     key::{BlobPointer, EntryKind, compare},
@@ -50,8 +50,8 @@ impl Job<'_> {
     fn run(&self) -> History {
         let deeper = History::union(self.deeper);
         let says = |is_something: bool| match self.knowledge {
-            Knowledge::Exact if !is_something => Deeper::Nothing,
-            _ => Deeper::Something,
+            Knowledge::Exact if !is_something => OlderEntries::None,
+            _ => OlderEntries::Possible,
         };
         let all = History::union(self.inputs);
         let rules = Rules {
@@ -63,7 +63,7 @@ impl Job<'_> {
         let mut asked: Option<Vec<u8>> = None;
         let mut cursor = merge(self.inputs, self.block);
         cursor.seek_to_first().unwrap();
-        let mut retain = Retain::new(cursor, rules, |key: &[u8]| {
+        let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| {
             assert!(asked.as_deref().is_none_or(|asked| asked <= key));
             asked = Some(key.to_vec());
             says(deeper.entries.iter().any(|entry| entry.key == key))
@@ -87,45 +87,49 @@ impl Job<'_> {
 }
 
 /// Makes every third key a key of single deletes, and their use lawful.
-fn lawful(operations: &[(usize, Operation)]) -> Vec<(usize, Operation)> {
+fn lawful(operations: &[(usize, ModelOperation)]) -> Vec<(usize, ModelOperation)> {
     let mut puts: BTreeMap<u8, u32> = BTreeMap::new();
     let mut lawful = Vec::new();
     for (source, operation) in operations {
         let mut add = |operation| lawful.push((*source, operation));
-        let mut put = |key: u8, operation: Operation| {
+        let mut put = |key: u8, operation: ModelOperation| {
             let count = puts.entry(key).or_default();
             *count += 1;
             if key.is_multiple_of(3) && *count > 1 {
                 *count = 0;
-                add(Operation::SingleDelete(key));
+                add(ModelOperation::SingleDelete(key));
             } else {
                 add(operation);
             }
         };
         match *operation {
-            Operation::PutRun(first, run) => {
-                (first..(first + run).min(KEYS)).for_each(|key| put(key, Operation::Put(key)));
+            ModelOperation::PutRun(first, run) => {
+                (first..(first + run).min(KEYS)).for_each(|key| put(key, ModelOperation::Put(key)));
             }
-            Operation::PutExpiring(key, _) if key.is_multiple_of(3) => {
-                put(key, Operation::Put(key))
+            ModelOperation::PutExpiring(key, _) if key.is_multiple_of(3) => {
+                put(key, ModelOperation::Put(key))
             }
-            Operation::Blob(key, _) if key.is_multiple_of(3) => {
-                put(key, Operation::Blob(key, None))
+            ModelOperation::Blob(key, _) if key.is_multiple_of(3) => {
+                put(key, ModelOperation::Blob(key, None))
             }
-            Operation::Put(key) | Operation::PutExpiring(key, _) | Operation::Blob(key, _) => {
+            ModelOperation::Put(key)
+            | ModelOperation::PutExpiring(key, _)
+            | ModelOperation::Blob(key, _) => {
                 put(key, operation.clone());
             }
-            Operation::Delete(key) | Operation::Merge(key) | Operation::SingleDelete(key) => {
+            ModelOperation::Delete(key)
+            | ModelOperation::Merge(key)
+            | ModelOperation::SingleDelete(key) => {
                 if key.is_multiple_of(3) {
                     puts.insert(key, 0);
-                    add(Operation::SingleDelete(key));
-                } else if matches!(operation, Operation::Merge(_)) {
+                    add(ModelOperation::SingleDelete(key));
+                } else if matches!(operation, ModelOperation::Merge(_)) {
                     add(operation.clone());
                 } else {
-                    add(Operation::Delete(key));
+                    add(ModelOperation::Delete(key));
                 }
             }
-            Operation::DeleteRange(from, to) => {
+            ModelOperation::DeleteRange(from, to) => {
                 puts.iter_mut().filter(|(key, _)| (from..to).contains(key)).for_each(
                     |(_, count)| {
                         *count = 0;
@@ -139,7 +143,11 @@ fn lawful(operations: &[(usize, Operation)]) -> Vec<(usize, Operation)> {
 }
 
 /// Histories of `cuts + 1` parts of the operations, the oldest first, each of `sources` sources.
-fn parts(operations: &[(usize, Operation)], cuts: &[Index], sources: usize) -> Vec<Vec<History>> {
+fn parts(
+    operations: &[(usize, ModelOperation)],
+    cuts: &[Index],
+    sources: usize,
+) -> Vec<Vec<History>> {
     let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(operations.len() + 1)).collect();
     cuts.extend([0, operations.len()]);
     cuts.sort_unstable();
@@ -201,7 +209,8 @@ proptest! {
         let at = before.sequence_max().max(present);
         let all = [others, output];
         let tombstones = all.iter().map(History::fragments).collect();
-        let mut iter = Visible::new(merge(&all, block), tombstones, reader(at), Bounds::default());
+        let merged = merge(&all, block);
+        let mut iter = VisibleIter::new(merged, tombstones, reader(at), Bounds::default());
         iter.seek_to_first().unwrap();
         for (key, value) in before.seen_at(at) {
             prop_assert_eq!(iter.key(), Some(&key[..]));
@@ -265,7 +274,7 @@ proptest! {
 }
 
 /// What is kept of one source with `operations`, nothing or something being deeper.
-fn kept(operations: &[Operation], snapshots: &[u64], knowledge: Knowledge) -> History {
+fn kept(operations: &[ModelOperation], snapshots: &[u64], knowledge: Knowledge) -> History {
     let mut history = History::default();
     let mut sequence = 1;
     operations.iter().for_each(|operation| history.apply(operation, &mut sequence));
@@ -281,7 +290,7 @@ fn shape(history: &History) -> Vec<(u8, u64, EntryKind)> {
 }
 
 use Knowledge::{Exact, None as Unknown};
-use Operation::{Blob, Delete, DeleteRange, Merge as Operand, Put, PutExpiring, SingleDelete};
+use ModelOperation::{Blob, Delete, DeleteRange, Merge as Operand, Put, PutExpiring, SingleDelete};
 
 #[test]
 fn only_the_newest_version_of_a_stripe_is_kept() {
@@ -389,13 +398,13 @@ fn range_tombstones_are_kept_once_per_stripe_and_joined_again() {
     let all = [tombstone(0, 9, 5), tombstone(2, 4, 3), tombstone(3, 6, 9), tombstone(1, 3, 20)];
     let fragments = Fragments::new(&all);
     let stripes = Stripes::new(&sequences(&[6]), SequenceNumber(10));
-    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Something);
+    let after = retain_tombstones(&fragments, &stripes, |_| OlderEntries::Possible);
     let mut expected = vec![all[0].clone(), all[2].clone(), all[3].clone()];
     expected.sort();
     let mut found = after.clone();
     found.sort();
     assert_eq!(found, expected);
-    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Nothing);
+    let after = retain_tombstones(&fragments, &stripes, |_| OlderEntries::None);
     let mut found = after.clone();
     found.sort();
     assert_eq!(found, expected[1..]);
@@ -411,7 +420,7 @@ fn pieces_of_a_range_tombstone_with_a_gap_between_stay_apart() {
     let pieces = [piece(1, 3), piece(5, 7), piece(7, 9)];
     let stripes = Stripes::new(&[], SequenceNumber(10));
     let fragments = Fragments::new(&pieces);
-    let after = retain_tombstones(&fragments, &stripes, |_| Deeper::Something);
+    let after = retain_tombstones(&fragments, &stripes, |_| OlderEntries::Possible);
     assert_eq!(after, [piece(1, 3), piece(5, 9)]);
 }
 
@@ -581,7 +590,7 @@ fn failed_source_fails_the_output_for_good() {
         let mut cursor = VecCursor::new(entries.clone(), block);
         cursor.seek_to_first().unwrap();
         cursor.fail_in(10);
-        let merge = Merge::new(vec![Source { cursor, sequence_max: SequenceNumber(1) }]);
+        let merge = Merge::new(vec![MergeSource { cursor, sequence_max: SequenceNumber(1) }]);
         let rules = Rules {
             stripes: Stripes::new(&[], SequenceNumber(1)),
             tombstones: Arc::default(),
@@ -590,7 +599,7 @@ fn failed_source_fails_the_output_for_good() {
         };
         let mut merge = merge;
         merge.seek_to_first().unwrap();
-        let mut retain = Retain::new(merge, rules, |_: &[u8]| Deeper::Something);
+        let mut retain = CompactionIter::new(merge, rules, |_: &[u8]| OlderEntries::Possible);
         let mut written = 0;
         while retain.next().is_ok_and(|entry| entry.is_some()) {
             written += 1;

@@ -8,28 +8,30 @@ use crate::{
     files::open_files::OpenReference,
     files::version::Version,
     options::TreeOptions,
-    planning::plan::{Borders, Plan, Way},
-    read::merge::{Merge, Source},
+    planning::plan::{Borders, Plan, PlanKind},
+    read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         range::retain_tombstones,
-        stripes::{Deeper, Stripes},
+        stripes::{OlderEntries, Stripes},
     },
-    rewrite::copies::{BlockRun, Copies, Input, SkippingCursor, is_untouched, untouched_blocks},
-    rewrite::deeper::DeeperTables,
-    rewrite::job::{JobContext, JobOutput, NewTables, Opening, Part, parts_of},
-    rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
-    rewrite::watched::WatchedCursor,
+    rewrite::below_output::BelowOutput,
+    rewrite::block_copy::{
+        BlockCopies, BlockRun, CopyInput, SkippingCursor, is_untouched, untouched_blocks,
+    },
+    rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
+    rewrite::job_cursor::JobCursor,
+    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     id::{FamilyId, SequenceNumber},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::table::PassingCursor;
+use siltdb_disk::table::ScanCursor;
 use std::{collections::HashSet, sync::Arc};
 
 /// Tables are joined if there are more than so many times as many as there need be, and more than
@@ -52,7 +54,7 @@ pub struct Compaction {
     tombstones: Arc<Fragments>,
     /// Those of the inputs that are written.
     kept: Fragments,
-    deeper: DeeperTables,
+    below: BelowOutput,
     /// The sequence number of what everybody sees, at the bottom.
     shared: Option<SharedSequence>,
     /// The tables of the level under the output that overlap it.
@@ -84,9 +86,10 @@ impl Compaction {
         stripes: Stripes,
         parallelism: usize,
     ) -> Result<Arc<Self>> {
-        assert_eq!(plan.way, Way::Merge, "an edit needs no compaction");
+        assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
-        let runs = runs.map(|input| Level::new(Order::Run, input.tables.clone()).map(Arc::new));
+        let runs =
+            runs.map(|input| Level::new(Order::Disjoint, input.tables.clone()).map(Arc::new));
         let runs: Vec<_> = runs.collect::<Result<_>>()?;
         // Open while the work is prepared, not opened again by each step of it.
         let mut tombstones = Vec::new();
@@ -97,13 +100,13 @@ impl Compaction {
             tombstones.extend(reference.seen_of(table.tombstones()).tombstones());
             inputs.push((reference, table));
         }
-        let deeper = deeper_than(&plan, version);
+        let below = below_output_of(&plan, version);
         let own = Fragments::new(&tombstones);
-        let kept = retain_tombstones(&own, &stripes, |fragment| deeper.has_in(fragment));
+        let kept = retain_tombstones(&own, &stripes, |fragment| below.may_contain_any_of(fragment));
         let kept = Fragments::new(&kept);
         tombstones.extend(tombstones_above(&plan, version));
         let tombstones = Arc::new(Fragments::new(&tombstones));
-        let shared = shared_sequence(&plan, &stripes, &deeper);
+        let shared = shared_sequence(&plan, &stripes, &below);
         let under = match version.levels().get(plan.output_level + 1) {
             // Tables of level 0 go down all together, so a border there would gain nothing.
             Some(level) if plan.output_level > 0 => {
@@ -122,7 +125,7 @@ impl Compaction {
             runs,
             tombstones,
             kept,
-            deeper,
+            below,
             shared,
             under,
             merged,
@@ -163,7 +166,7 @@ impl Compaction {
     /// Everything at once, on this thread.
     ///
     /// # Errors
-    /// As [`Part::run`] and [`Compaction::finish`].
+    /// As [`JobPart::run`] and [`Compaction::finish`].
     pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
         let subjobs = self.subjobs();
         let outputs = subjobs.iter().map(|subjob| subjob.run(context)).collect::<Result<_>>()?;
@@ -171,13 +174,13 @@ impl Compaction {
     }
 
     /// All entries of the inputs in order.
-    fn merge(&self) -> Result<Merge<SourceCursor<PassingCursor>>> {
+    fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
         let mut sources = Vec::new();
         for input in self.plan.inputs.iter().filter(|input| input.level == 0) {
             for table in &input.tables {
                 let cursor = ReferenceCursor::new(table.clone())?;
                 let cursor = SourceCursor::Table(cursor);
-                sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
             }
         }
         for run in &self.runs {
@@ -185,7 +188,7 @@ impl Compaction {
             let tables = 0..run.tables().len();
             let cursor = RunCursor::new(run.clone(), tables);
             let sequence_max = newest.unwrap_or(SequenceNumber::ZERO);
-            sources.push(Source { cursor: SourceCursor::Run(cursor), sequence_max });
+            sources.push(MergeSource { cursor: SourceCursor::Run(cursor), sequence_max });
         }
         Ok(Merge::new(sources))
     }
@@ -198,7 +201,7 @@ pub struct Subjob {
     borders: Borders,
 }
 
-impl Part for Subjob {
+impl JobPart for Subjob {
     /// Merges the inputs between the borders.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
@@ -214,11 +217,11 @@ impl Part for Subjob {
             now_ms: context.clock.settled_ms(),
             operator: compaction.options.merge_operator.clone(),
         };
-        let mut deeper = compaction.deeper.clone();
-        let copies = Copies::new(&compaction.untouched, &self.borders)?;
-        let merge = SkippingCursor::new(WatchedCursor::new(merge, context), &copies)?;
-        let mut retain = Retain::new(merge, rules, |key: &[u8]| deeper.has(key));
-        let stream = Stream::new(
+        let mut below = compaction.below.clone();
+        let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
+        let merge = SkippingCursor::new(JobCursor::new(merge, context), &copies)?;
+        let mut retain = CompactionIter::new(merge, rules, |key: &[u8]| below.may_contain(key));
+        let stream = OutputIter::new(
             &mut retain,
             &compaction.kept,
             self.borders.clone(),
@@ -234,7 +237,7 @@ impl Part for Subjob {
             opening: Opening::like(compaction.plan.tables()),
         };
         let mut tables = NewTables::default();
-        write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)?;
+        write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)?;
         tables.sync()?;
         Ok(tables)
     }
@@ -261,15 +264,15 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
 
 /// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the
 /// older tables there.
-fn deeper_than(plan: &Plan, version: &Version) -> DeeperTables {
+fn below_output_of(plan: &Plan, version: &Version) -> BelowOutput {
     let runs = &version.levels()[plan.output_level + 1..];
     if plan.output_level > 0 {
-        return DeeperTables::new(Vec::new(), runs);
+        return BelowOutput::new(Vec::new(), runs);
     }
     let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
     let level0 = version.levels()[0].tables().iter();
     let others = level0.filter(|table| !inputs.contains(&table.id()));
-    DeeperTables::new(others.cloned().collect(), runs)
+    BelowOutput::new(others.cloned().collect(), runs)
 }
 
 /// The range tombstones above `plan` that reach into its range. What they cover need not be
@@ -301,12 +304,8 @@ fn tombstones_above(plan: &Plan, version: &Version) -> Vec<RangeTombstone> {
 ///
 /// Not in level 0, whose tables are told apart by their sequence numbers: the oldest of several
 /// inputs may be older than a table between them.
-fn shared_sequence(
-    plan: &Plan,
-    stripes: &Stripes,
-    deeper: &DeeperTables,
-) -> Option<SharedSequence> {
-    if plan.output_level == 0 || deeper.has_of(&plan.range) == Deeper::Something {
+fn shared_sequence(plan: &Plan, stripes: &Stripes, below: &BelowOutput) -> Option<SharedSequence> {
+    if plan.output_level == 0 || below.may_overlap(&plan.range) == OlderEntries::Possible {
         return None;
     }
     let sequence = plan.tables().map(|table| table.sequence_min()).min()?;
@@ -314,7 +313,7 @@ fn shared_sequence(
 }
 
 /// Keys after `first` that cut `inputs` into about `parts` equal parts.
-fn borders(inputs: &[Input<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
+fn borders(inputs: &[CopyInput<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
     if parts < 2 {
         return Ok(Vec::new());
     }

@@ -8,25 +8,25 @@ use crate::{
     planning::plan::Borders,
     read::view::View,
     retain::{
-        entries::{Retain, Rules},
+        entries::{CompactionIter, Rules},
         range::retain_tombstones,
-        stripes::{Deeper, Stripes},
+        stripes::{OlderEntries, Stripes},
     },
-    rewrite::copies::Copies,
-    rewrite::deeper::DeeperTables,
-    rewrite::job::{JobContext, JobOutput, NewFile, NewTables, Opening, Part, parts_of},
-    rewrite::output::{Destination, Merged, Place, SharedSequence, Stream, write_tables},
+    rewrite::below_output::BelowOutput,
+    rewrite::block_copy::BlockCopies,
+    rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTables, Opening, parts_of},
+    rewrite::job_cursor::JobCursor,
+    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
     rewrite::progress::{PartProgress, Progress},
-    rewrite::watched::WatchedCursor,
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     id::{FamilyId, SequenceNumber},
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::summary::{KeyRange, RangeEnd};
+use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
@@ -59,13 +59,13 @@ impl FlushInput {
 
     /// What is deeper than the memtable: all tables; and what they will be joined by, if an older
     /// generation is still in memory, nobody knows.
-    fn deeper(&self) -> DeeperTables {
+    fn below(&self) -> BelowOutput {
         let oldest = self.view.memory.oldest();
         if oldest.is_some_and(|oldest| oldest < self.generation) {
-            return DeeperTables::anything();
+            return BelowOutput::anything();
         }
         let [level0, runs @ ..] = self.view.version.levels();
-        DeeperTables::new(level0.tables().to_vec(), runs)
+        BelowOutput::new(level0.tables().to_vec(), runs)
     }
 
     /// As readers look at the newest tables so far: those of level 0, or if there are none, those
@@ -115,22 +115,22 @@ impl FlushInput {
     }
 
     /// The sequence number that values within the borders get, if everybody sees them and nothing
-    /// `deeper` has any key from the first of them to the last. It is one of this generation, so
+    /// `below` has any key from the first of them to the last. It is one of this generation, so
     /// that a table of it is told from older and younger ones as before.
     fn shared_sequence(
         &self,
         borders: &Borders,
         stripes: &Stripes,
-        deeper: &DeeperTables,
+        below: &BelowOutput,
     ) -> Option<SharedSequence> {
         let (sequence, _) = self.memtable.sequence_range()?;
         let may_share = self.memtable.range_tombstones() == 0
-            && deeper.has_of(&self.range_within(borders)?) == Deeper::Nothing;
+            && below.may_overlap(&self.range_within(borders)?) == OlderEntries::None;
         may_share.then(|| SharedSequence { up_to: stripes.oldest_end(), sequence })
     }
 
     /// A range that holds the point entries within the borders; `None` if there are none at all.
-    fn range_within(&self, borders: &Borders) -> Option<KeyRange> {
+    fn range_within(&self, borders: &Borders) -> Option<KeySpan> {
         let mut cursor = self.memtable.cursor();
         cursor.seek_to_first().ok()?;
         let first = Slice::copy_from(cursor.entry()?.key);
@@ -140,7 +140,7 @@ impl FlushInput {
             Some(upper) => (upper.clone(), RangeEnd::Exclusive),
             None => (last, RangeEnd::Inclusive),
         };
-        Some(KeyRange { first: borders.lower.clone().unwrap_or(first), last, end })
+        Some(KeySpan { first: borders.lower.clone().unwrap_or(first), last, end })
     }
 
     /// The first key that younger memtables have so far.
@@ -227,7 +227,7 @@ impl Flush {
     /// Everything at once, on this thread.
     ///
     /// # Errors
-    /// As [`Part::run`] and [`Flush::finish`]. No file is left then.
+    /// As [`JobPart::run`] and [`Flush::finish`]. No file is left then.
     pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
         let parts = self.parts();
         let outputs = parts.iter().map(|part| part.run(context)).collect::<Result<_>>()?;
@@ -239,7 +239,7 @@ impl Flush {
         let (file, mut writer) = NewFile::create(context)?;
         let small = |index: &usize| self.inputs[*index].is_small();
         for index in (0..self.inputs.len()).filter(small) {
-            let mut place = Place::Shared(&file, &mut *writer);
+            let mut place = OutputPlace::Shared(&file, &mut *writer);
             self.write(index, &Borders::default(), &mut place, tables, context)?;
         }
         // Without a table, the file goes as it came.
@@ -251,17 +251,18 @@ impl Flush {
         &self,
         index: usize,
         borders: &Borders,
-        place: &mut Place<'_>,
+        place: &mut OutputPlace<'_>,
         tables: &mut NewTables,
         context: &JobContext<'_>,
     ) -> Result<()> {
         let input = &self.inputs[index];
         let tombstones = input.memtable.tombstones();
-        let mut deeper = input.deeper();
-        let kept =
-            retain_tombstones(&tombstones, &self.stripes, |fragment| deeper.has_in(fragment));
+        let mut below = input.below();
+        let kept = retain_tombstones(&tombstones, &self.stripes, |fragment| {
+            below.may_contain_any_of(fragment)
+        });
         let kept = Fragments::new(&kept);
-        let shared = input.shared_sequence(borders, &self.stripes, &deeper);
+        let shared = input.shared_sequence(borders, &self.stripes, &below);
         let mut cursor = input.memtable.cursor();
         match &borders.lower {
             Some(lower) => cursor.seek(lower, SequenceNumber::MAX)?,
@@ -273,9 +274,10 @@ impl Flush {
             now_ms: context.clock.settled_ms(),
             operator: input.options.merge_operator.clone(),
         };
-        let cursor = WatchedCursor::new(cursor, context);
-        let mut retain = Retain::new(cursor, rules, |key: &[u8]| deeper.has(key));
-        let stream = Stream::new(&mut retain, &kept, borders.clone(), Copies::default(), shared)?;
+        let cursor = JobCursor::new(cursor, context);
+        let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| below.may_contain(key));
+        let stream =
+            OutputIter::new(&mut retain, &kept, borders.clone(), BlockCopies::default(), shared)?;
         let destination = Destination {
             family: input.family,
             level: 0,
@@ -295,14 +297,14 @@ pub struct FlushPart {
     scope: Scope,
 }
 
-impl Part for FlushPart {
+impl JobPart for FlushPart {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let progress = PartProgress::new(&self.flush.progress);
         let context = &JobContext { progress: Some(&progress), ..*context };
         let mut tables = NewTables::default();
         match &self.scope {
             Scope::Keys(index, borders) => {
-                let place = &mut Place::OwnFile;
+                let place = &mut OutputPlace::OwnFile;
                 self.flush.write(*index, borders, place, &mut tables, context)?;
             }
             Scope::Small => self.flush.write_small(&mut tables, context)?,
@@ -318,7 +320,7 @@ fn leaf_keys(memtable: &Arc<Memtable>) -> Vec<Slice> {
     let mut cursor = memtable.cursor();
     let (mut firsts, mut after) = (Vec::new(), Vec::new());
     let mut found = cursor.seek_to_first();
-    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.span()) {
+    while let (Ok(()), Some(entry), Some(span)) = (found, cursor.entry(), cursor.stretch()) {
         firsts.push(Slice::copy_from(entry.key));
         after.clear();
         after.extend_from_slice(span.last_key);

@@ -49,18 +49,18 @@ pub struct JobContext<'a> {
     /// Set by whoever wants this job to end so.
     pub given_up: Option<&'a AtomicBool>,
     /// Set while others shall have the processor first.
-    pub gives_way: &'a AtomicBool,
+    pub should_yield: &'a AtomicBool,
     /// Is told what this part of the job reads and verifies.
     pub progress: Option<&'a PartProgress<'a>>,
 }
 
-/// How long a job that gives way keeps its processor, in nanoseconds: some schedulers take it away
+/// How long a job that yields keeps its processor, in nanoseconds: some schedulers take it away
 /// only after milliseconds, which are many writes.
-const TURN_NS: u64 = 200_000;
+const YIELD_INTERVAL_NS: u64 = 200_000;
 
 thread_local! {
-    /// When this thread last offered its processor.
-    static TURN_BEGAN_NS: Cell<u64> = const { Cell::new(0) };
+    /// When this thread last yielded.
+    static YIELDED_NS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
@@ -74,7 +74,7 @@ pub(crate) fn parts_of(bytes: u64, table_bytes_target: u64, parallelism: usize) 
 }
 
 /// A part of a job that writes tables: it may run on any thread, at any time.
-pub trait Part: fmt::Debug + Send + Sync {
+pub trait JobPart: fmt::Debug + Send + Sync {
     /// Writes its tables, verified and synced.
     ///
     /// # Errors
@@ -84,12 +84,12 @@ pub trait Part: fmt::Debug + Send + Sync {
 }
 
 impl JobContext<'_> {
-    /// Whether to go on, after giving way to others if that is due.
+    /// Whether to go on, after yielding to others if that is due.
     ///
     /// # Errors
     /// `Closed`, if the job was cancelled or given up.
     pub fn go_on(&self) -> Result<()> {
-        self.give_way();
+        self.maybe_yield();
         // Relaxed: the flags carry no other data with them.
         let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if is_set(self.cancelled) || self.given_up.is_some_and(is_set) {
@@ -98,20 +98,20 @@ impl JobContext<'_> {
         Ok(())
     }
 
-    /// Offers the processor to whoever waits for it, if others go first and this thread has had it
+    /// Yields the processor if others go first and this thread has had it
     /// for a while; returns whether it did.
     ///
     /// Cost: a load while nobody is to go first, else a look at the clock.
-    pub fn give_way(&self) -> bool {
+    pub fn maybe_yield(&self) -> bool {
         // Relaxed: it carries no other data with it.
-        if !self.gives_way.load(Ordering::Relaxed) {
+        if !self.should_yield.load(Ordering::Relaxed) {
             return false;
         }
         let now_ns = self.clock.monotonic_ns();
-        let is_due = now_ns.saturating_sub(TURN_BEGAN_NS.get()) >= TURN_NS;
+        let is_due = now_ns.saturating_sub(YIELDED_NS.get()) >= YIELD_INTERVAL_NS;
         if is_due {
             thread::yield_now();
-            TURN_BEGAN_NS.set(self.clock.monotonic_ns());
+            YIELDED_NS.set(self.clock.monotonic_ns());
         }
         is_due
     }
@@ -173,7 +173,7 @@ impl Drop for NewFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// Once it is verified; and its blocks go into the cache as far as there is room to spare.
-    Ahead,
+    Readahead,
     /// When a reader first looks at it: what is not read takes no memory.
     WhenRead,
 }
@@ -182,7 +182,7 @@ impl Opening {
     /// For tables that take the place of `tables`, or a place beside them: readers who look at
     /// these will look at the new ones.
     pub fn like<'t>(mut tables: impl Iterator<Item = &'t Arc<OpenReference>>) -> Self {
-        if tables.any(|table| table.is_read()) { Self::Ahead } else { Self::WhenRead }
+        if tables.any(|table| table.is_read()) { Self::Readahead } else { Self::WhenRead }
     }
 }
 
@@ -271,17 +271,17 @@ impl NewTables {
     /// was written.
     fn verify(&mut self, context: &JobContext<'_>) -> Result<()> {
         let tables = &self.tables[self.verified..];
-        let entries = tables.iter().map(|table| table.reference.summary.entries).sum();
+        let entries = tables.iter().map(|table| table.reference.meta.entries).sum();
         let mut progress = context.progress.map(|progress| progress.verification_of(entries));
         for table in tables {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
             let open = match table.opening {
-                Opening::Ahead => Some(reference.open_ahead()?),
+                Opening::Readahead => Some(reference.open_ahead()?),
                 Opening::WhenRead => None,
             };
             reference.pass()?.verify(&mut |number, _, block| {
-                context.give_way();
+                context.maybe_yield();
                 if let Some(progress) = &mut progress {
                     progress.advance(block.count() as u64);
                 }

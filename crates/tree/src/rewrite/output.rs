@@ -14,12 +14,12 @@ use crate::{
     files::open_files::{OpenFiles, OpenReference},
     options::TreeOptions,
     planning::plan::Borders,
-    retain::{entries::Retain, stripes::Deeper},
-    rewrite::copies::Copies,
+    retain::{entries::CompactionIter, stripes::OlderEntries},
+    rewrite::block_copy::BlockCopies,
     rewrite::job::{JobContext, NewFile, NewTable, NewTables, Opening},
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     fs::WriteFile,
     id::{FamilyId, SequenceNumber},
@@ -30,8 +30,8 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    summary::TableSummary,
-    table::{PassingTable, ReplacedTable, TableOrigin, TableWriter},
+    table::{ReplacedTable, TableOrigin, TableScan, TableWriter},
+    table_meta::TableMeta,
 };
 use std::sync::Arc;
 
@@ -67,9 +67,9 @@ pub struct Merged {
 
 impl Merged {
     /// Adds an input.
-    pub fn add(&mut self, reference: &TableReference, table: &PassingTable) {
+    pub fn add(&mut self, reference: &TableReference, table: &TableScan) {
         if self.inputs.len() < REPLACED_TABLES_MAX {
-            self.inputs.push(ReplacedTable { file: reference.file, uid: reference.summary.uid });
+            self.inputs.push(ReplacedTable { file: reference.file, uid: reference.meta.uid });
         }
         if let Some(origin) = table.origin() {
             self.earlier.extend_from_slice(&origin.inputs);
@@ -109,7 +109,7 @@ impl Destination<'_> {
 
 /// Which file a table is written to.
 #[derive(Debug)]
-pub enum Place<'f> {
+pub enum OutputPlace<'f> {
     /// A new file for each table.
     OwnFile,
     /// The end of this file, which others share; the caller adds it.
@@ -141,8 +141,8 @@ impl SharedSequence {
 
 /// The entries to be written, with one read ahead: whether it opens another table is known only
 /// when it is seen.
-pub struct Stream<'s, C, D> {
-    retain: &'s mut Retain<C, D>,
+pub struct OutputIter<'s, C, D> {
+    retain: &'s mut CompactionIter<C, D>,
     /// Range tombstones to be written.
     tombstones: &'s Fragments,
     /// The first of their fragments that does not end before the lower border.
@@ -150,7 +150,7 @@ pub struct Stream<'s, C, D> {
     borders: Borders,
     ahead: Option<OwnedEntry>,
     /// Blocks that are copied between the entries.
-    copies: Copies,
+    copies: BlockCopies,
     shared: Option<SharedSequence>,
 }
 
@@ -179,7 +179,7 @@ impl OwnedEntry {
     }
 }
 
-impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
+impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
     /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
     /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
     /// between the entries: `retain` yields none of theirs. If there is a `shared` sequence number,
@@ -188,10 +188,10 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
     /// # Errors
     /// What reading the first entry fails with.
     pub fn new(
-        retain: &'s mut Retain<C, D>,
+        retain: &'s mut CompactionIter<C, D>,
         tombstones: &'s Fragments,
         borders: Borders,
-        copies: Copies,
+        copies: BlockCopies,
         shared: Option<SharedSequence>,
     ) -> Result<Self> {
         let mut stream =
@@ -284,21 +284,21 @@ impl<'s, C: Cursor, D: FnMut(&[u8]) -> Deeper> Stream<'s, C, D> {
 /// # Errors
 /// What reading the entries fails with, or [`NewTables::add_file`]; `Closed`, if the job was
 /// cancelled.
-pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
-    mut stream: Stream<'_, C, D>,
+pub fn write_tables<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
+    mut stream: OutputIter<'_, C, D>,
     destination: &Destination<'_>,
-    place: &mut Place<'_>,
+    place: &mut OutputPlace<'_>,
     tables: &mut NewTables,
     context: &JobContext<'_>,
 ) -> Result<()> {
     while !stream.is_finished() {
         context.go_on()?;
         match place {
-            Place::Shared(file, writer) => {
+            OutputPlace::Shared(file, writer) => {
                 let table = write_table(&mut stream, destination, file, &mut **writer, context)?;
                 tables.add_table(table);
             }
-            Place::OwnFile => {
+            OutputPlace::OwnFile => {
                 let (file, mut writer) = NewFile::create(context)?;
                 let table = write_table(&mut stream, destination, &file, &mut *writer, context)?;
                 tables.add_table(table);
@@ -310,8 +310,8 @@ pub fn write_tables<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
 }
 
 /// Writes the next table of the stream.
-fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
-    stream: &mut Stream<'_, C, D>,
+fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
+    stream: &mut OutputIter<'_, C, D>,
     destination: &Destination<'_>,
     file: &NewFile,
     writer: &mut dyn WriteFile,
@@ -329,17 +329,17 @@ fn write_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
     for tombstone in stream.tombstones_before(end) {
         table.add_tombstone(&tombstone);
     }
-    let summary: TableSummary = table.finish()?;
+    let meta: TableMeta = table.finish()?;
     stream.go_on_from(border);
-    let reference = TableReference::whole(file.number(), offset, summary);
+    let reference = TableReference::whole(file.number(), offset, meta);
     let &Destination { family, level, opening, .. } = destination;
     Ok(NewTable { family, level, reference, opening })
 }
 
 /// Moves entries and blocks from the stream to the table until the table is to end; what begins the
 /// next one is then ahead.
-fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
-    stream: &mut Stream<'_, C, D>,
+fn fill_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
+    stream: &mut OutputIter<'_, C, D>,
     table: &mut TableWriter<'_>,
     destination: &Destination<'_>,
     context: &JobContext<'_>,
@@ -363,8 +363,8 @@ fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
         }
         match add_entries(stream, table, &mut size)? {
             // A block comes between, or nothing comes any more.
-            Stop::Ahead if stream.is_block_next() => {}
-            Stop::Ahead | Stop::Full => return Ok(()),
+            Stop::Readahead if stream.is_block_next() => {}
+            Stop::Readahead | Stop::Full => return Ok(()),
         }
     }
 }
@@ -373,18 +373,18 @@ fn fill_table<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     /// Something else is ahead of the next entry, or there is none.
-    Ahead,
+    Readahead,
     /// The table is full.
     Full,
 }
 
 /// Moves the entry ahead and those after it to the table, up to the next block to be copied.
-fn add_entries<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
-    stream: &mut Stream<'_, C, D>,
+fn add_entries<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
+    stream: &mut OutputIter<'_, C, D>,
     table: &mut TableWriter<'_>,
     size: &mut TableSize<'_>,
 ) -> Result<Stop> {
-    let Some(first) = stream.ahead.take() else { return Ok(Stop::Ahead) };
+    let Some(first) = stream.ahead.take() else { return Ok(Stop::Readahead) };
     table.add(first.entry())?;
     // No entry of the stream lies among the keys of a block, so one key tells whether it is passed.
     let block = stream.copies.next_key().map(Slice::copy_from);
@@ -393,12 +393,12 @@ fn add_entries<C: Cursor, D: FnMut(&[u8]) -> Deeper>(
             let is_full = size.is_full(table, entry.key);
             if is_full || block.as_ref().is_some_and(|block| block.as_bytes() < entry.key) {
                 stream.ahead = Some(OwnedEntry::copy_from(&entry));
-                return Ok(if is_full { Stop::Full } else { Stop::Ahead });
+                return Ok(if is_full { Stop::Full } else { Stop::Readahead });
             }
         }
         table.add(entry)?;
     }
-    Ok(Stop::Ahead)
+    Ok(Stop::Readahead)
 }
 
 /// When a table has enough: by its own bytes, and by those of the tables under it.

@@ -6,16 +6,16 @@
 use crate::{
     files::open_files::OpenFiles,
     files::version::Version,
-    memory::{Generation, Holders, Memory},
+    memory::{Generation, Holders, Memtables},
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
     planning::pick_garbage::{Moment, is_worth_flush},
-    planning::pick_leveled::{Writers, is_quiet, pick, pick_small},
+    planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
-    planning::plan::{Busy, Plan, Way},
+    planning::plan::{Busy, Plan, PlanKind},
     read::commit_hook::CommitHook,
+    read::empty_ranges::EmptyRanges,
     read::folds::Folds,
-    read::gaps::Gaps,
     read::view::View,
     retain::stripes::Stripes,
     rewrite::compact::Compaction,
@@ -59,7 +59,7 @@ pub struct Tree {
     busy: Mutex<Busy>,
     garbage: GarbageWatch,
     hook: CommitHook,
-    gaps: Arc<Gaps>,
+    empty_ranges: Arc<EmptyRanges>,
     holders: Arc<Holders>,
     folds: Arc<Folds>,
 }
@@ -87,10 +87,10 @@ impl Tree {
     /// An empty tree.
     #[must_use]
     pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
-        let view = View { memory: Memory::default(), version: Arc::new(Version::empty()) };
+        let view = View { memory: Memtables::default(), version: Arc::new(Version::empty()) };
         let folds = Arc::new(Folds::new(Arc::clone(files.cache())));
         let mut hook = CommitHook::default();
-        let gaps = hook.add(Gaps::new);
+        let empty_ranges = hook.add(EmptyRanges::new);
         Self {
             id,
             files,
@@ -101,7 +101,7 @@ impl Tree {
             busy: Mutex::default(),
             garbage: GarbageWatch::default(),
             hook,
-            gaps,
+            empty_ranges,
             holders: Arc::default(),
             folds,
         }
@@ -155,8 +155,8 @@ impl Tree {
     /// Where it is known to hold nothing, as far as the commit hook is run.
     #[inline]
     #[must_use]
-    pub fn gaps(&self) -> &Arc<Gaps> {
-        &self.gaps
+    pub fn empty_ranges(&self) -> &Arc<EmptyRanges> {
+        &self.empty_ranges
     }
 
     /// What readers have folded.
@@ -341,7 +341,7 @@ impl Tree {
     /// The next compaction that is due, noted as running: [`Tree::end_plan`] must follow.
     ///
     /// `oldest_snapshot` is the oldest sequence number anybody may still read at.
-    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, writers: Writers) -> Option<Plan> {
+    pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, writers: WriteLoad) -> Option<Plan> {
         let mut busy = lock(&self.busy);
         if busy.is_paused() {
             return None;
@@ -360,8 +360,8 @@ impl Tree {
             return None;
         }
         let version = self.view.load().version.clone();
-        let plan = pick_small(&version, &self.options.load(), &busy, Writers::Slow)?;
-        if plan.way == Way::Merge && plan.bytes() > bytes_max {
+        let plan = pick_small(&version, &self.options.load(), &busy, WriteLoad::Light)?;
+        if plan.kind == PlanKind::Rewrite && plan.bytes() > bytes_max {
             return None;
         }
         busy.begin(&plan);
@@ -392,9 +392,9 @@ impl Tree {
     }
 
     /// Finds out more about what can be removed or rewritten; says whether there was any to find
-    /// out. Costs as [`GarbageWatch::survey`].
-    pub fn survey_garbage(&self) -> bool {
-        self.garbage.survey(|| self.version())
+    /// out. Costs as [`GarbageWatch::scan`].
+    pub fn scan_garbage(&self) -> bool {
+        self.garbage.scan(|| self.version())
     }
 
     /// The tables now, if none of them was found to be garbage: none is until something expires or
@@ -427,17 +427,17 @@ impl Tree {
         step
     }
 
-    /// Clears the way for a request for everything: running plans that it would outdo are given
+    /// Makes room for a request for everything: running plans that it would repeat are given
     /// up, and none begins by itself until what is returned is dropped.
     ///
     /// Writers may need a compaction meanwhile, so that should be soon.
     ///
     /// # Errors
     /// What walking to the first and last keys in memory fails with.
-    pub fn clear_the_way(&self) -> Result<Pause<'_>> {
+    pub fn cancel_redundant(&self) -> Result<Pause<'_>> {
         let mut busy = lock(&self.busy);
         let view = self.view.load();
-        busy.give_up_outdone(&view.version, &view.memory.ranges()?);
+        busy.cancel_redundant(&view.version, &view.memory.ranges()?);
         busy.pause();
         Ok(Pause { busy: &self.busy })
     }

@@ -1,25 +1,25 @@
-//! Random histories against a model, and how views, memtables and versions change.
+//! TestRandom histories against a model, and how views, memtables and versions change.
 
 use super::*;
 use crate::{
     fixture::{
-        Random, add, reference,
+        TestRandom, add, reference,
         world::{World, small_options},
     },
-    planning::plan::Way,
-    read::visible::judge::Resolver,
+    planning::plan::PlanKind,
+    read::visible::resolve::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
 use std::time::Duration;
 
 /// Keys of different lengths with long common parts, so that borders fall everywhere.
-fn random_key(random: &mut Random) -> Vec<u8> {
+fn random_key(random: &mut TestRandom) -> Vec<u8> {
     let number = random.below(400);
     let tail = &b"abc"[..random.below(2) as usize];
     [format!("key{number:04}").as_bytes(), tail].concat()
 }
 
-fn random_write(world: &mut World, random: &mut Random) {
+fn random_write(world: &mut World, random: &mut TestRandom) {
     let key = random_key(random);
     let value = format!("v{}", world.sequence.0 + 1).repeat(1 + random.below(12) as usize);
     let value = value.as_bytes();
@@ -55,7 +55,7 @@ fn random_write(world: &mut World, random: &mut Random) {
     }
 }
 
-fn random_step(world: &mut World, random: &mut Random) {
+fn random_step(world: &mut World, random: &mut TestRandom) {
     match random.below(40) {
         0..20 => (0..random.below(60)).for_each(|_| random_write(world, random)),
         20..28 => world.flush(),
@@ -63,7 +63,7 @@ fn random_step(world: &mut World, random: &mut Random) {
             if let Some(plan) = world.next_plan() {
                 world.compact(&plan, 1 + random.below(4) as usize);
             } else {
-                world.tree.survey_garbage();
+                world.tree.scan_garbage();
             }
         }
         32..35 => world.snapshots.push(world.sequence),
@@ -89,7 +89,7 @@ fn random_step(world: &mut World, random: &mut Random) {
 fn random_histories_show_what_the_model_shows() {
     let (mut levels_used, mut dropped, mut rewritten) = (0, 0, 0);
     for seed in 0..12 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = World::new(small_options());
         for step in 0..250 {
             random_step(&mut world, &mut random);
@@ -114,7 +114,7 @@ fn random_histories_show_what_the_model_shows() {
 #[test]
 fn a_request_is_done_although_something_is_flushed_at_each_step() {
     for with_others in [false, true] {
-        let mut random = Random::new(7);
+        let mut random = TestRandom::new(7);
         let mut world = World::new(small_options());
         for _ in 0..1_500 {
             world.put(&random_key(&mut random), &[b'x'; 50]);
@@ -135,7 +135,7 @@ fn a_request_is_done_although_something_is_flushed_at_each_step() {
             }
             world.flush();
             if with_others
-                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow)
+                && let Some(plan) = world.tree.begin_plan(world.oldest_snapshot(), WriteLoad::Light)
             {
                 world.compact(&plan, 1);
             }
@@ -310,12 +310,12 @@ fn with_a_due_plan() -> World {
 #[test]
 fn a_plan_is_running_until_it_is_ended() {
     let mut world = with_a_due_plan();
-    let plan = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
-    assert_eq!(plan.way, Way::Merge);
-    assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_none());
+    let plan = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
+    assert_eq!(plan.kind, PlanKind::Rewrite);
+    assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_none());
     // Given up: it is due again.
     world.tree.end_plan(&plan);
-    let again = world.tree.begin_plan(world.sequence, Writers::Slow).unwrap();
+    let again = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
     assert_eq!(again.range, plan.range);
     world.compact(&again, 2);
 }
@@ -323,14 +323,14 @@ fn a_plan_is_running_until_it_is_ended() {
 #[test]
 fn no_plan_begins_by_itself_while_the_way_is_clear_for_a_request() {
     let world = with_a_due_plan();
-    let pauses = [(); 2].map(|()| world.tree.clear_the_way().unwrap());
+    let pauses = [(); 2].map(|()| world.tree.cancel_redundant().unwrap());
     for pause in pauses {
-        assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_none());
+        assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_none());
         assert_eq!(world.tree.idle_after(), None);
         drop(pause);
     }
     assert_eq!(world.tree.idle_after(), Some(0));
-    assert!(world.tree.begin_plan(world.sequence, Writers::Slow).is_some());
+    assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_some());
     assert_eq!(world.tree.idle_after(), None);
 }
 

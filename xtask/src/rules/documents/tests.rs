@@ -56,6 +56,10 @@ fn decisions_have_no_gaps_and_no_twins() {
     assert_eq!(messages(&twins).len(), 1);
     assert_eq!(messages(&[good[0], ("docs/decisions/second.md", "")]).len(), 1);
     assert_eq!(messages(&[good[1]]).len(), 1);
+    let index = ("docs/decisions/README.md", "| number |\n|---|\n| 0002 | moved |");
+    assert!(messages(&[gap[0], gap[1], index]).is_empty());
+    let beyond = ("docs/decisions/0004-d.md", "");
+    assert_eq!(messages(&[good[0], beyond, index]).len(), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! 2. After power loss each sector (512 bytes) holds `durable` or what `current` held there after
 //!    some unsynced write: a page cache writes sectors whole and in any order.
 
-use super::{pages::Pages, seed::Seed};
+use super::{pages::MemPages, seed::Seed};
 use std::sync::Arc;
 
 /// What a device writes whole, in bytes.
@@ -15,8 +15,8 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 /// The bytes of a file, with their fate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    current: Pages,
-    durable: Pages,
+    current: MemPages,
+    durable: MemPages,
     unsynced: Vec<Write>,
 }
 
@@ -136,13 +136,13 @@ impl Content {
     }
 
     /// Changes the bytes as damage to the device would: at once, for good.
-    pub(super) fn damage(&mut self, change: impl FnOnce(&mut Pages)) {
+    pub(super) fn damage(&mut self, change: impl FnOnce(&mut MemPages)) {
         self.sync(u64::MAX);
         change(&mut self.current);
         self.durable = self.current.clone();
     }
 
-    fn after_power_loss(&self, seed: &mut Seed) -> Pages {
+    fn after_power_loss(&self, seed: &mut Seed) -> MemPages {
         if self.unsynced.is_empty() {
             return self.durable.clone();
         }

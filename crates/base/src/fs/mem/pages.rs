@@ -15,12 +15,12 @@ type Page = [u8; PAGE];
 
 /// The bytes of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pages {
+pub(super) struct MemPages {
     len: u64,
     pages: Vec<Option<Arc<Page>>>,
 }
 
-impl Pages {
+impl MemPages {
     /// The length, in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len

@@ -26,7 +26,7 @@ pub(super) enum Start<'p> {
 
 /// A path and where it starts, unless it is absolute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'p> {
+pub(super) struct MemPlace<'p> {
     pub(super) from: Start<'p>,
     pub(super) path: &'p Path,
 }

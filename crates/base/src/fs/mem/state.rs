@@ -14,7 +14,7 @@ mod strays;
 use super::{
     content::Content,
     locks::Locks,
-    place::{NodeId, Place, ROOT, Start, names},
+    place::{MemPlace, NodeId, ROOT, Start, names},
     seed::{Seed, cut},
 };
 use std::{
@@ -28,7 +28,7 @@ type Names = BTreeMap<OsString, NodeId>;
 
 /// A file, a directory or a symbolic link.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(super) enum FsNode {
     File(FileNode),
     Directory(Directory),
     /// It leads here, from the directory that it lies in.
@@ -86,7 +86,7 @@ pub(super) struct InFlight {
 /// Everything a memory file system holds.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: BTreeMap<NodeId, FsNode>,
     next: NodeId,
     pending: Vec<Operation>,
     pub(super) locks: Locks,
@@ -102,7 +102,7 @@ pub(super) struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            nodes: BTreeMap::from([(ROOT, Node::Directory(Directory::default()))]),
+            nodes: BTreeMap::from([(ROOT, FsNode::Directory(Directory::default()))]),
             next: ROOT + 1,
             pending: Vec::new(),
             locks: Locks::default(),
@@ -121,13 +121,13 @@ impl State {
         self.used
     }
 
-    fn start(&self, place: Place<'_>) -> NodeId {
+    fn start(&self, place: MemPlace<'_>) -> NodeId {
         match place.from {
             _ if place.path.is_absolute() => ROOT,
             Start::Working => self.working,
             Start::Held(node) => node,
             Start::Named(path) => {
-                let place = Place { from: Start::Working, path };
+                let place = MemPlace { from: Start::Working, path };
                 self.find(place).unwrap_or(ROOT)
             }
         }
@@ -139,33 +139,33 @@ impl State {
         for &name in way {
             let next = *self.directory(node)?.current.get(name).ok_or(io::ErrorKind::NotFound)?;
             node = match self.node(next) {
-                Node::Link(_) if links == LINKS_MAX => return Err(io::Error::other("a circle")),
-                Node::Link(target) => {
-                    let place = Place { from: Start::Held(node), path: target };
+                FsNode::Link(_) if links == LINKS_MAX => return Err(io::Error::other("a circle")),
+                FsNode::Link(target) => {
+                    let place = MemPlace { from: Start::Held(node), path: target };
                     self.walk(self.start(place), &names(target), links + 1)?
                 }
-                Node::File(_) | Node::Directory(_) => next,
+                FsNode::File(_) | FsNode::Directory(_) => next,
             };
         }
         Ok(node)
     }
 
     /// What a path names, links followed.
-    pub(super) fn find(&self, place: Place<'_>) -> io::Result<NodeId> {
+    pub(super) fn find(&self, place: MemPlace<'_>) -> io::Result<NodeId> {
         self.walk(self.start(place), &names(place.path), 0)
     }
 
     /// The file that a path names.
-    pub(super) fn find_file(&self, place: Place<'_>) -> io::Result<NodeId> {
+    pub(super) fn find_file(&self, place: MemPlace<'_>) -> io::Result<NodeId> {
         let node = self.find(place)?;
         match self.node(node) {
-            Node::File(_) => Ok(node),
-            Node::Directory(_) | Node::Link(_) => Err(io::ErrorKind::IsADirectory.into()),
+            FsNode::File(_) => Ok(node),
+            FsNode::Directory(_) | FsNode::Link(_) => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
     /// The directory that a path lies in, and its name there, which may be that of a link.
-    pub(super) fn parent(&self, place: Place<'_>) -> io::Result<(NodeId, OsString)> {
+    pub(super) fn parent(&self, place: MemPlace<'_>) -> io::Result<(NodeId, OsString)> {
         let names = names(place.path);
         let (name, parents) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
         let parent = self.walk(self.start(place), parents, 0)?;
@@ -180,43 +180,43 @@ impl State {
     }
 
     /// The directory that a path lies in.
-    pub(super) fn directory_of(&self, place: Place<'_>) -> io::Result<NodeId> {
+    pub(super) fn directory_of(&self, place: MemPlace<'_>) -> io::Result<NodeId> {
         Ok(self.parent(place)?.0)
     }
 
     /// Whether there is something of this name, if only a link that leads nowhere.
-    pub(super) fn is_named(&self, place: Place<'_>) -> bool {
+    pub(super) fn is_named(&self, place: MemPlace<'_>) -> bool {
         self.parent(place).and_then(|named| self.named(&named)).is_ok()
     }
 
     /// Makes a directory the working one.
-    pub(super) fn work_in(&mut self, place: Place<'_>) -> io::Result<()> {
+    pub(super) fn work_in(&mut self, place: MemPlace<'_>) -> io::Result<()> {
         let node = self.find(place)?;
         self.directory(node)?;
         self.working = node;
         Ok(())
     }
 
-    pub(super) fn node(&self, node: NodeId) -> &Node {
+    pub(super) fn node(&self, node: NodeId) -> &FsNode {
         self.nodes.get(&node).expect("a node is kept while a name or handle refers to it")
     }
 
-    fn node_mut(&mut self, node: NodeId) -> &mut Node {
+    fn node_mut(&mut self, node: NodeId) -> &mut FsNode {
         self.nodes.get_mut(&node).expect("a node is kept while a name or handle refers to it")
     }
 
     /// The directory behind `node`.
     pub(super) fn directory(&self, node: NodeId) -> io::Result<&Directory> {
         match self.node(node) {
-            Node::Directory(directory) => Ok(directory),
-            Node::File(_) | Node::Link(_) => Err(io::ErrorKind::NotADirectory.into()),
+            FsNode::Directory(directory) => Ok(directory),
+            FsNode::File(_) | FsNode::Link(_) => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
 
     fn directory_mut(&mut self, node: NodeId) -> &mut Directory {
         match self.node_mut(node) {
-            Node::Directory(directory) => directory,
-            Node::File(_) | Node::Link(_) => {
+            FsNode::Directory(directory) => directory,
+            FsNode::File(_) | FsNode::Link(_) => {
                 unreachable!("names are changed only in what was found a directory")
             }
         }
@@ -225,8 +225,8 @@ impl State {
     /// The file behind `node`, which was found to be one.
     pub(super) fn file(&self, node: NodeId) -> &FileNode {
         match self.node(node) {
-            Node::File(file) => file,
-            Node::Directory(_) | Node::Link(_) => {
+            FsNode::File(file) => file,
+            FsNode::Directory(_) | FsNode::Link(_) => {
                 unreachable!("handles and file names refer to files")
             }
         }
@@ -234,8 +234,8 @@ impl State {
 
     fn file_mut(&mut self, node: NodeId) -> &mut FileNode {
         match self.node_mut(node) {
-            Node::File(file) => file,
-            Node::Directory(_) | Node::Link(_) => {
+            FsNode::File(file) => file,
+            FsNode::Directory(_) | FsNode::Link(_) => {
                 unreachable!("handles and file names refer to files")
             }
         }
@@ -247,7 +247,11 @@ impl State {
     }
 
     /// Changes a file's bytes and keeps the account.
-    pub(super) fn damage(&mut self, node: NodeId, change: impl FnOnce(&mut super::pages::Pages)) {
+    pub(super) fn damage(
+        &mut self,
+        node: NodeId,
+        change: impl FnOnce(&mut super::pages::MemPages),
+    ) {
         let file = self.file_mut(node);
         let before = file.content.len();
         file.content.damage(change);
@@ -322,7 +326,7 @@ impl State {
     }
 
     fn link_count(&mut self, node: NodeId, change: impl FnOnce(&mut u32)) {
-        if matches!(self.node(node), Node::File(_)) {
+        if matches!(self.node(node), FsNode::File(_)) {
             self.count(node, |file| change(&mut file.links));
         }
     }
@@ -349,7 +353,7 @@ impl State {
         self.apply(vec![Change { directory, name, node }], directory);
     }
 
-    fn add_node(&mut self, node: Node) -> NodeId {
+    fn add_node(&mut self, node: FsNode) -> NodeId {
         let id = self.next;
         self.next += 1;
         self.nodes.insert(id, node);
@@ -357,29 +361,29 @@ impl State {
     }
 
     /// Creates an empty file.
-    pub(super) fn create(&mut self, place: Place<'_>) -> io::Result<NodeId> {
-        self.add(place, Node::File(FileNode::default()))
+    pub(super) fn create(&mut self, place: MemPlace<'_>) -> io::Result<NodeId> {
+        self.add(place, FsNode::File(FileNode::default()))
     }
 
     /// Creates a directory.
-    pub(super) fn create_dir(&mut self, place: Place<'_>) -> io::Result<()> {
-        self.add(place, Node::Directory(Directory::default()))?;
+    pub(super) fn create_dir(&mut self, place: MemPlace<'_>) -> io::Result<()> {
+        self.add(place, FsNode::Directory(Directory::default()))?;
         Ok(())
     }
 
     /// Creates a symbolic link, or switches one.
-    pub(super) fn symlink(&mut self, target: &Path, place: Place<'_>) -> io::Result<()> {
+    pub(super) fn symlink(&mut self, target: &Path, place: MemPlace<'_>) -> io::Result<()> {
         let named = self.parent(place)?;
-        if self.named(&named).is_ok_and(|node| matches!(self.node(node), Node::Link(_))) {
-            let node = self.add_node(Node::Link(target.to_owned()));
+        if self.named(&named).is_ok_and(|node| matches!(self.node(node), FsNode::Link(_))) {
+            let node = self.add_node(FsNode::Link(target.to_owned()));
             self.change_one(named, Some(node));
             return Ok(());
         }
-        self.add(place, Node::Link(target.to_owned()))?;
+        self.add(place, FsNode::Link(target.to_owned()))?;
         Ok(())
     }
 
-    fn add(&mut self, place: Place<'_>, node: Node) -> io::Result<NodeId> {
+    fn add(&mut self, place: MemPlace<'_>, node: FsNode) -> io::Result<NodeId> {
         let named = self.parent(place)?;
         if self.named(&named).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -390,13 +394,13 @@ impl State {
     }
 
     /// Gives a file a second name.
-    pub(super) fn link(&mut self, from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+    pub(super) fn link(&mut self, from: MemPlace<'_>, to: MemPlace<'_>) -> io::Result<()> {
         let node = self.find(from)?;
         let named = self.parent(to)?;
         if self.named(&named).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        if matches!(self.node(node), Node::Directory(_)) {
+        if matches!(self.node(node), FsNode::Directory(_)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         self.change_one(named, Some(node));
@@ -404,10 +408,10 @@ impl State {
     }
 
     /// Removes the name of a file or link.
-    pub(super) fn remove(&mut self, place: Place<'_>) -> io::Result<()> {
+    pub(super) fn remove(&mut self, place: MemPlace<'_>) -> io::Result<()> {
         let named = self.parent(place)?;
         let node = self.named(&named)?;
-        if matches!(self.node(node), Node::Directory(_)) {
+        if matches!(self.node(node), FsNode::Directory(_)) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         self.change_one(named, None);
@@ -415,10 +419,10 @@ impl State {
     }
 
     /// Renames a file or directory, replacing a file or an empty directory.
-    pub(super) fn rename(&mut self, from: Place<'_>, to: Place<'_>) -> io::Result<()> {
+    pub(super) fn rename(&mut self, from: MemPlace<'_>, to: MemPlace<'_>) -> io::Result<()> {
         let (source, target) = (self.parent(from)?, self.parent(to)?);
         let node = self.named(&source)?;
-        let is_directory = matches!(self.node(node), Node::Directory(_));
+        let is_directory = matches!(self.node(node), FsNode::Directory(_));
         if is_directory && self.lies_within(target.0, node) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -428,11 +432,11 @@ impl State {
                 return Ok(());
             }
             match (self.node(replaced), is_directory) {
-                (Node::Directory(_), false) => return Err(io::ErrorKind::IsADirectory.into()),
-                (Node::File(_) | Node::Link(_), true) => {
+                (FsNode::Directory(_), false) => return Err(io::ErrorKind::IsADirectory.into()),
+                (FsNode::File(_) | FsNode::Link(_), true) => {
                     return Err(io::ErrorKind::NotADirectory.into());
                 }
-                (Node::Directory(directory), true) if !directory.current.is_empty() => {
+                (FsNode::Directory(directory), true) if !directory.current.is_empty() => {
                     return Err(io::ErrorKind::DirectoryNotEmpty.into());
                 }
                 _ => {}
@@ -485,16 +489,16 @@ impl State {
 
     /// Forgets files that no name, durable name, pending change or handle refers to.
     fn sweep(&mut self) {
-        let orphaned = |node: &Node| match node {
-            Node::File(file) => !file.takes_space(),
-            Node::Directory(_) | Node::Link(_) => false,
+        let orphaned = |node: &FsNode| match node {
+            FsNode::File(file) => !file.takes_space(),
+            FsNode::Directory(_) | FsNode::Link(_) => false,
         };
         if !self.nodes.values().any(orphaned) {
             return;
         }
         let mut named = BTreeSet::new();
         for node in self.nodes.values() {
-            if let Node::Directory(directory) = node {
+            if let FsNode::Directory(directory) = node {
                 named.extend(directory.durable.values());
             }
         }
@@ -512,7 +516,7 @@ impl State {
         }
         self.locks = Locks::default();
         self.strays.clear();
-        let is_file = |node: &Node| matches!(node, Node::File(_));
+        let is_file = |node: &FsNode| matches!(node, FsNode::File(_));
         let files: Vec<_> =
             self.nodes.iter().filter(|(_, node)| is_file(node)).map(|(&id, _)| id).collect();
         for id in files {
@@ -526,12 +530,12 @@ impl State {
         self.lose_names(&mut Seed::new(seed, ROOT));
         for (&id, node) in &mut self.nodes {
             match node {
-                Node::File(file) => {
+                FsNode::File(file) => {
                     file.content.lose_power(&mut Seed::new(seed, id));
                     file.links = 0;
                 }
-                Node::Directory(directory) => directory.current.clone_from(&directory.durable),
-                Node::Link(_) => {}
+                FsNode::Directory(directory) => directory.current.clone_from(&directory.durable),
+                FsNode::Link(_) => {}
             }
         }
         let mut reached = BTreeSet::new();
@@ -539,9 +543,9 @@ impl State {
         while let Some(id) = open.pop() {
             let first = reached.insert(id);
             match self.node_mut(id) {
-                Node::File(file) => file.links += 1,
-                Node::Directory(directory) if first => open.extend(directory.current.values()),
-                Node::Directory(_) | Node::Link(_) => {}
+                FsNode::File(file) => file.links += 1,
+                FsNode::Directory(directory) if first => open.extend(directory.current.values()),
+                FsNode::Directory(_) | FsNode::Link(_) => {}
             }
         }
         self.nodes.retain(|id, _| reached.contains(id));
@@ -549,8 +553,8 @@ impl State {
             self.working = ROOT;
         }
         let lens = self.nodes.values().map(|node| match node {
-            Node::File(file) => file.content.len(),
-            Node::Directory(_) | Node::Link(_) => 0,
+            FsNode::File(file) => file.content.len(),
+            FsNode::Directory(_) | FsNode::Link(_) => 0,
         });
         self.used = lens.sum();
     }
@@ -576,7 +580,7 @@ impl State {
     }
 
     /// Makes the file at `path`, its bytes and its name durable, with these bytes.
-    pub(super) fn replace(&mut self, place: Place<'_>, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn replace(&mut self, place: MemPlace<'_>, bytes: &[u8]) -> io::Result<()> {
         let node = match self.find_file(place) {
             Ok(node) => node,
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(place)?,

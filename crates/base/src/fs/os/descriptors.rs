@@ -14,7 +14,7 @@
 //!
 //! Lock order: the ring, then the descriptor of one file.
 
-use super::place::Place;
+use super::place::OsPlace;
 use crate::sync::lock;
 use rustix::fs::OFlags;
 use std::{
@@ -53,7 +53,7 @@ pub(super) struct Descriptors {
 #[derive(Debug)]
 pub(super) struct ReadableFile {
     descriptors: Arc<Descriptors>,
-    place: Place,
+    place: OsPlace,
     /// In a held directory, or from the root, so that it leads to the file wherever the process
     /// goes.
     path: PathBuf,
@@ -70,13 +70,13 @@ impl ReadableFile {
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn open(place: &Place, path: &Path) -> io::Result<Arc<Self>> {
+    pub(super) fn open(place: &OsPlace, path: &Path) -> io::Result<Arc<Self>> {
         Self::open_among(&DESCRIPTORS, place, path)
     }
 
     fn open_among(
         descriptors: &Arc<Descriptors>,
-        place: &Place,
+        place: &OsPlace,
         path: &Path,
     ) -> io::Result<Arc<Self>> {
         let (file, metadata) = place.open_plain(path, OFlags::RDONLY)?;

@@ -7,7 +7,7 @@ use super::{
     file::{OsFile, OsWriteFile},
     lock,
     log::OsLogFile,
-    place::Place,
+    place::OsPlace,
 };
 use crate::{
     error::{Error, Result},
@@ -23,7 +23,7 @@ use std::{
 /// A directory of the operating system's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OsDirectory {
-    place: Place,
+    place: OsPlace,
 }
 
 fn describe(stat: &Stat) -> Metadata {

@@ -15,7 +15,7 @@
 //!    the file and may hold the new one's lock.
 
 use super::{
-    place::Place,
+    place::OsPlace,
     platform::{identity, is_running},
 };
 use crate::{
@@ -118,14 +118,14 @@ impl FileLock for OsLock {}
 /// What locks are taken for.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
-    place: &'a Place,
+    place: &'a OsPlace,
     /// The lock file.
     path: &'a Path,
     kind: LockKind,
 }
 
 /// Takes the lock of the file at `path`, and of the directory that it lies in.
-pub(super) fn lock(place: &Place, path: &Path, kind: LockKind) -> Result<OsLock> {
+pub(super) fn lock(place: &OsPlace, path: &Path, kind: LockKind) -> Result<OsLock> {
     let attempt = Attempt { place, path, kind };
     let directory = attempt.lock_directory()?;
     for _ in 0..ATTEMPTS_MAX {

@@ -17,7 +17,7 @@ use std::{
 
 /// Where relative paths start.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct OsPlace {
     held: Option<Held>,
 }
 
@@ -34,7 +34,7 @@ fn or_current(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
-impl Place {
+impl OsPlace {
     fn dir(&self) -> BorrowedFd<'_> {
         self.held.as_ref().map_or(CWD, |held| held.dir.as_fd())
     }

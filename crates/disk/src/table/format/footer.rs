@@ -10,7 +10,7 @@
 
 use siltdb_base::{
     checksum::crc32c,
-    codec::Reader,
+    codec::ByteReader,
     error::{Error, ErrorKind, Result},
     id::TableUid,
 };
@@ -56,7 +56,7 @@ impl Footer {
         if bytes[32..] != MAGIC {
             return Err(Error::corruption("not a table, or cut short: no footer at its end"));
         }
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let footer = Self {
             uid: TableUid(reader.u64()?),
             table_bytes: reader.u64()?,

@@ -24,12 +24,12 @@
 //! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
 //!    and one more.
 
-use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
-    cursor::Course,
+    codec::{ByteReader, put_bytes, put_varint},
+    cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
     key::{compare, head},
@@ -86,7 +86,7 @@ impl IndexBuilder {
         &mut self,
         first_key: &[u8],
         (last_key, last_sequence): (&[u8], SequenceNumber),
-        facts: &Facts,
+        stats: &BlockStats,
         frame_bytes: u64,
     ) {
         if self.open.len() >= INDEX_FRAME_BYTES {
@@ -101,11 +101,11 @@ impl IndexBuilder {
         put_varint(out, shared as u64);
         put_bytes(out, &last_key[shared..]);
         put_varint(out, frame_bytes);
-        put_varint(out, facts.entries);
-        put_varint(out, facts.sequence_max.0);
-        put_varint(out, facts.sequence_max.0 - last_sequence.0);
-        out.push(facts.contents.bits());
-        put_varint(out, facts.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)));
+        put_varint(out, stats.entries);
+        put_varint(out, stats.sequence_max.0);
+        put_varint(out, stats.sequence_max.0 - last_sequence.0);
+        out.push(stats.contents.bits());
+        put_varint(out, stats.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)));
         self.last_key.clear();
         self.last_key.extend_from_slice(last_key);
         self.blocks += 1;
@@ -196,7 +196,7 @@ impl Index {
     /// # Errors
     /// Corruption, if the invariants do not hold or the blocks take more than `data_bytes`.
     pub fn read_frame(&mut self, raw: &[u8], data_bytes: u64) -> Result<()> {
-        let mut reader = Reader::new(raw);
+        let mut reader = ByteReader::new(raw);
         if self.borders.is_empty() {
             self.borders.push(0);
             self.offsets.push(0);
@@ -243,7 +243,7 @@ impl Index {
 
     /// Appends a key to `keys` that shares bytes with the one that lies from `before` on; returns
     /// where it begins.
-    fn read_key(&mut self, reader: &mut Reader<'_>, before: usize) -> Result<usize> {
+    fn read_key(&mut self, reader: &mut ByteReader<'_>, before: usize) -> Result<usize> {
         let start = self.keys.len();
         let shared = reader.varint()?;
         let rest = reader.bytes()?;
@@ -389,15 +389,15 @@ impl Index {
             && !self.continues.get(index + 1).is_some_and(|&continues| continues)
     }
 
-    /// The plain blocks that follow the one at `index` along `course`, at most `limit` of them.
+    /// The plain blocks that follow the one at `index` along `direction`, at most `limit` of them.
     #[inline]
     #[must_use]
-    pub fn plain_beside(&self, index: usize, course: Course, limit: usize) -> Blocks {
+    pub fn plain_beside(&self, index: usize, direction: Direction, limit: usize) -> Blocks {
         let mut beside = Blocks { last: index, entries: 0, sequence_max: SequenceNumber(0) };
         for _ in 0..limit {
-            let next = match course {
-                Course::Forward => Some(beside.last + 1).filter(|&next| next < self.count()),
-                Course::Backward => beside.last.checked_sub(1),
+            let next = match direction {
+                Direction::Forward => Some(beside.last + 1).filter(|&next| next < self.count()),
+                Direction::Backward => beside.last.checked_sub(1),
             };
             let Some(next) = next.filter(|&next| self.is_plain(next)) else { break };
             beside.last = next;

@@ -25,11 +25,11 @@
 
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::{
-    fields::{Field, FieldList, FieldsWriter, UnknownFields, read_fields},
-    summary::TableSummary,
+    fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
+    table_meta::TableMeta,
 };
 use siltdb_base::{
-    codec::{Reader, put_varint},
+    codec::{ByteReader, put_varint},
     error::{Error, Result},
     id::{FamilyId, FileNumber, SegmentId, TableUid},
     limits::FAMILY_NAME_BYTES_MAX,
@@ -74,7 +74,7 @@ impl ReplacedTable {
         }
     }
 
-    fn decode_all(reader: &mut Reader<'_>) -> Result<Vec<Self>> {
+    fn decode_all(reader: &mut ByteReader<'_>) -> Result<Vec<Self>> {
         let mut tables = Vec::new();
         while !reader.is_empty() {
             let (file, uid) = (FileNumber(reader.varint()?), TableUid(reader.u64()?));
@@ -97,7 +97,7 @@ impl TableOrigin {
         }
     }
 
-    fn decode_field(&mut self, tag: u64, value: &mut Reader<'_>) -> Result<()> {
+    fn decode_field(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<()> {
         match tag {
             64 => self.family = FamilyId(value.varint_u32()?),
             65 => self.name = decode_name(value)?,
@@ -110,7 +110,7 @@ impl TableOrigin {
     }
 }
 
-fn decode_name(value: &mut Reader<'_>) -> Result<String> {
+fn decode_name(value: &mut ByteReader<'_>) -> Result<String> {
     let name = value.take_all();
     if name.len() > FAMILY_NAME_BYTES_MAX {
         return Err(Error::corruption("family name is too long")
@@ -125,7 +125,7 @@ fn decode_name(value: &mut Reader<'_>) -> Result<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// What is known of the table without opening it.
-    pub summary: TableSummary,
+    pub meta: TableMeta,
     /// Length of all data frames, in bytes.
     pub data_bytes: u64,
     /// Data frames.
@@ -164,7 +164,7 @@ impl Properties {
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
-        fields.put(1, |value| self.summary.encode(value));
+        fields.put(1, |value| self.meta.encode(value));
         fields.put_count(2, self.data_bytes);
         fields.put_count(3, self.data_frames);
         fields.put_count(4, self.filter_bytes);
@@ -186,11 +186,11 @@ impl Properties {
     /// Corruption, if it is none, or the frames do not fill the table; `Unsupported`, for a
     /// critical field that is not known.
     pub fn decode(bytes: &[u8], table_bytes: u64, properties_bytes: u64) -> Result<Self> {
-        let (mut summary, mut lengths, mut index_bytes) = (None, [0; 6], Vec::new());
+        let (mut meta, mut lengths, mut index_bytes) = (None, [0; 6], Vec::new());
         let mut origin: Option<TableOrigin> = None;
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
-                1 => summary = Some(TableSummary::decode(value.take_all())?),
+                1 => meta = Some(TableMeta::decode(value.take_all())?),
                 2..=5 => lengths[tag as usize] = value.varint()?,
                 6 => {
                     while !value.is_empty() {
@@ -198,15 +198,14 @@ impl Properties {
                     }
                 }
                 64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
-                _ => return Ok(Field::Unknown),
+                _ => return Ok(StoredField::Unknown),
             }
-            Ok(Field::Known)
+            Ok(StoredField::Known)
         })?;
-        let summary =
-            summary.ok_or_else(|| Error::corruption("properties of a table: no summary"))?;
+        let meta = meta.ok_or_else(|| Error::corruption("properties of a table: no summary"))?;
         let [.., data_bytes, data_frames, filter_bytes, tombstone_bytes] = lengths;
         let properties = Self {
-            summary,
+            meta,
             data_bytes,
             data_frames,
             filter_bytes,
@@ -231,7 +230,7 @@ impl Properties {
             .iter()
             .chain(&self.index_bytes)
             .try_fold(0_u64, |total, &bytes| total.checked_add(bytes));
-        if total != Some(table_bytes) || self.summary.file_bytes != table_bytes {
+        if total != Some(table_bytes) || self.meta.file_bytes != table_bytes {
             return Err(Error::corruption("the frames of a table do not fill it")
                 .with_mismatch(table_bytes, total.unwrap_or(u64::MAX)));
         }

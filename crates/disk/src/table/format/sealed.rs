@@ -4,11 +4,11 @@
 //! It does not say which blocks may be copied: whose entries overlap nothing and lose nothing is
 //! decided by compaction.
 
-use crate::table::format::facts::Facts;
+use crate::table::format::block_stats::BlockStats;
 use crate::{
     block::Block,
     compress::Codec,
-    frame::{CHECKSUM_BYTES, Frame, FrameKind, Place, moved_checksum},
+    frame::{CHECKSUM_BYTES, Frame, FrameKind, FramePlace, moved_checksum},
 };
 use bytes::Bytes;
 use siltdb_base::{error::Result, memory::region::Buffer};
@@ -18,9 +18,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct SealedBlock {
     frame: Bytes,
-    place: Place,
+    place: FramePlace,
     block: Block,
-    facts: Facts,
+    stats: BlockStats,
 }
 
 impl SealedBlock {
@@ -29,7 +29,7 @@ impl SealedBlock {
     ///
     /// # Errors
     /// Corruption, if anything is wrong; `Unsupported`, if its codec is unknown.
-    pub fn open(mut frame: Vec<u8>, place: Place, buffer: &mut Vec<u8>) -> Result<Self> {
+    pub fn open(mut frame: Vec<u8>, place: FramePlace, buffer: &mut Vec<u8>) -> Result<Self> {
         let frame_bytes = frame.len();
         let opened = Frame::open(&frame, FrameKind::Data, place)?;
         let (frame, block) = match opened.codec {
@@ -47,8 +47,8 @@ impl SealedBlock {
                 (frame.into(), block)
             }
         };
-        let facts = Facts::of(&block)?;
-        Ok(Self { frame, place, block, facts })
+        let stats = BlockStats::of(&block)?;
+        Ok(Self { frame, place, block, stats })
     }
 
     /// The entries.
@@ -59,8 +59,8 @@ impl SealedBlock {
 
     /// What is known of the entries.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn stats(&self) -> &BlockStats {
+        &self.stats
     }
 
     /// Bytes of the frame.
@@ -71,7 +71,7 @@ impl SealedBlock {
 
     /// The frame as it lies at `place`: all but its checksum, and the checksum.
     #[must_use]
-    pub fn sealed_for(&self, place: Place) -> (&[u8], [u8; CHECKSUM_BYTES]) {
+    pub fn sealed_for(&self, place: FramePlace) -> (&[u8], [u8; CHECKSUM_BYTES]) {
         let covered = &self.frame[..self.frame.len() - CHECKSUM_BYTES];
         (covered, moved_checksum(&self.frame, self.place, place))
     }

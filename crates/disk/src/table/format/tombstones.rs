@@ -10,9 +10,9 @@
 //! Fragments are disjoint and in key order, and so are, from newest to oldest, the sequence numbers
 //! of each.
 
-use crate::summary::{KeyRange, RangeEnd};
+use crate::table_meta::{KeySpan, RangeEnd};
 use siltdb_base::{
-    codec::{Reader, put_bytes, put_varint},
+    codec::{ByteReader, put_bytes, put_varint},
     error::{Error, Result},
     id::SequenceNumber,
     limits::KEY_BYTES_MAX,
@@ -43,7 +43,7 @@ pub fn encode(fragments: &Fragments, out: &mut Vec<u8>) {
 /// # Errors
 /// Corruption, if it is none.
 pub fn decode(bytes: &[u8]) -> Result<Fragments> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     let mut fragments = Vec::new();
     while !reader.is_empty() {
         let (start, end) = (key(&mut reader)?, key(&mut reader)?);
@@ -55,7 +55,7 @@ pub fn decode(bytes: &[u8]) -> Result<Fragments> {
 }
 
 /// The sequence numbers of one fragment, newest first.
-fn sequences(reader: &mut Reader<'_>) -> Result<Vec<SequenceNumber>> {
+fn sequences(reader: &mut ByteReader<'_>) -> Result<Vec<SequenceNumber>> {
     let count = reader.varint()?;
     if count == 0 || count > reader.rest().len() as u64 {
         return Err(Error::corruption("bad number of range tombstones"));
@@ -79,21 +79,21 @@ fn sequences(reader: &mut Reader<'_>) -> Result<Vec<SequenceNumber>> {
 
 /// The keys that `fragments` cover; `None`, if there are none.
 #[must_use]
-pub fn range(fragments: &Fragments) -> Option<KeyRange> {
+pub fn range(fragments: &Fragments) -> Option<KeySpan> {
     let (first, last) = (fragments.as_slice().first()?, fragments.as_slice().last()?);
-    Some(KeyRange { first: first.start.clone(), last: last.end.clone(), end: RangeEnd::Exclusive })
+    Some(KeySpan { first: first.start.clone(), last: last.end.clone(), end: RangeEnd::Exclusive })
 }
 
 /// The keys of `points` and those that `fragments` cover; `None`, if there are none.
 #[must_use]
-pub fn united_range(points: Option<KeyRange>, fragments: &Fragments) -> Option<KeyRange> {
+pub fn united_range(points: Option<KeySpan>, fragments: &Fragments) -> Option<KeySpan> {
     match (points, range(fragments)) {
         (Some(points), Some(tombstones)) => Some(points.union(&tombstones)),
         (points, tombstones) => points.or(tombstones),
     }
 }
 
-fn key(reader: &mut Reader<'_>) -> Result<Slice> {
+fn key(reader: &mut ByteReader<'_>) -> Result<Slice> {
     let key = reader.bytes()?;
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::corruption("key too long").with_mismatch(KEY_BYTES_MAX, key.len()));

@@ -3,16 +3,16 @@
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
 use crate::table::format::index::Index;
-use crate::table::read::ahead::{Ahead, WINDOW_BYTES};
+use crate::table::read::readahead::{Readahead, WINDOW_BYTES};
 use crate::table::read::reader::Table;
 use crate::{
     block::{Block, Located},
-    cache::Held,
+    cache::Cached,
     maplet::Maplet,
 };
 use siltdb_base::{
     checksum::xxh3,
-    cursor::{Course, Cursor, Fetch, Span, SpanContent},
+    cursor::{Direction, EntryCursor, Fetch, Stretch, StretchContent},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -41,17 +41,17 @@ const VAIN_LOOKS_MAX: u8 = 8;
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
-    block: Option<Arc<Held<Block>>>,
+    block: Option<Arc<Cached<Block>>>,
     block_index: usize,
     entry_index: usize,
     located: Option<Located>,
     key: Vec<u8>,
     /// How the block was entered; `None` for a jump.
-    course: Option<Course>,
-    /// Blocks that were entered one after the other on this course.
+    direction: Option<Direction>,
+    /// Blocks that were entered one after the other on this direction.
     walked: u32,
     /// For long walks.
-    ahead: Ahead,
+    ahead: Readahead,
     /// Looks into the maplet that led nowhere since one led to a key.
     vain_looks: u8,
     fetch: Fetch,
@@ -75,9 +75,9 @@ impl Table {
             entry_index: 0,
             located: None,
             key: Vec::new(),
-            course: None,
+            direction: None,
             walked: 0,
-            ahead: Ahead::new(WINDOW_BYTES),
+            ahead: Readahead::new(WINDOW_BYTES),
             vain_looks: 0,
             fetch,
         }
@@ -124,14 +124,14 @@ impl TableCursor {
     /// Notes how the walk goes on if the block at `index` is entered, which is not the cursor's.
     #[inline]
     fn note_course(&mut self, index: usize) {
-        let course = match self.block {
-            Some(_) if self.block_index + 1 == index => Some(Course::Forward),
-            Some(_) if index + 1 == self.block_index => Some(Course::Backward),
+        let direction = match self.block {
+            Some(_) if self.block_index + 1 == index => Some(Direction::Forward),
+            Some(_) if index + 1 == self.block_index => Some(Direction::Backward),
             _ => None,
         };
-        let goes_on = course.is_some() && (self.walked == 0 || course == self.course);
+        let goes_on = direction.is_some() && (self.walked == 0 || direction == self.direction);
         self.walked = if goes_on { self.walked.saturating_add(1) } else { 0 };
-        self.course = course;
+        self.direction = direction;
     }
 
     /// The maplet, if there is one and it is to be asked.
@@ -187,7 +187,7 @@ impl TableCursor {
     #[inline(never)]
     fn walk_block(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> (usize, ControlFlow<()>) {
@@ -196,9 +196,9 @@ impl TableCursor {
         let (Some(located), Some(block)) = (self.located.take(), &self.block) else {
             return (0, flow);
         };
-        let ahead = match course {
-            Course::Forward => block.count() - 1 - self.entry_index,
-            Course::Backward => self.entry_index,
+        let ahead = match direction {
+            Direction::Forward => block.count() - 1 - self.entry_index,
+            Direction::Backward => self.entry_index,
         };
         let steps = steps.min(ahead);
         let (entries, prefix_bytes) = (block.entries(), block.prefix().len());
@@ -209,7 +209,7 @@ impl TableCursor {
         let mut made = 0;
         while made < steps && flow.is_continue() {
             made += 1;
-            if course == Course::Backward {
+            if direction == Direction::Backward {
                 next = entries.offset(self.entry_index - made);
             }
             offset = Some(next);
@@ -221,9 +221,9 @@ impl TableCursor {
             flow = seen(Entry { key: &self.key, sequence, kind, value });
         }
         self.located = Some(offset.map_or(located, |offset| entries.at(offset)));
-        match course {
-            Course::Forward => self.entry_index += made,
-            Course::Backward => self.entry_index -= made,
+        match direction {
+            Direction::Forward => self.entry_index += made,
+            Direction::Backward => self.entry_index -= made,
         }
         (made, flow)
     }
@@ -265,7 +265,7 @@ pub(in crate::table) fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffi
     key.extend_from_slice(suffix);
 }
 
-impl Cursor for TableCursor {
+impl EntryCursor for TableCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let (located, block) = (self.located.as_ref()?, self.block.as_ref()?);
@@ -364,20 +364,20 @@ impl Cursor for TableCursor {
     #[inline]
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         let mut made = 0;
         loop {
-            let (walked, flow) = self.walk_block(course, steps - made, seen);
+            let (walked, flow) = self.walk_block(direction, steps - made, seen);
             made += walked;
             if flow.is_break() || made == steps {
                 return Ok(made);
             }
-            match course {
-                Course::Forward => self.next()?,
-                Course::Backward => self.prev()?,
+            match direction {
+                Direction::Forward => self.next()?,
+                Direction::Backward => self.prev()?,
             }
             let Some(entry) = self.entry() else { return Ok(made) };
             made += 1;
@@ -400,43 +400,43 @@ impl Cursor for TableCursor {
         Ok(())
     }
 
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         let (_, block) = (self.located.as_ref()?, self.block.as_ref()?);
         let info = self.table.block_info(self.block_index);
-        Some(Span {
+        Some(Stretch {
             first_key: info.first_key,
             last_key: info.last_key,
             before: self.entry_index,
             after: block.count() - 1 - self.entry_index,
             sequence_max: info.sequence_max,
             content: match self.index().is_plain(self.block_index) {
-                true => SpanContent::Plain,
-                false => SpanContent::Any,
+                true => StretchContent::Plain,
+                false => StretchContent::Any,
             },
         })
     }
 
     #[inline]
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
-        let span = self.span()?;
-        if span.content != SpanContent::Plain {
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
+        let span = self.stretch()?;
+        if span.content != StretchContent::Plain {
             return Some(span);
         }
         let index = self.index();
-        let more = index.plain_beside(self.block_index, course, SPAN_BLOCKS_MAX - 1);
+        let more = index.plain_beside(self.block_index, direction, SPAN_BLOCKS_MAX - 1);
         if more.entries == 0 {
             return Some(span);
         }
         let sequence_max = span.sequence_max.max(more.sequence_max);
         let end = index.info(more.last);
-        Some(match course {
-            Course::Forward => Span {
+        Some(match direction {
+            Direction::Forward => Stretch {
                 last_key: end.last_key,
                 after: span.after + more.entries,
                 sequence_max,
                 ..span
             },
-            Course::Backward => Span {
+            Direction::Backward => Stretch {
                 first_key: end.first_key,
                 before: span.before + more.entries,
                 sequence_max,

@@ -3,11 +3,11 @@
 //! A value of about the size of a block or more has a block of its own, and the index holds the
 //! block's first key. A walk over keys alone need not read such a block.
 
-use crate::table::format::facts::Contents;
+use crate::table::format::block_stats::Contents;
 use crate::table::read::reader::Table;
 use crate::{
     block::{Block, BlockBuilder},
-    cache::Held,
+    cache::Cached,
 };
 use siltdb_base::key::{Entry, EntryKind};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Table {
     /// A block that shows the key of the block at `index` with an empty value, if the index tells
     /// that this is all there is: one entry, and that a `Put` without an expiry. Costs no read, and
     /// must not get into the cache.
-    pub(in crate::table) fn key_block(&self, index: usize) -> Option<Arc<Held<Block>>> {
+    pub(in crate::table) fn key_block(&self, index: usize) -> Option<Arc<Cached<Block>>> {
         let info = self.block_info(index);
         if info.entries != 1 || info.contents != Contents::PLAIN {
             return None;
@@ -27,6 +27,6 @@ impl Table {
         BlockBuilder::encode_before_value(&entry, &mut raw);
         let block = Block::parse(&raw).expect("what was encoded is a block");
         let bytes = block.bytes();
-        Some(Arc::new(Held::new(block, bytes)))
+        Some(Arc::new(Cached::new(block, bytes)))
     }
 }

@@ -5,8 +5,8 @@
 use crate::table::read::reader::Table;
 use crate::{
     block::{Block, Glance, Located, glance},
-    cache::{CacheFill, Resident},
-    maplet::{KeyPlace, Maplet},
+    cache::{CacheFill, Cacheable},
+    maplet::{EntryPlace, Maplet},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -18,7 +18,7 @@ use siltdb_base::{
 
 /// A point entry that was found, where it lies.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct FoundEntry<'a> {
     /// Its place in the order of the database.
     pub sequence: SequenceNumber,
     /// What it does.
@@ -27,7 +27,7 @@ pub struct Found<'a> {
     pub value: Pinnable<'a>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundEntry<'a> {
     #[inline]
     fn new(value: Pinnable<'a>, located: &Located) -> Self {
         let Located { sequence, kind, .. } = *located;
@@ -43,7 +43,7 @@ impl<'a> Found<'a> {
 
 /// What looking at the place of a key came to. What the caller's closure was not called for is
 /// given back, so that it can be called for the next place.
-pub(in crate::table) enum Sight<R, L> {
+pub(in crate::table) enum LookupOutcome<R, L> {
     /// The entry sought: what the closure returned for it.
     Shown(R),
     /// A newer entry of the key than the reader sees, or perhaps not the newest that it sees.
@@ -65,7 +65,7 @@ impl Table {
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
-        look: impl FnOnce(Found<'_>) -> R,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut look = look;
         if let Some(maplet) = self.maplet.get() {
@@ -73,13 +73,13 @@ impl Table {
             let mut is_newer = false;
             for place in places.by_ref() {
                 match self.look_at(place, key.key(), visible, look)? {
-                    Sight::Shown(shown) => return Ok(Some(shown)),
-                    Sight::Newer(unused) => {
+                    LookupOutcome::Shown(shown) => return Ok(Some(shown)),
+                    LookupOutcome::Newer(unused) => {
                         look = unused;
                         is_newer = true;
                         break;
                     }
-                    Sight::Other(unused) => look = unused,
+                    LookupOutcome::Other(unused) => look = unused,
                 }
             }
             if !is_newer && places.is_certain() {
@@ -91,25 +91,25 @@ impl Table {
 
     /// Looks at a place where `key` may lie, and calls `look` with the entry if it is the one.
     #[inline]
-    pub(in crate::table) fn look_at<R, L: FnOnce(Found<'_>) -> R>(
+    pub(in crate::table) fn look_at<R, L: FnOnce(FoundEntry<'_>) -> R>(
         &self,
-        place: KeyPlace,
+        place: EntryPlace,
         key: &[u8],
         visible: SequenceNumber,
         look: L,
-    ) -> Result<Sight<R, L>> {
+    ) -> Result<LookupOutcome<R, L>> {
         self.prefetch_place(place);
-        let KeyPlace { block: index, entry } = place;
+        let EntryPlace { block: index, entry } = place;
         let look_into = |block: &Block, look: L| match block.get_at(entry, key) {
-            None => Sight::Other(look),
-            Some(located) if located.sequence > visible => Sight::Newer(look),
-            Some(located) => Sight::Shown(look(Found::of(block, &located))),
+            None => LookupOutcome::Other(look),
+            Some(located) if located.sequence > visible => LookupOutcome::Newer(look),
+            Some(located) => LookupOutcome::Shown(look(FoundEntry::of(block, &located))),
         };
         self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
             CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
             // Unlike the entry of a place, what a glance finds may be that of a key that goes on
             // from the block before, where a newer one lies.
-            CacheFill::Pass if self.goes_on_with(index, key) => Ok(Sight::Newer(look)),
+            CacheFill::Pass if self.goes_on_with(index, key) => Ok(LookupOutcome::Newer(look)),
             CacheFill::Pass => self.glance_at(index, key, visible, look),
         })
     }
@@ -122,21 +122,21 @@ impl Table {
     /// Looks for `key` in the block at `index`, which the cache does not admit: its bytes are lent
     /// for this one lookup.
     #[cold]
-    fn glance_at<R, L: FnOnce(Found<'_>) -> R>(
+    fn glance_at<R, L: FnOnce(FoundEntry<'_>) -> R>(
         &self,
         index: usize,
         key: &[u8],
         visible: SequenceNumber,
         look: L,
-    ) -> Result<Sight<R, L>> {
+    ) -> Result<LookupOutcome<R, L>> {
         let entries = self.block_info(index).entries;
         self.with_raw(index, |raw| {
             Ok(match glance(raw, entries, key, visible)? {
-                Glance::Absent => Sight::Other(look),
-                Glance::Newer => Sight::Newer(look),
+                Glance::Absent => LookupOutcome::Other(look),
+                Glance::Newer => LookupOutcome::Newer(look),
                 Glance::Found(located) => {
                     let value = Pinnable::from(located.value(raw));
-                    Sight::Shown(look(Found::new(value, &located)))
+                    LookupOutcome::Shown(look(FoundEntry::new(value, &located)))
                 }
             })
         })
@@ -144,7 +144,7 @@ impl Table {
 
     /// Asks for the memory of an entry, as far as its block is in the cache.
     #[inline]
-    pub(in crate::table) fn prefetch_place(&self, place: KeyPlace) {
+    pub(in crate::table) fn prefetch_place(&self, place: EntryPlace) {
         self.slots.prefetch_part(place.block, |front, layout| {
             Block::prefetch_guess(front, layout, place.entry);
         });
@@ -152,7 +152,7 @@ impl Table {
 
     /// [`Table::get`] without the maplet, which learns of the block that is looked into.
     #[inline]
-    fn search<R, L: FnOnce(Found<'_>) -> R>(
+    fn search<R, L: FnOnce(FoundEntry<'_>) -> R>(
         &self,
         key: LookupKey<'_>,
         visible: SequenceNumber,
@@ -166,14 +166,14 @@ impl Table {
         let look_into = |block: &Block, look: L| {
             self.add_to_maplet(index, block);
             let located = block.get(key, visible)?;
-            Some(look(Found::of(block, &located)))
+            Some(look(FoundEntry::of(block, &located)))
         };
         self.slots.prefetch(index, Block::FRONT_BYTES);
         self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
             CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
             CacheFill::Pass => Ok(match self.glance_at(index, key, visible, look)? {
-                Sight::Shown(shown) => Some(shown),
-                Sight::Newer(_) | Sight::Other(_) => None,
+                LookupOutcome::Shown(shown) => Some(shown),
+                LookupOutcome::Newer(_) | LookupOutcome::Other(_) => None,
             }),
         })
     }

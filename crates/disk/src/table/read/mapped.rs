@@ -9,7 +9,7 @@ use crate::table::format::index::BlockInfo;
 use crate::{
     block::Block,
     compress::Codec,
-    frame::{Frame, FrameKind, Place},
+    frame::{Frame, FrameKind, FramePlace},
 };
 use bytes::Bytes;
 use siltdb_base::{
@@ -124,7 +124,7 @@ impl Mapped {
     fn frame(&self, index: usize, info: &BlockInfo<'_>) -> Result<Frame<'_>> {
         let end = (info.offset + info.bytes) as usize;
         let bytes = self.bytes.get(info.offset as usize..end).ok_or_else(outside)?;
-        let place = Place { table: self.uid, offset: info.offset };
+        let place = FramePlace { table: self.uid, offset: info.offset };
         match self.is_verified(index) {
             // Should the system read other bytes than before, they are decoded within bounds.
             true => Frame::open_verified(bytes, FrameKind::Data),

@@ -5,16 +5,16 @@
 
 use crate::table::format::index::BlockInfo;
 use crate::table::format::sealed::SealedBlock;
-use crate::table::read::ahead::Ahead;
 use crate::table::read::mapped::Mapped;
-use crate::table::read::source::{Source, TableContents, check_block, with_scratch};
+use crate::table::read::readahead::Readahead;
+use crate::table::read::source::{TableContents, TableSource, check_block, with_scratch};
 use crate::table::read::table_filter::TableFilter;
 use crate::{
     block::Block,
-    cache::{Cache, CacheFill, Held, Resident, Slots},
-    frame::{Frame, FrameKind, Place},
-    maplet::{Maplet, Shape},
-    summary::TableSummary,
+    cache::{Cache, CacheFill, Cacheable, Cached, Slots},
+    frame::{Frame, FrameKind, FramePlace},
+    maplet::{Maplet, MapletShape},
+    table_meta::TableMeta,
 };
 use siltdb_base::{
     budget::Part,
@@ -44,7 +44,7 @@ use std::{
 /// 2. It leads to the first of the entries that the table has of a key, which is the newest.
 #[derive(Debug)]
 pub struct Table {
-    pub(in crate::table) source: Source,
+    pub(in crate::table) source: TableSource,
     pub(in crate::table) contents: TableContents,
     pub(in crate::table) slots: Slots<Block>,
     /// Read when it is first asked for, unless it was before the table was opened.
@@ -55,7 +55,7 @@ pub struct Table {
     mapped: Option<Mapped>,
     pub(in crate::table) maplet: OnceLock<Maplet>,
     /// Of its maplet; `None`, if it is to have none.
-    pub(in crate::table) maplet_shape: Option<Shape>,
+    pub(in crate::table) maplet_shape: Option<MapletShape>,
     pub(in crate::table) cache: Arc<Cache>,
     /// Bytes charged to [`Part::Tables`] when it was opened; those of the filter are its own.
     charged: usize,
@@ -77,11 +77,11 @@ impl Table {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: Option<&TableSummary>,
+        expected: Option<&TableMeta>,
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let source = Source::new(file, path, offset, length, expected)?;
+        let source = TableSource::new(file, path, offset, length, expected)?;
         let contents = source.read_contents(source.read_properties(expected)?)?;
         let blocks = contents.index.count();
         let mapped = match read_io {
@@ -97,7 +97,7 @@ impl Table {
         cache.budget().charge(Part::Tables, charged);
         cache.fit();
         let index = &contents.index;
-        let maplet_shape = Shape::new(blocks, index.entries(), index.entries_max());
+        let maplet_shape = MapletShape::new(blocks, index.entries(), index.entries_max());
         let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
         let (filter, reading, maplet) = (OnceLock::new(), Mutex::default(), OnceLock::new());
         Ok(Arc::new(Self {
@@ -158,8 +158,8 @@ impl Table {
     /// What is known of the table without opening it.
     #[inline]
     #[must_use]
-    pub fn summary(&self) -> &TableSummary {
-        &self.contents.summary
+    pub fn meta(&self) -> &TableMeta {
+        &self.contents.meta
     }
 
     /// Bytes of memory it takes beside its cached blocks.
@@ -227,13 +227,13 @@ impl Table {
             let region = self.cache.region();
             let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
             let bytes = block.bytes();
-            self.slots.insert_spare(index, &Arc::new(Held::new(block, bytes)));
+            self.slots.insert_spare(index, &Arc::new(Cached::new(block, bytes)));
         }
     }
 
     /// Reads the data block at `index` from the file and caches it.
     #[cold]
-    pub(in crate::table) fn load(&self, index: usize) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn load(&self, index: usize) -> Result<Arc<Cached<Block>>> {
         let region = self.cache.region();
         let held = self.read_block(index, |raw, margins| region.copy(raw, margins))?;
         self.slots.insert(index, &held);
@@ -243,7 +243,7 @@ impl Table {
     /// Reads the data block at `index`, of which there was none in the cache, for one who stays
     /// there; caches it if the cache admits it.
     #[cold]
-    pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Held<Block>>> {
+    pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Cached<Block>>> {
         match self.slots.admit(index) {
             CacheFill::Keep => self.load(index),
             CacheFill::Pass => self.read_block(index, Buffer::copy_on_heap),
@@ -255,7 +255,7 @@ impl Table {
         &self,
         index: usize,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
-    ) -> Result<Arc<Held<Block>>> {
+    ) -> Result<Arc<Cached<Block>>> {
         match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, index, copy),
             None => {
@@ -280,7 +280,7 @@ impl Table {
                 Some(mapped) => mapped.with_raw(index, &info, &mut scratch.raw, look),
                 None => {
                     self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
-                    let place = Place { table: self.source.uid, offset: info.offset };
+                    let place = FramePlace { table: self.source.uid, offset: info.offset };
                     let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
                     frame.decode_padded(Block::BYTES_BEHIND, &mut scratch.raw).and_then(look)
                 }
@@ -294,8 +294,8 @@ impl Table {
     pub(in crate::table) fn pass_by(
         &self,
         index: usize,
-        ahead: &mut Ahead,
-    ) -> Result<Arc<Held<Block>>> {
+        ahead: &mut Readahead,
+    ) -> Result<Arc<Cached<Block>>> {
         let (info, data_bytes) = (self.block_info(index), self.contents.index.data_bytes());
         if !self.slots.offer(index) {
             return match &self.mapped {
@@ -321,8 +321,8 @@ impl Table {
         info: &BlockInfo<'_>,
         frame: &[u8],
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
-    ) -> Result<Arc<Held<Block>>> {
-        let place = Place { table: self.source.uid, offset: info.offset };
+    ) -> Result<Arc<Cached<Block>>> {
+        let place = FramePlace { table: self.source.uid, offset: info.offset };
         with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
                 .and_then(|frame| frame.decode(&mut scratch.raw))
@@ -337,7 +337,7 @@ impl Table {
         mapped: &Mapped,
         index: usize,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
-    ) -> Result<Arc<Held<Block>>> {
+    ) -> Result<Arc<Cached<Block>>> {
         let info = self.block_info(index);
         let opened = with_scratch(|scratch| mapped.open(index, &info, &mut scratch.raw, copy));
         let held = opened.and_then(|block| match mapped.is_verified(index) {
@@ -358,12 +358,12 @@ impl Drop for Table {
 }
 
 /// Compares a block with its index.
-fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Held<Block>>> {
+fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Cached<Block>>> {
     check_block(&block, info)?;
     Ok(hold_verified(block))
 }
 
-fn hold_verified(block: Block) -> Arc<Held<Block>> {
+fn hold_verified(block: Block) -> Arc<Cached<Block>> {
     let bytes = block.bytes();
-    Arc::new(Held::new(block, bytes))
+    Arc::new(Cached::new(block, bytes))
 }

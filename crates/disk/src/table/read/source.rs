@@ -2,7 +2,7 @@
 //!
 //! It keeps nothing but working memory: what it reads is its caller's.
 
-use crate::table::format::facts::Facts;
+use crate::table::format::block_stats::BlockStats;
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::{BlockInfo, Index};
 use crate::table::format::properties::Properties;
@@ -11,8 +11,8 @@ use crate::table::format::tombstones;
 use crate::{
     block::Block,
     filter::Filter,
-    frame::{FRAME_BYTES_MIN, Frame, FrameKind, Place},
-    summary::{KeyRange, RangeEnd, TableSummary},
+    frame::{FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use bytes::Bytes;
 use siltdb_base::{
@@ -35,7 +35,7 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Where the bytes of a table lie.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct TableSource {
     pub file: Arc<dyn File>,
     pub path: PathBuf,
     pub offset: u64,
@@ -46,7 +46,7 @@ pub struct Source {
 /// What of a table is in memory.
 #[derive(Debug)]
 pub struct TableContents {
-    pub summary: TableSummary,
+    pub meta: TableMeta,
     pub index: Index,
     pub filter_frame: FilterFrame,
     pub tombstones: Arc<Fragments>,
@@ -86,7 +86,7 @@ pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
     result
 }
 
-impl Source {
+impl TableSource {
     /// The `length` bytes at `offset` of `file`, which lies at `path`: the table that is expected,
     /// or whichever its footer names.
     pub fn new(
@@ -94,7 +94,7 @@ impl Source {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: Option<&TableSummary>,
+        expected: Option<&TableMeta>,
     ) -> Result<Self> {
         let end = offset.checked_add(length);
         if length < FOOTER_BYTES as u64 || end.is_none_or(|end| end > file.len()) {
@@ -162,7 +162,7 @@ impl Source {
         }
         with_scratch(|scratch| {
             self.read(offset, bytes, &mut scratch.frame)?;
-            let place = Place { table: self.uid, offset };
+            let place = FramePlace { table: self.uid, offset };
             Frame::open(&scratch.frame, kind, place)
                 .and_then(|frame| work(frame.decode(&mut scratch.raw)?))
                 .map_err(|error| self.locate(error, offset))
@@ -199,17 +199,17 @@ impl Source {
 
     /// Verifies the frame of a data block.
     fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
-        let place = Place { table: self.uid, offset: info.offset };
+        let place = FramePlace { table: self.uid, offset: info.offset };
         let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
         let checked = sealed.and_then(|sealed| {
-            check_facts(sealed.facts(), info)?;
+            check_stats(sealed.stats(), info)?;
             check_block(sealed.block(), info).map(|()| sealed)
         });
         checked.map_err(|error| self.locate(error, info.offset))
     }
 
     /// Reads what the footer leads to, and compares it with what is `expected`, if anything is.
-    pub fn read_properties(&self, expected: Option<&TableSummary>) -> Result<Properties> {
+    pub fn read_properties(&self, expected: Option<&TableMeta>) -> Result<Properties> {
         let footer_offset = self.length - FOOTER_BYTES as u64;
         let footer = self.read_footer()?;
         let wrong = |message: &'static str| self.locate(Error::corruption(message), footer_offset);
@@ -225,7 +225,7 @@ impl Source {
             footer.properties_bytes,
             |raw| Properties::decode(raw, self.length, footer.properties_bytes),
         )?;
-        let found = &properties.summary;
+        let found = &properties.meta;
         if found.uid != self.uid {
             return Err(wrong("the table is another one").with_mismatch(self.uid, found.uid));
         }
@@ -253,8 +253,8 @@ impl Source {
         let fragments = self.read_tombstones(&properties)?;
         check_contents(&properties, &index, &fragments)
             .map_err(|error| self.locate(error, properties.index_offset()))?;
-        let (summary, tombstones) = (properties.summary, Arc::new(fragments));
-        Ok(TableContents { summary, index, filter_frame, tombstones })
+        let (meta, tombstones) = (properties.meta, Arc::new(fragments));
+        Ok(TableContents { meta, index, filter_frame, tombstones })
     }
 
     pub fn read_footer(&self) -> Result<Footer> {
@@ -273,11 +273,11 @@ impl Source {
 }
 
 /// Checks that a block holds what the index says.
-pub fn check_facts(facts: &Facts, info: &BlockInfo<'_>) -> Result<()> {
-    let agrees = facts.entries == info.entries
-        && facts.sequence_max == info.sequence_max
-        && facts.expiry_min_ms == info.expiry_min_ms
-        && facts.contents == info.contents;
+pub fn check_stats(stats: &BlockStats, info: &BlockInfo<'_>) -> Result<()> {
+    let agrees = stats.entries == info.entries
+        && stats.sequence_max == info.sequence_max
+        && stats.expiry_min_ms == info.expiry_min_ms
+        && stats.contents == info.contents;
     if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
 }
 
@@ -296,8 +296,8 @@ pub fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
 
 /// Checks that what was read apart agrees.
 fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
-    let summary = &properties.summary;
-    let blocks = index.count().checked_sub(1).map(|last| KeyRange {
+    let meta = &properties.meta;
+    let blocks = index.count().checked_sub(1).map(|last| KeySpan {
         first: Slice::copy_from(index.info(0).first_key),
         last: Slice::copy_from(index.info(last).last_key),
         end: RangeEnd::Inclusive,
@@ -305,9 +305,9 @@ fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments)
     let range = tombstones::united_range(blocks, fragments);
     let agrees = index.count() as u64 == properties.data_frames
         && index.data_bytes() == properties.data_bytes
-        && index.entries() == summary.entries
-        && fragments.count() as u64 == summary.range_tombstones
-        && range.as_ref() == Some(&summary.range);
+        && index.entries() == meta.entries
+        && fragments.count() as u64 == meta.range_tombstones
+        && range.as_ref() == Some(&meta.range);
     if agrees {
         Ok(())
     } else {

@@ -1,7 +1,7 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
-use crate::table::read::source::{FilterFrame, Source};
-use crate::{cache::Cache, filter::Filter, summary::TableSummary};
+use crate::table::read::source::{FilterFrame, TableSource};
+use crate::{cache::Cache, filter::Filter, table_meta::TableMeta};
 use siltdb_base::{
     budget::{Charge, Part},
     error::Result,
@@ -32,10 +32,10 @@ impl TableFilter {
         path: &Path,
         offset: u64,
         length: u64,
-        expected: &TableSummary,
+        expected: &TableMeta,
         cache: &Cache,
     ) -> Result<Self> {
-        let source = Source::new(file, path, offset, length, Some(expected))?;
+        let source = TableSource::new(file, path, offset, length, Some(expected))?;
         let properties = source.read_properties(Some(expected))?;
         Ok(Self::new(source.read_filter(FilterFrame::of(&properties))?, cache))
     }

@@ -4,7 +4,7 @@
 
 use crate::frame::FrameKind;
 use crate::table::format::index::{BlockInfo, Index};
-use crate::table::scan::passing::PassingTable;
+use crate::table::scan::table_scan::TableScan;
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// at hand begins anew. After an error it is behind the last block.
 #[derive(Debug)]
 pub struct BlockWalk {
-    table: Arc<PassingTable>,
+    table: Arc<TableScan>,
     /// The frame of the index at hand; without blocks: behind the last.
     part: Index,
     /// Where it stands in `part`.
@@ -34,7 +34,7 @@ pub struct BlockWalk {
     last_sequence_before: Option<SequenceNumber>,
 }
 
-impl PassingTable {
+impl TableScan {
     /// A walk over the blocks, at the first one.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl PassingTable {
 impl BlockWalk {
     /// The table.
     #[must_use]
-    pub fn table(&self) -> &Arc<PassingTable> {
+    pub fn table(&self) -> &Arc<TableScan> {
         &self.table
     }
 
@@ -198,7 +198,7 @@ impl BlockWalk {
         let properties = &self.table.properties;
         let agrees = self.blocks_before as u64 == properties.data_frames
             && data_end == properties.data_bytes
-            && self.entries_before == properties.summary.entries;
+            && self.entries_before == properties.meta.entries;
         if agrees {
             return Ok(());
         }

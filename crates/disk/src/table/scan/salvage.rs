@@ -14,13 +14,13 @@ use crate::table::format::index::Index;
 use crate::table::format::properties::{Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
-use crate::table::read::source::{Source, with_scratch};
+use crate::table::read::source::{TableSource, with_scratch};
 use crate::{
-    frame::{CHECKSUM_BYTES, FRAME_BYTES_MIN, Frame, FrameKind, Place},
-    summary::TableSummary,
+    frame::{CHECKSUM_BYTES, FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
+    table_meta::TableMeta,
 };
 use siltdb_base::{
-    codec::{Reader, VARINT_BYTES_MAX},
+    codec::{ByteReader, VARINT_BYTES_MAX},
     error::{Error, Result},
     fs::File,
     id::TableUid,
@@ -69,17 +69,17 @@ pub type LostList = Arc<Mutex<Vec<LostEntries>>>;
 /// A table that may be damaged.
 #[derive(Debug)]
 pub struct TableSalvage {
-    source: Source,
+    source: TableSource,
     properties: Option<Properties>,
     /// What is known of it, from the properties or elsewhere.
-    summary: Option<TableSummary>,
+    meta: Option<TableMeta>,
     tombstones: Fragments,
-    pub(in crate::table) blocks: Blocks,
+    pub(in crate::table) blocks: DataFrames,
 }
 
 /// Where the data frames lie.
 #[derive(Debug)]
-pub(in crate::table) enum Blocks {
+pub(in crate::table) enum DataFrames {
     Index(Box<Index>),
     /// Offset and length of each.
     Scanned(Vec<(u64, u64)>),
@@ -97,12 +97,12 @@ impl TableSalvage {
         file: Arc<dyn File>,
         path: &Path,
         place: TablePlace,
-        expected: Option<&TableSummary>,
+        expected: Option<&TableMeta>,
         lost: &LostList,
     ) -> Result<Self> {
         let length = place.length.min(file.len().saturating_sub(place.offset));
         let path = path.to_owned();
-        let mut source = Source { file, path, offset: place.offset, length, uid: TableUid(0) };
+        let mut source = TableSource { file, path, offset: place.offset, length, uid: TableUid(0) };
         let footer = match length >= FOOTER_BYTES as u64 {
             true => source.read_footer(),
             false => Err(source.locate(Error::corruption("table cut short"), 0)),
@@ -119,18 +119,18 @@ impl TableSalvage {
         let by_footer = named.and_then(|_| source.read_properties(None).ok());
         let properties = by_footer.or_else(|| find_properties(&source));
         match (named.or(known), &properties, footer) {
-            (None, Some(properties), _) => source.uid = properties.summary.uid,
+            (None, Some(properties), _) => source.uid = properties.meta.uid,
             (None, None, Err(error)) => return Err(error),
             _ => {}
         }
-        let summary = properties.as_ref().map(|properties| &properties.summary).or(expected);
-        let summary = summary.cloned();
+        let meta = properties.as_ref().map(|properties| &properties.meta).or(expected);
+        let meta = meta.cloned();
         let mut salvage = Self {
             source,
             properties,
-            summary,
+            meta,
             tombstones: Fragments::default(),
-            blocks: Blocks::Scanned(Vec::new()),
+            blocks: DataFrames::Scanned(Vec::new()),
         };
         salvage.find_blocks(place, lost);
         Ok(salvage)
@@ -150,7 +150,7 @@ impl TableSalvage {
 
     /// All keys of the table, as far as that is known.
     fn range(&self) -> (Option<Slice>, Option<Slice>) {
-        let range = self.summary.as_ref().map(|summary| &summary.range);
+        let range = self.meta.as_ref().map(|meta| &meta.range);
         (range.map(|range| range.first.clone()), range.map(|range| range.last.clone()))
     }
 
@@ -159,7 +159,7 @@ impl TableSalvage {
             Some(properties) => self.source.read_tombstones(properties),
             None => {
                 let (blocks, end) = self.scan(self.source.length, place, lost);
-                self.blocks = Blocks::Scanned(blocks);
+                self.blocks = DataFrames::Scanned(blocks);
                 self.find_tombstones(end)
             }
         };
@@ -167,7 +167,7 @@ impl TableSalvage {
             Ok(tombstones) => self.tombstones = tombstones,
             Err(error) => {
                 let (first, last) = self.range();
-                let entries_max = self.summary.as_ref().map(|summary| summary.range_tombstones);
+                let entries_max = self.meta.as_ref().map(|meta| meta.range_tombstones);
                 if entries_max != Some(0) {
                     lock(lost).push(LostEntries { first, last, entries_max, error });
                 }
@@ -175,8 +175,8 @@ impl TableSalvage {
         }
         if let Some(properties) = &self.properties {
             self.blocks = match self.read_index(properties) {
-                Some(index) => Blocks::Index(Box::new(index)),
-                None => Blocks::Scanned(self.scan(properties.data_bytes, place, lost).0),
+                Some(index) => DataFrames::Index(Box::new(index)),
+                None => DataFrames::Scanned(self.scan(properties.data_bytes, place, lost).0),
             };
         }
     }
@@ -227,7 +227,7 @@ impl TableSalvage {
         if self.source.length < place.length && gaps.is_empty() {
             gaps.push((offset, before, after_all));
         }
-        let all = self.summary.as_ref().map(|summary| summary.entries);
+        let all = self.meta.as_ref().map(|meta| meta.entries);
         for (offset, first, last) in gaps {
             let error = self.source.locate(Error::corruption("damaged blocks"), offset);
             let entries_max = all.map(|all| all.saturating_sub(entries));
@@ -304,7 +304,7 @@ impl TableSalvage {
         let bytes = self.frame_length(offset, self.source.length, &others)?;
         let mut frame = Vec::new();
         self.source.read(offset, bytes, &mut frame).ok()?;
-        let place = Place { table: self.source.uid, offset };
+        let place = FramePlace { table: self.source.uid, offset };
         let is_of = |kind: &FrameKind| Frame::open(&frame, *kind, place).is_ok();
         others.into_iter().find(is_of).map(|kind| (kind, bytes))
     }
@@ -319,7 +319,7 @@ impl TableSalvage {
         let mut head = [0; HEAD_BYTES_MAX as usize];
         let head = &mut head[..HEAD_BYTES_MAX.min(left) as usize];
         self.source.read_into(offset, head).ok()?;
-        let mut reader = Reader::new(head);
+        let mut reader = ByteReader::new(head);
         let (kind, codec) = (reader.u8().ok()?, reader.u8().ok()?);
         let (_, payload) = (reader.varint().ok()?, reader.varint().ok()?);
         let around = (head.len() - reader.rest().len() + CHECKSUM_BYTES) as u64;
@@ -331,7 +331,7 @@ impl TableSalvage {
     fn open_block(&self, offset: u64, bytes: u64) -> Result<SealedBlock> {
         let mut frame = Vec::new();
         self.source.read(offset, bytes, &mut frame)?;
-        let place = Place { table: self.source.uid, offset };
+        let place = FramePlace { table: self.source.uid, offset };
         with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw))
             .map_err(|error| self.source.locate(error, offset))
     }
@@ -339,15 +339,15 @@ impl TableSalvage {
     /// The block at `index`, and what is lost if it cannot be read.
     fn read(&self, index: usize) -> std::result::Result<SealedBlock, LostEntries> {
         let (offset, bytes) = match &self.blocks {
-            Blocks::Index(blocks) => (blocks.info(index).offset, blocks.info(index).bytes),
-            Blocks::Scanned(blocks) => blocks[index],
+            DataFrames::Index(blocks) => (blocks.info(index).offset, blocks.info(index).bytes),
+            DataFrames::Scanned(blocks) => blocks[index],
         };
         self.open_block(offset, bytes).map_err(|error| self.lost(index, error))
     }
 
     fn lost(&self, index: usize, error: Error) -> LostEntries {
         match &self.blocks {
-            Blocks::Index(blocks) => {
+            DataFrames::Index(blocks) => {
                 let info = blocks.info(index);
                 LostEntries {
                     first: Some(Slice::copy_from(info.first_key)),
@@ -356,7 +356,7 @@ impl TableSalvage {
                     error,
                 }
             }
-            Blocks::Scanned(_) => {
+            DataFrames::Scanned(_) => {
                 let (first, last) = self.range();
                 LostEntries { first, last, entries_max: None, error }
             }
@@ -364,7 +364,7 @@ impl TableSalvage {
     }
 }
 
-impl Blocks {
+impl DataFrames {
     fn count(&self) -> usize {
         match self {
             Self::Index(index) => index.count(),
@@ -380,7 +380,7 @@ fn is_head(head: &[u8]) -> bool {
 
 /// Looks for the properties in front of a footer that cannot be read: a frame that ends there, and
 /// whose checksum is right for the table that it names itself.
-fn find_properties(source: &Source) -> Option<Properties> {
+fn find_properties(source: &TableSource) -> Option<Properties> {
     let end = source.length.checked_sub(FOOTER_BYTES as u64)?;
     let start = end.saturating_sub(PROPERTIES_BYTES_MAX as u64);
     let mut bytes = Vec::new();
@@ -391,7 +391,7 @@ fn find_properties(source: &Source) -> Option<Properties> {
         let opened = Frame::open_verified(frame, FrameKind::Properties).ok()?;
         let length = frame.len() as u64;
         let found = Properties::decode(opened.payload, source.length, length).ok()?;
-        let place = Place { table: found.summary.uid, offset: start + at as u64 };
+        let place = FramePlace { table: found.meta.uid, offset: start + at as u64 };
         Frame::open(frame, FrameKind::Properties, place).ok().map(|_| found)
     })
 }
@@ -420,7 +420,7 @@ pub fn find_tables(file: &dyn File) -> Vec<TablePlace> {
 pub fn table_origin(file: Arc<dyn File>, path: &Path) -> Option<TableOrigin> {
     let offset = table_ending_at(&*file, file.len())?;
     let length = file.len() - offset;
-    let mut source = Source { file, path: path.to_owned(), offset, length, uid: TableUid(0) };
+    let mut source = TableSource { file, path: path.to_owned(), offset, length, uid: TableUid(0) };
     source.uid = source.read_footer().ok()?.uid;
     source.read_properties(None).ok()?.origin
 }

@@ -3,17 +3,17 @@
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
 //! by those who look for damage.
 
-use crate::table::format::facts::{Contents, Facts};
+use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::index::BlockInfo;
 use crate::table::format::tombstones;
-use crate::table::read::ahead::{Ahead, WINDOW_BYTES_OF_MANY};
-use crate::table::read::source::{FilterFrame, check_facts};
-use crate::table::scan::passing::PassingTable;
+use crate::table::read::readahead::{Readahead, WINDOW_BYTES_OF_MANY};
+use crate::table::read::source::{FilterFrame, check_stats};
+use crate::table::scan::table_scan::TableScan;
 use crate::{
     block::Block,
     garbage::{Garbage, GarbageBuilder, Repeats},
-    sample::{KeySample, SampleBuilder},
-    summary::{KeyRange, RangeEnd},
+    key_sketch::{KeySketch, SketchBuilder},
+    table_meta::{KeySpan, RangeEnd},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -24,7 +24,7 @@ use siltdb_base::{
 };
 use std::{cmp::Ordering, sync::Arc};
 
-impl PassingTable {
+impl TableScan {
     /// Checks every frame of the file, the order of the entries, and index, filter and summary
     /// against them; calls `on_block` with the number of each data block, what the index knows of
     /// it, and the block.
@@ -36,20 +36,20 @@ impl PassingTable {
         on_block: &mut dyn FnMut(usize, &BlockInfo<'_>, &Block),
     ) -> Result<()> {
         let filter = self.source.read_filter(FilterFrame::of(&self.properties))?;
-        let mut total = Facts::default();
+        let mut total = BlockStats::default();
         let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
-        let (mut hashes, mut sample) = (Vec::new(), SampleBuilder::default());
+        let (mut hashes, mut sample) = (Vec::new(), SketchBuilder::default());
         let mut garbage = GarbageBuilder::default();
-        let mut ahead = Ahead::new(WINDOW_BYTES_OF_MANY);
+        let mut ahead = Readahead::new(WINDOW_BYTES_OF_MANY);
         let mut blocks = self.blocks()?;
         while let Some(info) = blocks.block() {
             let number = blocks.number();
             let block = ahead.block(&self.source, self.properties.data_bytes, number, &info)?;
             let locate = |error: Error| self.source.locate(error, info.offset);
             let wrong = |message: &'static str| locate(Error::corruption(message));
-            let facts = Facts::of(&block).map_err(locate)?;
-            check_facts(&facts, &info).map_err(locate)?;
+            let stats = BlockStats::of(&block).map_err(locate)?;
+            check_stats(&stats, &info).map_err(locate)?;
             let first = (info.first_key, block.entry(0).sequence);
             if let Some((key, sequence)) = &before
                 && compare((key, *sequence), first) != Ordering::Less
@@ -68,12 +68,12 @@ impl PassingTable {
                 }
             }
             let repeats = if blocks.continues() { Repeats::Yes } else { Repeats::No };
-            add_garbage(&block, &facts, repeats, &mut garbage)?;
-            total.merge(&facts);
+            add_garbage(&block, &stats, repeats, &mut garbage)?;
+            total.merge(&stats);
             on_block(number, &info, &block);
             blocks.advance()?;
         }
-        let points = first_key.zip(before).map(|(first, (last, _))| KeyRange {
+        let points = first_key.zip(before).map(|(first, (last, _))| KeySpan {
             first,
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
@@ -84,33 +84,33 @@ impl PassingTable {
     /// Compares the summary with what was found.
     fn check_total(
         &self,
-        mut total: Facts,
-        points: Option<KeyRange>,
-        sample: &KeySample,
+        mut total: BlockStats,
+        points: Option<KeySpan>,
+        sample: &KeySketch,
         garbage: &Garbage,
     ) -> Result<()> {
-        let summary = self.summary();
+        let meta = self.meta();
         for tombstone in self.tombstones().tombstones() {
             total.sequence_min = total.sequence_min.min(tombstone.sequence);
             total.sequence_max = total.sequence_max.max(tombstone.sequence);
         }
         let range = tombstones::united_range(points, self.tombstones());
-        let agrees = total.entries == summary.entries
-            && total.point_tombstones == summary.point_tombstones
-            && total.merge_operands == summary.merge_operands
-            && total.sequence_min == summary.sequence_min
-            && total.sequence_max == summary.sequence_max
-            && total.expiry_min_ms == summary.expiry_min_ms
-            && total.logical_bytes == summary.logical_bytes
-            && self.tombstones().count() as u64 == summary.range_tombstones
-            && range.as_ref() == Some(&summary.range)
-            && *sample == summary.key_sample
-            && *garbage == summary.garbage;
+        let agrees = total.entries == meta.entries
+            && total.point_tombstones == meta.point_tombstones
+            && total.merge_operands == meta.merge_operands
+            && total.sequence_min == meta.sequence_min
+            && total.sequence_max == meta.sequence_max
+            && total.expiry_min_ms == meta.expiry_min_ms
+            && total.logical_bytes == meta.logical_bytes
+            && self.tombstones().count() as u64 == meta.range_tombstones
+            && range.as_ref() == Some(&meta.range)
+            && *sample == meta.key_sketch
+            && *garbage == meta.garbage;
         if agrees {
             Ok(())
         } else {
             let error = Error::corruption("the summary of a table is not what it holds")
-                .with_mismatch(format_args!("{summary:?}"), format_args!("{total:?}"));
+                .with_mismatch(format_args!("{meta:?}"), format_args!("{total:?}"));
             Err(self.source.locate(error, 0))
         }
     }
@@ -131,12 +131,12 @@ fn hash_keys(block: &Block, hashes: &mut Vec<u64>) {
 /// Adds what becomes garbage of `block`; its first entry may be a further one of the key before.
 fn add_garbage(
     block: &Block,
-    facts: &Facts,
+    stats: &BlockStats,
     first: Repeats,
     garbage: &mut GarbageBuilder,
 ) -> Result<()> {
     let last = block.entry(block.count() - 1);
-    if facts.contents == Contents::PLAIN && first == Repeats::No {
+    if stats.contents == Contents::PLAIN && first == Repeats::No {
         garbage.add_plain(last.sequence);
         return Ok(());
     }

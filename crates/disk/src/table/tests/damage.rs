@@ -6,17 +6,17 @@ use crate::{
     compress::Compressor,
     fields::UnknownFields,
     filter::FilterBuilder,
-    frame::{FrameKind, Place, seal},
+    frame::{FrameKind, FramePlace, seal},
     garbage::{Garbage, GarbageBuilder, Repeats},
-    sample::{KeySample, SampleBuilder},
-    summary::IndexKind,
+    key_sketch::{KeySketch, SketchBuilder},
     table::{
-        format::facts::{Contents, Facts},
+        format::block_stats::{BlockStats, Contents},
         format::footer::{FOOTER_BYTES, Footer},
         format::index::IndexBuilder,
         format::properties::Properties,
-        read::source::Source,
+        read::source::TableSource,
     },
+    table_meta::IndexKind,
 };
 use siltdb_base::{
     checksum::{crc32c, xxh3},
@@ -24,12 +24,12 @@ use siltdb_base::{
     error::ErrorKind,
 };
 
-fn victim(compression: Compression) -> (Bytes, TableSummary, Vec<Owned>, Vec<RangeTombstone>) {
+fn victim(compression: Compression) -> (Bytes, TableMeta, Vec<Owned>, Vec<RangeTombstone>) {
     let entries = many(60);
     let tombstones = vec![tombstone("key-1", "key-3", 40), tombstone("key-2", "z", 41)];
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(compression), 99, &entries, &tombstones);
-    (file, summary, entries, tombstones)
+    let meta = write(&mut file, &options(compression), 99, &entries, &tombstones);
+    (file, meta, entries, tombstones)
 }
 
 /// Reads everything in every way; the answers must be right. Says whether damage was noticed: by
@@ -37,7 +37,7 @@ fn victim(compression: Compression) -> (Bytes, TableSummary, Vec<Owned>, Vec<Ran
 /// if it is the filter's.
 fn read_all(
     bytes: &[u8],
-    expected: Option<&TableSummary>,
+    expected: Option<&TableMeta>,
     entries: &[Owned],
     tombstones: &[RangeTombstone],
 ) -> Result<()> {
@@ -47,7 +47,7 @@ fn read_all(
     let uncached = open(bytes, expected, &new_cache(0))?;
     let is_damaged = scan(&table).is_err() || uncached.filter().is_err();
     // Who reads the filter alone notices the same of it.
-    let alone = filter_alone(bytes, table.summary());
+    let alone = filter_alone(bytes, table.meta());
     assert_eq!(alone.is_err(), uncached.filter().is_err());
     if let Ok(filter) = alone {
         assert!(entries.iter().all(|entry| filter.may_contain(LookupKey::new(&entry.0))));
@@ -73,39 +73,38 @@ fn read_all(
 }
 
 /// The filter of a table that is not open.
-fn filter_alone(bytes: &[u8], expected: &TableSummary) -> Result<TableFilter> {
+fn filter_alone(bytes: &[u8], expected: &TableMeta) -> Result<TableFilter> {
     let (file, path) = (Arc::new(Bytes(bytes.to_vec())), Path::new("t.table"));
     TableFilter::read(file, path, 0, bytes.len() as u64, expected, &new_cache(0))
 }
 
 #[test]
 fn a_filter_alone_is_that_of_the_table_that_is_expected() {
-    let (file, summary, entries, _) = victim(Compression::Lz4);
-    let filter = filter_alone(&file.0, &summary).unwrap();
+    let (file, meta, entries, _) = victim(Compression::Lz4);
+    let filter = filter_alone(&file.0, &meta).unwrap();
     assert!(filter.bytes() > 0 && filter.may_contain(LookupKey::new(&entries[0].0)));
     let passed = (0..1000)
         .filter(|number| filter.may_contain(LookupKey::new(format!("absent-{number}").as_bytes())));
     assert!(passed.count() < 50);
-    let other =
-        TableSummary { sequence_max: SequenceNumber(summary.sequence_max.0 + 1), ..summary };
+    let other = TableMeta { sequence_max: SequenceNumber(meta.sequence_max.0 + 1), ..meta };
     let error = filter_alone(&file.0, &other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("not the one that was installed"), "{error}");
-    let other = TableSummary { uid: TableUid(7), ..other };
+    let other = TableMeta { uid: TableUid(7), ..other };
     assert_eq!(filter_alone(&file.0, &other).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
 fn every_damaged_byte_is_noticed() {
     for compression in [Compression::Lz4, Compression::None] {
-        let (file, summary, entries, tombstones) = victim(compression);
-        read_all(&file.0, Some(&summary), &entries, &tombstones).unwrap();
+        let (file, meta, entries, tombstones) = victim(compression);
+        read_all(&file.0, Some(&meta), &entries, &tombstones).unwrap();
         assert!(open(&file.0, None, &new_cache(0)).unwrap().block_count() > 3);
         for index in 0..file.0.len() {
             for flip in [0x01, 0x80, 0xff] {
                 let mut bytes = file.0.clone();
                 bytes[index] ^= flip;
-                for expected in [None, Some(&summary)] {
+                for expected in [None, Some(&meta)] {
                     let error = read_all(&bytes, expected, &entries, &tombstones)
                         .expect_err(&format!("byte {index} flipped by {flip:#x}"));
                     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
@@ -119,10 +118,10 @@ fn every_damaged_byte_is_noticed() {
 
 #[test]
 fn zeroed_cut_and_extended_tables_are_noticed() {
-    let (file, summary, entries, tombstones) = victim(Compression::Lz4);
+    let (file, meta, entries, tombstones) = victim(Compression::Lz4);
     let check = |bytes: &[u8]| {
         assert!(read_all(bytes, None, &entries, &tombstones).is_err());
-        assert!(read_all(bytes, Some(&summary), &entries, &tombstones).is_err());
+        assert!(read_all(bytes, Some(&meta), &entries, &tombstones).is_err());
     };
     for end in 0..file.0.len() {
         check(&file.0[..end]);
@@ -145,11 +144,11 @@ fn zeroed_cut_and_extended_tables_are_noticed() {
 
 #[test]
 fn another_table_in_its_place_is_noticed() {
-    let (file, summary, entries, tombstones) = victim(Compression::Lz4);
+    let (file, meta, entries, tombstones) = victim(Compression::Lz4);
     let mut other = Bytes::default();
     let other_summary = write(&mut other, &options(Compression::Lz4), 100, &entries, &tombstones);
     assert_eq!(file.0.len(), other.0.len());
-    let error = open(&other.0, Some(&summary), &new_cache(0)).unwrap_err();
+    let error = open(&other.0, Some(&meta), &new_cache(0)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     // An older table with the same name, too.
     let mut older = other_summary.clone();
@@ -163,7 +162,7 @@ fn another_table_in_its_place_is_noticed() {
             continue;
         }
         bytes[range.clone()].copy_from_slice(&other.0[range]);
-        assert!(read_all(&bytes, Some(&summary), &entries, &tombstones).is_err());
+        assert!(read_all(&bytes, Some(&meta), &entries, &tombstones).is_err());
     }
 }
 
@@ -172,8 +171,8 @@ fn swapped_blocks_are_noticed() {
     let entries: Vec<Owned> =
         (0..100).map(|number| put(format!("{number:04}"), 1, [number as u8; 100])).collect();
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(Compression::None), 5, &entries, &[]);
-    let table = open(&file.0, Some(&summary), &new_cache(0)).unwrap();
+    let meta = write(&mut file, &options(Compression::None), 5, &entries, &[]);
+    let table = open(&file.0, Some(&meta), &new_cache(0)).unwrap();
     let frame = |index: usize| {
         let info = table.block_info(index);
         info.offset as usize..(info.offset + info.bytes) as usize
@@ -182,26 +181,26 @@ fn swapped_blocks_are_noticed() {
     let mut bytes = file.0.clone();
     bytes[frame(1)].copy_from_slice(&file.0[frame(2)]);
     bytes[frame(2)].copy_from_slice(&file.0[frame(1)]);
-    assert!(read_all(&bytes, Some(&summary), &entries, &[]).is_err());
+    assert!(read_all(&bytes, Some(&meta), &entries, &[]).is_err());
     let mut doubled = file.0.clone();
     doubled[frame(1)].copy_from_slice(&file.0[frame(2)]);
-    assert!(read_all(&doubled, Some(&summary), &entries, &[]).is_err());
+    assert!(read_all(&doubled, Some(&meta), &entries, &[]).is_err());
 }
 
 #[test]
 fn a_read_error_is_passed_on_and_nothing_is_cached() {
-    let (file, summary, entries, _) = victim(Compression::Lz4);
+    let (file, meta, entries, _) = victim(Compression::Lz4);
     let cache = new_cache(1 << 20);
     let mut bytes = file.0.clone();
     bytes[20] ^= 1;
-    let table = open(&bytes, Some(&summary), &cache).unwrap();
+    let table = open(&bytes, Some(&meta), &cache).unwrap();
     for _ in 0..2 {
         assert!(table.get(LookupKey::new(&entries[0].0), SequenceNumber::MAX, |_| ()).is_err());
     }
     let mut cursor = table.cursor();
     assert!(cursor.seek_to_first().is_err());
     for _ in 0..2 {
-        assert!(cursor.entry().is_none() && cursor.span().is_none());
+        assert!(cursor.entry().is_none() && cursor.stretch().is_none());
         cursor.next().unwrap();
         cursor.prev().unwrap();
     }
@@ -222,7 +221,7 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     const CLAIM: u64 = 900 << 20;
     let (file, _, _, _) = victim(Compression::None);
     let length = file.0.len() as u64;
-    let source = Source::new(Arc::new(file.clone()), Path::new("t"), 0, length, None).unwrap();
+    let source = TableSource::new(Arc::new(file.clone()), Path::new("t"), 0, length, None).unwrap();
     let mut properties = source.read_properties(None).unwrap();
     let at = properties.index_offset();
     let mut bytes = file.0[..at as usize].to_vec();
@@ -231,10 +230,11 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     put_varint(&mut frame, CLAIM);
     put_varint(&mut frame, CLAIM / 255);
     frame.resize(frame.len() + (CLAIM / 255) as usize, 0);
-    reseal_forged(&mut frame, Place { table: source.uid, offset: at });
+    reseal_forged(&mut frame, FramePlace { table: source.uid, offset: at });
     let forge = |frame_bytes: u64, properties: &mut Properties, bytes: &mut Vec<u8>| {
         properties.index_bytes = vec![frame_bytes];
-        let (at, place) = (bytes.len(), Place { table: source.uid, offset: bytes.len() as u64 });
+        let (at, place) =
+            (bytes.len(), FramePlace { table: source.uid, offset: bytes.len() as u64 });
         for _ in 0..3 {
             bytes.truncate(at);
             let mut raw = Vec::new();
@@ -246,11 +246,11 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
                 &mut Compressor::new(Compression::None),
                 bytes,
             );
-            properties.summary.file_bytes = (bytes.len() + FOOTER_BYTES) as u64;
+            properties.meta.file_bytes = (bytes.len() + FOOTER_BYTES) as u64;
         }
         let footer = Footer {
             uid: source.uid,
-            table_bytes: properties.summary.file_bytes,
+            table_bytes: properties.meta.file_bytes,
             properties_bytes: (bytes.len() - at) as u64,
         };
         bytes.extend_from_slice(&footer.encode());
@@ -263,7 +263,7 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
 }
 
 /// Ties a frame without its checksum to `place`.
-fn reseal_forged(frame: &mut Vec<u8>, place: Place) {
+fn reseal_forged(frame: &mut Vec<u8>, place: FramePlace) {
     // The checksum of nothing at this place is what ties a frame to it.
     let mut empty = Vec::new();
     let mut compressor = Compressor::new(Compression::None);
@@ -333,13 +333,13 @@ impl Forgery {
     }
 
     /// Calls `look` with the table, for each way to cut its index into frames: they must agree.
-    fn with_each(&self, look: impl Fn(&[u8], &Arc<PassingTable>) -> Result<()>) -> Result<()> {
+    fn with_each(&self, look: impl Fn(&[u8], &Arc<TableScan>) -> Result<()>) -> Result<()> {
         let [together, apart] = [IndexFrames::AllBlocks, IndexFrames::OneBlock].map(|frames| {
             let bytes = self.bytes(frames);
             let (file, length) = (Arc::new(Bytes(bytes.clone())), bytes.len() as u64);
-            let source = Source::new(file, Path::new("t"), 0, length, None).unwrap();
-            let summary = source.read_properties(None).unwrap().summary;
-            look(&bytes, &PassingTable::read(source, &summary).unwrap())
+            let source = TableSource::new(file, Path::new("t"), 0, length, None).unwrap();
+            let meta = source.read_properties(None).unwrap().meta;
+            look(&bytes, &TableScan::read(source, &meta).unwrap())
         });
         assert_eq!(together.is_err(), apart.is_err());
         together.and(apart)
@@ -350,26 +350,26 @@ impl Forgery {
         let mut compressor = Compressor::new(Compression::None);
         let mut bytes = Vec::new();
         let mut add = |kind: FrameKind, raw: &[u8], bytes: &mut Vec<u8>| {
-            let place = Place { table: uid, offset: bytes.len() as u64 };
+            let place = FramePlace { table: uid, offset: bytes.len() as u64 };
             let before = bytes.len();
             seal(kind, place, raw, &mut compressor, bytes);
             (bytes.len() - before) as u64
         };
         let (mut indexes, mut total, mut filter) =
-            (vec![IndexBuilder::default()], Facts::default(), FilterBuilder::default());
+            (vec![IndexBuilder::default()], BlockStats::default(), FilterBuilder::default());
         for (number, block) in self.blocks.iter().enumerate() {
             let raw = raw_block(block);
             let length = add(FrameKind::Data, &raw, &mut bytes);
-            total.merge(&facts_of(block));
+            total.merge(&stats_of(block));
             let shown = self.shown.iter().find(|shown| shown.0 == number);
             let shown = shown.map_or(block, |shown| &shown.1);
-            let facts = facts_of(shown);
+            let stats = stats_of(shown);
             let (first, last) = (&shown[0], shown.last().unwrap());
             if let (IndexFrames::OneBlock, 1..) = (frames, number) {
                 indexes.push(IndexBuilder::default());
             }
             let index = indexes.last_mut().unwrap();
-            index.add(&first.0, (&last.0, SequenceNumber(last.1)), &facts, length);
+            index.add(&first.0, (&last.0, SequenceNumber(last.1)), &stats, length);
             let kept = block.iter().filter(|entry| entry.0 != self.forgotten);
             kept.for_each(|entry| filter.add(xxh3(&entry.0)));
         }
@@ -381,7 +381,7 @@ impl Forgery {
         let index_bytes = raw.map(|raw| add(FrameKind::Index, &raw, &mut bytes)).collect();
         // One varint of the length is two bytes here, whatever the change.
         let mut properties = Properties {
-            summary: self.summary(uid, &total),
+            meta: self.meta(uid, &total),
             data_bytes,
             data_frames,
             filter_bytes,
@@ -397,7 +397,7 @@ impl Forgery {
             let mut raw = Vec::new();
             properties.encode(&mut raw);
             add(FrameKind::Properties, &raw, &mut bytes);
-            properties.summary.file_bytes = (bytes.len() + FOOTER_BYTES) as u64;
+            properties.meta.file_bytes = (bytes.len() + FOOTER_BYTES) as u64;
         }
         let properties_bytes = (bytes.len() - at) as u64;
         let table_bytes = (bytes.len() + FOOTER_BYTES) as u64;
@@ -405,19 +405,19 @@ impl Forgery {
         bytes
     }
 
-    fn summary(&self, uid: TableUid, total: &Facts) -> TableSummary {
+    fn meta(&self, uid: TableUid, total: &BlockStats) -> TableMeta {
         let shown = |number: usize| {
             let shown = self.shown.iter().find(|shown| shown.0 == number);
             shown.map_or(&self.blocks[number], |shown| &shown.1)
         };
-        let mut sample = SampleBuilder::default();
+        let mut sample = SketchBuilder::default();
         self.blocks.iter().flatten().for_each(|entry| sample.add(xxh3(&entry.0)));
-        TableSummary {
+        TableMeta {
             uid,
-            range: crate::summary::KeyRange {
+            range: crate::table_meta::KeySpan {
                 first: shown(0)[0].0.clone().into(),
                 last: shown(self.blocks.len() - 1).last().unwrap().0.clone().into(),
-                end: crate::summary::RangeEnd::Inclusive,
+                end: crate::table_meta::RangeEnd::Inclusive,
             },
             entries: total.entries,
             point_tombstones: total.point_tombstones,
@@ -428,7 +428,7 @@ impl Forgery {
             expiry_min_ms: total.expiry_min_ms,
             logical_bytes: total.logical_bytes,
             file_bytes: 0,
-            key_sample: sample.finish(),
+            key_sketch: sample.finish(),
             index: IndexKind::Blocks,
             created_ms: 0,
             garbage: self.garbage(),
@@ -453,15 +453,15 @@ impl Forgery {
 }
 
 /// What is known of entries, also of those that are not in order.
-fn facts_of(entries: &[Owned]) -> Facts {
-    let mut facts = Facts::default();
+fn stats_of(entries: &[Owned]) -> BlockStats {
+    let mut stats = BlockStats::default();
     for (index, (key, sequence, kind, value)) in entries.iter().enumerate() {
-        facts.add(key.len(), SequenceNumber(*sequence), *kind, value).unwrap();
+        stats.add(key.len(), SequenceNumber(*sequence), *kind, value).unwrap();
         if index > 0 && entries[index - 1].0 == *key {
-            facts.contents.add(Contents::VERSIONS);
+            stats.contents.add(Contents::VERSIONS);
         }
     }
-    facts
+    stats
 }
 
 fn raw_block(entries: &[Owned]) -> Vec<u8> {
@@ -507,17 +507,17 @@ fn well_sealed_contradictions_are_found_by_verification() {
     }
 
     let changes: [fn(&mut Properties); 14] = [
-        |properties| properties.summary.garbage = Garbage::default(),
-        |properties| properties.summary.entries += 1,
-        |properties| properties.summary.point_tombstones += 1,
-        |properties| properties.summary.range_tombstones += 1,
-        |properties| properties.summary.merge_operands += 1,
-        |properties| properties.summary.sequence_min = SequenceNumber(1),
-        |properties| properties.summary.sequence_max = SequenceNumber(10),
-        |properties| properties.summary.expiry_min_ms = Some(9),
-        |properties| properties.summary.logical_bytes += 1,
-        |properties| properties.summary.key_sample = KeySample::default(),
-        |properties| properties.summary.range.last = Slice::copy_from(b"d"),
+        |properties| properties.meta.garbage = Garbage::default(),
+        |properties| properties.meta.entries += 1,
+        |properties| properties.meta.point_tombstones += 1,
+        |properties| properties.meta.range_tombstones += 1,
+        |properties| properties.meta.merge_operands += 1,
+        |properties| properties.meta.sequence_min = SequenceNumber(1),
+        |properties| properties.meta.sequence_max = SequenceNumber(10),
+        |properties| properties.meta.expiry_min_ms = Some(9),
+        |properties| properties.meta.logical_bytes += 1,
+        |properties| properties.meta.key_sketch = KeySketch::default(),
+        |properties| properties.meta.range.last = Slice::copy_from(b"d"),
         |properties| properties.data_frames += 1,
         |properties| properties.data_frames = 0,
         // Nor is memory taken for as many.

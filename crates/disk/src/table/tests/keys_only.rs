@@ -48,11 +48,11 @@ fn mixed() -> Vec<Owned> {
 
 fn counted(entries: &[Owned]) -> (Arc<Counted>, Arc<Table>) {
     let mut bytes = Bytes::default();
-    let summary = write(&mut bytes, &options(Compression::None), 7, entries, &[]);
+    let meta = write(&mut bytes, &options(Compression::None), 7, entries, &[]);
     let file = Arc::new(Counted { bytes, read: AtomicU64::new(0) });
-    let (shared, length) = (Arc::clone(&file) as Arc<dyn File>, summary.file_bytes);
+    let (shared, length) = (Arc::clone(&file) as Arc<dyn File>, meta.file_bytes);
     let (path, cache) = (Path::new("t"), new_cache(0));
-    let table = Table::open(shared, path, 0, length, Some(&summary), ReadIo::Read, &cache);
+    let table = Table::open(shared, path, 0, length, Some(&meta), ReadIo::Read, &cache);
     file.read.store(0, Ordering::Relaxed);
     (file, table.unwrap())
 }

@@ -60,14 +60,14 @@ fn long_values_are_written_from_where_they_lie_and_read_as_any() {
             // It is verified, too.
             let table = table_by(read_io, &options(compression), &entries, &[]);
             assert_eq!(scan(&table).unwrap(), entries);
-            assert_eq!(table.summary().merge_operands, 1);
+            assert_eq!(table.meta().merge_operands, 1);
             let mut file = Bytes::default();
             let mut copy = TableWriter::new(&mut file, &options(compression), TableUid(4));
             for index in 0..table.block_count() {
                 copy.add_sealed(&table.read_sealed(index).unwrap()).unwrap();
             }
-            let summary = copy.finish().unwrap();
-            let copy = open(&file.0, Some(&summary), &new_cache(1 << 20)).unwrap();
+            let meta = copy.finish().unwrap();
+            let copy = open(&file.0, Some(&meta), &new_cache(1 << 20)).unwrap();
             verify(&copy).unwrap();
             assert_eq!(scan(&copy).unwrap(), entries);
         }
@@ -78,11 +78,11 @@ fn long_values_are_written_from_where_they_lie_and_read_as_any() {
 fn damage_to_a_long_value_is_noticed() {
     let mut file = Bytes::default();
     let entries = [put("a", 1, vec![7; COPIED_BYTES_MAX + 1]), put("b", 2, "short")];
-    let summary = write(&mut file, &options(Compression::Lz4), 5, &entries, &[]);
+    let meta = write(&mut file, &options(Compression::Lz4), 5, &entries, &[]);
     for offset in [0, 1, 5, 20, 50_000, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 20] {
         let mut damaged = file.0.clone();
         damaged[offset] ^= 1;
-        let table = open(&damaged, Some(&summary), &new_cache(1 << 20)).unwrap();
+        let table = open(&damaged, Some(&meta), &new_cache(1 << 20)).unwrap();
         assert_eq!(verify(&table).unwrap_err().kind(), siltdb_base::error::ErrorKind::Corruption);
         assert!(table.read_sealed(0).is_err() && scan(&table).is_err());
     }

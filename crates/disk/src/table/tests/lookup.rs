@@ -1,7 +1,7 @@
 //! Lookups with a maplet answer as those without.
 
 use super::*;
-use crate::{maplet::KeyPlace, table::read::lookup::Sight};
+use crate::{maplet::EntryPlace, table::read::lookup::LookupOutcome};
 
 /// Entries with many versions of some keys, so that keys go on from block to block.
 fn versions() -> Vec<Owned> {
@@ -19,8 +19,8 @@ fn versions() -> Vec<Owned> {
 fn opened(entries: &[Owned], filter_bits_per_key: u32, cache: &Arc<Cache>) -> Arc<Table> {
     let mut file = Bytes::default();
     let options = TableOptions { filter_bits_per_key, ..options(Compression::Lz4) };
-    let summary = write(&mut file, &options, 7, entries, &[]);
-    open(&file.0, Some(&summary), cache).unwrap()
+    let meta = write(&mut file, &options, 7, entries, &[]);
+    open(&file.0, Some(&meta), cache).unwrap()
 }
 
 fn check_all(table: &Table, entries: &[Owned]) {
@@ -75,17 +75,17 @@ fn lookups_answer_the_same_where_no_block_stays() {
         (ReadIo::Map, Compression::None),
     ] {
         let mut file = Bytes::default();
-        let summary = write(&mut file, &options(compression), 7, &entries, &[]);
+        let meta = write(&mut file, &options(compression), 7, &entries, &[]);
         for capacity in [0, 6 << 10] {
             let cache = new_cache(capacity);
-            let table = open_by(read_io, &file.0, Some(&summary), &cache).unwrap();
+            let table = open_by(read_io, &file.0, Some(&meta), &cache).unwrap();
             check_all(&table, &entries);
             check_seeks(&table, &entries);
             assert_eq!(cache.stats().insertions > 0, capacity > 0);
         }
         // Led by a maplet to blocks that are gone.
         let cache = new_cache(8 << 20);
-        let table = open_by(read_io, &file.0, Some(&summary), &cache).unwrap();
+        let table = open_by(read_io, &file.0, Some(&meta), &cache).unwrap();
         check_all(&table, &entries);
         assert!(table.maplet.get().is_some());
         cache.set_capacity(0);
@@ -104,9 +104,9 @@ fn no_block_shows_an_entry_that_is_not_the_newest() {
         for visible in [owned.1, SequenceNumber::MAX.0] {
             let expected = get_expected(&entries, &owned.0, visible).map(|entry| entry.1);
             for block in 0..table.block_count() {
-                let (place, visible) = (KeyPlace { block, entry: 0 }, SequenceNumber(visible));
+                let (place, visible) = (EntryPlace { block, entry: 0 }, SequenceNumber(visible));
                 let sight = table.look_at(place, &owned.0, visible, |found| found.sequence.0);
-                if let Sight::Shown(sequence) = sight.unwrap() {
+                if let LookupOutcome::Shown(sequence) = sight.unwrap() {
                     assert_eq!(Some(sequence), expected, "{}", owned.0.escape_ascii());
                     shown += 1;
                 }

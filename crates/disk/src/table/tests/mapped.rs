@@ -3,10 +3,10 @@
 use super::*;
 use siltdb_base::error::ErrorKind;
 
-fn written(compression: Compression, entries: &[Owned]) -> (Bytes, TableSummary) {
+fn written(compression: Compression, entries: &[Owned]) -> (Bytes, TableMeta) {
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(compression), 7, entries, &[]);
-    (file, summary)
+    let meta = write(&mut file, &options(compression), 7, entries, &[]);
+    (file, meta)
 }
 
 /// Looks up every entry, and walks over all; each answer that comes must be right.
@@ -26,19 +26,19 @@ fn read_blocks(table: &Arc<Table>, entries: &[Owned]) -> Result<()> {
 fn every_damaged_byte_of_a_block_is_noticed_each_time() {
     let entries = many(60);
     for compression in [Compression::Lz4, Compression::None] {
-        let (file, summary) = written(compression, &entries);
+        let (file, meta) = written(compression, &entries);
         let info_end = |table: &Table| {
             let last = table.block_info(table.block_count() - 1);
             (last.offset + last.bytes) as usize
         };
-        let whole = open_by(ReadIo::Map, &file.0, Some(&summary), &new_cache(0)).unwrap();
+        let whole = open_by(ReadIo::Map, &file.0, Some(&meta), &new_cache(0)).unwrap();
         read_blocks(&whole, &entries).unwrap();
         for at in 0..info_end(&whole) {
             let mut bytes = file.0.clone();
             bytes[at] ^= 0x10;
             for capacity in [0, 1 << 20] {
                 let cache = new_cache(capacity);
-                let table = open_by(ReadIo::Map, &bytes, Some(&summary), &cache).unwrap();
+                let table = open_by(ReadIo::Map, &bytes, Some(&meta), &cache).unwrap();
                 for _ in 0..2 {
                     let error = read_blocks(&table, &entries).expect_err("a byte was changed");
                     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
@@ -53,10 +53,10 @@ fn every_damaged_byte_of_a_block_is_noticed_each_time() {
 #[test]
 fn of_a_mapped_block_the_cache_holds_only_what_was_derived() {
     let entries = many(2_000);
-    let (file, summary) = written(Compression::None, &entries);
+    let (file, meta) = written(Compression::None, &entries);
     let cached = |read_io: ReadIo| {
         let cache = new_cache(16 << 20);
-        let table = open_by(read_io, &file.0, Some(&summary), &cache).unwrap();
+        let table = open_by(read_io, &file.0, Some(&meta), &cache).unwrap();
         for owned in &entries {
             check_get(&table, &entries, &owned.0, owned.1).unwrap();
         }
@@ -72,8 +72,8 @@ fn of_a_mapped_block_the_cache_holds_only_what_was_derived() {
 #[test]
 fn values_of_a_mapped_block_stay_when_the_table_is_closed() {
     let entries = many(50);
-    let (file, summary) = written(Compression::None, &entries);
-    let table = open_by(ReadIo::Map, &file.0, Some(&summary), &new_cache(0)).unwrap();
+    let (file, meta) = written(Compression::None, &entries);
+    let table = open_by(ReadIo::Map, &file.0, Some(&meta), &new_cache(0)).unwrap();
     let values: Vec<Slice> = entries
         .iter()
         .map(|owned| {
@@ -112,14 +112,14 @@ impl File for Rotten {
 fn jobs_read_past_the_mapping() {
     let entries = many(300);
     for compression in [Compression::None, Compression::Lz4] {
-        let (file, summary) = written(compression, &entries);
+        let (file, meta) = written(compression, &entries);
         // Only the first block can be looked at where it is mapped.
-        let whole = open(&file.0, Some(&summary), &new_cache(0)).unwrap();
+        let whole = open(&file.0, Some(&meta), &new_cache(0)).unwrap();
         let mut mapped = file.0.clone();
         mapped[whole.block_info(0).bytes as usize..].fill(0xee);
-        let (file, length) = (Arc::new(Rotten { file, mapped }), summary.file_bytes);
+        let (file, length) = (Arc::new(Rotten { file, mapped }), meta.file_bytes);
         let (path, cache) = (Path::new("t"), new_cache(1 << 20));
-        let open = Table::open(file, path, 0, length, Some(&summary), ReadIo::Map, &cache);
+        let open = Table::open(file, path, 0, length, Some(&meta), ReadIo::Map, &cache);
         let table = open.unwrap();
         check_get(&table, &entries, &entries[0].0, entries[0].1).unwrap();
         assert_eq!(cache.stats().insertions, 1);
@@ -139,9 +139,9 @@ fn jobs_read_past_the_mapping() {
 fn what_was_verified_is_kept_unless_it_lies_mapped() {
     let entries = many(300);
     for (compression, kept) in [(Compression::None, false), (Compression::Lz4, true)] {
-        let (file, summary) = written(compression, &entries);
+        let (file, meta) = written(compression, &entries);
         let cache = new_cache(1 << 20);
-        let table = open_by(ReadIo::Map, &file.0, Some(&summary), &cache).unwrap();
+        let table = open_by(ReadIo::Map, &file.0, Some(&meta), &cache).unwrap();
         passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
         let blocks = table.block_count() as u64;
         assert_eq!(cache.stats().insertions, if kept { blocks } else { 0 });
@@ -170,10 +170,10 @@ impl File for Unmappable {
 #[test]
 fn a_table_that_cannot_be_mapped_is_read() {
     let entries = many(300);
-    let (file, summary) = written(Compression::None, &entries);
-    let (file, length) = (Arc::new(Unmappable(file)), summary.file_bytes);
+    let (file, meta) = written(Compression::None, &entries);
+    let (file, length) = (Arc::new(Unmappable(file)), meta.file_bytes);
     let (path, cache) = (Path::new("t"), new_cache(1 << 20));
-    let table = Table::open(file, path, 0, length, Some(&summary), ReadIo::Map, &cache).unwrap();
+    let table = Table::open(file, path, 0, length, Some(&meta), ReadIo::Map, &cache).unwrap();
     read_blocks(&table, &entries).unwrap();
     let whole_blocks = table.block_info(0).bytes as usize * table.block_count() / 2;
     assert!(cache.stats().bytes > whole_blocks, "what is read is kept whole");

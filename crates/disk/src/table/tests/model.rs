@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use siltdb_base::{
-    cursor::{Span, SpanContent},
+    cursor::{Stretch, StretchContent},
     key::BlobPointer,
     limits::KEY_BYTES_MAX,
 };
@@ -36,7 +36,7 @@ enum Step {
     Next,
     Prev,
     /// As many steps, within the longest span.
-    Walk(Course, usize),
+    Walk(Direction, usize),
 }
 
 /// What a cursor knows of its spans.
@@ -53,9 +53,9 @@ fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
     walk_with(passing(table).unwrap().cursor().unwrap(), Knows::Some, entries, steps);
 }
 
-fn walk_with(mut cursor: impl Cursor, knows: Knows, entries: &[Owned], steps: &[Step]) {
+fn walk_with(mut cursor: impl EntryCursor, knows: Knows, entries: &[Owned], steps: &[Step]) {
     let mut model = Model { entries, position: None };
-    assert!(cursor.entry().is_none() && cursor.span().is_none());
+    assert!(cursor.entry().is_none() && cursor.stretch().is_none());
     for step in steps {
         match step {
             Step::First => {
@@ -82,38 +82,43 @@ fn walk_with(mut cursor: impl Cursor, knows: Knows, entries: &[Owned], steps: &[
                 cursor.prev().unwrap();
                 model.stand(model.position.and_then(|position| position.checked_sub(1)));
             }
-            Step::Walk(course, steps) => walk_along(&mut cursor, &mut model, *course, *steps),
+            Step::Walk(direction, steps) => walk_along(&mut cursor, &mut model, *direction, *steps),
         }
         let expected = model.position.map(|position| entry(&entries[position]));
         assert_eq!(cursor.entry(), expected, "after {step:?}");
-        check_span(cursor.span(), knows, &model);
-        for course in [Course::Forward, Course::Backward] {
-            check_span(cursor.span_along(course), knows, &model);
+        check_span(cursor.stretch(), knows, &model);
+        for direction in [Direction::Forward, Direction::Backward] {
+            check_span(cursor.stretch_along(direction), knows, &model);
         }
     }
 }
 
 /// Walks within the longest span, to its end or until `steps` were made.
-fn walk_along(cursor: &mut impl Cursor, model: &mut Model<'_>, course: Course, steps: usize) {
-    let (Some(span), Some(position)) = (cursor.span_along(course), model.position) else {
-        assert_eq!(cursor.walk(course, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
+fn walk_along(
+    cursor: &mut impl EntryCursor,
+    model: &mut Model<'_>,
+    direction: Direction,
+    steps: usize,
+) {
+    let (Some(span), Some(position)) = (cursor.stretch_along(direction), model.position) else {
+        assert_eq!(cursor.walk(direction, steps, &mut |_| panic!("it stands nowhere")).unwrap(), 0);
         return;
     };
-    let (span_steps, at): (_, &dyn Fn(usize) -> usize) = match course {
-        Course::Forward => (span.after, &|made| position + made),
-        Course::Backward => (span.before, &|made| position - made),
+    let (span_steps, at): (_, &dyn Fn(usize) -> usize) = match direction {
+        Direction::Forward => (span.after, &|made| position + made),
+        Direction::Backward => (span.before, &|made| position - made),
     };
     let mut made = 0;
-    let walked = cursor.walk(course, span_steps, &mut |seen| {
+    let walked = cursor.walk(direction, span_steps, &mut |seen| {
         made += 1;
-        assert_eq!(seen, entry(&model.entries[at(made)]), "after {made} steps {course:?}");
+        assert_eq!(seen, entry(&model.entries[at(made)]), "after {made} steps {direction:?}");
         if made < steps { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     assert_eq!((walked.unwrap(), made), (made, span_steps.min(steps.max(1))));
     model.stand(Some(at(made)));
 }
 
-fn check_span(span: Option<Span<'_>>, knows: Knows, model: &Model<'_>) {
+fn check_span(span: Option<Stretch<'_>>, knows: Knows, model: &Model<'_>) {
     let (Some(span), Some(position)) = (span, model.position) else {
         assert!(span.is_none() && model.position.is_none());
         return;
@@ -131,8 +136,8 @@ fn check_span(span: Option<Span<'_>>, knows: Knows, model: &Model<'_>) {
     };
     let plain = stretch.iter().all(|entry| entry.2 == EntryKind::Put && single(&entry.0));
     match knows {
-        Knows::All => assert_eq!(span.content == SpanContent::Plain, plain),
-        Knows::Some => assert!(plain || span.content == SpanContent::Any),
+        Knows::All => assert_eq!(span.content == StretchContent::Plain, plain),
+        Knows::Some => assert!(plain || span.content == StretchContent::Any),
     }
 }
 
@@ -145,7 +150,7 @@ fn check(options: &TableOptions, entries: &[Owned], probes: &[(Vec<u8>, u64)], s
 
 fn check_table(table: &Arc<Table>, entries: &[Owned], probes: &[(Vec<u8>, u64)], steps: &[Step]) {
     assert_eq!(scan(table).unwrap(), entries);
-    assert_eq!(table.summary().entries, entries.len() as u64);
+    assert_eq!(table.meta().entries, entries.len() as u64);
     for owned in entries {
         for visible in [owned.1.saturating_sub(1), owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
             check_get(table, entries, &owned.0, visible).unwrap();
@@ -261,13 +266,14 @@ fn a_stretch_of_plain_entries_goes_over_several_blocks() {
     assert!(block_entries < 100);
     let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
-    let far = cursor.span_along(Course::Forward).unwrap();
+    let far = cursor.stretch_along(Direction::Forward).unwrap();
     assert!((7 * block_entries..700).contains(&far.after), "{far:?}");
-    assert_eq!(cursor.span_along(Course::Backward).unwrap().after, block_entries - 1);
-    let walks = |course| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(course, steps));
+    assert_eq!(cursor.stretch_along(Direction::Backward).unwrap().after, block_entries - 1);
+    let walks =
+        |direction| [5, 1, 500, 2_000, 2_000, 2_000].map(|steps| Step::Walk(direction, steps));
     for from in (0..2_000).step_by(37) {
         let seek = Step::Seek(entries[from].0.clone(), entries[from].1);
-        let (forward, backward) = (walks(Course::Forward), walks(Course::Backward));
+        let (forward, backward) = (walks(Direction::Forward), walks(Direction::Backward));
         walk(&table, &entries, &[&[seek], &forward[..], &backward[..], &forward[..]].concat());
     }
 }
@@ -292,17 +298,17 @@ fn the_summary_says_what_was_added() {
         &entries,
         &[tombstone("a", "c", 3), tombstone("b", "zz", 5000), tombstone("x", "x", 9000)],
     );
-    let summary = table.summary();
-    assert_eq!(summary.point_tombstones, count(EntryKind::Delete));
-    assert_eq!(summary.merge_operands, count(EntryKind::Merge));
-    assert_eq!(summary.range_tombstones, 4);
-    assert_eq!((summary.sequence_min.0, summary.sequence_max.0), (3, 5000));
+    let meta = table.meta();
+    assert_eq!(meta.point_tombstones, count(EntryKind::Delete));
+    assert_eq!(meta.merge_operands, count(EntryKind::Merge));
+    assert_eq!(meta.range_tombstones, 4);
+    assert_eq!((meta.sequence_min.0, meta.sequence_max.0), (3, 5000));
     let expiry = 9000 - (0..300).filter(|number| number % 11 == 7).max().unwrap();
-    assert_eq!(summary.expiry_min_ms, Some(expiry));
+    assert_eq!(meta.expiry_min_ms, Some(expiry));
     let logical: usize = entries.iter().map(|entry| entry.0.len() + entry.3.len()).sum();
-    assert_eq!(summary.logical_bytes, logical as u64);
-    assert_eq!((&summary.range.first[..], &summary.range.last[..]), (&b"a"[..], &b"zz"[..]));
-    assert!(!summary.range.contains(b"zz"));
+    assert_eq!(meta.logical_bytes, logical as u64);
+    assert_eq!((&meta.range.first[..], &meta.range.last[..]), (&b"a"[..], &b"zz"[..]));
+    assert!(!meta.range.contains(b"zz"));
     let expected = Fragments::new(&[tombstone("a", "c", 3), tombstone("b", "zz", 5000)]);
     assert_eq!(**table.tombstones(), expected);
     // Each block says what it holds, as the entries do.
@@ -335,7 +341,7 @@ fn blob_pointers_expire_too() {
     pointer.encode(&mut payload);
     let entries = [("k".into(), 1, EntryKind::BlobPointer, payload)];
     let table = table_of(&options(Compression::None), &entries, &[]);
-    assert_eq!(table.summary().expiry_min_ms, Some(77));
+    assert_eq!(table.meta().expiry_min_ms, Some(77));
     assert!(table.block_info(0).contents.has(Contents::BLOB_POINTERS));
 }
 
@@ -345,7 +351,7 @@ fn a_table_of_range_tombstones_alone_has_no_entries() {
     assert!(table.get(LookupKey::new(b"c"), SequenceNumber::MAX, |_| ()).unwrap().is_none());
     walk(&table, &[], &[Step::First, Step::Last, Step::Seek(b"b".to_vec(), 9), Step::Next]);
     walk(&table, &[], &[Step::SeekBefore(b"b".to_vec(), 9), Step::Prev]);
-    assert_eq!(table.summary().sequence_max.0, 8);
+    assert_eq!(table.meta().sequence_max.0, 8);
     let mut file = Bytes::default();
     let writer = TableWriter::new(&mut file, &TableOptions::default(), TableUid(1));
     assert!(writer.is_empty());
@@ -357,22 +363,22 @@ fn a_table_of_range_tombstones_alone_has_no_entries() {
 fn a_cursor_whose_walk_panicked_shows_no_value_under_another_key() {
     let entries: Vec<Owned> = many(40).into_iter().map(|it| put(&it.0, it.1, &it.0)).collect();
     let table = table_of(&options(Compression::None), &entries, &[]);
-    for course in [Course::Forward, Course::Backward] {
+    for direction in [Direction::Forward, Direction::Backward] {
         let mut cursor = table.cursor();
         cursor.seek(&entries[5].0, SequenceNumber::MAX).unwrap();
         let mut seen = 0;
         let walked = catch_unwind(AssertUnwindSafe(|| {
-            cursor.walk(course, 5, &mut |_| {
+            cursor.walk(direction, 5, &mut |_| {
                 seen += 1;
                 assert!(seen < 3, "a panic on purpose");
                 ControlFlow::Continue(())
             })
         }));
         assert!(walked.is_err());
-        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{course:?}");
+        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{direction:?}");
         cursor.next().unwrap();
-        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{course:?}");
-        walk(&table, &entries, &[Step::First, Step::Walk(course, 9), Step::Last]);
+        assert!(cursor.entry().is_none_or(|entry| entry.key == entry.value), "{direction:?}");
+        walk(&table, &entries, &[Step::First, Step::Walk(direction, 9), Step::Last]);
     }
 }
 
@@ -384,20 +390,20 @@ fn tables_share_a_file() {
         let entries: Vec<Owned> =
             many(40).into_iter().map(|entry| put(entry.0, entry.1 + uid, [uid as u8])).collect();
         let offset = file.0.len() as u64;
-        let summary = write(&mut file, &TableOptions::default(), uid, &entries, &[]);
-        assert_eq!(offset + summary.file_bytes, file.0.len() as u64);
-        tables.push((offset, summary, entries));
+        let meta = write(&mut file, &TableOptions::default(), uid, &entries, &[]);
+        assert_eq!(offset + meta.file_bytes, file.0.len() as u64);
+        tables.push((offset, meta, entries));
     }
     let (file, cache): (Arc<dyn File>, _) = (Arc::new(file), new_cache(1 << 20));
-    for (offset, summary, entries) in &tables {
+    for (offset, meta, entries) in &tables {
         let open = |length: u64| {
             let (file, path) = (Arc::clone(&file), Path::new("t"));
-            Table::open(file, path, *offset, length, Some(summary), ReadIo::Map, &cache)
+            Table::open(file, path, *offset, length, Some(meta), ReadIo::Map, &cache)
         };
-        let table = open(summary.file_bytes).unwrap();
+        let table = open(meta.file_bytes).unwrap();
         verify(&table).unwrap();
         assert_eq!(scan(&table).unwrap(), *entries);
-        assert!(open(summary.file_bytes - 1).is_err() && open(summary.file_bytes + 1).is_err());
+        assert!(open(meta.file_bytes - 1).is_err() && open(meta.file_bytes + 1).is_err());
         assert!(open(u64::MAX).is_err() && open(3).is_err());
     }
 }
@@ -462,8 +468,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (key(), 0_u64..62).prop_map(|(key, sequence)| Step::SeekBefore(key, sequence)),
         8 => Just(Step::Next),
         8 => Just(Step::Prev),
-        4 => (0_usize..90).prop_map(|steps| Step::Walk(Course::Forward, steps)),
-        4 => (0_usize..90).prop_map(|steps| Step::Walk(Course::Backward, steps)),
+        4 => (0_usize..90).prop_map(|steps| Step::Walk(Direction::Forward, steps)),
+        4 => (0_usize..90).prop_map(|steps| Step::Walk(Direction::Backward, steps)),
     ]
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::table::{
     FOOTER_BYTES, LostEntries, LostList, Properties, ReplacedTable, SalvageCursor, TableOrigin,
-    TablePlace, TableSalvage, find_tables, scan::salvage::Blocks,
+    TablePlace, TableSalvage, find_tables, scan::salvage::DataFrames,
 };
 use siltdb_base::{
     error::ErrorKind,
@@ -16,7 +16,7 @@ const PATH: &str = "t.table";
 
 fn read_salvage(
     bytes: &[u8],
-    expected: Option<&TableSummary>,
+    expected: Option<&TableMeta>,
 ) -> Result<(Vec<Owned>, Vec<LostEntries>)> {
     let (file, lost) = (Arc::new(Bytes(bytes.to_vec())), LostList::default());
     let length = expected.map_or(bytes.len() as u64, |expected| expected.file_bytes);
@@ -63,14 +63,14 @@ fn a_table_damaged_anywhere_gives_what_verifies() {
         let entries = many(60);
         let tombstones = [tombstone("key-1", "key-3", 40)];
         let mut file = Bytes::default();
-        let summary = write(&mut file, &options(compression), 99, &entries, &tombstones);
+        let meta = write(&mut file, &options(compression), 99, &entries, &tombstones);
         let (found, lost) = read_salvage(&file.0, None).unwrap();
         assert!(found == entries && lost.is_empty());
         let mut fewest = usize::MAX;
         for index in 0..file.0.len() {
             let mut bytes = file.0.clone();
             bytes[index] ^= 0x81;
-            for expected in [None, Some(&summary)] {
+            for expected in [None, Some(&meta)] {
                 // One byte is never so much that nothing is left.
                 let (found, lost) = read_salvage(&bytes, expected).unwrap();
                 check(&found, &lost, &entries, &format!("byte {index} flipped"));
@@ -85,12 +85,12 @@ fn a_table_damaged_anywhere_gives_what_verifies() {
 fn a_table_cut_short_gives_the_blocks_in_front_to_those_who_know_its_name() {
     let entries = many(60);
     let mut file = Bytes::default();
-    let summary = write(&mut file, &options(Compression::Lz4), 99, &entries, &[]);
+    let meta = write(&mut file, &options(Compression::Lz4), 99, &entries, &[]);
     let mut counts = Vec::new();
     for length in 0..file.0.len() {
         let bytes = &file.0[..length];
         assert!(read_salvage(bytes, None).is_err(), "cut to {length}");
-        let (found, lost) = read_salvage(bytes, Some(&summary)).unwrap();
+        let (found, lost) = read_salvage(bytes, Some(&meta)).unwrap();
         check(&found, &lost, &entries, &format!("cut to {length}"));
         counts.push(found.len());
     }
@@ -116,8 +116,8 @@ fn tables_are_found_behind_a_damaged_footer() {
     let lost = LostList::default();
     let file: Arc<dyn File> = Arc::new(file);
     let table = TableSalvage::open(file, Path::new(PATH), place, None, &lost).unwrap();
-    assert_eq!(table.properties().unwrap().summary.uid, TableUid(2));
-    assert_eq!(table.properties().unwrap().summary.sequence_max, SequenceNumber(1019));
+    assert_eq!(table.properties().unwrap().meta.uid, TableUid(2));
+    assert_eq!(table.properties().unwrap().meta.sequence_max, SequenceNumber(1019));
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn blocks_out_of_order_are_not_shown() {
     let table = TableSalvage::open(Arc::new(file), Path::new(PATH), place, None, &lost).unwrap();
     let mut table = Arc::new(table);
     let inner = Arc::get_mut(&mut table).unwrap();
-    let Blocks::Index(index) = &inner.blocks else { panic!("the index is whole") };
+    let DataFrames::Index(index) = &inner.blocks else { panic!("the index is whole") };
     let mut places: Vec<_> = (0..index.count())
         .map(|block| (index.info(block).offset, index.info(block).bytes))
         .collect();
     places.swap(0, 1);
-    inner.blocks = Blocks::Scanned(places);
+    inner.blocks = DataFrames::Scanned(places);
     let mut cursor = SalvageCursor::new(table, Arc::clone(&lost));
     cursor.seek_to_first();
     let mut keys = Vec::new();
@@ -188,7 +188,7 @@ fn a_damaged_origin_is_an_error() {
     let properties = properties_of(origin(3)).unwrap();
     let mut raw = Vec::new();
     properties.encode(&mut raw);
-    let table_bytes = properties.summary.file_bytes;
+    let table_bytes = properties.meta.file_bytes;
     let parts = [properties.data_bytes, properties.filter_bytes, properties.tombstone_bytes];
     let parts: u64 = parts.iter().chain(&properties.index_bytes).sum();
     let properties_bytes = table_bytes - parts - FOOTER_BYTES as u64;

@@ -15,16 +15,16 @@ use siltdb_disk::{
     edit::{Change, Edit, FORMAT_VERSION, TableReference},
     fields::UnknownFields,
     garbage::Garbage,
+    key_sketch::KeySketch,
     log::record::LogPosition,
-    sample::KeySample,
-    summary::{IndexKind, KeyRange, RangeEnd, TableSummary},
+    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
 };
 use std::path::Path;
 
 const DIR: &str = "db";
 
-fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeyRange {
-    KeyRange { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
+fn range(first: &[u8], last: &[u8], end: RangeEnd) -> KeySpan {
+    KeySpan { first: Slice::copy_from(first), last: Slice::copy_from(last), end }
 }
 
 fn reference() -> TableReference {
@@ -32,7 +32,7 @@ fn reference() -> TableReference {
         file: FileNumber(12),
         offset: 4096,
         length: 900,
-        summary: TableSummary {
+        meta: TableMeta {
             uid: TableUid(0xab),
             range: range(b"a", b"m", RangeEnd::Exclusive),
             entries: 5,
@@ -44,7 +44,7 @@ fn reference() -> TableReference {
             expiry_min_ms: Some(1234),
             logical_bytes: 555,
             file_bytes: 900,
-            key_sample: KeySample::default(),
+            key_sketch: KeySketch::default(),
             index: IndexKind::Blocks,
             created_ms: 77,
             garbage: Garbage::default(),
@@ -144,8 +144,8 @@ fn current_edits_and_the_end_frame_the_changes() {
     assert!(lines[4].ends_with("  edits=2"), "{}", lines[4]);
     // The file alone says the same, CURRENT apart.
     assert_eq!(report(&fs, "db/000002.manifest", Detail::Records).unwrap(), lines[1..]);
-    let summary = report(&fs, DIR, Detail::Summary).unwrap();
-    assert_eq!(summary, [&lines[0], &lines[1], &lines[4]].map(String::clone));
+    let meta = report(&fs, DIR, Detail::Summary).unwrap();
+    assert_eq!(meta, [&lines[0], &lines[1], &lines[4]].map(String::clone));
 }
 
 #[test]

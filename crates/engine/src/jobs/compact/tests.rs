@@ -1,4 +1,4 @@
-//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs give way.
+//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs yield.
 
 use super::*;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         log_keeper::keep_log,
         next::run_one,
     },
-    log::tail::REST_NS,
+    log::sequencer::IDLE_NS,
     open::recovery,
     options::FROZEN_MAX,
     options::{Durability, EngineOptions},
@@ -457,13 +457,13 @@ fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
         loop {
             commit(&database, &put, Durability::Buffered).unwrap();
             keep_log(&database).unwrap();
-            if lock(&database.log.tail).active_bytes() >= late {
+            if lock(&database.log.sequencer).active_bytes() >= late {
                 break;
             }
             assert_eq!(files(&fs, ".log").len(), segments, "it is not needed yet");
         }
         assert_eq!(files(&fs, ".log").len(), segments + 1);
-        while lock(&database.log.tail).active_bytes() >= late {
+        while lock(&database.log.sequencer).active_bytes() >= late {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     }
@@ -479,34 +479,34 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     let family = database.catalog.families.named("default").unwrap();
     let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
     let fill = |bytes: u64| {
-        while lock(&database.log.tail).active_bytes() < bytes {
+        while lock(&database.log.sequencer).active_bytes() < bytes {
             commit(&database, &put, Durability::Buffered).unwrap();
         }
     };
     let freeze = || {
-        let frozen = lock(&database.log.tail).freeze().unwrap();
+        let frozen = lock(&database.log.sequencer).freeze().unwrap();
         database.freeze(frozen);
     };
     let now = || writers(&database, &[]);
     let memtable = database.options.memtable_bytes as u64;
-    assert_eq!(now(), Writers::AtRest);
+    assert_eq!(now(), WriteLoad::Idle);
     fill(memtable / 2 - 1_000);
-    assert_eq!(now(), Writers::Slow);
+    assert_eq!(now(), WriteLoad::Light);
     freeze();
-    assert_eq!(now(), Writers::Slow, "it is not flushed yet, so nobody rests");
+    assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so nobody rests");
     fill(2_000);
-    assert_eq!(now(), Writers::Fast, "half a memtable in two");
-    assert_eq!(writers(&database, &[JobOf::Memory]), Writers::Slow);
+    assert_eq!(now(), WriteLoad::Heavy, "half a memtable in two");
+    assert_eq!(writers(&database, &[JobOf::Memory]), WriteLoad::Light);
     fill(memtable - 1_000);
-    assert_eq!(now(), Writers::Ahead);
+    assert_eq!(now(), WriteLoad::Throttled);
     freeze();
     assert!(flush_next(&database).unwrap() && flush_next(&database).unwrap());
-    assert_eq!(now(), Writers::AtRest);
+    assert_eq!(now(), WriteLoad::Idle);
     // Of what is not flushed, only time can tell.
     fill(memtable / 2);
-    for expected in [Writers::Fast, Writers::AtRest] {
+    for expected in [WriteLoad::Heavy, WriteLoad::Idle] {
         assert_eq!(now(), expected);
-        clock.advance(Duration::from_nanos(REST_NS));
+        clock.advance(Duration::from_nanos(IDLE_NS));
     }
 }
 
@@ -538,7 +538,8 @@ fn jobs_give_way_while_writers_wait_a_little() {
     while database.backpressure.unwritten_share(&database.log) < 0.9 {
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
         commit(&database, &put, Durability::Buffered).unwrap();
-        let way = with_context(&database, |context| Ok(context.gives_way.load(Ordering::Relaxed)));
+        let way =
+            with_context(&database, |context| Ok(context.should_yield.load(Ordering::Relaxed)));
         ways.push(way.unwrap());
     }
     // Not before they wait; then for a while; then they wait for too long.

@@ -3,10 +3,10 @@
 use super::*;
 use crate::{
     files::open_files::OpenFiles,
-    fixture::{Random, numbers, open_files, range, reference},
+    fixture::{TestRandom, numbers, open_files, range, reference},
 };
 use siltdb_base::{error::ErrorKind, fs::mem::MemFs};
-use siltdb_disk::summary::RangeEnd;
+use siltdb_disk::table_meta::RangeEnd;
 
 fn files() -> Arc<OpenFiles> {
     open_files(&Arc::new(MemFs::new()))
@@ -25,7 +25,7 @@ fn level(order: Order, tables: &[Outline<'_>]) -> Result<Level> {
 
 #[test]
 fn a_run_finds_the_table_of_a_key_like_a_linear_search() {
-    let mut random = Random::new(7);
+    let mut random = TestRandom::new(7);
     let files = files();
     for prefix in [&b""[..], b"user:", b"long common prefix of every key/"] {
         let mut keys: Vec<Vec<u8>> = (0..200)
@@ -41,11 +41,11 @@ fn a_run_finds_the_table_of_a_key_like_a_linear_search() {
         for (pair, number) in keys.chunks_exact(2).zip(1..) {
             let mut table = reference(number, (&pair[0], &pair[1]), (1, 1), 10);
             if number % 3 == 0 {
-                table.summary.range.end = RangeEnd::Exclusive;
+                table.meta.range.end = RangeEnd::Exclusive;
             }
             tables.push(files.reference(table).unwrap());
         }
-        let level = Level::new(Order::Run, tables.clone()).unwrap();
+        let level = Level::new(Order::Disjoint, tables.clone()).unwrap();
         let strange =
             [&b""[..], b"a", b"user", b"user;", b"long", b"m", b"zzz"].map(<[u8]>::to_vec);
         for key in keys.iter().chain(&strange) {
@@ -69,12 +69,12 @@ fn a_run_finds_the_table_of_a_key_like_a_linear_search() {
 #[test]
 fn tables_that_overlap_make_no_run() {
     let apart = [(&b"a"[..], &b"c"[..], (1, 1)), (b"d", b"f", (1, 1))];
-    assert!(level(Order::Run, &apart).is_ok());
+    assert!(level(Order::Disjoint, &apart).is_ok());
     let touching = [(&b"a"[..], &b"d"[..], (1, 1)), (b"d", b"f", (1, 1))];
-    assert_eq!(level(Order::Run, &touching).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(level(Order::Disjoint, &touching).unwrap_err().kind(), ErrorKind::Corruption);
     // The last key of the first table lacks the prefix that the others share.
     let backwards = [(&b"aaaa"[..], &b"b"[..], (1, 1)), (b"aaab", b"aaac", (1, 1))];
-    assert_eq!(level(Order::Run, &backwards).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(level(Order::Disjoint, &backwards).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn lengths_that_do_not_add_up_make_no_level() {
             files.reference(reference(number, keys, (number, number), bytes)).unwrap()
         });
         let open: Vec<_> = open.collect();
-        [Order::Run, Order::Stack].map(|order| Level::new(order, open.clone()))
+        [Order::Disjoint, Order::Overlapping].map(|order| Level::new(order, open.clone()))
     };
     for level in level_of(LEVEL_BYTES_MAX / 2) {
         assert_eq!(level.unwrap().bytes(), LEVEL_BYTES_MAX);
@@ -101,13 +101,13 @@ fn lengths_that_do_not_add_up_make_no_level() {
 #[test]
 fn a_stack_is_ordered_by_age_and_refuses_mixed_ages_of_one_key() {
     let good = [(&b"a"[..], &b"f"[..], (1, 5)), (b"c", b"z", (6, 9)), (b"m", b"p", (10, 10))];
-    let stack = level(Order::Stack, &good).unwrap();
+    let stack = level(Order::Overlapping, &good).unwrap();
     assert_eq!(numbers(stack.tables()), [3, 2, 1]);
     // Same ages, other keys: the parts of one flush.
     let parts = [(&b"a"[..], &b"f"[..], (1, 5)), (b"g", b"z", (2, 9))];
-    assert!(level(Order::Stack, &parts).is_ok());
+    assert!(level(Order::Overlapping, &parts).is_ok());
     let mixed = [(&b"a"[..], &b"f"[..], (1, 5)), (b"c", b"z", (4, 9))];
-    assert_eq!(level(Order::Stack, &mixed).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(level(Order::Overlapping, &mixed).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn overlap_in_a_stack_is_followed_through_others() {
         (b"f", b"h", (3, 3)),
         (b"x", b"z", (4, 4)),
     ];
-    let stack = level(Order::Stack, &chain).unwrap();
+    let stack = level(Order::Overlapping, &chain).unwrap();
     let taken = |first: &[u8], last: &[u8]| {
         let indexes = stack.overlapping(&range(first, last));
         numbers(indexes.iter().map(|&index| &stack.tables()[index]))
@@ -137,9 +137,9 @@ fn runs_join_parts_and_ages_keep_them_together() {
         (b"l", b"z", (11, 19)),
         (b"b", b"c", (20, 20)),
     ];
-    let stack = level(Order::Stack, &parts).unwrap();
+    let stack = level(Order::Overlapping, &parts).unwrap();
     assert_eq!(stack.runs(), 3);
     assert_eq!(stack.ages(), [1, 2, 2]);
-    assert_eq!(Level::empty(Order::Stack).runs(), 0);
-    assert_eq!(Level::empty(Order::Stack).ages(), [0; 0]);
+    assert_eq!(Level::empty(Order::Overlapping).runs(), 0);
+    assert_eq!(Level::empty(Order::Overlapping).ages(), [0; 0]);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::level::{Level, Order},
-    fixture::{Random, open_files, range, reference},
+    fixture::{TestRandom, open_files, range, reference},
 };
 use siltdb_base::fs::mem::MemFs;
 use std::cell::Cell;
@@ -17,7 +17,7 @@ pub fn note_comparison() {
     COMPARISONS.set(COMPARISONS.get() + 1);
 }
 
-fn random_tables(random: &mut Random, keys: u64) -> Vec<Arc<OpenReference>> {
+fn random_tables(random: &mut TestRandom, keys: u64) -> Vec<Arc<OpenReference>> {
     let files = open_files(&Arc::new(MemFs::new()));
     let count = random.below(12);
     let tables = (0..count).map(|number| {
@@ -27,7 +27,7 @@ fn random_tables(random: &mut Random, keys: u64) -> Vec<Arc<OpenReference>> {
         let mut table =
             reference(number + 1, (a.min(b).as_slice(), a.max(b).as_slice()), sequences, 9);
         if a != b && random.below(3) == 0 {
-            table.summary.range.end = RangeEnd::Exclusive;
+            table.meta.range.end = RangeEnd::Exclusive;
         }
         files.reference(table).unwrap()
     });
@@ -38,7 +38,7 @@ fn random_tables(random: &mut Random, keys: u64) -> Vec<Arc<OpenReference>> {
 
 /// The same as [`runs`], by comparing with every table of the run.
 fn runs_by_pairs(tables: &[Arc<OpenReference>]) -> usize {
-    let mut runs: Vec<Vec<&KeyRange>> = Vec::new();
+    let mut runs: Vec<Vec<&KeySpan>> = Vec::new();
     for table in tables {
         match runs.last_mut() {
             Some(run) if !run.iter().any(|other| other.overlaps(table.range())) => {
@@ -51,7 +51,7 @@ fn runs_by_pairs(tables: &[Arc<OpenReference>]) -> usize {
 }
 
 /// The same as the tables of [`overlapping`], by adding what overlaps until nothing does.
-fn overlapping_by_pairs(tables: &[Arc<OpenReference>], range: &KeyRange) -> Vec<usize> {
+fn overlapping_by_pairs(tables: &[Arc<OpenReference>], range: &KeySpan) -> Vec<usize> {
     let (mut reached, mut taken) = (range.clone(), Vec::new());
     loop {
         let more = (0..tables.len())
@@ -66,7 +66,7 @@ fn overlapping_by_pairs(tables: &[Arc<OpenReference>], range: &KeyRange) -> Vec<
 
 #[test]
 fn sweeps_tell_what_all_pairs_tell() {
-    let mut random = Random::new(31);
+    let mut random = TestRandom::new(31);
     let (mut mixed, mut good) = (0, 0);
     for round in 0..3000 {
         let keys = 2 + round % 40;
@@ -113,7 +113,7 @@ fn a_stack_of_tables_that_do_not_overlap_costs_little_more_than_sorting() {
         });
         let tables = tables.collect();
         COMPARISONS.set(0);
-        let level = Level::new(Order::Stack, tables).unwrap();
+        let level = Level::new(Order::Overlapping, tables).unwrap();
         assert_eq!((level.runs(), level.clusters().len()), (1, count as usize));
         let key = [7; 8];
         assert!(level.overlapping(&range(&key, &key)).len() <= 1);

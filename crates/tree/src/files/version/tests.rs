@@ -1,7 +1,7 @@
 //! What changes make of a version, and which are refused.
 
 use super::*;
-use crate::fixture::{FAMILY, Random, add, numbers, open_files, reference, version};
+use crate::fixture::{FAMILY, TestRandom, add, numbers, open_files, reference, version};
 use siltdb_base::{
     error::ErrorKind,
     fs::mem::MemFs,
@@ -89,7 +89,7 @@ fn a_reference_narrows_keys_and_sequence_numbers() {
 #[test]
 fn many_edits_at_once_lead_to_the_same_version_as_one_by_one() {
     let files = open_files(&Arc::new(MemFs::new()));
-    let mut random = Random::new(5);
+    let mut random = TestRandom::new(5);
     let outline = |version: &Version| -> Vec<(usize, TableId)> {
         version.tables().map(|(level, table)| (level, table.id())).collect()
     };

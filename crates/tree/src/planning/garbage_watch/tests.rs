@@ -3,11 +3,11 @@
 use super::*;
 use crate::{
     fixture::{
-        Random,
+        TestRandom,
         world::{World, small_options},
     },
     planning::pick_range::{Request, Step},
-    planning::plan::Way,
+    planning::plan::PlanKind,
 };
 use siltdb_base::{clock::Clock, id::FileNumber, key::EntryKind};
 use std::{cell::Cell, time::Duration};
@@ -17,8 +17,8 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// A tree with a value of 100 bytes that do not compress at each key, brought down.
-fn filled(keys: u64) -> (World, Random) {
-    let (mut world, mut random) = (World::new(small_options()), Random::new(5));
+fn filled(keys: u64) -> (World, TestRandom) {
+    let (mut world, mut random) = (World::new(small_options()), TestRandom::new(5));
     for number in 0..keys {
         world.put(&key(number), &random.bytes(100));
     }
@@ -27,7 +27,7 @@ fn filled(keys: u64) -> (World, Random) {
     (world, random)
 }
 
-fn put_until(world: &mut World, number: u64, expiry_ms: u64, random: &mut Random) {
+fn put_until(world: &mut World, number: u64, expiry_ms: u64, random: &mut TestRandom) {
     let payload = [&expiry_ms.to_le_bytes()[..], &random.bytes(100)].concat();
     world.write(&key(number), EntryKind::PutExpiring, &payload);
 }
@@ -51,7 +51,7 @@ fn tables_that_a_range_delete_covers_go_unread() {
     world.flush();
     // Nothing but an edit comes of it: no table is merged.
     let plan = world.tree.begin_drop(&moment(&world)).unwrap();
-    assert_eq!(plan.way, Way::Drop);
+    assert_eq!(plan.kind, PlanKind::DeleteOnly);
     world.compact(&plan, 1);
     assert_eq!(bytes(&world), 0, "the range tombstone goes with what it covers");
     world.check(&mut random);
@@ -93,7 +93,7 @@ fn a_snapshot_keeps_the_tables_that_it_sees_and_they_go_once_it_is_gone() {
 #[test]
 fn a_snapshot_older_or_younger_than_both_does_not_keep_what_is_covered() {
     let mut world = World::new(small_options());
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     world.put(b"zz", b"old");
     world.snapshots.push(world.sequence);
     (0..500).for_each(|number| world.put(&key(number), &random.bytes(100)));
@@ -112,7 +112,7 @@ fn a_snapshot_older_or_younger_than_both_does_not_keep_what_is_covered() {
 fn what_has_expired_goes_unread_wherever_it_lies() {
     for brings_down in [false, true] {
         let mut world = World::new(small_options());
-        let mut random = Random::new(3);
+        let mut random = TestRandom::new(3);
         let expiry_ms = world.clock.wall_ms() + 60_000;
         for number in 0..2000 {
             put_until(&mut world, number, expiry_ms + number, &mut random);
@@ -166,7 +166,7 @@ fn expired_values_go_also_where_live_ones_lie_between() {
 #[test]
 fn an_expired_value_that_hides_an_older_one_goes_on_hiding_it() {
     let mut world = World::new(small_options());
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     world.put(b"a", b"older");
     world.put(b"c", b"older");
     world.flush();
@@ -186,7 +186,7 @@ fn an_expired_value_that_hides_an_older_one_goes_on_hiding_it() {
 #[test]
 fn operands_over_an_expired_or_covered_base_begin_anew() {
     let mut world = World::new(small_options());
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let expiry_ms = world.clock.wall_ms() + 10;
     for number in 0..200 {
         put_until(&mut world, number, expiry_ms, &mut random);
@@ -278,7 +278,7 @@ fn ranges_deleted_one_by_one_read_an_index_seldom() {
         world.flush();
         let plan = world.next_plan();
         plan.inspect(|plan| world.tree.end_plan(plan));
-        while world.tree.survey_garbage() {
+        while world.tree.scan_garbage() {
             read += 1;
         }
     }

@@ -22,9 +22,9 @@ fn expiring(expiries: &[u64]) -> Garbage {
 /// A table of ten bytes for each entry that expires, and for others.
 fn table((level, file): (u8, u64), keys: (&[u8], &[u8]), expiries: &[u64], others: u64) -> Change {
     let mut table = reference(file, keys, (file, file), 1000);
-    table.summary.garbage = expiring(expiries);
-    table.summary.entries = expiries.len() as u64 + others;
-    table.summary.logical_bytes = 10 * table.summary.entries;
+    table.meta.garbage = expiring(expiries);
+    table.meta.entries = expiries.len() as u64 + others;
+    table.meta.logical_bytes = 10 * table.meta.entries;
     add(level, table)
 }
 
@@ -75,7 +75,12 @@ fn a_table_that_a_running_plan_takes_stays_and_so_does_what_lies_over_it() {
     ]);
     let mut busy = Busy::default();
     let tables = vec![Arc::clone(&version.levels()[6].tables()[0])];
-    busy.begin(&Plan::new(Way::Merge, Reason::Request, vec![Input { level: 6, tables }], 6));
+    busy.begin(&Plan::new(
+        PlanKind::Rewrite,
+        Reason::Request,
+        vec![PlanInput { level: 6, tables }],
+        6,
+    ));
     let plan = pick_drop(&version, &Covered::default(), &busy, &moment(5)).unwrap();
     assert_eq!(files(&plan), [4]);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::open_files::OpenFiles,
-    fixture::{Random, numbers, open_files, reference, sample, version},
+    fixture::{TestRandom, numbers, open_files, reference, sample, version},
 };
 use siltdb_base::fs::mem::MemFs;
 use siltdb_disk::edit::TableReference;
@@ -30,16 +30,16 @@ fn table(file: u64, first: &str, last: &str, bytes: u64) -> TableReference {
 }
 
 fn picked(tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
-    picked_while(Writers::Slow, tables, busy)
+    picked_while(WriteLoad::Light, tables, busy)
 }
 
-fn picked_while(writers: Writers, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
+fn picked_while(writers: WriteLoad, tables: &[(u8, TableReference)], busy: &Busy) -> Option<Plan> {
     pick(&version(&files(), tables), &options(), busy, SequenceNumber::MAX, writers)
 }
 
-fn outline(plan: &Plan) -> (Way, Reason, Vec<(usize, Vec<u64>)>, usize) {
+fn outline(plan: &Plan) -> (PlanKind, Reason, Vec<(usize, Vec<u64>)>, usize) {
     let inputs = plan.inputs.iter().map(|input| (input.level, numbers(&input.tables)));
-    (plan.way, plan.reason, inputs.collect(), plan.output_level)
+    (plan.kind, plan.reason, inputs.collect(), plan.output_level)
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn a_young_tree_waits_for_its_trigger_and_then_goes_to_the_last_level() {
     assert!(picked(&tables, &Busy::default()).is_none());
     tables.push((0, table(4, "a", "z", 100)));
     let plan = picked(&tables, &Busy::default()).unwrap();
-    let expected = (Way::Merge, Reason::Level0, vec![(0, vec![4, 3, 2, 1])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Level0, vec![(0, vec![4, 3, 2, 1])], 6);
     assert_eq!(outline(&plan), expected);
     // By bytes, one run is enough.
     let plan = picked(&[(0, table(1, "a", "b", 10 * KIB))], &Busy::default()).unwrap();
-    assert_eq!(outline(&plan), (Way::Move, Reason::Level0, vec![(0, vec![1])], 6));
+    assert_eq!(outline(&plan), (PlanKind::TrivialMove, Reason::Level0, vec![(0, vec![1])], 6));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn parts_of_one_flush_count_as_one_run_and_move_together() {
         .collect();
     let plan = picked(&big, &Busy::default()).unwrap();
     let all = vec![(0, vec![9, 8, 7, 6, 5, 4, 3, 2, 1])];
-    assert_eq!(outline(&plan), (Way::Move, Reason::Level0, all, 6));
+    assert_eq!(outline(&plan), (PlanKind::TrivialMove, Reason::Level0, all, 6));
 }
 
 #[test]
@@ -107,7 +107,10 @@ fn level_0_never_passes_a_level_that_is_not_drained() {
     let plan = picked(&tables, &Busy::default()).unwrap();
     assert_eq!((plan.reason, plan.output_level), (Reason::Level0, 2));
     let plan = picked(&tables[4..], &Busy::default()).unwrap();
-    assert_eq!(outline(&plan), (Way::Merge, Reason::Drain, vec![(2, vec![1]), (6, vec![2])], 6));
+    assert_eq!(
+        outline(&plan),
+        (PlanKind::Rewrite, Reason::Drain, vec![(2, vec![1]), (6, vec![2])], 6)
+    );
 }
 
 #[test]
@@ -116,13 +119,13 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
     let mut busy = Busy::default();
     let files = files();
     let first = version(&files, &old);
-    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, Writers::Slow).unwrap());
+    busy.begin(&pick(&first, &options(), &busy, SequenceNumber::MAX, WriteLoad::Light).unwrap());
     let mut tables = old;
     tables.extend((5..=7).map(|file| (0, table(file, "a", "z", 100))));
     assert!(picked(&tables, &busy).is_none());
     tables.push((0, table(8, "a", "z", 100)));
     let plan = picked(&tables, &busy).unwrap();
-    let expected = (Way::Merge, Reason::WithinLevel0, vec![(0, vec![8, 7, 6, 5])], 0);
+    let expected = (PlanKind::Rewrite, Reason::WithinLevel0, vec![(0, vec![8, 7, 6, 5])], 0);
     assert_eq!(outline(&plan), expected);
     // An age larger than all newer ones ends the stretch.
     tables[5].1.length = 5000;
@@ -133,25 +136,25 @@ fn level_0_is_merged_in_itself_while_it_cannot_go_down() {
 fn while_flushes_lag_behind_level_0_takes_up_more_before_it_goes_down() {
     let run = |file| (0, table(file, "a", "z", 100));
     let mut tables: Vec<_> = (1..=11).map(run).collect();
-    assert!(picked_while(Writers::Ahead, &tables, &Busy::default()).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &Busy::default()).is_none());
     tables.push(run(12));
-    let plan = picked_while(Writers::Ahead, &tables, &Busy::default()).unwrap();
+    let plan = picked_while(WriteLoad::Throttled, &tables, &Busy::default()).unwrap();
     assert_eq!((plan.reason, plan.tables().count(), plan.output_level), (Reason::Level0, 12, 6));
     // Nor is it merged in itself before as many have come while others go down.
     let mut busy = Busy::default();
     busy.begin(&plan);
     tables.extend((13..=23).map(run));
-    assert!(picked_while(Writers::Ahead, &tables, &busy).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &busy).is_none());
     assert!(picked(&tables, &busy).is_some());
     tables.push(run(24));
-    let plan = picked_while(Writers::Ahead, &tables, &busy).unwrap();
+    let plan = picked_while(WriteLoad::Throttled, &tables, &busy).unwrap();
     assert_eq!((plan.reason, plan.tables().count()), (Reason::WithinLevel0, 12));
     // By bytes it is three times as much as well; other levels wait for nothing.
     let bytes = |bytes| [(0, table(1, "a", "b", bytes))];
-    assert!(picked_while(Writers::Ahead, &bytes(29 * KIB), &Busy::default()).is_none());
-    assert!(picked_while(Writers::Ahead, &bytes(30 * KIB), &Busy::default()).is_some());
+    assert!(picked_while(WriteLoad::Throttled, &bytes(29 * KIB), &Busy::default()).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &bytes(30 * KIB), &Busy::default()).is_some());
     let drained = [(2, table(1, "a", "z", 100)), (6, table(2, "a", "z", 100))];
-    let plan = picked_while(Writers::Ahead, &drained, &Busy::default()).unwrap();
+    let plan = picked_while(WriteLoad::Throttled, &drained, &Busy::default()).unwrap();
     assert_eq!(plan.reason, Reason::Drain);
 }
 
@@ -164,7 +167,7 @@ fn the_table_with_the_cheapest_targets_goes_down_and_busy_ones_stay() {
         (6, table(4, "d", "e", 10 * KIB)),
     ];
     let plan = picked(&tables, &Busy::default()).unwrap();
-    let expected = (Way::Merge, Reason::Size, vec![(5, vec![2]), (6, vec![4])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Size, vec![(5, vec![2]), (6, vec![4])], 6);
     assert_eq!(outline(&plan), expected);
     let mut busy = Busy::default();
     busy.begin(&plan);
@@ -175,28 +178,31 @@ fn the_table_with_the_cheapest_targets_goes_down_and_busy_ones_stay() {
 #[test]
 fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     let mut dense = table(1, "a", "c", 10);
-    dense.summary.point_tombstones = 50;
+    dense.meta.point_tombstones = 50;
     let bottom = (6, table(2, "b", "m", 50 * KIB));
     let plan = picked(&[(5, dense.clone()), bottom], &Busy::default()).unwrap();
-    let expected = (Way::Merge, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Tombstones, vec![(5, vec![1]), (6, vec![2])], 6);
     assert_eq!(outline(&plan), expected);
     let shape = version(&files(), &[(6, dense.clone())]);
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&shape, &options(), &Busy::default(), snapshot, Writers::Slow)
+        pick(&shape, &options(), &Busy::default(), snapshot, WriteLoad::Light)
     };
-    assert_eq!(outline(&at(1).unwrap()), (Way::Merge, Reason::Tombstones, vec![(6, vec![1])], 6));
+    assert_eq!(
+        outline(&at(1).unwrap()),
+        (PlanKind::Rewrite, Reason::Tombstones, vec![(6, vec![1])], 6)
+    );
     // Under a snapshot it would be rewritten for nothing, again and again.
     assert!(at(0).is_none());
-    dense.summary.point_tombstones = 49;
+    dense.meta.point_tombstones = 49;
     assert!(picked(&[(6, dense)], &Busy::default()).is_none());
 }
 
 /// A table whose keys are these numbers, in its level.
 fn of(file: u64, level: u8, bytes: u64, keys: std::ops::Range<u64>) -> (u8, TableReference) {
     let mut table = table(file, "a", "m", bytes);
-    table.summary.entries = keys.end - keys.start;
-    table.summary.key_sample = sample(keys.map(u64::to_be_bytes));
+    table.meta.entries = keys.end - keys.start;
+    table.meta.key_sketch = sample(keys.map(u64::to_be_bytes));
     (level, table)
 }
 
@@ -208,7 +214,7 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
     assert!(picked(&tables, &idle).is_none(), "9 of 30");
     let tables = [of(2, 0, 160, 10..20), of(1, 6, 500, 0..20)];
     let plan = picked(&tables, &idle).unwrap();
-    let expected = (Way::Merge, Reason::Stale, vec![(0, vec![2]), (6, vec![1])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Stale, vec![(0, vec![2]), (6, vec![1])], 6);
     assert_eq!(outline(&plan), expected, "10 of 30");
     let tables_too_small = [of(2, 0, 159, 10..20), of(1, 6, 500, 0..20)];
     assert!(picked(&tables_too_small, &idle).is_none());
@@ -216,11 +222,11 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
     let twice = [of(3, 0, 160, 30..34), of(2, 0, 160, 30..34), of(1, 6, 500, 0..4)];
     assert_eq!(numbers(&picked(&twice, &idle).unwrap().inputs[0].tables), [3, 2], "4 of 12");
     // Not while more is about to come, nor for what a snapshot may have to see.
-    assert!(picked_while(Writers::Fast, &tables, &idle).is_none());
-    assert!(picked_while(Writers::Ahead, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Heavy, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &idle).is_none());
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&version(&files(), &tables), &options(), &idle, snapshot, Writers::Slow)
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, WriteLoad::Light)
     };
     assert!(at(2).is_some());
     assert!(at(1).is_none());
@@ -233,36 +239,36 @@ fn level_0_goes_down_when_much_of_what_is_rewritten_is_replaced() {
 fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     let young = |tombstones| {
         let mut table = table(3, "a", "m", 10);
-        table.summary.entries = 100;
-        table.summary.point_tombstones = tombstones;
+        table.meta.entries = 100;
+        table.meta.point_tombstones = tombstones;
         (0, table)
     };
     let bottom = |entries| {
         let mut table = table(1, "b", "k", 500);
-        table.summary.entries = entries;
+        table.meta.entries = entries;
         (6, table)
     };
     let idle = Busy::default();
     let plan = picked(&[young(40), bottom(100)], &idle).unwrap();
-    let expected = (Way::Merge, Reason::Stale, vec![(0, vec![3]), (6, vec![1])], 6);
+    let expected = (PlanKind::Rewrite, Reason::Stale, vec![(0, vec![3]), (6, vec![1])], 6);
     assert_eq!(outline(&plan), expected);
     // Too few for what they would have rewritten.
     assert!(picked(&[young(39), bottom(100)], &idle).is_none());
     assert!(picked(&[young(40), bottom(101)], &idle).is_none());
     // What overlaps them in level 0 comes along, with tombstones of its own.
     let mut older = table(2, "l", "z", 10);
-    (older.summary.entries, older.summary.point_tombstones) = (50, 20);
+    (older.meta.entries, older.meta.point_tombstones) = (50, 20);
     let plan = picked(&[young(30), (0, older.clone()), bottom(100)], &idle).unwrap();
     assert_eq!(numbers(&plan.inputs[0].tables), [3, 2]);
-    older.summary.point_tombstones = 19;
+    older.meta.point_tombstones = 19;
     assert!(picked(&[young(30), (0, older), bottom(100)], &idle).is_none());
     // Not while more is about to come, nor for what a snapshot may have to see.
     let tables = [young(40), bottom(100)];
-    assert!(picked_while(Writers::Fast, &tables, &idle).is_none());
-    assert!(picked_while(Writers::Ahead, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Heavy, &tables, &idle).is_none());
+    assert!(picked_while(WriteLoad::Throttled, &tables, &idle).is_none());
     let at = |snapshot| {
         let snapshot = SequenceNumber(snapshot);
-        pick(&version(&files(), &tables), &options(), &idle, snapshot, Writers::Slow)
+        pick(&version(&files(), &tables), &options(), &idle, snapshot, WriteLoad::Light)
     };
     assert!(at(3).is_some());
     assert!(at(2).is_none());
@@ -275,18 +281,19 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
 #[test]
 fn a_small_database_at_rest_is_merged_for_less() {
     let idle = Busy::default();
-    let outlined = |tables: &[_]| picked_while(Writers::AtRest, tables, &idle).map(|p| outline(&p));
-    let merged =
-        |level0, level6| Some((Way::Merge, Reason::Stale, vec![(0, level0), (6, level6)], 6));
+    let outlined = |tables: &[_]| picked_while(WriteLoad::Idle, tables, &idle).map(|p| outline(&p));
+    let merged = |level0, level6| {
+        Some((PlanKind::Rewrite, Reason::Stale, vec![(0, level0), (6, level6)], 6))
+    };
     let two_of_22 = [of(2, 0, 160, 18..20), of(1, 6, 500, 0..20)];
     assert_eq!(outlined(&two_of_22), merged(vec![2], vec![1]));
-    assert!(picked_while(Writers::Slow, &two_of_22, &idle).is_none());
+    assert!(picked_while(WriteLoad::Light, &two_of_22, &idle).is_none());
     assert_eq!(outlined(&[of(2, 0, 160, 19..21), of(1, 6, 500, 0..20)]), None, "1 of 22");
     assert_eq!(outlined(&[of(2, 0, 159, 18..20), of(1, 6, 500, 0..20)]), None, "not worth syncs");
     // Deletions pay for as many.
     let deleting = |tombstones, entries| {
         let mut young = of(2, 0, 1, 30..40);
-        young.1.summary.point_tombstones = tombstones;
+        young.1.meta.point_tombstones = tombstones;
         [young, of(1, 6, 500, 0..entries)]
     };
     assert_eq!(outlined(&deleting(2, 14)), merged(vec![2], vec![1]));
@@ -297,8 +304,8 @@ fn a_small_database_at_rest_is_merged_for_less() {
     assert_eq!(outlined(&beside(10 * KIB - 159)), None);
     // All of level 0 goes at once, so that what is below is rewritten once.
     let (mut left, mut right) = (of(3, 0, 80, 18..19), of(2, 0, 80, 19..20));
-    left.1.summary.range = table(3, "a", "f", 80).summary.range;
-    right.1.summary.range = table(2, "g", "m", 80).summary.range;
+    left.1.meta.range = table(3, "a", "f", 80).meta.range;
+    right.1.meta.range = table(2, "g", "m", 80).meta.range;
     assert_eq!(outlined(&[left, right, of(1, 6, 500, 0..20)]), merged(vec![3, 2], vec![1]));
 }
 
@@ -322,7 +329,7 @@ fn debt_is_what_would_have_to_be_written() {
 }
 
 /// A version of few or many, small or large tables, as far as they go together.
-fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
+fn random_version(random: &mut TestRandom, options: &TreeOptions) -> Version {
     let files = files();
     let mut version = Version::empty();
     let sizes = [random.below(4) * 30 + 1, 1 + random.below(10 * KIB)];
@@ -334,13 +341,13 @@ fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
         let bytes = if random.below(10) == 0 { sizes[1] } else { sizes[0] };
         let (first, last) = (a.min(b), a.max(b));
         let mut table = reference(file, (&first, &last), (file, file), bytes);
-        table.summary.entries = 1 + random.below(200);
+        table.meta.entries = 1 + random.below(200);
         if tombstones == 0 && random.below(6) == 0 {
-            table.summary.point_tombstones = random.below(table.summary.entries + 1);
-            table.summary.range_tombstones = random.below(3);
+            table.meta.point_tombstones = random.below(table.meta.entries + 1);
+            table.meta.range_tombstones = random.below(3);
         }
-        table.summary.expiry_min_ms = (random.below(5) == 0).then(|| random.below(100));
-        table.summary.key_sample = sample([a, b]);
+        table.meta.expiry_min_ms = (random.below(5) == 0).then(|| random.below(100));
+        table.meta.key_sketch = sample([a, b]);
         let add = crate::fixture::add(level, table);
         version = version.apply(&files, crate::fixture::FAMILY, &[add]).unwrap_or(version);
     }
@@ -350,14 +357,14 @@ fn random_version(random: &mut Random, options: &TreeOptions) -> Version {
 
 #[test]
 fn nothing_is_picked_in_a_version_that_is_quiet() {
-    let mut random = Random::new(77);
+    let mut random = TestRandom::new(77);
     let options = TreeOptions { table_bytes_target: 3 * KIB, ..options() };
     let (mut quiet, mut due) = (0, 0);
     for _ in 0..4000 {
         let version = random_version(&mut random, &options);
         let is_quiet = is_quiet(&version, &options);
         let mut is_due = false;
-        for writers in [Writers::AtRest, Writers::Slow, Writers::Fast, Writers::Ahead] {
+        for writers in [WriteLoad::Idle, WriteLoad::Light, WriteLoad::Heavy, WriteLoad::Throttled] {
             for oldest in [0, 7, 100] {
                 let oldest = SequenceNumber(oldest);
                 let plan = pick(&version, &options, &Busy::default(), oldest, writers);

@@ -15,9 +15,9 @@ fn shape(tables: &[(u8, u64, &str, &str)]) -> Version {
     version(&open_files(&Arc::new(MemFs::new())), &tables)
 }
 
-fn step(version: &Version, request: &Request) -> Option<(Way, Vec<u64>, usize)> {
+fn step(version: &Version, request: &Request) -> Option<(PlanKind, Vec<u64>, usize)> {
     match plan_request(version, request, &TreeOptions::default(), &Busy::default()) {
-        Step::Plan(plan) => Some((plan.way, numbers(plan.tables()), plan.output_level)),
+        Step::Plan(plan) => Some((plan.kind, numbers(plan.tables()), plan.output_level)),
         Step::Wait => panic!("nothing is running"),
         Step::Done => None,
     }
@@ -30,14 +30,14 @@ fn keys(first: &[u8], last: &[u8]) -> Request {
 #[test]
 fn a_table_never_passes_a_level_that_has_its_keys_outside_the_request() {
     let shape = shape(&[(2, 1, "a", "z"), (3, 2, "m", "p"), (4, 3, "a", "b")]);
-    assert_eq!(step(&shape, &keys(b"a", b"c")), Some((Way::Merge, vec![1, 2], 3)));
+    assert_eq!(step(&shape, &keys(b"a", b"c")), Some((PlanKind::Rewrite, vec![1, 2], 3)));
 }
 
 #[test]
 fn neighbours_are_not_taken_past_a_level_that_has_their_keys() {
     // The seed, which is the last table of level 3, may go down to level 6; its neighbour may not.
     let run = [(3, 1, "a", "c"), (3, 2, "m", "n"), (4, 3, "b", "d"), (6, 4, "a", "z")];
-    assert_eq!(step(&shape(&run), &keys(b"a", b"z")), Some((Way::Merge, vec![2, 4], 6)));
+    assert_eq!(step(&shape(&run), &keys(b"a", b"z")), Some((PlanKind::Rewrite, vec![2, 4], 6)));
     // The seed of level 0 drags along what overlaps it, and that has keys in level 4.
     let stack = [(0, 1, "m", "n"), (0, 2, "a", "m"), (4, 3, "b", "d"), (6, 4, "a", "z")];
     let (_, tables, level) = step(&shape(&stack), &keys(b"n", b"n")).unwrap();
@@ -48,17 +48,17 @@ fn neighbours_are_not_taken_past_a_level_that_has_their_keys() {
 fn a_request_touches_only_its_range() {
     let shape = shape(&[(0, 9, "x", "z"), (3, 1, "a", "c"), (4, 2, "b", "d"), (4, 3, "m", "n")]);
     assert_eq!(step(&shape, &keys(b"a", b"a")), None);
-    assert_eq!(step(&shape, &keys(b"a", b"b")), Some((Way::Merge, vec![1, 2], 4)));
+    assert_eq!(step(&shape, &keys(b"a", b"b")), Some((PlanKind::Rewrite, vec![1, 2], 4)));
     assert_eq!(step(&shape, &keys(b"e", b"l")), None);
-    assert_eq!(step(&shape, &keys(b"y", b"y")), Some((Way::Move, vec![9], 3)));
+    assert_eq!(step(&shape, &keys(b"y", b"y")), Some((PlanKind::TrivialMove, vec![9], 3)));
 }
 
 #[test]
 fn the_last_tables_are_rewritten_if_they_are_older_than_the_request() {
     let shape = shape(&[(6, 4, "a", "c"), (6, 5, "d", "f"), (6, 9, "g", "h")]);
     let request = |before| Request::new(None, SequenceNumber::MAX, FileNumber(before));
-    assert_eq!(step(&shape, &request(9)), Some((Way::Merge, vec![4, 5], 6)));
-    assert_eq!(step(&shape, &request(5)), Some((Way::Merge, vec![4], 6)));
+    assert_eq!(step(&shape, &request(9)), Some((PlanKind::Rewrite, vec![4, 5], 6)));
+    assert_eq!(step(&shape, &request(5)), Some((PlanKind::Rewrite, vec![4], 6)));
     assert_eq!(step(&shape, &request(4)), None);
     assert_eq!(step(&Version::empty(), &request(4)), None);
 }

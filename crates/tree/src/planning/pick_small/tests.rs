@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    fixture::{Random, numbers, open_files, reference, version},
+    fixture::{TestRandom, numbers, open_files, reference, version},
     planning::pick_leveled::limits,
 };
 use siltdb_base::fs::mem::MemFs;
@@ -48,7 +48,7 @@ fn the_smallest_come_first_and_what_stays_cuts_neighbours_apart() {
 #[test]
 fn ever_more_small_tables_stay_few_and_are_written_again_only_as_they_grow() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let (mut sizes, mut put, mut written, mut most) = (Vec::new(), 0, 0, 0);
         for _ in 0..20_000 {
             let spread = 1 + random.below(2000);
@@ -101,7 +101,7 @@ fn tables_of_level_0_are_joined_by_age() {
     let version = version(&files, &tables);
     let plan = join_in_level0(&version, &options(), &Busy::default()).unwrap();
     assert_eq!(numbers(plan.tables()), [9, 8, 7, 6, 5, 4, 3, 2, 1]);
-    assert_eq!((plan.way, plan.reason, plan.output_level), (Way::Merge, Reason::Small, 0));
+    assert_eq!((plan.kind, plan.reason, plan.output_level), (PlanKind::Rewrite, Reason::Small, 0));
     let mut busy = Busy::default();
     busy.begin(&plan);
     assert!(join_in_level0(&version, &options(), &busy).is_none());
@@ -133,7 +133,7 @@ fn tables_of_a_run_are_joined_in_key_order_unless_they_overlap_much_below() {
     };
     let plan = picked(&tables, &Busy::default()).unwrap();
     assert_eq!(numbers(plan.tables()), [1, 2, 3, 4, 5, 6, 7, 8]);
-    assert_eq!((plan.way, plan.reason, plan.output_level), (Way::Merge, Reason::Small, 5));
+    assert_eq!((plan.kind, plan.reason, plan.output_level), (PlanKind::Rewrite, Reason::Small, 5));
     let mut busy = Busy::default();
     busy.begin(&plan);
     assert!(picked(&tables, &busy).is_none());

@@ -20,8 +20,8 @@ fn seed(version: &Version, file: u64) -> Vec<Arc<OpenReference>> {
     vec![tables.find(|table| table.id().file.0 == file).unwrap().clone()]
 }
 
-fn down(version: &Version, way: (usize, usize), file: u64, busy: &Busy) -> Option<Plan> {
-    bring_down(version, way, seed(version, file), Reason::Request, LIMITS, busy)
+fn down(version: &Version, levels: (usize, usize), file: u64, busy: &Busy) -> Option<Plan> {
+    bring_down(version, levels, seed(version, file), Reason::Request, LIMITS, busy)
 }
 
 fn inputs(plan: &Plan) -> Vec<(usize, Vec<u64>)> {
@@ -39,7 +39,7 @@ fn a_seed_of_level_0_brings_what_overlaps_it_and_the_targets_of_all() {
         (6, table(3, "r", "s")),
     ]);
     let plan = down(&version, (0, 6), 8, &Busy::default()).unwrap();
-    assert_eq!(plan.way, Way::Merge);
+    assert_eq!(plan.kind, PlanKind::Rewrite);
     assert_eq!(inputs(&plan), [(0, vec![9, 8]), (6, vec![1, 2])]);
     assert_eq!(plan.range, crate::fixture::range(b"a", b"q"));
     assert_eq!(plan.bytes(), 40);
@@ -54,13 +54,13 @@ fn a_table_that_overlaps_nothing_moves_unless_it_would_weigh_on_what_is_under_it
         (5, reference(4, (b"n", b"o"), (1, 1), 101)),
     ]);
     let plan = down(&version, (3, 4), 1, &Busy::default()).unwrap();
-    assert_eq!((plan.way, inputs(&plan)), (Way::Move, vec![(3, vec![1])]));
+    assert_eq!((plan.kind, inputs(&plan)), (PlanKind::TrivialMove, vec![(3, vec![1])]));
     let changes = plan.edit_changes(FAMILY);
     assert!(matches!(&changes[0], Change::RemoveTable { level: 3, file, .. } if file.0 == 1));
     assert!(matches!(&changes[1], Change::AddTable { level: 4, table, .. } if table.file.0 == 1));
     assert_eq!(changes.len(), 2);
     let plan = down(&version, (3, 4), 2, &Busy::default()).unwrap();
-    assert_eq!((plan.way, inputs(&plan)), (Way::Merge, vec![(3, vec![2])]));
+    assert_eq!((plan.kind, inputs(&plan)), (PlanKind::Rewrite, vec![(3, vec![2])]));
 }
 
 #[test]
@@ -100,11 +100,15 @@ fn plans_that_share_a_table_or_write_to_the_same_keys_exclude_each_other() {
     let second = down(&version, (3, 4), 3, &busy).unwrap();
     busy.begin(&second);
     // Nothing may be written between what the first plan writes.
-    let inputs = vec![Input { level: 3, tables: second.inputs[0].tables.clone() }];
-    assert!(busy.conflicts(&Plan::new(Way::Merge, Reason::Request, inputs, 5)));
+    let inputs = vec![PlanInput { level: 3, tables: second.inputs[0].tables.clone() }];
+    assert!(busy.conflicts(&Plan::new(PlanKind::Rewrite, Reason::Request, inputs, 5)));
     let (into, elsewhere) = (seed(&version, 5), first.range.clone());
-    let mut third =
-        Plan::new(Way::Merge, Reason::Request, vec![Input { level: 4, tables: into }], 4);
+    let mut third = Plan::new(
+        PlanKind::Rewrite,
+        Reason::Request,
+        vec![PlanInput { level: 4, tables: into }],
+        4,
+    );
     assert!(!busy.conflicts(&third));
     third.range = second.range.clone();
     assert!(busy.conflicts(&third));
@@ -143,9 +147,9 @@ fn merging(left: &[(u8, TableReference)]) -> (Version, Busy, Plan) {
 
 #[test]
 fn a_plan_is_outdone_where_most_of_it_would_be_merged_again() {
-    let outdone = |left: &[(u8, TableReference)], memory: &[KeyRange]| {
+    let outdone = |left: &[(u8, TableReference)], memory: &[KeySpan]| {
         let (version, busy, plan) = merging(left);
-        busy.give_up_outdone(&version, memory);
+        busy.cancel_redundant(&version, memory);
         plan.is_given_up()
     };
     // It takes all there is.
@@ -168,28 +172,28 @@ fn what_is_deeper_or_taken_outdoes_no_plan_and_none_that_was_asked_for_is() {
     let plan =
         bring_down(&version, (2, 3), seed(&version, 1), Reason::Size, LIMITS, &busy).unwrap();
     busy.begin(&plan);
-    let inputs = vec![Input { level: 0, tables: seed(&version, 3) }];
-    let level0 = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let inputs = vec![PlanInput { level: 0, tables: seed(&version, 3) }];
+    let level0 = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     busy.begin(&level0);
-    busy.give_up_outdone(&version, &[]);
+    busy.cancel_redundant(&version, &[]);
     assert!(!plan.is_given_up() && !level0.is_given_up());
     busy.end(&level0);
-    busy.give_up_outdone(&version, &[]);
+    busy.cancel_redundant(&version, &[]);
     assert!(plan.is_given_up() && plan.clone().is_given_up());
     busy.end(&plan);
     let asked = down(&version, (2, 3), 1, &busy).unwrap();
     busy.begin(&asked);
-    busy.give_up_outdone(&version, &[]);
+    busy.cancel_redundant(&version, &[]);
     assert!(!asked.is_given_up());
 }
 
 #[test]
 fn a_merge_within_level_0_is_outdone_by_what_lies_beside_it() {
     let version = shape(&[(0, table(2, "a", "m")), (0, table(1, "k", "z"))]);
-    let inputs = vec![Input { level: 0, tables: seed(&version, 1) }];
-    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let inputs = vec![PlanInput { level: 0, tables: seed(&version, 1) }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     let mut busy = Busy::default();
     busy.begin(&plan);
-    busy.give_up_outdone(&version, &[]);
+    busy.cancel_redundant(&version, &[]);
     assert!(plan.is_given_up());
 }

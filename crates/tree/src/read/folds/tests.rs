@@ -2,7 +2,7 @@
 
 use super::*;
 use siltdb_base::budget::Budget;
-use siltdb_disk::cache::{Held, Resident, Slots, TableMemory};
+use siltdb_disk::cache::{Cacheable, Cached, Slots, TableMemory};
 
 fn folds(limit: usize) -> (Arc<Budget>, Folds) {
     let budget = Arc::new(Budget::new(limit));
@@ -63,9 +63,9 @@ fn folds_stay_within_their_part_of_the_budget() {
 }
 
 #[derive(Debug)]
-struct Cached;
+struct Nothing;
 
-impl Resident for Cached {
+impl Cacheable for Nothing {
     const FRONT_BYTES: usize = 0;
 
     fn front(&self) -> *const u8 {
@@ -83,7 +83,7 @@ fn blocks_leave_the_cache_for_folds() {
     let (budget, folds) = folds(LIMIT);
     let slots = Slots::new(&folds.cache, 100);
     for index in 0..100 {
-        slots.insert(index, &Arc::new(Held::new(Cached, 12_000)));
+        slots.insert(index, &Arc::new(Cached::new(Nothing, 12_000)));
     }
     let blocks = budget.used(Part::Blocks);
     assert!(blocks > LIMIT - 12_100 && blocks <= LIMIT, "the cache is full");

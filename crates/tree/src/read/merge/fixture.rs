@@ -3,7 +3,7 @@
 //! It knows nothing of visibility.
 
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Direction, EntryCursor, Stretch, StretchContent},
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, LookupKey, compare},
@@ -49,7 +49,7 @@ struct Block {
     start: usize,
     end: usize,
     sequence_max: SequenceNumber,
-    content: SpanContent,
+    content: StretchContent,
 }
 
 /// A cursor over sorted entries, cut into blocks.
@@ -83,7 +83,7 @@ impl VecCursor {
                     start,
                     end,
                     sequence_max: sequences.max().expect("a block has entries"),
-                    content: if plain { SpanContent::Plain } else { SpanContent::Any },
+                    content: if plain { StretchContent::Plain } else { StretchContent::Any },
                 });
             }
         }
@@ -125,7 +125,7 @@ impl VecCursor {
     }
 }
 
-impl Cursor for VecCursor {
+impl EntryCursor for VecCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.position.map(|position| self.entries[position].borrow())
@@ -166,10 +166,10 @@ impl Cursor for VecCursor {
         }
     }
 
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         let position = self.position?;
         let block = self.blocks.get(position.checked_div(self.block_entries)?)?;
-        Some(Span {
+        Some(Stretch {
             first_key: &self.entries[block.start].key,
             last_key: &self.entries[block.end - 1].key,
             before: position - block.start,
@@ -179,27 +179,27 @@ impl Cursor for VecCursor {
         })
     }
 
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
-        let mut span = self.span()?;
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
+        let mut span = self.stretch()?;
         let own = self.position? / self.block_entries;
-        let is_plain = |block: &&Block| block.content == SpanContent::Plain;
+        let is_plain = |block: &&Block| block.content == StretchContent::Plain;
         let (before, after) = self.blocks.split_at(own);
         // The own one is among them if it is plain.
-        let stretch: Vec<&Block> = match course {
-            Course::Forward => after.iter().take_while(is_plain).take(3).collect(),
-            Course::Backward => {
+        let stretch: Vec<&Block> = match direction {
+            Direction::Forward => after.iter().take_while(is_plain).take(3).collect(),
+            Direction::Backward => {
                 let back = before.iter().rev();
                 after[..1].iter().chain(back).take_while(is_plain).take(3).collect()
             }
         };
         for block in stretch {
             span.sequence_max = span.sequence_max.max(block.sequence_max);
-            match course {
-                Course::Forward => {
+            match direction {
+                Direction::Forward => {
                     span.last_key = &self.entries[block.end - 1].key;
                     span.after = block.end - 1 - self.position?;
                 }
-                Course::Backward => {
+                Direction::Backward => {
                     span.first_key = &self.entries[block.start].key;
                     span.before = self.position? - block.start;
                 }

@@ -1,13 +1,13 @@
 //! The merge against a sorted vector.
 
 use super::{
-    Merge, Source,
+    Merge, MergeSource,
     deferred::VAIN_MAX,
     fixture::{Owned, VecCursor, sort},
 };
 use proptest::prelude::*;
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Direction, EntryCursor, Stretch, StretchContent},
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind, LookupKey, compare},
@@ -19,8 +19,10 @@ fn put(key: &[u8], sequence: u64) -> Owned {
 }
 
 fn merge(sources: &[VecCursor]) -> Merge<VecCursor> {
-    let source =
-        |cursor: &VecCursor| Source { cursor: cursor.clone(), sequence_max: cursor.sequence_max() };
+    let source = |cursor: &VecCursor| MergeSource {
+        cursor: cursor.clone(),
+        sequence_max: cursor.sequence_max(),
+    };
     Merge::new(sources.iter().map(source).collect())
 }
 
@@ -90,19 +92,22 @@ fn all(sources: &[VecCursor]) -> Vec<Owned> {
 
 /// What a span of the merge promises, checked against all entries.
 fn check_span(merge: &Merge<VecCursor>, all: &[Owned], position: usize) {
-    let spans =
-        [merge.span(), merge.span_along(Course::Forward), merge.span_along(Course::Backward)];
+    let spans = [
+        merge.stretch(),
+        merge.stretch_along(Direction::Forward),
+        merge.stretch_along(Direction::Backward),
+    ];
     for span in spans.into_iter().flatten() {
         check_one_span(&span, all, position);
     }
 }
 
-fn check_one_span(span: &Span<'_>, all: &[Owned], position: usize) {
+fn check_one_span(span: &Stretch<'_>, all: &[Owned], position: usize) {
     let stretch = &all[position - span.before..=position + span.after];
     assert_eq!(stretch[0].key, span.first_key);
     assert_eq!(stretch[stretch.len() - 1].key, span.last_key);
     assert!(stretch.iter().all(|entry| entry.sequence <= span.sequence_max));
-    if span.content == SpanContent::Plain {
+    if span.content == StretchContent::Plain {
         for entry in stretch {
             assert_eq!(entry.kind, EntryKind::Put);
             assert_eq!(all.iter().filter(|other| other.key == entry.key).count(), 1);
@@ -202,7 +207,7 @@ proptest! {
             Ok(()) => prop_assert_eq!(walked, all.len()),
             Err(error) => {
                 prop_assert_eq!(error.kind(), ErrorKind::Io);
-                prop_assert!(merge.entry().is_none() && merge.span().is_none());
+                prop_assert!(merge.entry().is_none() && merge.stretch().is_none());
                 merge.next().unwrap();
                 merge.prev().unwrap();
                 prop_assert!(merge.entry().is_none());
@@ -267,12 +272,12 @@ fn block_that_overlaps_nothing_is_passed_on_as_a_span() {
     let (mut forward, mut backward) = (0, 0);
     merge.seek_to_first().unwrap();
     while merge.entry().is_some() {
-        forward += usize::from(merge.span().is_some_and(|span| span.after > 0));
+        forward += usize::from(merge.stretch().is_some_and(|span| span.after > 0));
         merge.next().unwrap();
     }
     merge.seek_to_last().unwrap();
     while merge.entry().is_some() {
-        backward += usize::from(merge.span().is_some_and(|span| span.before > 0));
+        backward += usize::from(merge.stretch().is_some_and(|span| span.before > 0));
         merge.prev().unwrap();
     }
     assert!(forward > 100 && backward > 100, "in spans: {forward} and {backward} of 128");
@@ -292,7 +297,7 @@ impl Witness<'_> {
     }
 }
 
-impl Cursor for Witness<'_> {
+impl EntryCursor for Witness<'_> {
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()
     }
@@ -340,7 +345,7 @@ impl Cursor for Witness<'_> {
 fn witnessed(asked: &RefCell<String>, sources: Vec<Vec<Owned>>) -> Merge<Witness<'_>> {
     let source = |(name, entries)| {
         let cursor = VecCursor::new(entries, 0);
-        Source { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, name, asked } }
+        MergeSource { sequence_max: cursor.sequence_max(), cursor: Witness { cursor, name, asked } }
     };
     Merge::new(('a'..).zip(sources).map(source).collect())
 }

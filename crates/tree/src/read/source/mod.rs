@@ -10,7 +10,7 @@ use crate::read::source::{
     run_cursor::RunCursor,
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span},
+    cursor::{Direction, EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -37,7 +37,7 @@ pub enum SourceCursor<C = TableCursor> {
     Run(RunCursor<C>),
 }
 
-impl<C: OfTable> Cursor for SourceCursor<C> {
+impl<C: OfTable> EntryCursor for SourceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self {
@@ -115,14 +115,14 @@ impl<C: OfTable> Cursor for SourceCursor<C> {
     #[inline]
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         match self {
-            Self::Memtable(cursor) => cursor.walk(course, steps, seen),
-            Self::Table(cursor) => cursor.walk(course, steps, seen),
-            Self::Run(cursor) => cursor.walk(course, steps, seen),
+            Self::Memtable(cursor) => cursor.walk(direction, steps, seen),
+            Self::Table(cursor) => cursor.walk(direction, steps, seen),
+            Self::Run(cursor) => cursor.walk(direction, steps, seen),
         }
     }
 
@@ -136,20 +136,20 @@ impl<C: OfTable> Cursor for SourceCursor<C> {
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         match self {
-            Self::Memtable(cursor) => cursor.span(),
-            Self::Table(cursor) => cursor.span(),
-            Self::Run(cursor) => cursor.span(),
+            Self::Memtable(cursor) => cursor.stretch(),
+            Self::Table(cursor) => cursor.stretch(),
+            Self::Run(cursor) => cursor.stretch(),
         }
     }
 
     #[inline]
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         match self {
-            Self::Memtable(cursor) => cursor.span_along(course),
-            Self::Table(cursor) => cursor.span_along(course),
-            Self::Run(cursor) => cursor.span_along(course),
+            Self::Memtable(cursor) => cursor.stretch_along(direction),
+            Self::Table(cursor) => cursor.stretch_along(direction),
+            Self::Run(cursor) => cursor.stretch_along(direction),
         }
     }
 }

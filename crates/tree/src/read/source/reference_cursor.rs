@@ -5,19 +5,19 @@
 
 use crate::files::open_files::OpenReference;
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch, Span},
+    cursor::{Direction, EntryCursor, Fetch, Stretch},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, successor},
 };
 use siltdb_disk::{
-    summary::{KeyRange, RangeEnd},
-    table::{PassingCursor, TableCursor},
+    table::{ScanCursor, TableCursor},
+    table_meta::{KeySpan, RangeEnd},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
 /// A cursor over a whole table, as readers or jobs use it.
-pub trait OfTable: Cursor + Sized {
+pub trait OfTable: EntryCursor + Sized {
     /// A cursor over the table of `reference` that stands nowhere. One for keys only may show empty
     /// values.
     ///
@@ -34,7 +34,7 @@ impl OfTable for TableCursor {
 }
 
 /// For jobs: the table stays as it is, open or not.
-impl OfTable for PassingCursor {
+impl OfTable for ScanCursor {
     fn of(reference: &OpenReference, _: Fetch) -> Result<Self> {
         reference.pass()?.cursor()
     }
@@ -96,7 +96,7 @@ impl<C: OfTable> ReferenceCursor<C> {
 #[derive(Debug)]
 struct Narrow<C> {
     cursor: C,
-    slice: Option<KeyRange>,
+    slice: Option<KeySpan>,
     visible_to: SequenceNumber,
     sequence: Option<SequenceNumber>,
     standing: Standing,
@@ -108,22 +108,26 @@ enum Standing {
     Nowhere,
 }
 
-impl<C: Cursor> Narrow<C> {
+impl<C: EntryCursor> Narrow<C> {
     /// The entry as the reference shows it.
     fn shown<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
         Entry { sequence: self.sequence.unwrap_or(entry.sequence), ..entry }
     }
 
     /// Positions the table's cursor with `position`, then goes on to what may be shown.
-    fn go(&mut self, course: Course, position: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+    fn go(
+        &mut self,
+        direction: Direction,
+        position: impl FnOnce(&mut C) -> Result<()>,
+    ) -> Result<()> {
         self.standing = Standing::Nowhere;
         position(&mut self.cursor)?;
         loop {
             let Some(entry) = self.cursor.entry() else { return Ok(()) };
             if let Some(slice) = &self.slice {
-                let is_past = match course {
-                    Course::Forward => slice.is_before(entry.key),
-                    Course::Backward => slice.is_after(entry.key),
+                let is_past = match direction {
+                    Direction::Forward => slice.is_before(entry.key),
+                    Direction::Backward => slice.is_after(entry.key),
                 };
                 if is_past {
                     return Ok(());
@@ -133,16 +137,16 @@ impl<C: Cursor> Narrow<C> {
                 self.standing = Standing::Somewhere;
                 return Ok(());
             }
-            match course {
-                Course::Forward => self.cursor.next()?,
-                Course::Backward => self.cursor.prev()?,
+            match direction {
+                Direction::Forward => self.cursor.next()?,
+                Direction::Backward => self.cursor.prev()?,
             }
         }
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
         let first = self.slice.as_ref().map(|slice| slice.first.clone());
-        self.go(Course::Forward, |cursor| match first {
+        self.go(Direction::Forward, |cursor| match first {
             Some(first) => cursor.seek(&first, SequenceNumber::MAX),
             None => cursor.seek_to_first(),
         })
@@ -150,7 +154,7 @@ impl<C: Cursor> Narrow<C> {
 
     fn seek_to_last(&mut self) -> Result<()> {
         let slice = self.slice.clone();
-        self.go(Course::Backward, |cursor| match slice {
+        self.go(Direction::Backward, |cursor| match slice {
             None => cursor.seek_to_last(),
             Some(slice) => match slice.end {
                 RangeEnd::Exclusive => cursor.seek_before(&slice.last, SequenceNumber::MAX),
@@ -164,7 +168,7 @@ impl<C: Cursor> Narrow<C> {
             return self.seek_to_first();
         }
         let given = self.sequence;
-        self.go(Course::Forward, |cursor| match given {
+        self.go(Direction::Forward, |cursor| match given {
             None => cursor.seek(key, sequence),
             Some(given) if given <= sequence => cursor.seek(key, SequenceNumber::MAX),
             Some(_) => cursor.seek(&successor(key), SequenceNumber::MAX),
@@ -176,28 +180,28 @@ impl<C: Cursor> Narrow<C> {
             return self.seek_to_last();
         }
         let given = self.sequence;
-        self.go(Course::Backward, |cursor| match given {
+        self.go(Direction::Backward, |cursor| match given {
             None => cursor.seek_before(key, sequence),
             Some(given) if given <= sequence => cursor.seek_before(key, SequenceNumber::MAX),
             Some(_) => seek_to_or_before(cursor, key),
         })
     }
 
-    fn step(&mut self, course: Course) -> Result<()> {
-        match (self.standing, course) {
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        match (self.standing, direction) {
             (Standing::Nowhere, _) => Ok(()),
-            (_, Course::Forward) => self.go(course, C::next),
-            (_, Course::Backward) => self.go(course, C::prev),
+            (_, Direction::Forward) => self.go(direction, C::next),
+            (_, Direction::Backward) => self.go(direction, C::prev),
         }
     }
 }
 
 /// Goes to the last entry whose key is `key` or before it.
-fn seek_to_or_before(cursor: &mut impl Cursor, key: &[u8]) -> Result<()> {
+fn seek_to_or_before(cursor: &mut impl EntryCursor, key: &[u8]) -> Result<()> {
     cursor.seek_before(&successor(key), SequenceNumber::MAX)
 }
 
-impl<C: Cursor> Cursor for ReferenceCursor<C> {
+impl<C: EntryCursor> EntryCursor for ReferenceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match &self.way {
@@ -256,19 +260,19 @@ impl<C: Cursor> Cursor for ReferenceCursor<C> {
     fn next(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Whole(cursor) => cursor.next(),
-            Way::Narrow(narrow) => narrow.step(Course::Forward),
+            Way::Narrow(narrow) => narrow.step(Direction::Forward),
         }
     }
 
     #[inline]
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         match &mut self.way {
-            Way::Whole(cursor) => cursor.walk(course, steps, seen),
+            Way::Whole(cursor) => cursor.walk(direction, steps, seen),
             // It has no spans.
             Way::Narrow(_) => Ok(0),
         }
@@ -278,23 +282,23 @@ impl<C: Cursor> Cursor for ReferenceCursor<C> {
     fn prev(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Whole(cursor) => cursor.prev(),
-            Way::Narrow(narrow) => narrow.step(Course::Backward),
+            Way::Narrow(narrow) => narrow.step(Direction::Backward),
         }
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
+    fn stretch(&self) -> Option<Stretch<'_>> {
         match &self.way {
-            Way::Whole(cursor) => cursor.span(),
+            Way::Whole(cursor) => cursor.stretch(),
             // What a block is known to hold may be hidden, or renumbered.
             Way::Narrow(_) => None,
         }
     }
 
     #[inline]
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         match &self.way {
-            Way::Whole(cursor) => cursor.span_along(course),
+            Way::Whole(cursor) => cursor.stretch_along(direction),
             Way::Narrow(_) => None,
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     read::source::reference_cursor::{OfTable, ReferenceCursor},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch, Span},
+    cursor::{Direction, EntryCursor, Fetch, Stretch},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -130,7 +130,7 @@ impl<C: OfTable> RunCursor<C> {
     }
 }
 
-impl<C: OfTable> Cursor for RunCursor<C> {
+impl<C: OfTable> EntryCursor for RunCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.current.as_ref()?.entry()
@@ -196,12 +196,12 @@ impl<C: OfTable> Cursor for RunCursor<C> {
     #[inline]
     fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
         match &mut self.current {
-            Some(current) => current.walk(course, steps, seen),
+            Some(current) => current.walk(direction, steps, seen),
             None => Ok(0),
         }
     }
@@ -218,12 +218,12 @@ impl<C: OfTable> Cursor for RunCursor<C> {
     }
 
     #[inline]
-    fn span(&self) -> Option<Span<'_>> {
-        self.current.as_ref()?.span()
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        self.current.as_ref()?.stretch()
     }
 
     #[inline]
-    fn span_along(&self, course: Course) -> Option<Span<'_>> {
-        self.current.as_ref()?.span_along(course)
+    fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
+        self.current.as_ref()?.stretch_along(direction)
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     files::level::{Level, Order},
     files::open_files::{OpenFiles, OpenReference},
-    fixture::{Random, open_files, range},
+    fixture::{TestRandom, open_files, range},
     rewrite::job::{JobContext, NewFile},
 };
 use siltdb_base::{
@@ -18,9 +18,9 @@ use siltdb_base::{
 use siltdb_disk::{
     edit::TableReference,
     options::TableOptions,
-    summary::{KeyRange, RangeEnd},
     table::TableWriter,
-    table::{PassingCursor, TableCursor},
+    table::{ScanCursor, TableCursor},
+    table_meta::{KeySpan, RangeEnd},
 };
 use std::{
     path::Path,
@@ -46,7 +46,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         clock: &ManualClock::new(0),
         cancelled: &AtomicBool::new(false),
         given_up: None,
-        gives_way: &AtomicBool::new(false),
+        should_yield: &AtomicBool::new(false),
         progress: None,
     };
     let (file, mut writer) = NewFile::create(&context).unwrap();
@@ -62,15 +62,15 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         end: Slice::copy_from(b"key060"),
         sequence: SequenceNumber(40),
     });
-    let summary = table.finish().unwrap();
+    let meta = table.finish().unwrap();
     writer.sync().unwrap();
-    let reference = TableReference::whole(file.number(), 0, summary);
+    let reference = TableReference::whole(file.number(), 0, meta);
     // The file system in memory keeps the file for as long as this test wants it.
     std::mem::forget(file);
     reference
 }
 
-fn random_places(random: &mut Random, versions_max: u64) -> Places {
+fn random_places(random: &mut TestRandom, versions_max: u64) -> Places {
     let mut places: Places = Vec::new();
     for number in 0..100 {
         if random.below(3) > 0 {
@@ -90,7 +90,7 @@ fn place(entry: Option<Entry<'_>>) -> Option<(Vec<u8>, u64)> {
 }
 
 /// Seeks at random and walks a little, both ways.
-fn walk(cursor: &mut impl Cursor, expected: &Places, random: &mut Random) {
+fn walk(cursor: &mut impl EntryCursor, expected: &Places, random: &mut TestRandom) {
     assert_eq!(place(cursor.entry()), None, "a new cursor stands nowhere");
     for _ in 0..300 {
         let key = format!("key{:03}", random.below(105)).into_bytes();
@@ -138,7 +138,7 @@ fn walk(cursor: &mut impl Cursor, expected: &Places, random: &mut Random) {
 #[test]
 fn a_reference_shows_what_it_lets_through_in_both_directions() {
     for seed in 0..30 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let files = files();
         let is_ingested = seed % 3 == 0;
         let places = random_places(&mut random, if is_ingested { 1 } else { 4 });
@@ -152,7 +152,7 @@ fn a_reference_shows_what_it_lets_through_in_both_directions() {
             let (first, last) = (20 + random.below(20), 50 + random.below(20));
             let (first, last) = (format!("key{first:03}"), format!("key{last:03}"));
             let end = if seed % 4 == 0 { RangeEnd::Inclusive } else { RangeEnd::Exclusive };
-            let slice = KeyRange { end, ..range(first.as_bytes(), last.as_bytes()) };
+            let slice = KeySpan { end, ..range(first.as_bytes(), last.as_bytes()) };
             expected.retain(|(key, _)| slice.contains(key));
             reference.key_slice = Some(slice);
         }
@@ -163,7 +163,7 @@ fn a_reference_shows_what_it_lets_through_in_both_directions() {
         let open = files.reference(reference).unwrap();
         let mut cursor = ReferenceCursor::<TableCursor>::new(open.clone()).unwrap();
         walk(&mut cursor, &expected, &mut random);
-        let mut cursor = ReferenceCursor::<PassingCursor>::new(open.clone()).unwrap();
+        let mut cursor = ReferenceCursor::<ScanCursor>::new(open.clone()).unwrap();
         walk(&mut cursor, &expected, &mut random);
         for _ in 0..200 {
             let key = format!("key{:03}", random.below(105)).into_bytes();
@@ -192,7 +192,7 @@ fn check_tombstones(open: &OpenReference) {
 #[test]
 fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let files = files();
         let places = random_places(&mut random, 3);
         let mut references = Vec::new();
@@ -212,10 +212,10 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
             }
             references.push(files.reference(reference).unwrap());
         }
-        let level = Arc::new(Level::new(Order::Run, references).unwrap());
+        let level = Arc::new(Level::new(Order::Disjoint, references).unwrap());
         let count = level.tables().len();
         assert!(count > 4);
-        let mut cursor = RunCursor::<PassingCursor>::new(level.clone(), 0..count);
+        let mut cursor = RunCursor::<ScanCursor>::new(level.clone(), 0..count);
         walk(&mut cursor, &expected, &mut random);
         let mut cursor = RunCursor::<TableCursor>::new(level.clone(), 0..count);
         walk(&mut cursor, &expected, &mut random);
@@ -224,7 +224,7 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
         let (from, to) = (&level.tables()[1], &level.tables()[count - 2]);
         let inside = |key: &[u8]| !from.range().is_after(key) && !to.range().is_before(key);
         expected.retain(|(key, _)| inside(key));
-        let mut part = RunCursor::<PassingCursor>::new(level.clone(), 1..count - 1);
+        let mut part = RunCursor::<ScanCursor>::new(level.clone(), 1..count - 1);
         walk(&mut part, &expected, &mut random);
     }
 }
@@ -233,7 +233,8 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
 fn a_run_cursor_that_fails_stands_nowhere() {
     let files = files();
     let missing = crate::fixture::reference(7, (b"a", b"b"), (1, 1), 10);
-    let level = Arc::new(Level::new(Order::Run, vec![files.reference(missing).unwrap()]).unwrap());
+    let level =
+        Arc::new(Level::new(Order::Disjoint, vec![files.reference(missing).unwrap()]).unwrap());
     let mut cursor = RunCursor::<TableCursor>::new(level, 0..1);
     assert!(cursor.seek_to_first().is_err() && cursor.entry().is_none());
     cursor.next().unwrap();

@@ -8,19 +8,22 @@ use crate::{
     files::level::Order,
     files::open_files::OpenReference,
     files::version::Version,
-    memory::Memory,
-    read::merge::{Merge, Source},
+    memory::Memtables,
+    read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
-    read::view::search::Search,
-    read::visible::{bounds::Bounds, iter::Visible, judge::Resolver, point::Point, reader::Reader},
+    read::view::search::VersionSearch,
+    read::visible::{
+        bounds::Bounds, iter::VisibleIter, point::Point, reader::OwnWrites, reader::Reader,
+        resolve::Resolver,
+    },
 };
 use siltdb_base::{
     cursor::Fetch, error::Result, id::SequenceNumber, slice::Pinnable, tombstone::Fragments,
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// An iterator over what a reader sees of a view.
-pub type ViewIter = Visible<SourceCursor>;
+pub type ViewIter = VisibleIter<SourceCursor>;
 
 /// The memtables and tables of a tree at one moment, replaced as a whole.
 ///
@@ -31,7 +34,7 @@ pub type ViewIter = Visible<SourceCursor>;
 #[derive(Debug)]
 pub struct View {
     /// The memtables.
-    pub memory: Memory,
+    pub memory: Memtables,
     /// The tables.
     pub version: Arc<Version>,
 }
@@ -54,29 +57,27 @@ impl View {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut point = Point::new(key, resolver, look);
-        let mut search = Search::new(key, snapshot);
+        let mut search = VersionSearch::new(key, snapshot);
         search.each(&self.memory, &self.version, |version| point.add(version))?;
         point.finish()
     }
 
-    /// The newest sequence number at which `key` was written or deleted, up to `snapshot`; `None`
-    /// if the view has no trace of it. It may be older than the truth if it is not newer than all
-    /// snapshots: who compares it with a point in time must hold a snapshot of that.
+    /// As [`View::get`], where the writes of `own` are the newest.
     ///
     /// # Errors
-    /// What reading a table fails with.
-    pub fn newest_sequence(
+    /// As [`View::get`].
+    pub fn get_with_own<'a, R>(
         &self,
         key: &[u8],
-        snapshot: SequenceNumber,
-    ) -> Result<Option<SequenceNumber>> {
-        let mut search = Search::new(key, snapshot);
-        let mut newest = None;
-        search.each(&self.memory, &self.version, |version| {
-            newest = Some(version.sequence);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(newest.max(search.covering()))
+        (own, snapshot): (&OwnWrites, SequenceNumber),
+        resolver: impl Fn() -> Resolver<'a>,
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut point = Point::new(key, resolver, look);
+        let mut search = VersionSearch::new(key, snapshot);
+        let sources = (&self.memory, &*self.version);
+        search.each_with_own(own, sources, |version| point.add(version))?;
+        point.finish()
     }
 
     /// An iterator within `bounds`; it keeps what it reads in memory and on disk, not the view.
@@ -85,15 +86,26 @@ impl View {
     /// What opening a table with range tombstones fails with.
     pub fn iter(&self, reader: Reader, bounds: Bounds) -> Result<ViewIter> {
         let tombstones = self.tombstones(&bounds)?;
-        let merge = Merge::new(self.sources(&bounds, reader.fetch)?);
-        Ok(Visible::new(merge, tombstones, reader, bounds))
+        let merge = Merge::new(self.sources(&bounds, reader.fetch, reader.own.as_ref())?);
+        Ok(VisibleIter::new(merge, tombstones, reader, bounds))
     }
 
     /// The sources of every entry within `bounds`, newest first.
-    fn sources(&self, bounds: &Bounds, fetch: Fetch) -> Result<Vec<Source<SourceCursor>>> {
+    fn sources(
+        &self,
+        bounds: &Bounds,
+        fetch: Fetch,
+        own: Option<&OwnWrites>,
+    ) -> Result<Vec<MergeSource<SourceCursor>>> {
         let mut sources = Vec::new();
+        if let Some(own) = own {
+            sources.push(MergeSource {
+                cursor: SourceCursor::Memtable(own.memtable.cursor()),
+                sequence_max: SequenceNumber::MAX,
+            });
+        }
         for table in self.memory.tables() {
-            sources.push(Source {
+            sources.push(MergeSource {
                 cursor: SourceCursor::Memtable(table.memtable.cursor()),
                 // Writers may still be at work.
                 sequence_max: SequenceNumber::MAX,
@@ -101,14 +113,14 @@ impl View {
         }
         for level in self.version.levels() {
             match level.order() {
-                Order::Stack => {
+                Order::Overlapping => {
                     for table in level.tables().iter().filter(|table| touches(table, bounds)) {
                         let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
-                        sources.push(Source { cursor, sequence_max: table.sequence_max() });
+                        sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
                 }
-                Order::Run => {
+                Order::Disjoint => {
                     let tables = level.tables();
                     let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
                     let after = tables[start..].partition_point(|table| touches(table, bounds));
@@ -117,7 +129,7 @@ impl View {
                     let Some(sequence_max) = newest.max() else { continue };
                     let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
                     let cursor = SourceCursor::Run(cursor);
-                    sources.push(Source { cursor, sequence_max });
+                    sources.push(MergeSource { cursor, sequence_max });
                 }
             }
         }
@@ -140,7 +152,8 @@ impl View {
     }
 }
 
-fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
+/// Whether a table may hold keys within `bounds`.
+pub(crate) fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
     let range = table.range();
     let ends_before = bounds.lower.as_ref().is_some_and(|lower| range.is_before(lower));
     !ends_before && !bounds.is_after(&range.first)

@@ -3,17 +3,18 @@
 //! It judges none of them; it stops where no older version can matter.
 
 use crate::{
-    files::open_files::OpenReference, files::version::Version as Tables, memory::Memory,
-    read::source::reference_cursor::ReferenceCursor, read::visible::point::Version,
+    files::open_files::OpenReference, files::version::Version as Tables, memory::Memtables,
+    read::source::reference_cursor::ReferenceCursor, read::visible::point::KeyVersion,
+    read::visible::reader::OwnWrites,
 };
 use siltdb_base::{
-    cursor::Cursor,
+    cursor::EntryCursor,
     error::Result,
     id::SequenceNumber,
     key::{LookupKey, is_same},
     limits::LEVELS,
 };
-use siltdb_disk::table::{Found, TableCursor};
+use siltdb_disk::table::{FoundEntry, TableCursor};
 use siltdb_memtable::memtable::Memtable;
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -23,7 +24,7 @@ const LOOKED_UP_MAX: u32 = 4;
 
 /// A search for the versions of one key that a reader sees.
 #[derive(Debug)]
-pub struct Search<'k> {
+pub struct VersionSearch<'k> {
     key: &'k [u8],
     snapshot: SequenceNumber,
     /// Versions up to this one have not been shown.
@@ -31,16 +32,11 @@ pub struct Search<'k> {
     covering: Option<SequenceNumber>,
 }
 
-impl<'k> Search<'k> {
+impl<'k> VersionSearch<'k> {
     /// A search that has not looked anywhere yet.
     #[inline]
     pub fn new(key: &'k [u8], snapshot: SequenceNumber) -> Self {
         Self { key, snapshot, upto: snapshot, covering: None }
-    }
-
-    /// The newest range tombstone over the key in the sources searched so far.
-    pub fn covering(&self) -> Option<SequenceNumber> {
-        self.covering
     }
 
     /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough: from
@@ -54,9 +50,9 @@ impl<'k> Search<'k> {
     #[inline]
     pub fn each(
         &mut self,
-        memory: &Memory,
+        memory: &Memtables,
         tables: &Tables,
-        mut seen: impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+        mut seen: impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         for table in memory.tables() {
             if self.look_into_memory(&table.memtable, &mut seen)?.is_break() {
@@ -66,10 +62,29 @@ impl<'k> Search<'k> {
         self.each_in_tables(tables, &mut seen)
     }
 
+    /// As [`Search::each`], after a look into writes that only this reader sees.
+    ///
+    /// # Errors
+    /// As [`Search::each`].
+    pub fn each_with_own(
+        &mut self,
+        own: &OwnWrites,
+        (memory, tables): (&Memtables, &Tables),
+        mut seen: impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let snapshot = std::mem::replace(&mut self.snapshot, own.last);
+        self.upto = own.last;
+        if self.look_into_memory(&own.memtable, &mut seen)?.is_break() {
+            return Ok(());
+        }
+        (self.snapshot, self.upto) = (snapshot, snapshot);
+        self.each(memory, tables, seen)
+    }
+
     fn each_in_tables(
         &mut self,
         tables: &Tables,
-        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+        seen: &mut impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let key = LookupKey::new(self.key);
         let mut candidates = [None; LEVELS];
@@ -98,14 +113,14 @@ impl<'k> Search<'k> {
     fn look_into_memory(
         &mut self,
         memtable: &Arc<Memtable>,
-        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+        seen: &mut impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         self.covering = self.covering.max(memtable.covering(self.key, self.snapshot));
         let mut shown = 0;
         while let Some(entry) = memtable.get(self.key, self.upto) {
             let (sequence, kind) = (entry.sequence, entry.kind);
             let value = entry.value.into();
-            let goes_on = seen(Version { sequence, kind, value, covering: self.covering })?;
+            let goes_on = seen(KeyVersion { sequence, kind, value, covering: self.covering })?;
             if goes_on.is_break() || self.pass(sequence).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -121,7 +136,7 @@ impl<'k> Search<'k> {
         &mut self,
         table: &Arc<OpenReference>,
         key: LookupKey<'_>,
-        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+        seen: &mut impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         if table.has_range_tombstones() {
             let tombstone = table.tombstones()?.covering(self.key, self.snapshot);
@@ -129,9 +144,9 @@ impl<'k> Search<'k> {
         }
         for _ in 0..LOOKED_UP_MAX {
             let covering = self.covering;
-            let look = |found: Found<'_>| {
-                let Found { sequence, kind, value } = found;
-                Ok((seen(Version { sequence, kind, value, covering })?, sequence))
+            let look = |found: FoundEntry<'_>| {
+                let FoundEntry { sequence, kind, value } = found;
+                Ok((seen(KeyVersion { sequence, kind, value, covering })?, sequence))
             };
             let shown = table.get(key, self.upto, look)?.transpose()?;
             let Some((goes_on, sequence)) = shown else { return Ok(self.leave()) };
@@ -146,13 +161,13 @@ impl<'k> Search<'k> {
     #[cold]
     fn walk(
         &mut self,
-        cursor: &mut impl Cursor,
-        seen: &mut impl FnMut(Version<'_>) -> Result<ControlFlow<()>>,
+        cursor: &mut impl EntryCursor,
+        seen: &mut impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         cursor.seek(self.key, self.upto)?;
         while let Some(entry) = cursor.entry().filter(|entry| is_same(entry.key, self.key)) {
             let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value.into());
-            let goes_on = seen(Version { sequence, kind, value, covering: self.covering })?;
+            let goes_on = seen(KeyVersion { sequence, kind, value, covering: self.covering })?;
             if goes_on.is_break() || self.pass(sequence).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -2,8 +2,8 @@
 
 use crate::{
     fixture::{
-        Random,
-        model::Append,
+        TestRandom,
+        model::AppendOperator,
         world::{World, small_options},
     },
     memory::Generation,
@@ -109,37 +109,13 @@ fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
     drop(view);
     world.tree.apply(&changes, None).unwrap();
     assert_eq!(world.get(b"key45", world.sequence), None);
-    let resolver = super::Resolver { operator: Some(&Append), ..Default::default() };
+    let resolver = super::Resolver { operator: Some(&AppendOperator), ..Default::default() };
     assert!(world.tree.view().get(b"key55", world.sequence, || resolver, |_| ()).is_err());
-    assert_eq!(
-        world.tree.view().newest_sequence(b"key45", world.sequence).unwrap().unwrap().0,
-        301
-    );
-}
-
-#[test]
-fn the_newest_sequence_counts_writes_deletions_and_ranges() {
-    let mut world = layered();
-    let newest = |world: &World, key: &[u8]| {
-        let view = world.tree.view();
-        view.newest_sequence(key, world.sequence).unwrap().map(|sequence| sequence.0)
-    };
-    assert_eq!(newest(&world, b"key07"), Some(208));
-    assert_eq!(newest(&world, b"nothing"), None);
-    world.snapshots.push(SequenceNumber(250));
-    world.write(b"key07", EntryKind::Delete, b"");
-    assert_eq!(newest(&world, b"key07"), Some(301));
-    world.flush();
-    world.write(b"key0", EntryKind::RangeDelete, b"key1");
-    assert_eq!(newest(&world, b"key07"), Some(302));
-    assert_eq!(newest(&world, b"key0xyz"), Some(302));
-    let view = world.tree.view();
-    assert_eq!(view.newest_sequence(b"key07", SequenceNumber(250)).unwrap().unwrap().0, 208);
 }
 
 #[test]
 fn an_iterator_asks_only_the_tables_within_its_bounds() {
-    let mut random = Random::new(5);
+    let mut random = TestRandom::new(5);
     let mut world = World::new(small_options());
     for number in 0..400 {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(60));

@@ -21,6 +21,8 @@ pub struct Cover {
 #[derive(Debug)]
 struct List {
     fragments: Arc<Fragments>,
+    /// Newer tombstones are not seen.
+    visible: SequenceNumber,
     /// The fragment that held the key asked for last, or the first after it.
     near: usize,
     /// The newest visible tombstone of that fragment.
@@ -31,19 +33,24 @@ struct List {
 #[derive(Debug)]
 pub struct Coverage {
     lists: Vec<List>,
-    snapshot: SequenceNumber,
 }
 
 impl Coverage {
     /// The tombstones of all `lists`, seen at `snapshot`.
     #[must_use]
     pub fn new(lists: Vec<Arc<Fragments>>, snapshot: SequenceNumber) -> Self {
+        let mut coverage = Self { lists: Vec::new() };
+        coverage.add(lists, snapshot);
+        coverage
+    }
+
+    /// Adds the tombstones of `lists` up to `visible`.
+    pub fn add(&mut self, lists: Vec<Arc<Fragments>>, visible: SequenceNumber) {
         let lists = lists.into_iter().filter(|fragments| !fragments.is_empty());
-        let list = |fragments: Arc<Fragments>| {
-            let newest = fragments.newest_visible(0, snapshot);
-            List { fragments, near: 0, newest }
-        };
-        Self { lists: lists.map(list).collect(), snapshot }
+        self.lists.extend(lists.map(|fragments| {
+            let newest = fragments.newest_visible(0, visible);
+            List { fragments, visible, near: 0, newest }
+        }));
     }
 
     /// Whether there is no tombstone at all.
@@ -65,7 +72,7 @@ impl Coverage {
     fn search(&mut self, key: &[u8]) -> Option<Cover> {
         let mut newest: Option<Cover> = None;
         for (index, list) in self.lists.iter_mut().enumerate() {
-            list.approach(key, self.snapshot);
+            list.approach(key);
             let Some(fragment) = list.fragments.as_slice().get(list.near) else { continue };
             if fragment.start.as_bytes() > key {
                 continue;
@@ -85,7 +92,7 @@ impl Coverage {
             let fragments = list.fragments.as_slice();
             (list.fragments.index_ending_after(first)..fragments.len())
                 .take_while(|&index| fragments[index].start.as_bytes() <= last)
-                .all(|index| list.fragments.newest_visible(index, self.snapshot).is_none())
+                .all(|index| list.fragments.newest_visible(index, list.visible).is_none())
         })
     }
 
@@ -99,7 +106,7 @@ impl Coverage {
 impl List {
     /// Makes `near` the index of the first fragment that ends after `key`.
     #[inline]
-    fn approach(&mut self, key: &[u8], snapshot: SequenceNumber) {
+    fn approach(&mut self, key: &[u8]) {
         let fragments = self.fragments.as_slice();
         let ends_after = |index: usize| {
             fragments.get(index).is_none_or(|fragment| fragment.end.as_bytes() > key)
@@ -109,7 +116,7 @@ impl List {
             self.near = self.fragments.index_ending_after(key);
             let is_there = self.near < fragments.len();
             self.newest =
-                is_there.then(|| self.fragments.newest_visible(self.near, snapshot)).flatten();
+                is_there.then(|| self.fragments.newest_visible(self.near, self.visible)).flatten();
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::{
     read::folds::{Fold, OPERANDS_MIN},
     read::operands::{Added, Operands},
-    read::visible::judge::Resolver,
+    read::visible::resolve::Resolver,
 };
 use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
 use std::sync::Arc;

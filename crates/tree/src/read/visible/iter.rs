@@ -10,9 +10,9 @@
 //!
 //! # Invariants
 //! 1. `KeyPlace::Cursor`: the merge stands on the version that is shown.
-//! 2. `KeyPlace::Buffer`: going on in the direction of the course, the merge stands behind the
+//! 2. `KeyPlace::Buffer`: going on in the direction of the direction, the merge stands behind the
 //!    version that is shown: backward on a smaller key, forward perhaps still on the same key.
-//! 3. `plain` more steps along the course lead to plain entries, each of another key.
+//! 3. `plain` more steps along the direction lead to plain entries, each of another key.
 
 use crate::{
     read::merge::Merge,
@@ -20,15 +20,15 @@ use crate::{
     read::visible::{
         bounds::Bounds,
         coverage::{Cover, Coverage},
-        crossing::{Crossing, HiddenRun},
+        deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
-        judge::{Verdict, depends_on_time, expiry_of, judge},
-        plain::{Plain, Sight},
+        plain::{Outlook, Plain},
         reader::Reader,
+        resolve::{Verdict, depends_on_time, expiry_of, judge},
     },
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Fetch},
+    cursor::{Direction, EntryCursor, Fetch},
     error::Result,
     id::SequenceNumber,
     key::{BlobPointer, Entry},
@@ -88,12 +88,12 @@ enum Sought {
 /// It stands nowhere at first, past either end, and after an error; `next` and `prev` then do
 /// nothing.
 #[derive(Debug)]
-pub struct Visible<C> {
+pub struct VisibleIter<C> {
     pub(super) merge: Merge<C>,
     pub(super) coverage: Coverage,
     pub(super) reader: Reader,
     pub(super) bounds: Bounds,
-    pub(super) course: Course,
+    pub(super) direction: Direction,
     pub(super) key_place: KeyPlace,
     pub(super) value_place: ValuePlace,
     pub(super) key: Vec<u8>,
@@ -107,12 +107,12 @@ pub struct Visible<C> {
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
     pub(super) hidden: HiddenRun,
-    pub(super) crossing: Crossing,
+    pub(super) deleted_run: DeletedRun,
     /// Where a seek goes to.
     pub(super) target: Vec<u8>,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: EntryCursor> VisibleIter<C> {
     /// What `reader` sees, within `bounds`, of the entries of `merge` and the range tombstones
     /// beside them.
     #[must_use]
@@ -122,12 +122,16 @@ impl<C: Cursor> Visible<C> {
         reader: Reader,
         bounds: Bounds,
     ) -> Self {
+        let mut coverage = Coverage::new(tombstones, reader.snapshot);
+        if let Some(own) = &reader.own {
+            coverage.add(own.memtable.tombstone_lists(), own.last);
+        }
         Self {
             merge,
-            coverage: Coverage::new(tombstones, reader.snapshot),
+            coverage,
             reader,
             bounds,
-            course: Course::Forward,
+            direction: Direction::Forward,
             key_place: KeyPlace::Nowhere,
             value_place: ValuePlace::Buffer,
             key: Vec::new(),
@@ -138,7 +142,7 @@ impl<C: Cursor> Visible<C> {
             is_unexplored: false,
             span_wait: 0,
             hidden: HiddenRun::default(),
-            crossing: Crossing::default(),
+            deleted_run: DeletedRun::default(),
             target: Vec::new(),
         }
     }
@@ -183,9 +187,9 @@ impl<C: Cursor> Visible<C> {
     /// # Errors
     /// What reading the sources or building the value fails with; the same for all movements.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.set_out(Course::Forward);
+        self.set_out(Direction::Forward);
         match &self.bounds.lower {
-            Some(lower) => self.merge.seek(lower, self.reader.snapshot)?,
+            Some(lower) => self.merge.seek(lower, self.reader.newest())?,
             None => self.merge.seek_to_first()?,
         }
         self.find_forward(From::Here)
@@ -194,9 +198,9 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the last key.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.set_out(Course::Backward);
+        self.set_out(Direction::Backward);
         match &self.bounds.upper {
             Some(upper) => self.merge.seek_before(upper, SequenceNumber::MAX)?,
             None => self.merge.seek_to_last()?,
@@ -207,26 +211,26 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the first key at or after `key`.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out(Course::Forward);
+        self.set_out(Direction::Forward);
         let from = match &self.bounds.lower {
             Some(lower) if key < lower.as_bytes() => lower,
             _ => key,
         };
-        self.merge.seek(from, self.reader.snapshot)?;
+        self.merge.seek(from, self.reader.newest())?;
         self.find_forward(From::Here)
     }
 
     /// Goes to the last key at or before `key`.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         if self.bounds.is_after(key) {
             return self.seek_to_last();
         }
-        self.set_out(Course::Backward);
+        self.set_out(Direction::Backward);
         successor_into(&mut self.target, key);
         self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
         self.find_backward()
@@ -235,12 +239,12 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the next key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         self.look_ahead();
-        if self.plain > 0 && self.course == Course::Forward {
+        if self.plain > 0 && self.direction == Direction::Forward {
             self.plain -= 1;
             let moved = self.merge.next();
             return self.noted(moved);
@@ -251,10 +255,10 @@ impl<C: Cursor> Visible<C> {
     /// Goes to the previous key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        if self.plain > 0 && self.course == Course::Backward {
+        if self.plain > 0 && self.direction == Direction::Backward {
             self.plain -= 1;
             let moved = self.merge.prev();
             return self.noted(moved);
@@ -272,8 +276,8 @@ impl<C: Cursor> Visible<C> {
         {
             copy(&mut self.key, entry.key);
         }
-        if self.course == Course::Backward {
-            self.set_out(Course::Forward);
+        if self.direction == Direction::Backward {
+            self.set_out(Direction::Forward);
             successor_into(&mut self.target, &self.key);
             self.merge.seek(&self.target, SequenceNumber::MAX)?;
             return self.find_forward(From::Here);
@@ -289,13 +293,13 @@ impl<C: Cursor> Visible<C> {
         if place == KeyPlace::Nowhere {
             return Ok(());
         }
-        if self.course == Course::Forward {
+        if self.direction == Direction::Forward {
             if place == KeyPlace::Cursor
                 && let Some(entry) = self.merge.entry()
             {
                 copy(&mut self.key, entry.key);
             }
-            self.set_out(Course::Backward);
+            self.set_out(Direction::Backward);
             self.merge.seek_before(&self.key, SequenceNumber::MAX)?;
         } else if place == KeyPlace::Cursor {
             // A plain entry: the only version of its key.
@@ -304,14 +308,14 @@ impl<C: Cursor> Visible<C> {
         self.find_backward()
     }
 
-    fn set_out(&mut self, course: Course) {
-        self.course = course;
+    fn set_out(&mut self, direction: Direction) {
+        self.direction = direction;
         self.key_place = KeyPlace::Nowhere;
         (self.plain, self.is_unexplored) = (0, false);
         self.span_wait = 0;
         self.hidden = HiddenRun::default();
         // A panic may have ended it.
-        self.crossing.clear();
+        self.deleted_run.clear();
     }
 
     /// Stands nowhere if the cursor does.
@@ -342,13 +346,14 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     fn search_forward(&mut self, mut from: From) -> Result<Sought> {
         let mut walked = 0;
+        let sight = self.reader.sight();
         loop {
             let Some(entry) = self.merge.entry() else { return Ok(Sought::Nothing) };
             if self.bounds.is_after(entry.key) {
                 return Ok(Sought::Nothing);
             }
             let is_passed = from == From::NextKey && entry.key == self.key;
-            if is_passed || entry.sequence > self.reader.snapshot {
+            if is_passed || !sight.sees(entry.sequence) {
                 walked += 1;
                 if walked < WALKED_MAX {
                     self.merge.next()?;
@@ -360,7 +365,7 @@ impl<C: Cursor> Visible<C> {
                     SequenceNumber::MAX
                 } else {
                     copy(&mut self.target, entry.key);
-                    self.reader.snapshot
+                    sight.newest_below(entry.sequence)
                 };
                 self.merge.seek(&self.target, sequence)?;
                 continue;
@@ -379,7 +384,7 @@ impl<C: Cursor> Visible<C> {
                     copy(&mut self.key, entry.key);
                     from = From::NextKey;
                     let sequence = entry.sequence;
-                    if !self.cross()? && !self.skip_hidden(cover, sequence)? {
+                    if !self.skip_deleted()? && !self.skip_hidden(cover, sequence)? {
                         self.merge.next()?;
                     }
                     continue;
@@ -393,7 +398,7 @@ impl<C: Cursor> Visible<C> {
     fn combine_forward(&mut self, cover: Option<Cover>) -> Result<()> {
         self.key.clear();
         self.folding.restart(Added::NewestFirst);
-        let resolver = self.reader.resolver();
+        let (resolver, sight) = (self.reader.resolver(), self.reader.sight());
         let fetched;
         let base = loop {
             let Some(entry) = self.merge.entry() else { break None };
@@ -401,6 +406,10 @@ impl<C: Cursor> Visible<C> {
                 copy(&mut self.key, entry.key);
             } else if entry.key != self.key {
                 break None;
+            }
+            if !sight.sees(entry.sequence) {
+                self.merge.next()?;
+                continue;
             }
             let verdict = verdict(&entry, cover, &self.reader)?;
             if let Verdict::Operand(operand) = verdict {
@@ -459,20 +468,21 @@ impl<C: Cursor> Visible<C> {
             if self.show(found)? {
                 return Ok(());
             }
-            self.cross()?;
+            self.skip_deleted()?;
         }
     }
 
     /// Walks back over the versions of the key in the buffer, and says what they amount to.
     fn gather_backward(&mut self) -> Result<Found> {
         let cover = self.coverage.find(&self.key);
+        let sight = self.reader.sight();
         let mut found = Found::Nothing;
         self.folding.restart(Added::OldestFirst);
         while let Some(entry) = self.merge.entry() {
             if entry.key != self.key {
                 break;
             }
-            if entry.sequence <= self.reader.snapshot {
+            if sight.sees(entry.sequence) {
                 let sequence = entry.sequence;
                 match verdict(&entry, cover, &self.reader)? {
                     Verdict::Operand(operand) => {
@@ -538,7 +548,7 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Finds out how many steps along the course need no check, unless that is known.
+    /// Finds out how many steps along the direction need no check, unless that is known.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         if std::mem::take(&mut self.is_unexplored) {
@@ -555,8 +565,8 @@ impl<C: Cursor> Visible<C> {
             return false;
         }
         let snapshot = self.reader.snapshot;
-        let sight = Sight { snapshot, bounds: &self.bounds, coverage: &self.coverage };
-        match sight.ahead(&self.merge, self.course) {
+        let outlook = Outlook { snapshot, bounds: &self.bounds, coverage: &self.coverage };
+        match outlook.ahead(&self.merge, self.direction) {
             Plain::Steps(steps) => {
                 self.plain = steps;
                 true

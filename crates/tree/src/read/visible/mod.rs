@@ -4,14 +4,14 @@
 
 pub mod bounds;
 pub mod coverage;
-pub mod judge;
+pub mod resolve;
 pub mod folding;
 pub mod point;
 pub mod reader;
 mod plain;
-mod crossing;
+mod deleted_run;
 pub mod iter;
-mod leap;
+mod skip;
 mod walk;
 
 #[cfg(test)]

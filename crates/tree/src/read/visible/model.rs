@@ -5,7 +5,7 @@
 use crate::{
     merge_operator::MergeOperator,
     read::merge::{
-        Merge, Source,
+        Merge, MergeSource,
         fixture::{Owned, VecCursor},
     },
     read::visible::reader::Reader,
@@ -64,7 +64,7 @@ impl MergeOperator for Append {
 
 /// An operation on keys by number.
 #[derive(Clone, Debug)]
-pub(crate) enum Operation {
+pub(crate) enum ModelOperation {
     Put(u8),
     /// Puts of neighbouring keys, which make plain blocks and long hidden runs.
     PutRun(u8, u8),
@@ -81,30 +81,31 @@ fn expiry_ms() -> impl Strategy<Value = u64> {
 }
 
 /// Operations of all kinds, each with the source it goes to.
-pub(crate) fn operations() -> impl Strategy<Value = Vec<(usize, Operation)>> {
+pub(crate) fn operations() -> impl Strategy<Value = Vec<(usize, ModelOperation)>> {
     let operation = prop_oneof![
-        6 => (0..KEYS).prop_map(Operation::Put),
-        2 => (0..KEYS, 1_u8..16).prop_map(|(key, run)| Operation::PutRun(key, run)),
-        2 => (0..KEYS, expiry_ms()).prop_map(|(key, expiry)| Operation::PutExpiring(key, expiry)),
+        6 => (0..KEYS).prop_map(ModelOperation::Put),
+        2 => (0..KEYS, 1_u8..16).prop_map(|(key, run)| ModelOperation::PutRun(key, run)),
+        2 => (0..KEYS, expiry_ms())
+            .prop_map(|(key, expiry)| ModelOperation::PutExpiring(key, expiry)),
         2 => (0..KEYS, proptest::option::of(expiry_ms()))
-            .prop_map(|(key, expiry)| Operation::Blob(key, expiry)),
-        3 => (0..KEYS).prop_map(Operation::Delete),
-        1 => (0..KEYS).prop_map(Operation::SingleDelete),
-        2 => (0..KEYS, 0..=KEYS).prop_map(|(from, to)| Operation::DeleteRange(from, to)),
-        6 => (0..KEYS).prop_map(Operation::Merge),
+            .prop_map(|(key, expiry)| ModelOperation::Blob(key, expiry)),
+        3 => (0..KEYS).prop_map(ModelOperation::Delete),
+        1 => (0..KEYS).prop_map(ModelOperation::SingleDelete),
+        2 => (0..KEYS, 0..=KEYS).prop_map(|(from, to)| ModelOperation::DeleteRange(from, to)),
+        6 => (0..KEYS).prop_map(ModelOperation::Merge),
     ];
     // Few keys most of the time, so that versions pile up.
     (1..=KEYS, proptest::collection::vec((0_usize..5, operation), 0..50)).prop_map(
         |(keys, mut operations)| {
             for (_, operation) in &mut operations {
                 match operation {
-                    Operation::Put(key)
-                    | Operation::PutExpiring(key, _)
-                    | Operation::Blob(key, _)
-                    | Operation::Delete(key)
-                    | Operation::SingleDelete(key)
-                    | Operation::Merge(key) => *key %= keys,
-                    Operation::PutRun(..) | Operation::DeleteRange(..) => {}
+                    ModelOperation::Put(key)
+                    | ModelOperation::PutExpiring(key, _)
+                    | ModelOperation::Blob(key, _)
+                    | ModelOperation::Delete(key)
+                    | ModelOperation::SingleDelete(key)
+                    | ModelOperation::Merge(key) => *key %= keys,
+                    ModelOperation::PutRun(..) | ModelOperation::DeleteRange(..) => {}
                 }
             }
             operations
@@ -121,7 +122,7 @@ pub(crate) struct History {
 
 impl History {
     /// Does `operation`, with sequence numbers from `sequence` on, which it moves.
-    pub(crate) fn apply(&mut self, operation: &Operation, sequence: &mut u64) {
+    pub(crate) fn apply(&mut self, operation: &ModelOperation, sequence: &mut u64) {
         let first_sequence = *sequence;
         let mut add = |number: u8, kind, payload: &[u8]| {
             self.entries.push(Owned::new(&key(number), *sequence, kind, payload));
@@ -129,25 +130,25 @@ impl History {
         };
         let value = format!("v{first_sequence}").into_bytes();
         match *operation {
-            Operation::Put(key) => add(key, EntryKind::Put, &value),
-            Operation::PutRun(first, run) => {
+            ModelOperation::Put(key) => add(key, EntryKind::Put, &value),
+            ModelOperation::PutRun(first, run) => {
                 for key in first..(first + run).min(KEYS) {
                     add(key, EntryKind::Put, &value);
                 }
             }
-            Operation::PutExpiring(key, expiry_ms) => {
+            ModelOperation::PutExpiring(key, expiry_ms) => {
                 let payload = [&expiry_ms.to_le_bytes()[..], &value].concat();
                 add(key, EntryKind::PutExpiring, &payload);
             }
-            Operation::Blob(key, expiry_ms) => {
+            ModelOperation::Blob(key, expiry_ms) => {
                 let mut payload = Vec::new();
                 pointer(first_sequence, expiry_ms).encode(&mut payload);
                 add(key, EntryKind::BlobPointer, &payload);
             }
-            Operation::Delete(key) => add(key, EntryKind::Delete, b""),
-            Operation::SingleDelete(key) => add(key, EntryKind::SingleDelete, b""),
-            Operation::Merge(key) => add(key, EntryKind::Merge, &value),
-            Operation::DeleteRange(from, to) => {
+            ModelOperation::Delete(key) => add(key, EntryKind::Delete, b""),
+            ModelOperation::SingleDelete(key) => add(key, EntryKind::SingleDelete, b""),
+            ModelOperation::Merge(key) => add(key, EntryKind::Merge, &value),
+            ModelOperation::DeleteRange(from, to) => {
                 self.tombstones.push(RangeTombstone {
                     start: key(from).into(),
                     end: key(to).into(),
@@ -159,7 +160,7 @@ impl History {
     }
 
     /// The histories of `sources` sources after `operations`.
-    pub(crate) fn distribute(operations: &[(usize, Operation)], sources: usize) -> Vec<Self> {
+    pub(crate) fn distribute(operations: &[(usize, ModelOperation)], sources: usize) -> Vec<Self> {
         let mut histories = vec![Self::default(); sources];
         let mut sequence = 1;
         for (source, operation) in operations {
@@ -255,8 +256,9 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         operator: Some(Arc::new(Append)),
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
         fetch: Fetch::Values,
-        gaps: None,
-        sequencer: None,
+        empty_ranges: None,
+        sequence_lock: None,
+        own: None,
         folds: None,
     }
 }
@@ -265,7 +267,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
 pub(crate) fn merge(histories: &[History], block_entries: usize) -> Merge<VecCursor> {
     let source = |history: &History| {
         let cursor = VecCursor::new(history.entries.clone(), block_entries);
-        Source { sequence_max: cursor.sequence_max(), cursor }
+        MergeSource { sequence_max: cursor.sequence_max(), cursor }
     };
     Merge::new(histories.iter().map(source).collect())
 }

@@ -7,7 +7,7 @@ use crate::{
     read::visible::{bounds::Bounds, coverage::Coverage},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor, Span, SpanContent},
+    cursor::{Direction, EntryCursor, Stretch, StretchContent},
     id::SequenceNumber,
 };
 
@@ -23,7 +23,7 @@ pub enum Plain {
 
 /// Who looks, and at what.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct Outlook<'a> {
     /// What is newer is not seen.
     pub snapshot: SequenceNumber,
     /// What lies beyond is not shown.
@@ -32,20 +32,20 @@ pub struct Sight<'a> {
     pub coverage: &'a Coverage,
 }
 
-impl Sight<'_> {
-    /// Looks ahead along `course`.
+impl Outlook<'_> {
+    /// Looks ahead along `direction`.
     #[inline]
-    pub fn ahead(&self, merge: &Merge<impl Cursor>, course: Course) -> Plain {
-        let steps = |span: &Span<'_>| match course {
-            Course::Forward => span.after,
-            Course::Backward => span.before,
+    pub fn ahead(&self, merge: &Merge<impl EntryCursor>, direction: Direction) -> Plain {
+        let steps = |span: &Stretch<'_>| match direction {
+            Direction::Forward => span.after,
+            Direction::Backward => span.before,
         };
-        let Some(far) = merge.span_along(course) else { return Plain::NotFor(0) };
-        if self.is_plain(&far, merge, course) {
+        let Some(far) = merge.stretch_along(direction) else { return Plain::NotFor(0) };
+        if self.is_plain(&far, merge, direction) {
             return Plain::Steps(steps(&far));
         }
-        match merge.span() {
-            Some(near) if steps(&near) < steps(&far) && self.is_plain(&near, merge, course) => {
+        match merge.stretch() {
+            Some(near) if steps(&near) < steps(&far) && self.is_plain(&near, merge, direction) => {
                 Plain::Steps(steps(&near))
             }
             Some(near) => Plain::NotFor(steps(&near)),
@@ -54,17 +54,22 @@ impl Sight<'_> {
     }
 
     #[inline]
-    fn is_plain(&self, span: &Span<'_>, merge: &Merge<impl Cursor>, course: Course) -> bool {
-        let is_within = match course {
-            Course::Forward => !self.bounds.is_after(span.last_key),
-            Course::Backward => !self.bounds.is_before(span.first_key),
+    fn is_plain(
+        &self,
+        span: &Stretch<'_>,
+        merge: &Merge<impl EntryCursor>,
+        direction: Direction,
+    ) -> bool {
+        let is_within = match direction {
+            Direction::Forward => !self.bounds.is_after(span.last_key),
+            Direction::Backward => !self.bounds.is_before(span.first_key),
         };
-        span.content == SpanContent::Plain
+        span.content == StretchContent::Plain
             && span.sequence_max <= self.snapshot
             && is_within
-            && merge.entry().is_some_and(|entry| match course {
-                Course::Forward => self.coverage.is_clear(entry.key, span.last_key),
-                Course::Backward => self.coverage.is_clear(span.first_key, entry.key),
+            && merge.entry().is_some_and(|entry| match direction {
+                Direction::Forward => self.coverage.is_clear(entry.key, span.last_key),
+                Direction::Backward => self.coverage.is_clear(span.first_key, entry.key),
             })
     }
 }

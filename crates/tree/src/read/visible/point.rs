@@ -6,7 +6,7 @@ use crate::{
     read::operands::Added,
     read::visible::{
         folding::Folding,
-        judge::{Resolver, Verdict, depends_on_time, expiry_of, judge},
+        resolve::{Resolver, Verdict, depends_on_time, expiry_of, judge},
     },
 };
 use siltdb_base::{
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 /// A version of the key looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Version<'v> {
+pub struct KeyVersion<'v> {
     /// Its place in the order; not newer than the snapshot.
     pub sequence: SequenceNumber,
     /// What it does.
@@ -74,8 +74,8 @@ where
     /// # Errors
     /// Corruption; `Unsupported` where the resolver lacks what is needed.
     #[inline]
-    pub fn add(&mut self, version: Version<'_>) -> Result<ControlFlow<()>> {
-        let Version { sequence, kind, value, covering } = version;
+    pub fn add(&mut self, version: KeyVersion<'_>) -> Result<ControlFlow<()>> {
+        let KeyVersion { sequence, kind, value, covering } = version;
         let now_ms = if depends_on_time(kind) { (self.resolver)().now_ms } else { 0 };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
             Verdict::Value(tail) => {

@@ -4,11 +4,12 @@
 
 use crate::{
     merge_operator::MergeOperator,
+    read::empty_ranges::{EmptyRanges, SequenceLock},
     read::folds::Folds,
-    read::gaps::{Gaps, Sequencer},
-    read::visible::judge::{BlobSource, Resolver},
+    read::visible::resolve::{BlobSource, Resolver},
 };
 use siltdb_base::{clock::Clock, cursor::Fetch, id::SequenceNumber};
+use siltdb_memtable::memtable::Memtable;
 use std::{fmt, sync::Arc};
 
 /// The point of view of a reader, and its means to build values and to find its way.
@@ -25,27 +26,60 @@ pub struct Reader {
     /// What is wanted.
     pub fetch: Fetch,
     /// Where nothing is, as others found.
-    pub gaps: Option<Arc<Gaps>>,
-    /// By what it has the family watched, if it comes across many deleted keys.
-    pub sequencer: Option<Arc<dyn Sequencer>>,
+    pub empty_ranges: Option<Arc<EmptyRanges>>,
+    /// By what it has the family tracked, if it comes across many deleted keys.
+    pub sequence_lock: Option<Arc<dyn SequenceLock>>,
     /// What earlier readers folded, and where to keep more.
     pub folds: Option<Arc<Folds>>,
+    /// Writes that only this reader sees, newer than all others.
+    pub own: Option<OwnWrites>,
 }
 
-/// Deleted keys that a walk passes over in one go where gaps may be known.
+/// Where the sequence numbers of own writes begin. No committed operation has so high a number: at
+/// a billion operations a second they would last for a year.
+pub const OWN_FIRST: SequenceNumber = SequenceNumber(1 << 55);
+
+/// The uncommitted writes of a transaction in one family, as a reader sees them.
+///
+/// They lie in a memtable that nothing else reads, under numbers from [`OWN_FIRST`] on. So they are
+/// the newest versions of their keys, and range tombstones, merges and expiry among them follow the
+/// same rules as those of committed entries.
+#[derive(Clone, Debug)]
+pub struct OwnWrites {
+    /// The writes.
+    pub memtable: Arc<Memtable>,
+    /// The newest that the reader sees.
+    pub last: SequenceNumber,
+}
+
+/// Deleted keys that a walk passes over in one go where empty ranges may be known.
 const DELETED_MAX: u32 = 32;
 
-/// The same where it may be worth it to have the family watched.
+/// The same where it may be worth it to have the family tracked.
 const DELETED_MAX_UNWATCHED: u32 = 256;
 
 impl Reader {
-    /// How many deleted keys a walk may pass over before it looks for a gap.
+    /// How many deleted keys a walk may pass over before it looks for an empty range.
     pub(super) fn patience(&self) -> u32 {
-        match &self.gaps {
-            Some(gaps) if gaps.is_watched() => DELETED_MAX,
-            Some(_) if self.sequencer.is_some() => DELETED_MAX_UNWATCHED,
+        match &self.empty_ranges {
+            Some(empty_ranges) if empty_ranges.is_tracking() => DELETED_MAX,
+            Some(_) if self.sequence_lock.is_some() => DELETED_MAX_UNWATCHED,
             _ => u32::MAX,
         }
+    }
+
+    /// The newest number that the reader may see.
+    #[inline]
+    #[must_use]
+    pub fn newest(&self) -> SequenceNumber {
+        self.own.as_ref().map_or(self.snapshot, |own| own.last)
+    }
+
+    /// What the reader sees of the numbers of entries.
+    #[inline]
+    #[must_use]
+    pub fn sight(&self) -> Sight {
+        Sight { snapshot: self.snapshot, newest: self.newest() }
     }
 
     /// The reader's means to turn versions into values, now.
@@ -57,6 +91,28 @@ impl Reader {
             blobs: self.blobs.as_deref(),
             folds: self.folds.as_deref(),
         }
+    }
+}
+
+/// Which sequence numbers a reader sees: those of its snapshot, and its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight {
+    snapshot: SequenceNumber,
+    newest: SequenceNumber,
+}
+
+impl Sight {
+    /// Whether the reader sees entries with this number.
+    #[inline]
+    #[must_use]
+    pub fn sees(self, sequence: SequenceNumber) -> bool {
+        sequence <= self.snapshot || (sequence >= OWN_FIRST && sequence <= self.newest)
+    }
+
+    /// The newest number below `sequence`, which the reader does not see, that it may see.
+    #[must_use]
+    pub fn newest_below(self, sequence: SequenceNumber) -> SequenceNumber {
+        if sequence >= OWN_FIRST { self.newest } else { self.snapshot }
     }
 }
 

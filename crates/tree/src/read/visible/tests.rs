@@ -2,24 +2,24 @@
 
 use crate::{
     fixture::new_cache,
+    read::empty_ranges::EmptyRanges,
     read::folds::Folds,
-    read::gaps::Gaps,
     read::merge::{
-        Merge, Source,
+        Merge, MergeSource,
         fixture::{Owned, VecCursor},
     },
     read::visible::{
         bounds::Bounds,
-        iter::Visible,
-        model::{History, KEYS, NOW_MS, Operation, key, merge, operations, reader},
-        point::{Point, Version},
+        iter::VisibleIter,
+        model::{History, KEYS, ModelOperation, NOW_MS, key, merge, operations, reader},
+        point::{KeyVersion, Point},
         reader::Reader,
     },
 };
 use proptest::prelude::*;
 use siltdb_base::{
     clock::ManualClock,
-    cursor::{Course, Fetch},
+    cursor::{Direction, Fetch},
     error::{ErrorKind, Result},
     id::SequenceNumber,
     key::EntryKind,
@@ -32,9 +32,9 @@ use std::{
     sync::Arc,
 };
 
-mod leap;
+mod skip;
 
-fn open(histories: &[History], block: usize, snapshot: u64) -> Visible<VecCursor> {
+fn open(histories: &[History], block: usize, snapshot: u64) -> VisibleIter<VecCursor> {
     open_with(histories, block, reader(snapshot), Bounds::default())
 }
 
@@ -43,26 +43,26 @@ fn open_with(
     block: usize,
     reader: Reader,
     bounds: Bounds,
-) -> Visible<VecCursor> {
+) -> VisibleIter<VecCursor> {
     let tombstones = histories.iter().map(History::fragments).collect();
-    Visible::new(merge(histories, block), tombstones, reader, bounds)
+    VisibleIter::new(merge(histories, block), tombstones, reader, bounds)
 }
 
-/// Gaps that know of none yet, and are told of all writes after `last`.
-fn watched(last: u64) -> Arc<Gaps> {
-    let gaps = Arc::new(Gaps::default());
-    gaps.watch(SequenceNumber(last));
-    gaps
+/// EmptyRanges that know of none yet, and are told of all writes after `last`.
+fn tracking(last: u64) -> Arc<EmptyRanges> {
+    let empty_ranges = Arc::new(EmptyRanges::default());
+    empty_ranges.track(SequenceNumber(last));
+    empty_ranges
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-fn shown(iter: &Visible<VecCursor>) -> Option<Pair> {
+fn shown(iter: &VisibleIter<VecCursor>) -> Option<Pair> {
     assert_eq!(iter.key().is_some(), iter.value().is_some());
     Some((iter.key()?.to_vec(), iter.value()?.to_vec()))
 }
 
-fn forward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
+fn forward(iter: &mut VisibleIter<VecCursor>) -> Vec<Pair> {
     iter.seek_to_first().unwrap();
     let mut pairs = Vec::new();
     while let Some(pair) = shown(iter) {
@@ -72,7 +72,7 @@ fn forward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
     pairs
 }
 
-fn backward(iter: &mut Visible<VecCursor>) -> Vec<Pair> {
+fn backward(iter: &mut VisibleIter<VecCursor>) -> Vec<Pair> {
     iter.seek_to_last().unwrap();
     let mut pairs = Vec::new();
     while let Some(pair) = shown(iter) {
@@ -111,24 +111,24 @@ fn a_move() -> impl Strategy<Value = Move> {
 
 /// Walks, and says how far.
 fn walk(
-    iter: &mut Visible<VecCursor>,
+    iter: &mut VisibleIter<VecCursor>,
     pairs: &[Pair],
     fetch: Fetch,
-    course: Course,
+    direction: Direction,
     (limit, enough): (u8, u8),
 ) -> usize {
     let with_values = fetch == Fetch::Values;
     let mut seen = Vec::new();
-    let walked = iter.walk(course, u64::from(limit), |key, value| {
+    let walked = iter.walk(direction, u64::from(limit), |key, value| {
         seen.push((key.to_vec(), if with_values { value.to_vec() } else { Vec::new() }));
         match seen.len() < usize::from(enough) {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
     });
-    let pairs: Vec<&Pair> = match course {
-        Course::Forward => pairs.iter().collect(),
-        Course::Backward => pairs.iter().rev().collect(),
+    let pairs: Vec<&Pair> = match direction {
+        Direction::Forward => pairs.iter().collect(),
+        Direction::Backward => pairs.iter().rev().collect(),
     };
     let wanted = pairs.into_iter().take(usize::from(limit.min(enough))).cloned();
     let wanted: Vec<Pair> = match with_values {
@@ -142,7 +142,7 @@ fn walk(
 
 /// Makes one step of `step`; the answer is where that leads among `pairs`.
 fn go(
-    iter: &mut Visible<VecCursor>,
+    iter: &mut VisibleIter<VecCursor>,
     pairs: &[Pair],
     fetch: Fetch,
     at: Option<usize>,
@@ -174,11 +174,11 @@ fn go(
             at.and_then(|at| at.checked_sub(1))
         }
         Move::Walk(limit, enough) => {
-            at.map(|at| at + walk(iter, &pairs[at..], fetch, Course::Forward, (limit, enough)))
+            at.map(|at| at + walk(iter, &pairs[at..], fetch, Direction::Forward, (limit, enough)))
         }
         Move::WalkBack(limit, enough) => at.and_then(|at| {
             (at + 1).checked_sub(
-                1 + walk(iter, &pairs[..=at], fetch, Course::Backward, (limit, enough)),
+                1 + walk(iter, &pairs[..=at], fetch, Direction::Backward, (limit, enough)),
             )
         }),
     }
@@ -205,20 +205,21 @@ proptest! {
     }
 
     #[test]
-    fn gaps_change_nothing_about_what_is_seen(
+    fn empty_ranges_change_nothing_about_what_is_seen(
         operations in operations(),
         sources in 1_usize..5,
         block in 0_usize..5,
     ) {
         let histories = History::distribute(&operations, sources);
         let all = History::union(&histories);
-        let gaps = watched(0);
+        let empty_ranges = tracking(0);
         for present in 0..=all.sequence_max() + 1 {
             let written = all.entries.iter().filter(|entry| entry.sequence.0 == present);
-            gaps.report(&written.map(Owned::borrow).collect::<Vec<_>>());
+            empty_ranges.report(&written.map(Owned::borrow).collect::<Vec<_>>());
             for snapshot in [present, present, present / 2] {
                 let expected: Vec<_> = all.seen_at(snapshot).into_iter().collect();
-                let reader = Reader { gaps: Some(gaps.clone()), ..reader(snapshot) };
+                let known = Some(empty_ranges.clone());
+                let reader = Reader { empty_ranges: known, ..reader(snapshot) };
                 let mut iter = open_with(&histories, block, reader, Bounds::default());
                 prop_assert_eq!(&forward(&mut iter), &expected, "forward at {}", snapshot);
                 prop_assert_eq!(&backward(&mut iter), &expected, "backward at {}", snapshot);
@@ -264,7 +265,7 @@ proptest! {
         snapshot in 0_u64..80,
         lower in proptest::option::of(0..=KEYS),
         upper in proptest::option::of(0..=KEYS),
-        gaps in proptest::option::of(Just(0_u64)),
+        empty_ranges in proptest::option::of(Just(0_u64)),
         moves in proptest::collection::vec(a_move(), 1..25),
     ) {
         let histories = History::distribute(&operations, sources);
@@ -277,7 +278,7 @@ proptest! {
             .into_iter()
             .filter(|(key, _)| !bounds.is_before(key) && !bounds.is_after(key))
             .collect();
-        let reader = Reader { gaps: gaps.map(watched), ..reader(snapshot) };
+        let reader = Reader { empty_ranges: empty_ranges.map(tracking), ..reader(snapshot) };
         let mut iter = open_with(&histories, block, reader.clone(), bounds);
         let mut keys_only = open_with(
             &histories,
@@ -342,11 +343,11 @@ proptest! {
         let sources = histories.iter().enumerate().map(|(index, history)| {
             let cursor = VecCursor::new(history.entries.clone(), block);
             let sequence_max = cursor.sequence_max();
-            Source { cursor: if index == 1 { broken.clone() } else { cursor }, sequence_max }
+            MergeSource { cursor: if index == 1 { broken.clone() } else { cursor }, sequence_max }
         });
         let tombstones = histories.iter().map(History::fragments).collect();
         let merge = Merge::new(sources.collect());
-        let mut iter = Visible::new(merge, tombstones, reader(snapshot), Bounds::default());
+        let mut iter = VisibleIter::new(merge, tombstones, reader(snapshot), Bounds::default());
         let mut walked = 0;
         let mut result: Result<()> = iter.seek_to_first();
         while result.is_ok() {
@@ -379,12 +380,12 @@ fn expired_value_is_gone_and_hides_the_older_one() {
     let mut history = History::default();
     let mut sequence = 1;
     for operation in [
-        Operation::Put(1),
-        Operation::PutExpiring(1, NOW_MS),
-        Operation::Put(2),
-        Operation::PutExpiring(2, NOW_MS + 1),
-        Operation::Put(3),
-        Operation::Blob(3, Some(NOW_MS - 1)),
+        ModelOperation::Put(1),
+        ModelOperation::PutExpiring(1, NOW_MS),
+        ModelOperation::Put(2),
+        ModelOperation::PutExpiring(2, NOW_MS + 1),
+        ModelOperation::Put(3),
+        ModelOperation::Blob(3, Some(NOW_MS - 1)),
     ] {
         history.apply(&operation, &mut sequence);
     }
@@ -399,13 +400,13 @@ fn fold_of_operands_on_a_value_that_expires_is_good_until_then() {
     let mut history = History::default();
     let mut sequence = 1;
     for operation in [
-        Operation::PutExpiring(1, NOW_MS + 1),
-        Operation::Merge(1),
-        Operation::Blob(2, Some(NOW_MS + 1)),
-        Operation::Merge(2),
-        Operation::PutExpiring(3, NOW_MS + 1),
-        Operation::Put(3),
-        Operation::Merge(3),
+        ModelOperation::PutExpiring(1, NOW_MS + 1),
+        ModelOperation::Merge(1),
+        ModelOperation::Blob(2, Some(NOW_MS + 1)),
+        ModelOperation::Merge(2),
+        ModelOperation::PutExpiring(3, NOW_MS + 1),
+        ModelOperation::Put(3),
+        ModelOperation::Merge(3),
     ] {
         history.apply(&operation, &mut sequence);
     }
@@ -422,14 +423,14 @@ fn fold_of_operands_on_a_value_that_expires_is_good_until_then() {
             folds: Some(Arc::clone(&folds)),
             ..reader(sequence)
         };
-        for course in [Course::Forward, Course::Backward, Course::Forward] {
+        for direction in [Direction::Forward, Direction::Backward, Direction::Forward] {
             let mut iter = open_with(&histories, 0, reader.clone(), Bounds::default());
-            let pairs = match course {
-                Course::Forward => forward(&mut iter),
-                Course::Backward => backward(&mut iter),
+            let pairs = match direction {
+                Direction::Forward => forward(&mut iter),
+                Direction::Backward => backward(&mut iter),
             };
             let values: Vec<_> = pairs.iter().map(|pair| pair.1.as_slice()).collect();
-            assert_eq!(values, expected, "{course:?} at {now_ms}");
+            assert_eq!(values, expected, "{direction:?} at {now_ms}");
             let expiry_ms = |number| folds.find(&key(number)).map(|fold| fold.expiry_ms);
             let kept = (now_ms == NOW_MS).then_some(NOW_MS + 1);
             assert_eq!([1, 2, 3].map(expiry_ms), [kept, kept, None].map(Some));
@@ -454,11 +455,11 @@ fn range_tombstone_is_skipped_not_walked() {
         let mut cursor = VecCursor::new(history.entries.clone(), 0);
         // 20 visible steps per direction, few more in the range, and the seeks.
         cursor.fail_in(100);
-        Source { sequence_max: cursor.sequence_max(), cursor }
+        MergeSource { sequence_max: cursor.sequence_max(), cursor }
     });
     let tombstones = histories.iter().map(History::fragments).collect();
     let merge = Merge::new(sources.collect());
-    let mut iter = Visible::new(merge, tombstones, reader(30_000), Bounds::default());
+    let mut iter = VisibleIter::new(merge, tombstones, reader(30_000), Bounds::default());
     assert_eq!(forward(&mut iter).len(), 21);
     assert_eq!(backward(&mut iter).len(), 21);
 }
@@ -471,21 +472,21 @@ fn many_versions_of_one_key_are_skipped_by_a_seek() {
     for snapshot in [5, 500, 1_001] {
         let mut cursor = VecCursor::new(entries.clone(), 0);
         cursor.fail_in(200);
-        let merge = Merge::new(vec![Source { cursor, sequence_max: SequenceNumber::MAX }]);
-        let mut iter = Visible::new(merge, Vec::new(), reader(snapshot), Bounds::default());
+        let merge = Merge::new(vec![MergeSource { cursor, sequence_max: SequenceNumber::MAX }]);
+        let mut iter = VisibleIter::new(merge, Vec::new(), reader(snapshot), Bounds::default());
         let expected = if snapshot > 1_000 { 2 } else { 1 };
         assert_eq!(forward(&mut iter).len(), expected);
     }
 }
 
 /// Goes on from where the iterator stands, and returns what it shows.
-fn rest(iter: &mut Visible<VecCursor>, course: Course) -> Vec<Pair> {
+fn rest(iter: &mut VisibleIter<VecCursor>, direction: Direction) -> Vec<Pair> {
     let mut pairs = Vec::new();
     while let Some(pair) = shown(iter) {
         pairs.push(pair);
-        match course {
-            Course::Forward => iter.next().unwrap(),
-            Course::Backward => iter.prev().unwrap(),
+        match direction {
+            Direction::Forward => iter.next().unwrap(),
+            Direction::Backward => iter.prev().unwrap(),
         }
     }
     pairs
@@ -500,24 +501,25 @@ fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
     };
     let history = History { entries: (0..24).map(entry).collect(), tombstones: Vec::new() };
     let expected: Vec<Pair> = (8..16).map(|number| (vec![number], vec![number])).collect();
-    for (course, block) in [Course::Forward, Course::Backward].map(|it| [(it, 0), (it, 8)]).concat()
+    for (direction, block) in
+        [Direction::Forward, Direction::Backward].map(|it| [(it, 0), (it, 8)]).concat()
     {
         let mut iter = open(std::slice::from_ref(&history), block, 9);
-        match course {
-            Course::Forward => iter.seek_to_first().unwrap(),
-            Course::Backward => iter.seek_to_last().unwrap(),
+        match direction {
+            Direction::Forward => iter.seek_to_first().unwrap(),
+            Direction::Backward => iter.seek_to_last().unwrap(),
         }
         let mut seen = 0;
         let walked = catch_unwind(AssertUnwindSafe(|| {
-            iter.walk(course, 100, |_, _| {
+            iter.walk(direction, 100, |_, _| {
                 seen += 1;
                 assert!(seen < 5, "a panic on purpose");
                 ControlFlow::Continue(())
             })
         }));
         assert!(walked.is_err());
-        let rest = rest(&mut iter, course);
-        assert!(rest.iter().all(|pair| expected.contains(pair)), "{course:?} {block}: {rest:?}");
+        let rest = rest(&mut iter, direction);
+        assert!(rest.iter().all(|pair| expected.contains(pair)), "{direction:?} {block}: {rest:?}");
         assert_eq!(forward(&mut iter), expected);
     }
 }
@@ -525,8 +527,8 @@ fn who_panics_in_a_walk_and_goes_on_is_shown_nothing_wrong() {
 #[test]
 fn missing_means_are_reported_as_unsupported() {
     for (operation, without) in [
-        (Operation::Merge(1), Reader { operator: None, ..reader(9) }),
-        (Operation::Blob(1, None), Reader { blobs: None, ..reader(9) }),
+        (ModelOperation::Merge(1), Reader { operator: None, ..reader(9) }),
+        (ModelOperation::Blob(1, None), Reader { blobs: None, ..reader(9) }),
     ] {
         let mut history = History::default();
         history.apply(&operation, &mut 1);
@@ -543,16 +545,16 @@ fn missing_means_are_reported_as_unsupported() {
     }
 }
 
-fn version(entry: &Owned, covering: Option<SequenceNumber>) -> Version<'_> {
+fn version(entry: &Owned, covering: Option<SequenceNumber>) -> KeyVersion<'_> {
     let value = Pinnable::from(entry.value.as_slice());
-    Version { sequence: entry.sequence, kind: entry.kind, value, covering }
+    KeyVersion { sequence: entry.sequence, kind: entry.kind, value, covering }
 }
 
 /// The value of a key from its versions, no more of which are shown than are wanted.
 fn resolve<'v>(
     key: &[u8],
     reader: &Reader,
-    versions: impl IntoIterator<Item = Version<'v>>,
+    versions: impl IntoIterator<Item = KeyVersion<'v>>,
 ) -> Result<Option<Vec<u8>>> {
     let mut point = Point::new(key, || reader.resolver(), |value| value.bytes().to_vec());
     for version in versions {

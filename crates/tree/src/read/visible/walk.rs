@@ -4,11 +4,11 @@
 //! of entries, or left out, or made without setting the iterator down on each key.
 
 use crate::read::visible::{
-    iter::{From, KeyPlace, ValuePlace, Visible, copy},
-    judge::{Verdict, depends_on_time, judge},
+    iter::{From, KeyPlace, ValuePlace, VisibleIter, copy},
+    resolve::{Verdict, depends_on_time, judge},
 };
 use siltdb_base::{
-    cursor::{Course, Cursor},
+    cursor::{Direction, EntryCursor},
     error::Result,
     key::{Entry, is_same},
 };
@@ -25,17 +25,17 @@ enum Stand {
     Unknown,
 }
 
-impl<C: Cursor> Visible<C> {
-    /// Shows the key under the iterator and at most `limit` in all from there on along `course`,
+impl<C: EntryCursor> VisibleIter<C> {
+    /// Shows the key under the iterator and at most `limit` in all from there on along `direction`,
     /// with their values, until `seen` says that it is enough; then stands on the first
     /// that was not shown. Returns how many were shown.
     ///
     /// # Errors
-    /// As [`Visible::seek_to_first`].
+    /// As [`VisibleIter::seek_to_first`].
     #[inline]
     pub fn walk(
         &mut self,
-        course: Course,
+        direction: Direction,
         limit: u64,
         mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
@@ -49,18 +49,18 @@ impl<C: Cursor> Visible<C> {
             && let Some((key, value)) = self.entry()
         {
             let mut walked = Stand::Shown(show(key, value));
-            if walked == Stand::Shown(ControlFlow::Continue(())) && self.course == course {
+            if walked == Stand::Shown(ControlFlow::Continue(())) && self.direction == direction {
                 self.look_ahead();
-                walked = match course {
+                walked = match direction {
                     _ if self.plain > 0 => self.walk_plain(&mut show)?,
-                    Course::Forward => self.walk_judging(&mut show)?,
-                    Course::Backward => walked,
+                    Direction::Forward => self.walk_resolving(&mut show)?,
+                    Direction::Backward => walked,
                 };
             }
             if let Stand::Shown(flow) = walked {
-                match course {
-                    Course::Forward => self.next()?,
-                    Course::Backward => self.prev()?,
+                match direction {
+                    Direction::Forward => self.next()?,
+                    Direction::Backward => self.prev()?,
                 }
                 if flow.is_break() {
                     break;
@@ -86,7 +86,7 @@ impl<C: Cursor> Visible<C> {
     ) -> Result<Stand> {
         let mut flow = ControlFlow::Continue(());
         let (place, plain) = self.lift();
-        let walked = self.merge.walk(self.course, plain, &mut |entry| {
+        let walked = self.merge.walk(self.direction, plain, &mut |entry| {
             flow = show(entry.key, entry.value);
             flow
         })?;
@@ -96,7 +96,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Shows what speaks for itself: in the rest of the span at hand, or, if there is none, entry
     /// by entry, up to the bound. Only where no range tombstone is.
-    fn walk_judging(
+    fn walk_resolving(
         &mut self,
         show: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<Stand> {
@@ -104,7 +104,7 @@ impl<C: Cursor> Visible<C> {
         let (KeyPlace::Cursor, Some(entry)) = (self.key_place, self.merge.entry()) else {
             return Ok(stands);
         };
-        let span = self.merge.span();
+        let span = self.merge.stretch();
         let steps = match &span {
             None if self.coverage.is_empty() => None,
             Some(span) if self.coverage.is_clear(entry.key, span.last_key) => Some(span.after),
@@ -113,10 +113,10 @@ impl<C: Cursor> Visible<C> {
         copy(&mut self.key, entry.key);
         let (mut deleted, deleted_max) = (0, self.reader.patience());
         let (place, _) = self.lift();
-        let (key, snapshot, bounds) = (&mut self.key, self.reader.snapshot, &self.bounds);
+        let (key, sight, bounds) = (&mut self.key, self.reader.sight(), &self.bounds);
         let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
-            if entry.sequence > snapshot || is_same(entry.key, key) {
+            if !sight.sees(entry.sequence) || is_same(entry.key, key) {
                 return ControlFlow::Continue(());
             }
             let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {
@@ -137,7 +137,7 @@ impl<C: Cursor> Visible<C> {
                     ControlFlow::Continue(())
                 }
                 // What takes more, is damaged, or lies behind the bound is looked at again with all
-                // means, and so are many deleted keys: perhaps there is a gap.
+                // means, and so are many deleted keys: perhaps there is an empty range.
                 _ => {
                     stands = Stand::Unknown;
                     ControlFlow::Break(())
@@ -145,7 +145,7 @@ impl<C: Cursor> Visible<C> {
             }
         };
         let walked = match steps {
-            Some(steps) => self.merge.walk(Course::Forward, steps, &mut judged),
+            Some(steps) => self.merge.walk(Direction::Forward, steps, &mut judged),
             None => self.merge.walk_shuffled(&mut judged),
         }?;
         self.key_place = place;

@@ -3,12 +3,12 @@
 use super::*;
 use crate::{
     fixture::{
-        FAMILY, Random, numbers,
+        FAMILY, TestRandom, numbers,
         world::{World, small_options},
     },
-    planning::pick_leveled::Writers,
+    planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step},
-    planning::plan::{Input, Reason},
+    planning::plan::{PlanInput, Reason},
 };
 use siltdb_base::{
     error::ErrorKind,
@@ -19,7 +19,7 @@ use siltdb_base::{
 use siltdb_disk::edit::Change;
 
 /// Four runs of level 0 over the same keys, with tombstones and snapshots among them.
-fn four_runs(random: &mut Random, keys: u64) -> World {
+fn four_runs(random: &mut TestRandom, keys: u64) -> World {
     let mut world = World::new(small_options());
     for run in 0..4 {
         for _ in 0..keys {
@@ -43,15 +43,15 @@ fn four_runs(random: &mut Random, keys: u64) -> World {
 }
 
 fn due(world: &World) -> Plan {
-    let plan = world.tree.begin_plan(world.oldest_snapshot(), Writers::Slow).unwrap();
-    assert_eq!((plan.way, plan.reason), (Way::Merge, Reason::Level0));
+    let plan = world.tree.begin_plan(world.oldest_snapshot(), WriteLoad::Light).unwrap();
+    assert_eq!((plan.kind, plan.reason), (PlanKind::Rewrite, Reason::Level0));
     plan
 }
 
 #[test]
 fn parts_cover_everything_once_and_leave_disjoint_tables() {
     for parallelism in [1, 2, 3, 8, 100] {
-        let mut random = Random::new(11);
+        let mut random = TestRandom::new(11);
         let mut world = four_runs(&mut random, 400);
         let plan = due(&world);
         let compaction = world.tree.compaction(plan.clone(), world.stripes(), parallelism).unwrap();
@@ -72,7 +72,7 @@ fn parts_cover_everything_once_and_leave_disjoint_tables() {
 #[test]
 fn a_merge_into_a_level_keeps_its_neighbours_and_cuts_tombstones_at_borders() {
     for seed in 0..10 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = four_runs(&mut random, 300);
         let plan = due(&world);
         world.compact(&plan, 3);
@@ -96,7 +96,7 @@ fn a_merge_into_a_level_keeps_its_neighbours_and_cuts_tombstones_at_borders() {
         let cut = view
             .version
             .tables()
-            .filter(|(_, table)| table.range().end == siltdb_disk::summary::RangeEnd::Exclusive);
+            .filter(|(_, table)| table.range().end == siltdb_disk::table_meta::RangeEnd::Exclusive);
         assert!(cut.count() > 0, "no tombstone reaches a border");
     }
 }
@@ -121,12 +121,12 @@ fn everything_deleted_leaves_no_table() {
 
 #[test]
 fn merging_within_level_0_keeps_ages_and_tombstones() {
-    let mut random = Random::new(4);
+    let mut random = TestRandom::new(4);
     let world = four_runs(&mut random, 100);
     let level0 = world.tree.view().version.levels()[0].clone();
     let newest: usize = level0.ages()[..2].iter().sum();
-    let inputs = vec![Input { level: 0, tables: level0.tables()[..newest].to_vec() }];
-    let plan = Plan::new(Way::Merge, Reason::WithinLevel0, inputs, 0);
+    let inputs = vec![PlanInput { level: 0, tables: level0.tables()[..newest].to_vec() }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     let output = world.carry_out(&plan, 2).unwrap();
     world.tree.apply(&output.changes, None).unwrap();
     assert_eq!(world.tree.view().version.levels()[0].ages().len(), 3);
@@ -138,7 +138,7 @@ fn a_failed_compaction_leaves_no_file_and_the_view_as_it_was() {
     let mut failures = 0;
     for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
         for nth in (1..).step_by(3) {
-            let mut random = Random::new(77);
+            let mut random = TestRandom::new(77);
             let mut world = four_runs(&mut random, 60);
             let plan = due(&world);
             let (before, version) = (world.files_there(), world.tree.view().version.clone());
@@ -170,7 +170,7 @@ fn a_failed_compaction_leaves_no_file_and_the_view_as_it_was() {
 
 #[test]
 fn what_one_part_wrote_goes_when_another_fails() {
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let world = four_runs(&mut random, 300);
     let plan = due(&world);
     let before = world.files_there();
@@ -188,7 +188,7 @@ fn what_one_part_wrote_goes_when_another_fails() {
 #[test]
 fn what_a_compaction_returns_survives_a_loss_of_power() {
     for seed in 0..10 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let world = four_runs(&mut random, 200);
         let plan = due(&world);
         let output = world.carry_out(&plan, 2).unwrap();
@@ -208,7 +208,7 @@ fn what_a_compaction_returns_survives_a_loss_of_power() {
 
 #[test]
 fn a_damaged_input_is_an_error_and_not_a_smaller_table() {
-    let mut random = Random::new(9);
+    let mut random = TestRandom::new(9);
     let world = four_runs(&mut random, 100);
     let plan = due(&world);
     let number = FileNumber(*world.files_there().first().unwrap());
@@ -222,7 +222,7 @@ fn a_damaged_input_is_an_error_and_not_a_smaller_table() {
 
 #[test]
 fn a_clone_merges_what_it_sees_and_drops_the_rest() {
-    let mut random = Random::new(6);
+    let mut random = TestRandom::new(6);
     let mut world = four_runs(&mut random, 120);
     let snapshot = world.snapshots[0];
     let version = world.tree.view().version.clone();
@@ -256,7 +256,7 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     for (key, value) in &expected {
         assert_eq!(world.get(key, world.sequence).unwrap(), value.as_slice());
     }
-    let entries: u64 = view.version.tables().map(|(_, table)| table.summary().entries).sum();
+    let entries: u64 = view.version.tables().map(|(_, table)| table.meta().entries).sum();
     assert_eq!(entries, expected.len() as u64);
 }
 
@@ -270,8 +270,8 @@ fn a_part_that_drops_everything_can_be_cancelled_too() {
     world.write(b"", EntryKind::RangeDelete, b"z");
     world.flush();
     let tables = world.tree.view().version.levels()[0].tables().to_vec();
-    let inputs = vec![Input { level: 0, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Request, inputs, 6);
+    let inputs = vec![PlanInput { level: 0, tables }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, 6);
     world.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(world.carry_out(&plan, 1).unwrap_err().kind(), ErrorKind::Closed);
     world.cancelled.store(false, std::sync::atomic::Ordering::Relaxed);
@@ -356,8 +356,8 @@ fn borders_cut_a_table_into_about_equal_parts() {
 fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
     let level0 = world.tree.view().version.levels()[0].clone();
     let tables = positions.iter().map(|&index| level0.tables()[index].clone()).collect();
-    let inputs = vec![Input { level: 0, tables }];
-    let plan = Plan::new(Way::Merge, Reason::Level0, inputs, level);
+    let inputs = vec![PlanInput { level: 0, tables }];
+    let plan = Plan::new(PlanKind::Rewrite, Reason::Level0, inputs, level);
     let output = world.carry_out(&plan, 1).unwrap();
     world.tree.apply(&output.changes, None).unwrap();
 }
@@ -371,7 +371,7 @@ fn sequences(world: &World, level: usize) -> Vec<(u64, u64)> {
 
 #[test]
 fn values_that_everybody_sees_share_a_sequence_number_at_the_bottom() {
-    let mut random = Random::new(5);
+    let mut random = TestRandom::new(5);
     let mut world = World::new(small_options());
     for run in 0..3 {
         for _ in 0..200 {
@@ -410,7 +410,7 @@ fn a_value_stays_newer_than_what_lies_deeper() {
     merge_level0(&mut world, &[0, 1], 5);
     assert_eq!(sequences(&world, 5), [(1, 3)]);
     assert_eq!(world.get(b"key", SequenceNumber::MAX).unwrap().as_bytes(), b"new");
-    world.check(&mut Random::new(6));
+    world.check(&mut TestRandom::new(6));
 }
 
 #[test]

@@ -4,12 +4,12 @@ use super::*;
 use crate::{
     files::open_files::OpenReference,
     fixture::{
-        Random,
+        TestRandom,
         world::{World, small_options},
     },
-    planning::pick_leveled::{Writers, pick},
+    planning::pick_leveled::{WriteLoad, pick},
     planning::pick_range::{Request, Step},
-    planning::plan::{Busy, Way},
+    planning::plan::{Busy, PlanKind},
 };
 use siltdb_base::{
     fs::{
@@ -80,7 +80,7 @@ fn small_memtables_of_many_families_share_one_file() {
         let Change::AddTable { family, level: 0, table } = change else {
             panic!("{change:?}");
         };
-        assert_eq!((family.0 as usize, table.summary.entries), (number, 1));
+        assert_eq!((family.0 as usize, table.meta.entries), (number, 1));
         ends.push((table.offset, table.offset + table.length));
         let open = world.files.reference(table.clone()).unwrap();
         let table = open.table().unwrap();
@@ -104,7 +104,7 @@ fn a_memtable_that_nobody_sees_yields_no_table_and_no_file() {
     world.snapshots.push(world.sequence);
     world.write(b"a", EntryKind::Delete, b"");
     world.flush();
-    assert_eq!(tables(&world)[0].summary().entries, 2);
+    assert_eq!(tables(&world)[0].meta().entries, 2);
     assert_eq!(world.get(b"a", world.snapshots[0]).unwrap(), b"1");
 }
 
@@ -125,13 +125,13 @@ fn tombstones_stay_while_an_older_generation_is_in_memory() {
     let [Change::AddTable { table, .. }] = &output.changes[..] else {
         panic!("{:?}", output.changes);
     };
-    assert_eq!(table.summary.point_tombstones, 1);
+    assert_eq!(table.meta.point_tombstones, 1);
 }
 
 #[test]
 fn tables_of_a_flush_are_disjoint_and_hold_each_key_and_tombstone_once() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = World::new(small_options());
         // Some are so large that they have files of their own, and are cut into parts.
         let (value_bytes_max, parallelism) =
@@ -206,7 +206,7 @@ fn check_failed_flushes(parts: usize) {
     for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
         for error in [FaultError::Io, FaultError::NoSpace] {
             for nth in 1.. {
-                let mut random = Random::new(nth);
+                let mut random = TestRandom::new(nth);
                 let mut world = World::new(TreeOptions {
                     table_bytes_target: if parts == 1 { 4 << 10 } else { 300 << 10 },
                     ..small_options()
@@ -245,7 +245,7 @@ fn check_failed_flushes(parts: usize) {
 #[test]
 fn what_a_flush_returns_survives_a_loss_of_power() {
     for seed in 0..20 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut world = World::new(small_options());
         for number in 0..300 {
             world.put(format!("key{number:03}").as_bytes(), &random.bytes(40));
@@ -279,7 +279,7 @@ fn a_file_that_is_not_what_was_written_is_never_returned() {
     const VALUE_BYTES: u64 = 5000;
     // Flip a bit of what was already written: the verification must see it.
     let mut world = World::new(TreeOptions::default());
-    let mut random = Random::new(1);
+    let mut random = TestRandom::new(1);
     for number in 0..3 * WRITE_BUFFER_BYTES as u64 / VALUE_BYTES {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(VALUE_BYTES));
     }
@@ -295,7 +295,7 @@ fn every_table_of_a_shared_file_is_compared_with_what_was_written() {
     const VALUE_BYTES: u64 = WRITE_BUFFER_BYTES as u64;
     let mut world = World::new(TreeOptions::default());
     world.put(b"a", b"1");
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let inputs: Vec<_> = (0..4)
         .map(|family| {
             let memtable = Memtable::new(world.arenas());
@@ -335,7 +335,7 @@ fn flip_once_written(world: &World, offset: u64) {
 #[test]
 fn every_file_is_synced_once_after_its_last_write_and_before_the_directory() {
     let mut world = World::new(TreeOptions { table_bytes_target: 200 << 10, ..small_options() });
-    let mut random = Random::new(2);
+    let mut random = TestRandom::new(2);
     for number in 0..300 {
         world.put(format!("key{number:03}").as_bytes(), &random.bytes(5000));
     }
@@ -521,15 +521,15 @@ fn an_end_that_overlaps_others_gets_tables_of_its_own() {
         // What overlaps nothing goes down as it is.
         let (version, options) = (&world.tree.view().version, world.tree.options());
         let busy = Busy::default();
-        let plan = pick(version, &options, &busy, world.sequence, Writers::Slow).unwrap();
-        assert_eq!(plan.way, Way::Move);
+        let plan = pick(version, &options, &busy, world.sequence, WriteLoad::Light).unwrap();
+        assert_eq!(plan.kind, PlanKind::TrivialMove);
         let is_moved =
             |table: &Arc<OpenReference>| plan.tables().any(|moved| moved.id() == table.id());
         let is_inner = |table: &&Arc<OpenReference>| {
             lower[0] <= table.range().first && table.range().last < upper
         };
         let inner: Vec<_> = tables.iter().filter(is_inner).collect();
-        let entries: u64 = inner.iter().map(|table| table.summary().entries).sum();
+        let entries: u64 = inner.iter().map(|table| table.meta().entries).sum();
         assert!((8_900..=9_000).contains(&entries), "{entries}");
         assert!(inner.iter().all(|table| is_moved(table)));
         let overlaps = |table: &&Arc<OpenReference>| table.range().contains(b"09500");

@@ -55,13 +55,13 @@ fn a_job_keeps_its_processor_for_a_while_and_as_long_as_it_likes_if_nobody_is_to
     world.with_context(|context| {
         // Later than any other test on this thread.
         world.clock.advance(Duration::from_secs(10));
-        assert!(!context.give_way());
-        let context = JobContext { gives_way: &AtomicBool::new(true), ..*context };
-        assert!(context.give_way());
+        assert!(!context.maybe_yield());
+        let context = JobContext { should_yield: &AtomicBool::new(true), ..*context };
+        assert!(context.maybe_yield());
         let turns: Vec<_> = (0..10)
             .map(|_| {
-                world.clock.advance(Duration::from_nanos(TURN_NS / 4));
-                context.give_way()
+                world.clock.advance(Duration::from_nanos(YIELD_INTERVAL_NS / 4));
+                context.maybe_yield()
             })
             .collect();
         let (kept, offered) = (false, true);
@@ -96,20 +96,20 @@ impl Clock for Watched {
 fn a_job_looks_whether_to_give_way_while_it_reads_and_while_it_verifies() {
     // Few entries in many blocks, which are verified one by one; then many in few blocks.
     for (entries, value_bytes, looks_least) in [(60_u32, 600, 30), (6_000, 0, 6_000 / 64)] {
-        for gives_way in [false, true] {
+        for should_yield in [false, true] {
             let mut world = World::new(small_options());
             (0..entries).for_each(|key| world.put(&key.to_be_bytes(), &vec![7; value_bytes]));
             let input = world.tree.flush_input(world.generation).unwrap();
             let flush = Flush::new(vec![input], world.stripes(), Arc::default(), 1);
             let clock = Watched::default();
             let output = world.with_context(|context| {
-                let gives_way = &AtomicBool::new(gives_way);
-                flush.run(&JobContext { clock: &clock, gives_way, ..*context })
+                let should_yield = &AtomicBool::new(should_yield);
+                flush.run(&JobContext { clock: &clock, should_yield, ..*context })
             });
             drop(output.unwrap());
             let looks = clock.looks.load(Ordering::Relaxed);
-            assert_eq!(looks >= looks_least, gives_way, "{looks}");
-            assert!(gives_way || looks == 0);
+            assert_eq!(looks >= looks_least, should_yield, "{looks}");
+            assert!(should_yield || looks == 0);
         }
     }
 }

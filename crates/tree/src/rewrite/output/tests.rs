@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     fixture::{
-        FAMILY, Random, open_files, reference,
+        FAMILY, TestRandom, open_files, reference,
         world::{World, small_options},
     },
     retain::{entries::Rules, stripes::Stripes},
@@ -11,7 +11,7 @@ use crate::{
 use siltdb_base::{fs::mem::MemFs, key::EntryKind};
 use siltdb_memtable::memtable::Memtable;
 
-fn entries(world: &World, count: u64, random: &mut Random) -> Arc<Memtable> {
+fn entries(world: &World, count: u64, random: &mut TestRandom) -> Arc<Memtable> {
     let memtable = Memtable::new(world.arenas());
     for number in 0..count {
         let key = format!("key{number:04}");
@@ -32,7 +32,7 @@ fn written(
     tombstones: &[RangeTombstone],
     borders: Borders,
     under: &[Arc<OpenReference>],
-) -> Vec<TableSummary> {
+) -> Vec<TableMeta> {
     let mut cursor = memtable.cursor();
     match &borders.lower {
         Some(lower) => cursor.seek(lower, SequenceNumber::MAX).unwrap(),
@@ -45,7 +45,7 @@ fn written(
         now_ms: 0,
         operator: None,
     };
-    let mut retain = Retain::new(cursor, rules, |_: &[u8]| Deeper::Nothing);
+    let mut retain = CompactionIter::new(cursor, rules, |_: &[u8]| OlderEntries::None);
     let options = small_options();
     let destination = Destination {
         family: FAMILY,
@@ -57,11 +57,12 @@ fn written(
     };
     let mut tables = NewTables::default();
     let result = world.with_context(|context| {
-        let stream = Stream::new(&mut retain, &tombstones, borders, Copies::default(), None)?;
-        write_tables(stream, &destination, &mut Place::OwnFile, &mut tables, context)
+        let stream =
+            OutputIter::new(&mut retain, &tombstones, borders, BlockCopies::default(), None)?;
+        write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)
     });
     result.unwrap();
-    tables.tables().iter().map(|table| table.reference.summary.clone()).collect()
+    tables.tables().iter().map(|table| table.reference.meta.clone()).collect()
 }
 
 fn key(number: u64) -> Slice {
@@ -74,7 +75,7 @@ fn tombstone(start: u64, end: u64) -> RangeTombstone {
 
 #[test]
 fn tables_have_about_the_target_size() {
-    let mut random = Random::new(1);
+    let mut random = TestRandom::new(1);
     let world = World::new(small_options());
     let memtable = entries(&world, 1000, &mut random);
     let tables = written(&world, &memtable, &[], Borders::default(), &[]);
@@ -89,7 +90,7 @@ fn tables_have_about_the_target_size() {
 
 #[test]
 fn a_table_ends_before_it_overlaps_too_much_under_it() {
-    let mut random = Random::new(2);
+    let mut random = TestRandom::new(2);
     let world = World::new(small_options());
     let memtable = entries(&world, 40, &mut random);
     let files = open_files(&Arc::new(MemFs::new()));
@@ -109,7 +110,7 @@ fn a_table_ends_before_it_overlaps_too_much_under_it() {
 
 #[test]
 fn borders_cut_entries_and_tombstones() {
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let world = World::new(small_options());
     let memtable = entries(&world, 100, &mut random);
     let tombstones = [tombstone(0, 15), tombstone(20, 90), tombstone(95, 99)];

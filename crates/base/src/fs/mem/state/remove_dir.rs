@@ -1,11 +1,11 @@
 //! Removing directories.
 
-use super::{Place, State};
+use super::{MemPlace, State};
 use std::io;
 
 impl State {
     /// Removes the name of a directory that is empty.
-    pub(in super::super) fn remove_dir(&mut self, place: Place<'_>) -> io::Result<()> {
+    pub(in super::super) fn remove_dir(&mut self, place: MemPlace<'_>) -> io::Result<()> {
         let named = self.parent(place)?;
         let node = self.named(&named)?;
         if !self.directory(node)?.current.is_empty() {

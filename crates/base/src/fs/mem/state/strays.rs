@@ -1,10 +1,10 @@
 //! What is touched outside the locked directories (law F12).
 
-use super::{Node, NodeId, Place, State};
+use super::{FsNode, MemPlace, NodeId, State};
 
 impl State {
     /// Notes that a name was changed or opened, if that is outside every locked directory.
-    pub(in super::super) fn note_touched(&mut self, place: Place<'_>) {
+    pub(in super::super) fn note_touched(&mut self, place: MemPlace<'_>) {
         let is_locked = |(directory, _): (NodeId, _)| self.locks.hold(directory);
         if !self.locks.is_empty() && !self.parent(place).is_ok_and(is_locked) {
             self.strays.push(place.path.to_owned());
@@ -13,10 +13,10 @@ impl State {
 
     /// Notes both names of a rename, unless it renames a directory that is itself locked: so does a
     /// checkpoint, whose directory gets its name once it is whole.
-    pub(in super::super) fn note_renamed(&mut self, from: Place<'_>, to: Place<'_>) {
+    pub(in super::super) fn note_renamed(&mut self, from: MemPlace<'_>, to: MemPlace<'_>) {
         let node = self.parent(from).and_then(|named| self.named(&named));
         let is_own =
-            |node: NodeId| matches!(self.node(node), Node::Directory(_)) && self.locks.hold(node);
+            |node: NodeId| matches!(self.node(node), FsNode::Directory(_)) && self.locks.hold(node);
         if !node.is_ok_and(is_own) {
             self.note_touched(from);
             self.note_touched(to);

@@ -10,7 +10,7 @@ fn files(count: u8, max: usize) -> (TempDir, Arc<Descriptors>, Vec<Arc<ReadableF
     let open = |number: u8| {
         let path = dir.path().join(number.to_string());
         fs::write(&path, [number]).unwrap();
-        ReadableFile::open_among(&descriptors, &Place::default(), &path).unwrap()
+        ReadableFile::open_among(&descriptors, &OsPlace::default(), &path).unwrap()
     };
     let files = (0..count).map(open).collect();
     (dir, descriptors, files)
@@ -54,7 +54,7 @@ fn what_is_read_stays_open() {
 fn a_file_that_is_gone_takes_no_place() {
     let (_dir, descriptors, mut files) = files(6, 6);
     files.truncate(1);
-    let more = ReadableFile::open_among(&descriptors, &Place::default(), &files[0].path).unwrap();
+    let more = ReadableFile::open_among(&descriptors, &OsPlace::default(), &files[0].path).unwrap();
     assert!(lock(&descriptors.ring).len() <= 6);
     assert!(lock(&files[0].descriptor).is_some() && lock(&more.descriptor).is_some());
 }
@@ -98,7 +98,8 @@ fn many_threads_read_more_files_than_may_be_open() {
         }
     });
     // One more, alone, so that nobody sets marks meanwhile.
-    let _last = ReadableFile::open_among(&descriptors, &Place::default(), &files[0].path).unwrap();
+    let _last =
+        ReadableFile::open_among(&descriptors, &OsPlace::default(), &files[0].path).unwrap();
     let open = lock(&descriptors.ring).len();
     assert!(open <= 3);
     assert_eq!(open, open_files(&files).len() + 1);

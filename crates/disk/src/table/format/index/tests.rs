@@ -11,8 +11,8 @@ const FRAME_BYTES: u64 = 257;
 fn long_keys(count: u64) -> Vec<u8> {
     let mut builder = IndexBuilder::default();
     for sequence in (1..=count).rev().map(SequenceNumber) {
-        let facts = Facts { entries: 1, sequence_max: sequence, ..Facts::default() };
-        builder.add(&KEY, (&KEY, sequence), &facts, FRAME_BYTES);
+        let stats = BlockStats { entries: 1, sequence_max: sequence, ..BlockStats::default() };
+        builder.add(&KEY, (&KEY, sequence), &stats, FRAME_BYTES);
     }
     builder.finish().concat()
 }

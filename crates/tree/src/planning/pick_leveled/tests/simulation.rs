@@ -63,10 +63,10 @@ impl Simulation {
             self.written_bytes += bytes;
             let (first, last) = (chunk[0].0.to_be_bytes(), chunk[chunk.len() - 1].0.to_be_bytes());
             let mut table = reference(self.last_file, (&first, &last), ages, bytes);
-            table.summary.entries = chunk.len() as u64;
-            table.summary.point_tombstones =
+            table.meta.entries = chunk.len() as u64;
+            table.meta.point_tombstones =
                 chunk.iter().filter(|(_, entry)| entry.is_none()).count() as u64;
-            table.summary.key_sample = sample(chunk.iter().map(|(key, _)| key.to_be_bytes()));
+            table.meta.key_sketch = sample(chunk.iter().map(|(key, _)| key.to_be_bytes()));
             self.contents.insert(self.last_file, chunk.iter().copied().collect());
             add(level as u8, table)
         });
@@ -93,7 +93,7 @@ impl Simulation {
 
     /// Works out what a plan leads to; nobody sees it before it is installed.
     fn carry_out(&mut self, plan: &Plan) -> Vec<Change> {
-        if plan.way == Way::Move {
+        if plan.kind == PlanKind::TrivialMove {
             return plan.edit_changes(FAMILY);
         }
         let deeper: Vec<_> = self.version.levels()[plan.output_level + 1..].to_vec();
@@ -127,7 +127,7 @@ impl Simulation {
         self.busy.end(&plan);
     }
 
-    fn pick(&self, writers: Writers) -> Option<Plan> {
+    fn pick(&self, writers: WriteLoad) -> Option<Plan> {
         pick(&self.version, &self.options, &self.busy, SequenceNumber(self.sequence), writers)
     }
 
@@ -137,7 +137,7 @@ impl Simulation {
             self.end(0);
         }
         let mut plans = 0;
-        while let Some(plan) = self.pick(Writers::Slow) {
+        while let Some(plan) = self.pick(WriteLoad::Light) {
             self.begin(plan);
             self.end(0);
             plans += 1;
@@ -176,7 +176,7 @@ fn small() -> TreeOptions {
 
 #[test]
 fn random_overwrites_settle_with_bounded_write_and_space_amplification() {
-    let mut random = Random::new(1);
+    let mut random = TestRandom::new(1);
     let mut tree = Simulation::new(small());
     for _ in 0..300 {
         let keys: Vec<_> = (0..250).map(|_| (random.below(25_000) as u32, true)).collect();
@@ -222,7 +222,7 @@ fn a_queue_gives_its_space_back() {
 
 #[test]
 fn deletes_give_space_back_before_level_0_is_due() {
-    let mut random = Random::new(4);
+    let mut random = TestRandom::new(4);
     let mut tree = Simulation::new(small());
     tree.flush((0..900).map(|key| (key, true)));
     tree.settle();
@@ -249,7 +249,7 @@ fn deletes_give_space_back_before_level_0_is_due() {
 
 #[test]
 fn overwrites_give_space_back_before_level_0_is_due() {
-    let mut random = Random::new(5);
+    let mut random = TestRandom::new(5);
     let mut tree = Simulation::new(small());
     tree.flush((0..300).map(|key| (key, true)));
     tree.settle();
@@ -283,7 +283,7 @@ fn new_keys_are_not_rewritten_before_level_0_is_due() {
 
 #[test]
 fn a_tree_that_shrinks_and_grows_drains_its_upper_levels() {
-    let mut random = Random::new(2);
+    let mut random = TestRandom::new(2);
     let mut tree = Simulation::new(small());
     for round in 0..300 {
         let is_put = round < 150;
@@ -304,7 +304,7 @@ fn a_tree_that_shrinks_and_grows_drains_its_upper_levels() {
 
 #[test]
 fn a_request_leaves_one_level_and_rewrites_each_table_once() {
-    let mut random = Random::new(3);
+    let mut random = TestRandom::new(3);
     let mut tree = Simulation::new(small());
     for _ in 0..200 {
         let keys: Vec<_> =
@@ -343,7 +343,7 @@ fn compact_all(tree: &mut Simulation, request: &Request) -> usize {
 #[test]
 fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
     for seed in 0..10 {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut tree = Simulation::new(small());
         let mut most = 0;
         for _ in 0..250 {
@@ -356,9 +356,9 @@ fn plans_that_run_side_by_side_and_end_in_any_order_lose_nothing() {
             tree.flush(keys);
             for _ in 0..random.below(4) {
                 let writers = match random.below(3) {
-                    0 => Writers::AtRest,
-                    1 => Writers::Slow,
-                    _ => Writers::Ahead,
+                    0 => WriteLoad::Idle,
+                    1 => WriteLoad::Light,
+                    _ => WriteLoad::Throttled,
                 };
                 if let Some(plan) = tree.pick(writers) {
                     tree.begin(plan);
@@ -399,7 +399,7 @@ fn large_tables() -> TreeOptions {
 fn many_tiny_flushes_leave_few_tables() {
     // Single keys and pairs; ascending, descending and at random.
     for (seed, width) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
-        let mut random = Random::new(seed);
+        let mut random = TestRandom::new(seed);
         let mut tree = Simulation::new(large_tables());
         let mut most = 0;
         for round in 0..3000_u32 {

@@ -27,7 +27,7 @@ fn values_share_the_sequence_number_of_their_memtable_where_nothing_is_deeper() 
     world.snapshots.push(world.sequence);
     assert_eq!(put(&mut world, [b"b", b"c"]), (7, 9));
     world.snapshots.clear();
-    world.check(&mut Random::new(7));
+    world.check(&mut TestRandom::new(7));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_value_stays_newer_than_a_range_tombstone_that_is_kept_for_another_key() {
     assert_eq!(newest_sequences(&world), (2, 4));
     assert_eq!(world.get(b"c", world.sequence).unwrap(), b"newer");
     assert_eq!(world.get(b"y", world.sequence), None);
-    world.check(&mut Random::new(7));
+    world.check(&mut TestRandom::new(7));
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn a_part_of_a_memtable_with_nothing_deeper_shares_a_sequence_number() {
     assert!(apart.len() > 1 && overlapping.len() == 1);
     assert!(apart.iter().all(|table| table.sequence_max().0 == 10_001));
     assert!(overlapping[0].sequence_max().0 > 11_000);
-    world.check(&mut Random::new(8));
+    world.check(&mut TestRandom::new(8));
 }

@@ -1,0 +1,83 @@
+//! A table that is read once, from front to back: by a job, or to be verified.
+//!
+//! Unlike [`Table`](crate::table::Table) it holds neither index nor filter, and caches nothing:
+//! merging takes as little memory as the tables are many. It cannot look up keys.
+
+use crate::table::format::index::BlockInfo;
+use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::sealed::SealedBlock;
+use crate::table::read::source::TableSource;
+use crate::table_meta::TableMeta;
+use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
+use std::{path::Path, sync::Arc};
+
+/// A table whose properties and range tombstones are in memory, and nothing else.
+///
+/// # Thread safety
+/// Immutable. Each walk over it has its own frame of the index in memory.
+#[derive(Debug)]
+pub struct TableScan {
+    pub(in crate::table) source: TableSource,
+    pub(in crate::table) properties: Properties,
+    tombstones: Arc<Fragments>,
+}
+
+impl TableScan {
+    /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
+    ///
+    /// Footer, properties and range tombstones are read and verified, and compared with what is
+    /// `expected`. Frames of the index are verified when a walk comes to them, data blocks when
+    /// they are read.
+    ///
+    /// # Errors
+    /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
+    /// version wrote it; what reading fails with.
+    pub fn open(
+        file: Arc<dyn File>,
+        path: &Path,
+        offset: u64,
+        length: u64,
+        expected: &TableMeta,
+    ) -> Result<Arc<Self>> {
+        Self::read(TableSource::new(file, path, offset, length, Some(expected))?, expected)
+    }
+
+    /// The table at `source`.
+    pub(in crate::table) fn read(source: TableSource, expected: &TableMeta) -> Result<Arc<Self>> {
+        let properties = source.read_properties(Some(expected))?;
+        let tombstones = Arc::new(source.read_tombstones(&properties)?);
+        Ok(Arc::new(Self { source, properties, tombstones }))
+    }
+
+    /// What is known of the table without opening it.
+    #[must_use]
+    pub fn meta(&self) -> &TableMeta {
+        &self.properties.meta
+    }
+
+    /// What it says of the family it was written for, and of what it replaced.
+    #[must_use]
+    pub fn origin(&self) -> Option<&TableOrigin> {
+        self.properties.origin.as_ref()
+    }
+
+    /// The range tombstones.
+    #[must_use]
+    pub fn tombstones(&self) -> &Arc<Fragments> {
+        &self.tombstones
+    }
+
+    /// Data blocks.
+    #[must_use]
+    pub fn block_count(&self) -> u64 {
+        self.properties.data_frames
+    }
+
+    /// Reads a data block, verifies it, and returns it ready to be copied.
+    ///
+    /// # Errors
+    /// Corruption, if it is damaged or not what the index says; what reading fails with.
+    pub fn read_sealed(&self, info: &BlockInfo<'_>) -> Result<SealedBlock> {
+        self.source.read_sealed(info)
+    }
+}

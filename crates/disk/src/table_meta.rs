@@ -1,0 +1,297 @@
+//! What is known of a table without opening it: its identity, key range and counts.
+//!
+//! The same bytes stand in a table's properties and in the edit that adds it; that they agree is
+//! checked when the table is opened.
+//!
+//! The bytes are [fields](crate::fields); a number that is absent is 0:
+//!
+//! ```text
+//! tag  value
+//!   1  uid u64 le
+//!   2  key range: | first key: length varint, bytes | last key: length varint, bytes | end u8 |
+//!   3  entries varint
+//!   4  point tombstones varint
+//!   5  range tombstones varint
+//!   6  merge operands varint
+//!   7  oldest sequence number varint
+//!   8  newest sequence number varint
+//!   9  earliest expiry, ms since 1970, varint; absent: nothing expires
+//!  10  logical bytes varint
+//!  11  length of the table varint
+//!  12  index kind varint: 1 blocks
+//!  64  creation time, ms since 1970, varint
+//!  65  key sketch
+//!  66  garbage: expiring entries
+//!  67  garbage: superseded entries
+//! ```
+
+use crate::{
+    fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
+    garbage::Garbage,
+    key_sketch::KeySketch,
+};
+use siltdb_base::{
+    codec::{ByteReader, put_bytes},
+    error::{Error, ErrorKind, Result},
+    id::{SequenceNumber, TableUid},
+    limits::TABLE_END_MAX,
+    slice::Slice,
+};
+
+/// Whether a [`KeySpan`] holds its last key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RangeEnd {
+    /// The last key belongs to the range.
+    Inclusive,
+    /// The last key is the end of a range tombstone and does not belong to the range.
+    Exclusive,
+}
+
+/// A range of user keys that is never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySpan {
+    /// The first key.
+    pub first: Slice,
+    /// The last key, or the first after it.
+    pub last: Slice,
+    /// Which of the two `last` is.
+    pub end: RangeEnd,
+}
+
+impl KeySpan {
+    /// Whether the whole range lies before `key`.
+    #[must_use]
+    pub fn is_before(&self, key: &[u8]) -> bool {
+        match self.end {
+            RangeEnd::Inclusive => self.last.as_bytes() < key,
+            RangeEnd::Exclusive => self.last.as_bytes() <= key,
+        }
+    }
+
+    /// Whether the whole range lies after `key`.
+    #[must_use]
+    pub fn is_after(&self, key: &[u8]) -> bool {
+        self.first.as_bytes() > key
+    }
+
+    /// Whether `key` is in the range.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        !self.is_before(key) && !self.is_after(key)
+    }
+
+    /// Whether some key is in both ranges.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        !self.is_before(&other.first) && !other.is_before(&self.first)
+    }
+
+    /// The smallest range that holds both.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let first = Slice::clone(std::cmp::min(&self.first, &other.first));
+        // Of equal last keys the inclusive one reaches further.
+        let reach = |range: &Self| (range.last.clone(), range.end == RangeEnd::Inclusive);
+        let (last, end) = if reach(self) >= reach(other) {
+            (self.last.clone(), self.end)
+        } else {
+            (other.last.clone(), other.end)
+        };
+        Self { first, last, end }
+    }
+
+    /// Appends the encoding to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_bytes(out, &self.first);
+        put_bytes(out, &self.last);
+        out.push(match self.end {
+            RangeEnd::Inclusive => 0,
+            RangeEnd::Exclusive => 1,
+        });
+    }
+
+    /// Reads an encoding.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none or the range is empty.
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
+        let first = Slice::copy_from(reader.bytes()?);
+        let last = Slice::copy_from(reader.bytes()?);
+        let end = match reader.u8()? {
+            0 => RangeEnd::Inclusive,
+            1 => RangeEnd::Exclusive,
+            other => {
+                return Err(Error::corruption("bad range end").with_mismatch("0 or 1", other));
+            }
+        };
+        let range = Self { first, last, end };
+        if range.is_before(&range.first) {
+            return Err(Error::corruption("empty key range"));
+        }
+        Ok(range)
+    }
+}
+
+/// How the blocks of a table are found by a key. The numbers lie on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// By one list of the first and last keys of all blocks.
+    Blocks = 1,
+}
+
+impl IndexKind {
+    /// The kind as a word, as it appears in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+        }
+    }
+
+    fn decode(value: &mut ByteReader<'_>) -> Result<Self> {
+        match value.varint()? {
+            1 => Ok(Self::Blocks),
+            other => Err(Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
+                .with_mismatch(1, other)),
+        }
+    }
+}
+
+/// What is known of a table without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableMeta {
+    /// The random name written into the table.
+    pub uid: TableUid,
+    /// Holds every key of the table, ranges of tombstones included.
+    pub range: KeySpan,
+    /// Point entries.
+    pub entries: u64,
+    /// Point entries that delete.
+    pub point_tombstones: u64,
+    /// Range tombstones, counted by fragment and sequence number.
+    pub range_tombstones: u64,
+    /// Point entries that are merge operands.
+    pub merge_operands: u64,
+    /// The oldest sequence number.
+    pub sequence_min: SequenceNumber,
+    /// The newest sequence number.
+    pub sequence_max: SequenceNumber,
+    /// The earliest expiry, in ms since 1970.
+    pub expiry_min_ms: Option<u64>,
+    /// Keys and values before compression, in bytes.
+    pub logical_bytes: u64,
+    /// What the table takes in its file, in bytes.
+    pub file_bytes: u64,
+    /// How its blocks are found.
+    pub index: IndexKind,
+    /// When it was written, in ms since 1970; 0 if that is not known.
+    pub created_ms: u64,
+    /// Drawn from the keys of the point entries.
+    pub key_sketch: KeySketch,
+    /// What becomes garbage later.
+    pub garbage: Garbage,
+    /// What later versions say of it.
+    pub unknown: UnknownFields,
+}
+
+const FIELDS: FieldList = FieldList {
+    of: "summary of a table",
+    reserved: &[(13, "prefix extractor"), (14, "blob references"), (15, "compression dictionary")],
+};
+
+impl TableMeta {
+    /// Appends the encoding to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut fields = FieldsWriter::new(out, &self.unknown);
+        fields.put(1, |value| value.extend_from_slice(&self.uid.0.to_le_bytes()));
+        fields.put(2, |value| self.range.encode(value));
+        fields.put_count(3, self.entries);
+        fields.put_count(4, self.point_tombstones);
+        fields.put_count(5, self.range_tombstones);
+        fields.put_count(6, self.merge_operands);
+        fields.put_count(7, self.sequence_min.0);
+        fields.put_count(8, self.sequence_max.0);
+        if let Some(expiry_ms) = self.expiry_min_ms {
+            fields.put_number(9, expiry_ms);
+        }
+        fields.put_count(10, self.logical_bytes);
+        fields.put_count(11, self.file_bytes);
+        fields.put_number(12, self.index as u64);
+        fields.put_count(64, self.created_ms);
+        if self.key_sketch.keys() > 0 {
+            fields.put(65, |value| self.key_sketch.encode(value));
+        }
+        self.garbage.encode(&mut fields, [66, 67]);
+        fields.finish();
+    }
+
+    /// Reads an encoding that fills all of `bytes`.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none; `Unsupported`, for a critical field or an index kind that
+    /// is not known.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let (mut uid, mut range) = (None, None);
+        let mut numbers = [0; 12];
+        let (mut expiry_min_ms, mut index, mut created_ms) = (None, None, 0);
+        let (mut key_sketch, mut garbage) = (KeySketch::default(), Garbage::default());
+        let unknown = read_fields(&FIELDS, bytes, |tag, value| {
+            match tag {
+                1 => uid = Some(TableUid(value.u64()?)),
+                2 => range = Some(KeySpan::decode(value)?),
+                3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
+                9 => expiry_min_ms = Some(value.varint()?),
+                12 => index = Some(IndexKind::decode(value)?),
+                64 => created_ms = value.varint()?,
+                65 => key_sketch = KeySketch::decode(value)?,
+                66 => garbage.decode_expiring(value)?,
+                67 => garbage.decode_superseded(value)?,
+                _ => return Ok(StoredField::Unknown),
+            }
+            Ok(StoredField::Known)
+        })?;
+        let missing = || Error::corruption("summary of a table: a field is missing");
+        let meta = Self {
+            uid: uid.ok_or_else(missing)?,
+            range: range.ok_or_else(missing)?,
+            entries: numbers[3],
+            point_tombstones: numbers[4],
+            range_tombstones: numbers[5],
+            merge_operands: numbers[6],
+            sequence_min: SequenceNumber(numbers[7]),
+            sequence_max: SequenceNumber(numbers[8]),
+            expiry_min_ms,
+            logical_bytes: numbers[10],
+            file_bytes: numbers[11],
+            index: index.ok_or_else(missing)?,
+            created_ms,
+            key_sketch,
+            garbage,
+            unknown,
+        };
+        meta.check()?;
+        Ok(meta)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.sequence_min > self.sequence_max || self.sequence_max > SequenceNumber::MAX {
+            return Err(Error::corruption("bad sequence range of a table"));
+        }
+        let counts = [
+            self.entries,
+            self.point_tombstones,
+            self.range_tombstones,
+            self.merge_operands,
+            self.logical_bytes,
+            self.file_bytes,
+        ];
+        match counts.into_iter().find(|&count| count > TABLE_END_MAX) {
+            None => Ok(()),
+            Some(count) => Err(Error::corruption("a table has more than any file can hold")
+                .with_mismatch(format_args!("at most {TABLE_END_MAX}"), count)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! A flush or a compaction in parts that several threads take from, one after the other.
+//!
+//! Whoever started it works too, so it also ends if nobody helps.
+
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    sync::lock,
+};
+use siltdb_tree::rewrite::job::{JobContext, JobPart, NewTables};
+use std::sync::{Condvar, Mutex};
+
+/// Parts of one job.
+///
+/// # Invariants
+/// 1. Each part is taken once; `running` counts those taken and not ended.
+#[derive(Debug)]
+pub struct ParallelJob {
+    parts: Vec<Box<dyn JobPart>>,
+    progress: Mutex<Progress>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    next: usize,
+    running: usize,
+    /// By part.
+    outputs: Vec<(usize, NewTables)>,
+    /// A part failed: no further one is taken.
+    has_failed: bool,
+    /// What it failed with, until somebody is told.
+    failure: Option<Error>,
+}
+
+impl ParallelJob {
+    /// Nothing of `parts` is done.
+    #[must_use]
+    pub fn new(parts: Vec<impl JobPart + 'static>) -> Self {
+        let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn JobPart>).collect();
+        Self { parts, progress: Mutex::default(), ended: Condvar::new() }
+    }
+
+    /// How many parts there are.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether a part is left to take.
+    #[must_use]
+    pub fn has_part(&self) -> bool {
+        let progress = lock(&self.progress);
+        !progress.has_failed && progress.next < self.parts.len()
+    }
+
+    /// Takes and runs parts until none is left.
+    pub fn run_parts(&self, context: &JobContext<'_>) {
+        while let Some(index) = self.take() {
+            let mut running = Running { shared: self, index, result: None };
+            running.result = Some(self.parts[index].run(context));
+        }
+    }
+
+    fn take(&self) -> Option<usize> {
+        let mut progress = lock(&self.progress);
+        if progress.has_failed || progress.next == self.parts.len() {
+            return None;
+        }
+        progress.next += 1;
+        progress.running += 1;
+        Some(progress.next - 1)
+    }
+
+    /// Waits for the parts that others run, and gives the outputs in the order of the parts.
+    ///
+    /// # Errors
+    /// What the first part that failed failed with. The files of the others are gone then.
+    pub fn wait(&self) -> Result<Vec<NewTables>> {
+        let mut progress = lock(&self.progress);
+        while progress.running > 0 {
+            progress = self.ended.wait(progress).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        let mut outputs = std::mem::take(&mut progress.outputs);
+        let failure = progress.failure.take();
+        // Files may go with the outputs, which takes time.
+        drop(progress);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        outputs.sort_by_key(|(index, _)| *index);
+        Ok(outputs.into_iter().map(|(_, tables)| tables).collect())
+    }
+}
+
+/// A part that runs; dropping it, by a panic too, counts it as ended.
+struct Running<'a> {
+    shared: &'a ParallelJob,
+    index: usize,
+    result: Option<Result<NewTables>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut progress = lock(&self.shared.progress);
+        progress.running -= 1;
+        let panicked = || Error::new(ErrorKind::Poisoned, "a part of a job panicked");
+        match self.result.take().unwrap_or_else(|| Err(panicked())) {
+            Ok(tables) => progress.outputs.push((self.index, tables)),
+            Err(error) if !progress.has_failed => {
+                progress.has_failed = true;
+                progress.failure = Some(error);
+            }
+            Err(_) => {}
+        }
+        drop(progress);
+        self.shared.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! The ids of a database, each given out once: of files, families and tables.
+//!
+//! Which of them count is in the manifest.
+
+use crate::random::Random;
+use siltdb_base::{
+    error::{Error, Result},
+    id::{FamilyId, FileNumber, TableUid},
+    limits::FILES_BETWEEN_EDITS_MAX,
+    sync::lock,
+};
+use siltdb_disk::edit::NEXT_FILE_MAX;
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// IdAllocator to give out, each once.
+#[derive(Debug)]
+pub struct IdAllocator {
+    next_file: AtomicU64,
+    next_family: AtomicU64,
+    random: Mutex<Random>,
+}
+
+impl IdAllocator {
+    /// Gives out ids from these on.
+    #[must_use]
+    pub fn new(next_file: FileNumber, next_family: FamilyId, random: Random) -> Self {
+        Self {
+            next_file: AtomicU64::new(next_file.0),
+            next_family: AtomicU64::new(u64::from(next_family.0)),
+            random: Mutex::new(random),
+        }
+    }
+
+    /// A file number that was never used.
+    #[must_use]
+    pub fn file(&self) -> FileNumber {
+        if cfg!(seeded_fault = "reuse_file_number") && self.next_file().0 % 8 == 7 {
+            return FileNumber(self.next_file().0 - 1);
+        }
+        // Relaxed, here and below: a number carries no other data with it.
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Looks whether there are numbers left for files.
+    ///
+    /// # Errors
+    /// Corruption, if not: they last forever, but a damaged manifest may claim any number.
+    pub fn check_files_left(&self) -> Result<()> {
+        if self.next_file().0 < NEXT_FILE_MAX.0 - FILES_BETWEEN_EDITS_MAX {
+            return Ok(());
+        }
+        Err(Error::corruption("file numbers are used up")
+            .with_hint("the manifest claims numbers that were never given"))
+    }
+
+    /// No number from here on was given out.
+    #[must_use]
+    pub fn next_file(&self) -> FileNumber {
+        FileNumber(self.next_file.load(Ordering::Relaxed))
+    }
+
+    /// A family id that was never used.
+    #[must_use]
+    pub fn family(&self) -> FamilyId {
+        FamilyId(self.next_family.fetch_add(1, Ordering::Relaxed) as u32)
+    }
+
+    /// No id from here on was given out.
+    #[must_use]
+    pub fn next_family(&self) -> FamilyId {
+        FamilyId(self.next_family.load(Ordering::Relaxed) as u32)
+    }
+
+    /// A random name for a table.
+    #[must_use]
+    pub fn table_uid(&self) -> TableUid {
+        TableUid(lock(&self.random).next_u64())
+    }
+
+    /// A random number.
+    #[must_use]
+    pub fn random(&self) -> u32 {
+        lock(&self.random).next_u64() as u32
+    }
+}

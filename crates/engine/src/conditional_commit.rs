@@ -1,0 +1,123 @@
+//! Commits that happen only if nothing they depend on has changed (DESIGN D20).
+//!
+//! It knows what must not have changed, not why.
+//!
+//! 1. Look for changes since the snapshot among everything in memory, outside any lock. Most
+//!    conflicts end here, at no cost to others.
+//! 2. Reserve a place in the order, as every commit does.
+//! 3. Wait until the commits before are published, and look for changes among those that came
+//!    between 1 and 2: now nothing can come between any more.
+//! 4. If something changed, the place becomes void: nothing of the commit is in the log or visible.
+//!
+//! The commits behind wait for 3. It reads memory, and a table only if one was flushed since the
+//! snapshot.
+
+use crate::{
+    commit::{
+        BatchFamilies, Committed, check_families, commit_nothing, commit_parts_if, insert_batch,
+        kind_of, settle,
+    },
+    database::Database,
+    footprint::{Footprint, check_key, check_range},
+    log::sequencer::Reservation,
+    options::Durability,
+};
+use siltdb_base::{error::Result, id::SequenceNumber, key::EntryKind, slice::Slice};
+use siltdb_disk::batch::{BatchBytes, BatchOperation};
+use siltdb_tree::read::{changed::Since, visible::bounds::Bounds};
+
+/// What must not have changed for a commit to happen.
+#[derive(Debug)]
+pub struct Conditions<'a> {
+    /// Since when: a live snapshot.
+    pub snapshot: SequenceNumber,
+    /// What was read.
+    pub reads: Option<&'a Footprint>,
+    /// Whether what the batch itself writes counts as well.
+    pub writes: Writes,
+}
+
+/// Whether a commit depends on the keys it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Another commit may have written them.
+    Unchecked,
+    /// The first commit wins.
+    Checked,
+}
+
+impl Conditions<'_> {
+    fn check(&self, batch: &BatchBytes, families: &BatchFamilies, since: Since) -> Result<()> {
+        if let Some(reads) = self.reads {
+            reads.check(since)?;
+        }
+        if self.writes == Writes::Checked {
+            check_writes(batch, families, since)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> Result<()> {
+    for (id, family) in families {
+        let view = family.tree.view();
+        for operation in batch.operations() {
+            let BatchOperation { family: of, kind, key, payload } = operation?;
+            if of != *id {
+                continue;
+            }
+            if kind != EntryKind::RangeDelete {
+                check_key(&view, family, key, since)?;
+                continue;
+            }
+            let bound = |key| Some(Slice::copy_from(key));
+            let bounds = Bounds { lower: bound(key), upper: bound(payload) };
+            check_range(&view, family, &bounds, since)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes `batch` part of the order of the database if nothing that `conditions` name has changed.
+/// Returns the sequence number of its last operation; for an empty batch, whose conditions do not
+/// matter, the snapshot.
+///
+/// # Errors
+/// `Conflict`; otherwise as [`commit`](crate::commit::commit). In all cases but `Poisoned` nothing
+/// of the batch was written.
+pub fn commit_if(
+    database: &Database,
+    batch: &BatchBytes,
+    durability: Durability,
+    conditions: &Conditions<'_>,
+) -> Result<SequenceNumber> {
+    if batch.is_empty() {
+        commit_nothing(database, durability)?;
+        return Ok(conditions.snapshot);
+    }
+    let (families, counts) = check_families(database, batch, &[])?;
+    let snapshot = conditions.snapshot;
+    let published = database.log.publisher.published();
+    if published > snapshot {
+        // What is in memory beyond that will be published before us, too.
+        let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
+        conditions.check(batch, &families, since)?;
+    }
+    let admit = |reservation: &Reservation| {
+        let before = SequenceNumber(reservation.first.0 - 1);
+        if before <= published || cfg!(seeded_fault = "validate_only_before_reservation") {
+            return Ok(());
+        }
+        database.log.publisher.wait(before);
+        database.health.check_log()?;
+        let since = Since { snapshot, after: published, upto: before };
+        conditions.check(batch, &families, since)
+    };
+    let record = (kind_of(durability), &[batch.as_bytes()][..]);
+    let committed = commit_parts_if(database, record, counts, admit, |reservation| {
+        insert_batch(database, batch, (reservation, reservation.first), &families);
+    });
+    let Committed { end, last } = committed?;
+    settle(database, end, durability)?;
+    Ok(last)
+}

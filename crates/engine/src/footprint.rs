@@ -1,0 +1,227 @@
+//! What a transaction depends on: keys and ranges that must not have changed when it commits.
+//!
+//! It remembers them; whether they changed is asked of the families' trees.
+
+use crate::catalog::family::FamilyData;
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::FamilyId,
+    slice::Slice,
+};
+use siltdb_tree::read::{changed::Since, view::View, visible::bounds::Bounds};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Bytes of keys from which on repeated ones are looked for.
+const DEDUPLICATED_BYTES_MIN: usize = 4 << 10;
+
+/// Most bytes of a key that an error shows.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// Keys, one after the other in one buffer.
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// Repeated keys are looked for when there are this many bytes.
+    deduplicate_at: usize,
+}
+
+impl Keys {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    fn add(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+        if self.memory_bytes() >= self.deduplicate_at.max(DEDUPLICATED_BYTES_MIN) {
+            self.deduplicate();
+        }
+    }
+
+    #[cold]
+    fn deduplicate(&mut self) {
+        let mut keys: Vec<_> = self.iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut unique = Self::default();
+        for key in keys {
+            unique.bytes.extend_from_slice(key);
+            unique.ends.push(unique.bytes.len());
+        }
+        unique.deduplicate_at = unique.memory_bytes() * 2;
+        *self = unique;
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<usize>()
+    }
+}
+
+/// A range that a reader has covered so far. It grows as the reader goes on.
+#[derive(Clone, Default)]
+pub struct CoveredRange {
+    bounds: Arc<Mutex<Option<Bounds>>>,
+}
+
+impl fmt::Debug for CoveredRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CoveredRange").field(&*self.lock()).finish()
+    }
+}
+
+impl CoveredRange {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Bounds>> {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the range `bounds`.
+    pub fn set(&self, bounds: Bounds) {
+        *self.lock() = Some(bounds);
+    }
+
+    /// Moves the upper bound up to `upper`, if it lies below; `None` is behind every key.
+    pub fn extend_up(&self, upper: Option<Slice>) {
+        if let Some(bounds) = &mut *self.lock()
+            && bounds.upper.is_some()
+            && (upper.is_none() || bounds.upper < upper)
+        {
+            bounds.upper = upper;
+        }
+    }
+
+    /// Moves the lower bound down to `lower`, if it lies above; `None` is before every key.
+    pub fn extend_down(&self, lower: Option<Slice>) {
+        if let Some(bounds) = &mut *self.lock()
+            && bounds.lower > lower
+        {
+            bounds.lower = lower;
+        }
+    }
+}
+
+/// What a transaction depends on in one family.
+#[derive(Debug)]
+struct FamilyFootprint {
+    family: Arc<FamilyData>,
+    keys: Keys,
+    ranges: Vec<CoveredRange>,
+}
+
+/// What a transaction depends on.
+#[derive(Debug, Default)]
+pub struct Footprint {
+    families: Vec<FamilyFootprint>,
+}
+
+impl Footprint {
+    fn of(&mut self, family: &Arc<FamilyData>) -> &mut FamilyFootprint {
+        let index = match self.families.iter().position(|known| known.family.id == family.id) {
+            Some(index) => index,
+            None => {
+                let family = Arc::clone(family);
+                let (keys, ranges) = (Keys::default(), Vec::new());
+                self.families.push(FamilyFootprint { family, keys, ranges });
+                self.families.len() - 1
+            }
+        };
+        &mut self.families[index]
+    }
+
+    /// Adds a key.
+    pub fn add_key(&mut self, family: &Arc<FamilyData>, key: &[u8]) {
+        self.of(family).keys.add(key);
+    }
+
+    /// Adds a range that covers nothing yet.
+    pub fn add_range(&mut self, family: &Arc<FamilyData>) -> CoveredRange {
+        let range = CoveredRange::default();
+        self.of(family).ranges.push(range.clone());
+        range
+    }
+
+    /// Roughly the memory it takes, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let of = |family: &FamilyFootprint| {
+            family.keys.memory_bytes() + family.ranges.len() * size_of::<(CoveredRange, Bounds)>()
+        };
+        self.families.iter().map(of).sum()
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.families.is_empty()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.families.clear();
+    }
+
+    /// Passes if nothing of it changed within `since`.
+    ///
+    /// # Errors
+    /// `Conflict`, with family and key or range; what reading a table fails with.
+    pub fn check(&self, since: Since) -> Result<()> {
+        for FamilyFootprint { family, keys, ranges } in &self.families {
+            let view = family.tree.view();
+            for key in keys.iter() {
+                check_key(&view, family, key, since)?;
+            }
+            for range in ranges {
+                let bounds = range.lock().clone();
+                if let Some(bounds) = bounds {
+                    check_range(&view, family, &bounds, since)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Passes if `key` did not change within `since`.
+///
+/// # Errors
+/// As [`Footprint::check`].
+pub fn check_key(view: &View, family: &FamilyData, key: &[u8], since: Since) -> Result<()> {
+    match view.key_changed(key, since)? {
+        true => Err(conflict(family, format_args!("the key {}", shown(key)))),
+        false => Ok(()),
+    }
+}
+
+/// Passes if nothing within `bounds` changed within `since`.
+///
+/// # Errors
+/// As [`Footprint::check`].
+pub fn check_range(view: &View, family: &FamilyData, bounds: &Bounds, since: Since) -> Result<()> {
+    if !view.range_changed(bounds, since)? {
+        return Ok(());
+    }
+    let bound = |bound: &Option<Slice>| bound.as_ref().map_or("..".into(), |key| shown(key));
+    let (lower, upper) = (bound(&bounds.lower), bound(&bounds.upper));
+    Err(conflict(family, format_args!("a key from {lower} to {upper}")))
+}
+
+#[cold]
+fn conflict(family: &FamilyData, what: fmt::Arguments<'_>) -> Error {
+    let (name, id): (Arc<str>, FamilyId) = (family.name(), family.id);
+    let message = format!("{what} of family {name:?} ({id}) was changed by another commit");
+    Error::new(ErrorKind::Conflict, message).with_hint("run the transaction again")
+}
+
+fn shown(key: &[u8]) -> String {
+    let start = &key[..key.len().min(SHOWN_BYTES_MAX)];
+    let dots = if start.len() < key.len() { "..." } else { "" };
+    format!("\"{}\"{dots}", start.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests;

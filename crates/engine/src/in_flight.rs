@@ -1,0 +1,64 @@
+//! The calls that are at work on the files of the database: whoever closes it waits for them.
+//!
+//! It does not know what they do. The threads of the database are not counted here: they are
+//! joined.
+//!
+//! # Thread safety
+//! Any thread may begin, end or wait.
+//!
+//! # Invariants
+//! 1. Once `end` has returned, no call is at work, and none begins.
+
+use siltdb_base::sync::lock;
+use std::sync::{Condvar, Mutex};
+
+/// A count of calls that can be brought to an end.
+#[derive(Debug, Default)]
+pub struct CallsInFlight {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    at_work: usize,
+    is_ending: bool,
+}
+
+/// A call that is at work until this is dropped.
+#[derive(Debug)]
+pub struct CallInFlight<'a> {
+    calls: &'a CallsInFlight,
+}
+
+impl CallsInFlight {
+    /// Begins a call; `None`, once they are being ended.
+    #[must_use]
+    pub fn begin(&self) -> Option<CallInFlight<'_>> {
+        let mut state = lock(&self.state);
+        if state.is_ending {
+            return None;
+        }
+        state.at_work += 1;
+        Some(CallInFlight { calls: self })
+    }
+
+    /// Lets no further call begin, and waits for those at work.
+    pub fn end(&self) {
+        let mut state = lock(&self.state);
+        state.is_ending = true;
+        while state.at_work > 0 {
+            state = self.ended.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}
+
+impl Drop for CallInFlight<'_> {
+    fn drop(&mut self) {
+        lock(&self.calls.state).at_work -= 1;
+        self.calls.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

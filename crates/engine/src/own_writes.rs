@@ -1,0 +1,70 @@
+//! Writes that are not committed, as memtables, so that the one who made them can read them.
+//!
+//! They follow the bytes of a batch. Once the batch was cut they must be cleared.
+
+use crate::database::Database;
+use siltdb_base::{
+    error::Result,
+    id::{FamilyId, SequenceNumber},
+};
+use siltdb_disk::batch::BatchBytes;
+use siltdb_memtable::memtable::Memtable;
+use siltdb_tree::read::visible::reader::{OWN_FIRST, OwnWrites};
+use std::sync::Arc;
+
+/// Writes of a batch, by family.
+#[derive(Debug, Default)]
+pub struct IndexedWrites {
+    families: Vec<(FamilyId, Arc<Memtable>)>,
+    /// Operations of the batch that are in, and their bytes.
+    count: u32,
+    bytes: usize,
+}
+
+impl IndexedWrites {
+    /// Forgets everything; readers keep what they hold.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Memory that the memtables take, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.families.iter().map(|(_, memtable)| memtable.used_bytes()).sum()
+    }
+
+    /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
+    ///
+    /// Cost: an insertion into a memtable for each operation that was added since the last call.
+    ///
+    /// # Errors
+    /// `Corruption`, if the batch is damaged.
+    pub fn of(
+        &mut self,
+        database: &Database,
+        writes: &BatchBytes,
+        family: FamilyId,
+    ) -> Result<Option<OwnWrites>> {
+        for operation in writes.operations_from(self.bytes, self.count) {
+            let operation = operation?;
+            let sequence = SequenceNumber(OWN_FIRST.0 + u64::from(self.count));
+            self.memtable(database, operation.family).insert(operation.entry(sequence));
+            self.count += 1;
+        }
+        self.bytes = writes.as_bytes().len();
+        let known = self.families.iter().find(|(id, _)| *id == family);
+        let last = SequenceNumber(OWN_FIRST.0 + u64::from(self.count).saturating_sub(1));
+        Ok(known.map(|(_, memtable)| OwnWrites { memtable: Arc::clone(memtable), last }))
+    }
+
+    fn memtable(&mut self, database: &Database, family: FamilyId) -> &Memtable {
+        let index = match self.families.iter().position(|(id, _)| *id == family) {
+            Some(index) => index,
+            None => {
+                self.families.push((family, Memtable::new(&database.memory.transaction_arenas)));
+                self.families.len() - 1
+            }
+        };
+        &self.families[index].1
+    }
+}

@@ -1,0 +1,450 @@
+//! Transactions: reads and writes over any number of families that happen together, kept apart
+//! from those of others as far as an [`Isolation`] level says.
+//!
+//! A transaction is optimistic: it locks nothing and learns at its commit whether another one was
+//! first. What the levels demand is written here, in [`Shared::commit`]; how a commit finds out is
+//! the engine's business (`siltdb_engine::conditional_commit`).
+//!
+//! Its writes are the bytes of a batch. As soon as one of them is read, they are also put into
+//! memtables of its own, which its readers lay over what is committed: so own range deletions,
+//! merges and expiry follow the rules of all others.
+
+use crate::{
+    batch::WriteBatch,
+    family::Family,
+    isolation::{Isolation, TransactionOptions},
+    key_range::KeyRange,
+    read::Read,
+    reads::{Covered, Reads},
+    source::{Pinned, ReadPlace, ReadSource},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::SequenceNumber,
+    slice::Pinnable,
+    sync::lock,
+};
+use siltdb_engine::{
+    conditional_commit::{Conditions, Writes},
+    engine::Engine,
+    footprint::Footprint,
+    own_writes::IndexedWrites,
+    snapshots::LiveSnapshot,
+};
+use siltdb_tree::read::visible::reader::OwnWrites;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+/// A commit that happened.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitInfo {
+    /// Its place in the order of the database: [`Snapshot::sequence`](crate::Snapshot::sequence) of
+    /// every later snapshot is at least this. Of a transaction that wrote nothing, the moment that
+    /// it read.
+    pub sequence: u64,
+}
+
+/// Reads and writes that happen as a whole or not at all.
+///
+/// Reading and writing it directly uses the family `default`; [`Transaction::family`] gives the
+/// others. All handles are of one transaction, which may be used from any thread. It ends with
+/// [`commit`](Self::commit) or [`rollback`](Self::rollback), or is rolled back when the last
+/// handle is dropped. Until then it keeps old versions of what it may read from being forgotten.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = siltdb::Db::open(dir.path())?;
+/// use siltdb::{ErrorKind, Isolation, Read};
+///
+/// db.put("apples", "3")?;
+/// let transaction = db.begin(Isolation::Serializable);
+/// let apples = transaction.get("apples")?;
+/// transaction.put("pears", apples.unwrap())?;
+/// // Another is faster.
+/// db.put("apples", "4")?;
+/// let error = transaction.commit().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Conflict);
+/// assert!(!db.contains("pears")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Transaction {
+    place: Family,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    options: TransactionOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// What it reads at, if its reads see one moment.
+    snapshot: Option<LiveSnapshot>,
+    writes: WriteBatch,
+    /// The writes, as far as they were read.
+    indexed: IndexedWrites,
+    /// Also held by its cursors.
+    reads: Arc<Mutex<Footprint>>,
+    savepoints: Vec<Savepoint>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Active,
+    Committed,
+    RolledBack,
+}
+
+/// A named state to go back to.
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    bytes: usize,
+    count: u32,
+}
+
+impl State {
+    fn new(engine: &Engine, isolation: Isolation) -> Self {
+        Self {
+            phase: Phase::Active,
+            snapshot: isolation.has_snapshot().then(|| engine.snapshot()),
+            writes: WriteBatch::new(),
+            indexed: IndexedWrites::default(),
+            reads: Arc::default(),
+            savepoints: Vec::new(),
+        }
+    }
+
+    fn check_active(&self) -> Result<()> {
+        let message = match self.phase {
+            Phase::Active => return Ok(()),
+            Phase::Committed => "the transaction was committed",
+            Phase::RolledBack => "the transaction was rolled back",
+        };
+        Err(Error::invalid(message).with_hint("`reset` makes it a new one"))
+    }
+
+    fn end(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.snapshot = None;
+        self.writes.clear();
+        self.indexed.clear();
+        self.reads = Arc::default();
+        self.savepoints.clear();
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        let is_named = |savepoint: &Savepoint| savepoint.name == name;
+        self.savepoints.iter().rposition(is_named).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("no savepoint is called {name:?}"))
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.writes.bytes() + self.indexed.memory_bytes() + lock(&self.reads).memory_bytes()
+    }
+}
+
+impl Shared {
+    /// The state of a transaction that has not ended.
+    fn active(&self) -> Result<MutexGuard<'_, State>> {
+        let state = lock(&self.state);
+        state.check_active()?;
+        Ok(state)
+    }
+
+    fn check_memory(&self, state: &State) -> Result<()> {
+        let (bytes, bytes_max) = (state.memory_bytes(), self.options.memory_bytes);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(Error::invalid("the transaction takes more memory than it may")
+            .with_mismatch(format_args!("at most {bytes_max} bytes"), bytes)
+            .with_hint("commit in smaller steps, or set `memory_bytes`"))
+    }
+
+    fn commit(&self) -> Result<CommitInfo> {
+        let mut state = self.active()?;
+        let durability = self.options.durability.unwrap_or(self.engine.options().durability);
+        let isolation = self.options.isolation;
+        let snapshot = state.snapshot.as_ref().map(LiveSnapshot::sequence);
+        let reads = Arc::clone(&state.reads);
+        let reads = lock(&reads);
+        let conditions = Conditions {
+            snapshot: snapshot.unwrap_or(SequenceNumber::MAX),
+            reads: match isolation {
+                Isolation::RepeatableRead | Isolation::Serializable => Some(&*reads),
+                _ => None,
+            },
+            writes: match isolation {
+                Isolation::Snapshot => Writes::Checked,
+                _ => Writes::Unchecked,
+            },
+        };
+        let committed = self.engine.commit_if(&state.writes.bytes, durability, &conditions);
+        // After an error nothing was written, and what it read may be old.
+        let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
+        state.end(phase);
+        Ok(CommitInfo { sequence: committed?.0 })
+    }
+}
+
+impl Transaction {
+    pub(crate) fn begin(place: &Family, options: TransactionOptions) -> Self {
+        let engine = place.place.engine.clone();
+        let state = Mutex::new(State::new(&engine, options.isolation));
+        Self { place: place.clone(), shared: Arc::new(Shared { engine, options, state }) }
+    }
+
+    /// The same transaction, for the keys of a family.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the family is of another open database.
+    pub fn family(&self, family: &Family) -> Result<Self> {
+        if family.place.open_id != self.place.place.open_id {
+            let message = "the family is of another open database than the transaction";
+            return Err(Error::invalid(message));
+        }
+        Ok(Self { place: family.clone(), shared: Arc::clone(&self.shared) })
+    }
+
+    /// How far it is kept apart from others.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.shared.options.isolation
+    }
+
+    /// Whether it has neither been committed nor rolled back.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        lock(&self.shared.state).phase == Phase::Active
+    }
+
+    /// Operations that it has written so far, a range deletion being one or two.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        lock(&self.shared.state).writes.len()
+    }
+
+    fn write(&self, add: impl FnOnce(&mut WriteBatch, &Family) -> Result<()>) -> Result<()> {
+        let mut state = self.shared.active()?;
+        self.place.place.engine.check_writable(&self.place.place.family)?;
+        let (bytes, count) = state.writes.mark();
+        add(&mut state.writes, &self.place)?;
+        let checked = self.shared.check_memory(&state);
+        if checked.is_err() {
+            state.writes.truncate(bytes, count);
+        }
+        checked
+    }
+
+    /// Gives a key a value, once it commits; the transaction itself reads it at once.
+    ///
+    /// # Errors
+    /// As [`Family::put`]; `InvalidArgument`, if the transaction has ended or would take more
+    /// memory than it may.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|writes, family| writes.put(family, key, value))
+    }
+
+    /// As [`Transaction::put`], for a time from now on, as [`Family::put_for`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Duration,
+    ) -> Result<()> {
+        self.write(|writes, family| writes.put_for(family, key, value, time))
+    }
+
+    /// Takes a key's value away.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|writes, family| writes.delete(family, key))
+    }
+
+    /// Takes the values of a range of keys away; costs the same for any number.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+        self.write(|writes, family| writes.delete_range(family, range))
+    }
+
+    /// As [`Transaction::delete_range`], for the keys that begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|writes, family| writes.delete_prefix(family, prefix))
+    }
+
+    /// Merges an operand into a key's value, as [`Family::merge`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; `InvalidArgument`, if the family has no merge operator.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|writes, family| {
+            family.place.family.check_operator()?;
+            writes.merge(family, key, operand)
+        })
+    }
+
+    /// Makes everything that it wrote part of the order of the database, or nothing of it. Either
+    /// way it has ended then.
+    ///
+    /// Costs as a batch of the same writes, and, if others have committed since it began, a search
+    /// in memory for each key that its level checks, or a walk over the new entries of a range.
+    /// Durability on return: that of its options.
+    ///
+    /// # Errors
+    /// `Conflict`, if another commit was first with something that the level checks; as
+    /// [`Db::write`](crate::Db::write); `InvalidArgument`, if it has ended.
+    pub fn commit(&self) -> Result<CommitInfo> {
+        self.shared.commit()
+    }
+
+    /// Ends it; nothing of it is written.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if it has ended.
+    pub fn rollback(&self) -> Result<()> {
+        self.shared.active()?.end(Phase::RolledBack);
+        Ok(())
+    }
+
+    /// Makes it a new transaction with the same options, which begins now. What it was is rolled
+    /// back, unless it was committed.
+    pub fn reset(&self) {
+        let mut state = lock(&self.shared.state);
+        *state = State::new(&self.shared.engine, self.shared.options.isolation);
+    }
+
+    /// Names what it has written so far, so that [`rollback_to`](Self::rollback_to) can go back to
+    /// it. A second of the same name hides the first until it is released.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Isolation, Read};
+    ///
+    /// let transaction = db.begin(Isolation::Snapshot);
+    /// transaction.put("a", "1")?;
+    /// transaction.savepoint("before b")?;
+    /// transaction.put("b", "2")?;
+    /// transaction.rollback_to("before b")?;
+    /// transaction.commit()?;
+    /// assert!(db.contains("a")? && !db.contains("b")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if it has ended.
+    pub fn savepoint(&self, name: &str) -> Result<()> {
+        let mut state = self.shared.active()?;
+        let (bytes, count) = state.writes.mark();
+        state.savepoints.push(Savepoint { name: name.to_owned(), bytes, count });
+        Ok(())
+    }
+
+    /// Takes back what was written since the newest savepoint of this name. It stays; those made
+    /// after it are released. What was read stays read.
+    ///
+    /// # Errors
+    /// `NotFound`, if there is no such savepoint; `InvalidArgument`, if it has ended.
+    pub fn rollback_to(&self, name: &str) -> Result<()> {
+        let mut state = self.shared.active()?;
+        let index = state.find_savepoint(name)?;
+        let Savepoint { bytes, count, .. } = state.savepoints[index];
+        state.savepoints.truncate(index + 1);
+        state.writes.truncate(bytes, count);
+        // The memtables of before stay as they are for the cursors that walk them.
+        state.indexed.clear();
+        if cfg!(seeded_fault = "savepoint_forgets_reads") {
+            state.reads = Arc::default();
+        }
+        Ok(())
+    }
+
+    /// Forgets the newest savepoint of this name and those made after it; what was written stays.
+    ///
+    /// # Errors
+    /// As [`Transaction::rollback_to`].
+    pub fn release(&self, name: &str) -> Result<()> {
+        let mut state = self.shared.active()?;
+        let index = state.find_savepoint(name)?;
+        state.savepoints.truncate(index);
+        Ok(())
+    }
+
+    /// What its reads of its family see, and where they are noted.
+    fn sight(&self) -> Result<(ReadPlace, Option<OwnWrites>, Option<Reads>)> {
+        let mut state = self.shared.active()?;
+        let sequence = state.snapshot.as_ref().map(LiveSnapshot::sequence);
+        let place = ReadPlace { sequence, ..self.place.place.clone() };
+        let State { writes, indexed, .. } = &mut *state;
+        let own = self.shared.engine.own_writes(indexed, &writes.bytes, place.family.id)?;
+        let covered = match self.shared.options.isolation {
+            Isolation::RepeatableRead => Some(Covered::Keys),
+            Isolation::Serializable => Some(Covered::Ranges),
+            _ => None,
+        };
+        self.shared.check_memory(&state)?;
+        let reads = covered.map(|covered| {
+            let (footprint, family) = (Arc::clone(&state.reads), Arc::clone(&place.family));
+            Reads { footprint, family, covered }
+        });
+        Ok((place, own, reads))
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = lock(&self.shared.state);
+        f.debug_struct("Transaction")
+            .field("family", &self.place)
+            .field("isolation", &self.shared.options.isolation)
+            .field("phase", &state.phase)
+            .field("operations", &state.writes.len())
+            .finish()
+    }
+}
+
+impl ReadSource for Transaction {
+    fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        let (place, own, reads) = self.sight()?;
+        if let Some(reads) = reads {
+            reads.key(key);
+        }
+        match own {
+            None => place.look(key, look),
+            Some(own) => place.pin()?.reader.with_own(own).look(key, look),
+        }
+    }
+
+    fn pin(&self) -> Result<Pinned> {
+        let (place, own, reads) = self.sight()?;
+        let Pinned { reader, .. } = place.pin()?;
+        let reader = match own {
+            None => reader,
+            Some(own) => reader.with_own(own),
+        };
+        Ok(Pinned { reader, reads })
+    }
+}
+
+impl Read for Transaction {}

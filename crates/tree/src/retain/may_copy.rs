@@ -1,0 +1,87 @@
+//! The one place that decides which entries a job takes over as they are: whole blocks that are
+//! copied without being read entry by entry, and stretches that pass unexamined.
+//!
+//! It does not look for such stretches, and does not say where copying is worth it.
+//!
+//! # What must hold
+//! By rule 3 of [`crate::retain`], the newest value of a key is kept whatever the snapshots are and
+//! whatever lies deeper. So a stretch is *untouched* if each of its entries is the only one of its
+//! key, is a plain value, and is read by everybody as it lies in its table:
+//!
+//! 1. *Only `Put`.* Tombstones, expiring values, operands and pointers to separated values may be
+//!    dropped, folded or rewritten (rules 4 to 8).
+//! 2. *One entry a key.* Of several in one stripe all but the newest are dropped (rule 3).
+//! 3. *No other entry of the inputs within its keys*, its own neighbours included: a block may end
+//!    with a key that the next one goes on with.
+//! 4. *No range tombstone over its keys*, of the inputs or above them: what it covers is dropped
+//!    (rule 2). Which is the newer is not asked.
+//! 5. *The table is seen whole*, with its own sequence numbers: a reference that cuts it to a slice
+//!    or to a point in time hides entries, and one that renumbers it changes them.
+//!
+//! Nothing else forbids it. The codec and the size of a block stay what they were when it was
+//! written, whatever the options say now. A value that could have the sequence number shared at the
+//! bottom keeps its own, which says the same. A merge operator is not asked about values.
+//!
+//! A feature that may drop or change a plain value on its way down adds its condition here.
+
+use siltdb_base::{cursor::StretchContent, tombstone::Fragments};
+
+/// Neighbouring entries of one input, and what is known of them without reading them.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyCandidate<'a> {
+    /// The first key.
+    pub first_key: &'a [u8],
+    /// The last key.
+    pub last_key: &'a [u8],
+    /// What the entries are.
+    pub content: StretchContent,
+    /// What else the inputs have about its keys.
+    pub neighbours: Neighbours<'a>,
+    /// How its table is seen.
+    pub sight: TableSight,
+}
+
+/// The keys of the inputs that are next to a stretch; `None` where there are no more.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Neighbours<'a> {
+    /// The last key of what begins before the stretch.
+    pub before: Option<&'a [u8]>,
+    /// The first key of what begins after it.
+    pub after: Option<&'a [u8]>,
+}
+
+/// How much of a table is seen through its reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableSight {
+    /// All of it, with its own sequence numbers.
+    Whole,
+    /// A part of it, or under another sequence number.
+    Narrow,
+}
+
+/// Whether the entries of `stretch` can be taken over as they are; `tombstones` are all range
+/// tombstones that the job applies.
+#[inline]
+#[must_use]
+pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
+    let &CopyCandidate { first_key, last_key, content, neighbours, sight } = stretch;
+    // By (1) and (2), as far as the stretch goes.
+    content == StretchContent::Plain
+        // By (3) and, at its ends, (2).
+        && neighbours.before.is_none_or(|before| before < first_key)
+        && neighbours.after.is_none_or(|after| last_key < after)
+        // By (4).
+        && is_clear(first_key, last_key, tombstones)
+        // By (5).
+        && sight == TableSight::Whole
+}
+
+#[inline]
+fn is_clear(first_key: &[u8], last_key: &[u8], tombstones: &Fragments) -> bool {
+    let place = tombstones.index_ending_after(first_key);
+    let fragment = tombstones.as_slice().get(place);
+    fragment.is_none_or(|fragment| fragment.start.as_bytes() > last_key)
+}
+
+#[cfg(test)]
+mod tests;

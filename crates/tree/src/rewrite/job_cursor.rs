@@ -1,0 +1,95 @@
+//! A cursor that fails when its job is cancelled, and tells the job how far it has come.
+//!
+//! It stands under everything that drops entries: a job that drops millions in a row must end soon
+//! too.
+
+use crate::rewrite::job::JobContext;
+use siltdb_base::{
+    cursor::{EntryCursor, Stretch},
+    error::Result,
+    id::SequenceNumber,
+    key::Entry,
+};
+
+/// Steps between two looks at whether the job was cancelled, and two reports: few enough that they
+/// do not take long with large values either.
+const STEPS_BETWEEN_REPORTS: u32 = 64;
+
+/// A cursor that reports to its job.
+#[derive(Debug)]
+pub struct JobCursor<'a, C> {
+    cursor: C,
+    context: JobContext<'a>,
+    steps: u32,
+}
+
+impl<'a, C> JobCursor<'a, C> {
+    /// Reports for `cursor`, which stays where it stands.
+    #[must_use]
+    pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
+        Self { cursor, context: *context, steps: 0 }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        self.steps += 1;
+        if self.steps < STEPS_BETWEEN_REPORTS {
+            return Ok(());
+        }
+        self.report();
+        self.context.go_on()
+    }
+
+    fn report(&mut self) {
+        let steps = std::mem::take(&mut self.steps);
+        if let Some(progress) = self.context.progress {
+            progress.read(u64::from(steps));
+        }
+    }
+}
+
+impl<C> Drop for JobCursor<'_, C> {
+    fn drop(&mut self) {
+        self.report();
+    }
+}
+
+impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.cursor.entry()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.cursor.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.cursor.seek_to_last()
+    }
+
+    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.cursor.seek(key, sequence)
+    }
+
+    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
+        self.cursor.seek_before(key, sequence)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.step()?;
+        self.cursor.next()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        self.step()?;
+        self.cursor.prev()
+    }
+
+    #[inline]
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        self.cursor.stretch()
+    }
+}
