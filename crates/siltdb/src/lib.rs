@@ -44,6 +44,7 @@
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
+//! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
 //! | *durability* `sync_wal` `close` | all | | | |

@@ -1,4 +1,4 @@
-//! Which observer is told of which commits.
+//! What observers are told about commits.
 
 use super::*;
 use siltdb_base::{id::SequenceNumber, key::EntryKind, sync::lock};
