@@ -1,4 +1,4 @@
-//! Time, as an argument: the real one, or one that a test turns by hand.
+//! Time, as an argument: that of the machine, or one that a test sets.
 //!
 //! Wall time decides expiry; monotonic time decides waiting. Neither orders commits.
 

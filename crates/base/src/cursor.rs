@@ -64,7 +64,7 @@ pub trait EntryCursor {
         let _ = (key, sequence);
     }
 
-    /// Asks for the memory that [`EntryCursor::may_hold`] will look at, as
+    /// Prefetches the memory that [`EntryCursor::may_hold`] will look at, as
     /// [`EntryCursor::prefetch`] does.
     fn prefetch_filter(&self, key: LookupKey<'_>) {
         let _ = key;

@@ -89,7 +89,7 @@ fn too_long(message: &'static str, found: usize, max: usize) -> Error {
     Error::invalid(message).with_mismatch(format_args!("at most {max}"), found)
 }
 
-/// BatchOperations as bytes, in the order in which they were added.
+/// Operations as bytes, in the order in which they were added.
 ///
 /// Every method that adds an operation adds it whole or, if it fails, not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -188,7 +188,7 @@ impl Cacheable for Block {
     /// The heads and offsets of some 40 entries.
     const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
 
-    /// Of a mapped block the raw bytes: the other part, its arrays, is not asked for.
+    /// Of a mapped block the raw bytes. The other part, its arrays, is not prefetched.
     fn front(&self) -> *const u8 {
         if self.is_mapped() { self.raw.as_ptr() } else { self.arrays.as_ptr() }
     }

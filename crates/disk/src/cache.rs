@@ -438,7 +438,7 @@ impl<T: Cacheable> Slots<T> {
         self.array.is_missed() || self.array.has_marked()
     }
 
-    /// Asks for the first `bytes` bytes of the value in slot `index`, if there is such a slot and
+    /// Prefetches the first `bytes` bytes of the value in slot `index`, if there is such a slot and
     /// it has one.
     #[inline]
     pub fn prefetch(&self, index: usize, bytes: usize) {
@@ -499,8 +499,8 @@ impl<T: Cacheable> Slots<T> {
         self.insert_into(Room::Spare, index, held);
     }
 
-    /// Asked by long walks that come by slot `index`: whether one did before, so that the value may
-    /// stay if there is room to spare. What is walked over once does not pay for memory to stay in.
+    /// Says whether an earlier long walk came by slot `index`, too, so that the value may stay if
+    /// there is room to spare. What is walked over once does not pay for memory to stay in.
     ///
     /// # Panics
     /// If there is no such slot.

@@ -1,4 +1,4 @@
-//! Edits of the manifest: the only currency in which the set of files and families changes.
+//! Edits of the manifest: the only way in which the set of files and families changes.
 //!
 //! It says what changes, and neither applies a change nor asks whether it makes sense.
 //!

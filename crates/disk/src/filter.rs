@@ -45,7 +45,7 @@ pub struct Filter {
 
 /// Gathers the hashes of keys until their number is known, and with it the size of the filter.
 ///
-/// They lie in pieces of one size: a list that grew by doubling would leave holes of all sizes.
+/// They lie in pieces of one size: a list that grew by doubling would fragment the heap.
 #[derive(Debug, Default)]
 pub struct FilterBuilder {
     full: Vec<Vec<u64>>,
@@ -156,7 +156,7 @@ impl Filter {
         true
     }
 
-    /// Asks for the memory that [`Filter::may_contain`] will look at.
+    /// Prefetches the memory that [`Filter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&self.lines[line_of(hash, self.lines.len())]);

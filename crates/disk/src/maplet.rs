@@ -104,7 +104,7 @@ pub struct Maplet {
 }
 
 impl Maplet {
-    /// One that leads nowhere yet.
+    /// A maplet without entries.
     #[must_use]
     pub fn new(shape: MapletShape) -> Self {
         let words = shape.blocks.div_ceil(BLOCKS_PER_WORD);
@@ -139,7 +139,7 @@ impl Maplet {
         }
     }
 
-    /// Asks for the memory that [`Maplet::search`] looks at.
+    /// Prefetches the memory that [`Maplet::search`] looks at.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&self.lines[self.line_of(hash)]);

@@ -1,4 +1,4 @@
-//! The only door to files: a small set of operations that a disk, a memory or a simulator offers.
+//! The only access to files: a small set of operations that a disk, a memory or a simulator offers.
 //!
 //! It knows paths and bytes, not what they mean. What survives which failure is part of the
 //! contract. A kill keeps every completed call. A power loss keeps only what was synced, and of the

@@ -1,7 +1,7 @@
 //! Which units of some chunks are free: hands out extents of neighbouring units, takes them back,
 //! and joins what is free side by side.
 //!
-//! It knows numbers only; what a unit is, and where it lies, is its user's business.
+//! It knows numbers only. Its user knows what a unit is, and where it lies.
 //!
 //! Gaps are kept in bins by length, eight for each power of two. A bit for each bin says whether it
 //! holds any, so that a fitting one is found without a search. This is *two-level segregated fit*

@@ -210,7 +210,8 @@ impl BlockForm {
     ///
     /// # Panics
     /// If it was not.
-    // Always: a walk makes this step for each entry, and the call costs an eighth of it.
+    // Always inlined, because a walk makes this step for each entry, and the call costs an eighth
+    // of it.
     #[inline(always)]
     pub(super) fn locate(&self, bytes: &[u8], at: usize) -> Located {
         let (suffix_bytes, value_bytes, at) = match short_lengths(word(bytes, at), at) {
@@ -264,8 +265,8 @@ impl<'b> Entries<'b> {
         self.form.locate(self.raw, offset)
     }
 
-    /// Asks for what a walk that has come to `offset` looks at some entries later: it goes faster
-    /// than the processor follows by itself.
+    /// Prefetches what a walk that has come to `offset` looks at some entries later, because the
+    /// walk is faster than the prefetching of the processor.
     #[inline]
     pub fn prefetch_behind(&self, offset: usize) {
         const AHEAD_BYTES: usize = 10 * CACHE_LINE_BYTES;

@@ -50,7 +50,7 @@ impl<T: Cacheable> Slot<T> {
         &self.value
     }
 
-    /// Asks for the value, and lets `ask` ask for a part of it, by where its front is and its
+    /// Prefetches the value. `ask` prefetches a part of it, given its front and its
     /// [`Cacheable::layout`].
     #[inline]
     pub(super) fn prefetch(&self, ask: impl FnOnce(*const u8, u64)) {

@@ -1,15 +1,15 @@
 //! A node of the tree: ordered entries with the heads of their keys beside them, and below an inner
 //! node its children.
 //!
-//! It keeps one node in order; splitting and finding the way is the tree's business.
+//! It keeps one node in order. The tree splits nodes and finds the way through them.
 //!
 //! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*. So
 //! keys like `user:0000123` are told apart by looking at integers that lie together.
 //!
 //! # Thread safety
-//! A method that says "locked" may be called only by the holder of the node's
-//! version lock, or before the node is published. All others may run beside it, and give a mixture
-//! of states then: their caller checks the version afterwards. They are memory-safe in any case.
+//! A method that says "the node is locked" may be called only by the holder of the node's version
+//! lock, or before the node is published. All others may run beside it, and give a mixture of
+//! states then: their caller checks the version afterwards. They are memory-safe in any case.
 //!
 //! # Invariants
 //! 1. A node is fully initialised before something points to it, lives as long as the arena, and
@@ -118,8 +118,8 @@ impl<'t> Node<'t> {
         prefetch_bytes(slots.cast(), size_of::<[EntrySlot; FANOUT]>());
     }
 
-    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked;
-    /// the node is not full, and `index` is where the entry belongs.
+    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. The
+    /// node is locked and not full, and `index` is where the entry belongs.
     pub fn insert(self, index: usize, entry: EntryRef<'t>, child: Option<Node<'t>>) {
         let keys = self.get();
         let shape = keys.shape();
@@ -248,7 +248,7 @@ impl NodeKeys {
         }
         let first = self.entry(0).expect("the count is not 0, by (3)").key();
         let last = self.entry(shape.count - 1).expect("below the count, by (3)").key();
-        // NodeKeys between the two share what these share.
+        // Keys between the two share what these share.
         let common = common_prefix(first, last);
         if common > shape.prefix_bytes {
             shape.prefix_bytes = common;

@@ -80,7 +80,7 @@ impl OpenFiles {
         &self.cache
     }
 
-    /// From now on others may remove files: one that is missing is no damage.
+    /// From now on a missing file is no damage, because others may remove files.
     pub fn close(&self) {
         // Release pairs with the acquire in `explain`, so that a reader that misses a file removed
         // after this knows why.
@@ -401,7 +401,7 @@ impl OpenReference {
         TableScan::open(file, &path, *offset, *length, meta)
     }
 
-    /// Asks for the memory that a lookup will look at first, if it was read.
+    /// Prefetches the memory that a lookup will look at first, if it was read.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(table) = self.table.get() {

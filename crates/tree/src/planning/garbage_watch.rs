@@ -74,7 +74,7 @@ impl GarbageWatch {
         options: &TreeOptions,
     ) -> Option<Plan> {
         self.begin(version, busy, moment, |version, known, busy| {
-            // Both, so that it is of one version that nothing is found.
+            // Both pickers see one version, so that "nothing found" holds for that version.
             let plan = pick_drop(version, &known.covered, busy, moment)
                 .or_else(|| pick_rewrite(version, &known.covered, options, busy, moment));
             // What a running plan takes, or an index not read yet tells, is looked at again.

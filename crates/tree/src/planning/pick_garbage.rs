@@ -26,14 +26,14 @@ use std::{collections::HashSet, sync::Arc};
 /// live. A byte that is freed costs at most five that are written.
 const GARBAGE_THOUSANDTHS: u64 = 180;
 
-/// Memtables is flushed for the tables that its range tombstones cover if this many times these are
-/// as large as [`TreeOptions::base_level_bytes`].
+/// Memtables are flushed for the sake of tables that their range tombstones cover if this many
+/// times the size of these reaches [`TreeOptions::base_level_bytes`].
 const FLUSHED_PART: u64 = 64;
 
 /// What decides whether something is garbage.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// From where the database is looked at.
+    /// The snapshots and the present from which the database is looked at.
     pub stripes: Stripes,
     /// The wall time that decides expiry, in ms since 1970.
     pub now_ms: u64,

@@ -1,7 +1,7 @@
 //! Chooses compactions that join small tables into fewer. So the number of tables follows from the
 //! bytes of a tree and not from the number of its flushes.
 //!
-//! It is pure, and looks at no key: which levels are due by size is the business of `pick_leveled`.
+//! It is pure, and looks at no key. `pick_leveled` decides which levels are due by size.
 
 use crate::{
     files::version::Version,

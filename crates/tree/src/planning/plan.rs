@@ -101,7 +101,7 @@ pub struct Plan {
     pub output_level: usize,
     /// Holds every key of the inputs.
     pub range: KeySpan,
-    /// Set if the plan is to be given up while it runs; clones share it.
+    /// Set to cancel the plan while it runs; clones share it.
     pub given_up: Arc<AtomicBool>,
 }
 
@@ -135,7 +135,7 @@ impl Plan {
         self.tables().map(|table| table.bytes()).sum()
     }
 
-    /// Whether it is to be given up: its inputs stay, and what has been written of it goes.
+    /// Whether the plan is cancelled: its inputs stay, and what it has written is removed.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         // Relaxed: the flag carries no other data with it.
@@ -259,7 +259,7 @@ impl Busy {
         self.claims.iter().any(|claim| claim.number < count)
     }
 
-    /// Notes that `plan` was installed or given up.
+    /// Notes that `plan` was installed or cancelled.
     ///
     /// # Panics
     /// If it is not running.
@@ -303,7 +303,7 @@ impl Busy {
         }
     }
 
-    /// From now on no plan is to begin but those of the caller, until [`Busy::resume`].
+    /// Lets no plan begin but those of the caller, until [`Busy::resume`].
     pub fn pause(&mut self) {
         self.pauses += 1;
     }

@@ -11,7 +11,7 @@ use siltdb_base::{
 };
 use std::{fmt, sync::Arc};
 
-/// Is told of commits.
+/// An observer of the commits of a family.
 pub trait CommitObserver: fmt::Debug + Send + Sync {
     /// `entries` have their sequence numbers and are in the log and in the memtables. No reader
     /// sees them before this has returned.

@@ -40,7 +40,7 @@ pub trait SequenceLock: fmt::Debug + Send + Sync {
 /// The empty ranges of a family.
 ///
 /// # Thread safety
-/// Any thread may do anything.
+/// Any thread may call any method.
 ///
 /// # Invariants
 /// A *write* gives a key a value: it is neither a deletion nor an expiry.
@@ -55,7 +55,7 @@ pub trait SequenceLock: fmt::Debug + Send + Sync {
 ///    (2) there was no write since, when the empty range was closed. A write that came later was
 ///    reported before any reader could see it, and divided the empty range. Deletions and time only
 ///    take away.
-/// 4. EmptyRanges ascend, are not empty, and no two of them touch.
+/// 4. Empty ranges ascend, are not empty, and no two of them touch.
 ///
 /// It observes the commits of its family while that is tracked.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl CommitObserver for EmptyRanges {
 }
 
 impl EmptyRanges {
-    /// No empty ranges in a family that is not tracked, and is by way of `wish`.
+    /// Of a family that is not tracked yet: no empty ranges. Setting `wish` has it tracked.
     #[must_use]
     pub fn new(wish: Wish) -> Self {
         Self { wish, known: Mutex::new(Known::default()) }
@@ -286,7 +286,7 @@ impl Known {
     }
 }
 
-/// A reader's search for an empty range. Dropped, it comes to nothing.
+/// A reader's search for an empty range. Dropping it ends the search without a result.
 #[derive(Debug)]
 pub struct Candidate {
     ranges: Arc<EmptyRanges>,

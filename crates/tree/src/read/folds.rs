@@ -54,7 +54,7 @@ pub struct Fold {
 /// # Thread safety
 /// Any thread may find and keep; neither waits.
 pub struct Folds {
-    /// What they take, blocks give up.
+    /// Its blocks give up the memory that folds take.
     cache: Arc<Cache>,
     /// Made with the first fold: most families have no merge operator.
     slots: OnceLock<Box<[ArcSwapOption<Fold>]>>,

@@ -19,8 +19,7 @@
 //! searches one source.
 //!
 //! # Invariants
-//! 1. On a direction every source stands on its first entry, in the direction of the direction,
-//!    that is not yet passed.
+//! 1. With a direction, every source stands on its first entry along it that is not yet passed.
 //! 2. `winner` and `losers[1..]` name every source exactly once; `winner` beats them all.
 //! 3. `runner_up`, if known, beats all sources but the winner; it is known only if the entry
 //!    passed last came from the winner too.
@@ -45,8 +44,8 @@ use std::ops::ControlFlow;
 /// Steps before a winner that knows of no span is asked for one again.
 const SPANLESS_STEPS: usize = 64;
 
-/// Wins in a row after which the runner-up is looked for: where sources are shuffled like cards it
-/// would be another at every step.
+/// Wins in a row after which the runner-up is looked for. Where sources alternate, it would be
+/// another one at every step.
 const STREAK: u32 = 3;
 
 /// The head of a source that has no more entries; the tie with real heads is settled in full.
@@ -142,7 +141,7 @@ impl<C: EntryCursor> Merge<C> {
         Ok(())
     }
 
-    /// Positions every source with `position`, then starts on `direction`.
+    /// Positions every source with `position`, then starts along `direction`.
     fn position(
         &mut self,
         direction: Direction,
@@ -235,7 +234,7 @@ impl<C: EntryCursor> Merge<C> {
         sought
     }
 
-    /// Starts on `direction` from where the sources stand: plays the whole tournament.
+    /// Starts along `direction` from where the sources stand: plays the whole tournament.
     fn set_out(&mut self, direction: Option<Direction>) {
         let count = self.sources.len();
         self.direction = direction.filter(|_| count > 0);

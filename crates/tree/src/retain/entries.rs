@@ -139,7 +139,7 @@ enum Origin {
 /// What the entries are judged by.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// From where the database is looked at.
+    /// The snapshots and the present from which the database is looked at.
     pub stripes: Stripes,
     /// All range tombstones of the inputs.
     pub tombstones: Arc<Fragments>,

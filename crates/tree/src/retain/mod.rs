@@ -40,7 +40,7 @@
 //!    an operator, or if it fails or makes something too long to be stored, they are kept as they
 //!    are.
 //! 9. Rules 2 to 8 work on each stripe by itself, so every snapshot sees what it saw.
-//! 10. A stretch of entries that [`untouched::may_copy`] passes unexamined: rule 3 would keep each.
+//! 10. A stretch of entries that [`may_copy::may_copy`] passes unexamined: rule 3 would keep each.
 //!
 //! Of the range tombstones over each fragment:
 //!

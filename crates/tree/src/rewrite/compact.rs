@@ -1,7 +1,7 @@
 //! Merges the tables of a plan into new ones.
 //!
-//! It chooses nothing and installs nothing. The work is split by key ranges into jobs that know
-//! nothing of each other, for as many threads as there are.
+//! It chooses nothing and installs nothing. The work is split by key ranges into independent parts,
+//! for as many threads as there are.
 
 use crate::{
     files::level::{Level, Order},
@@ -61,7 +61,7 @@ pub struct Compaction {
     merged: Merged,
     /// Blocks that are copied as they are.
     untouched: Vec<BlockRun>,
-    /// Where one sub-job ends and the next begins, ascending.
+    /// Where one part ends and the next begins, ascending.
     borders: Vec<Slice>,
 }
 
@@ -145,13 +145,13 @@ impl Compaction {
         Borders::between(self.borders.clone()).map(subjob).collect()
     }
 
-    /// Puts together what all sub-jobs have written, and makes the names of the files durable.
+    /// Puts together what all parts have written, and makes the names of the files durable.
     ///
     /// # Errors
     /// What syncing the directory fails with; the new files are removed.
     ///
     /// # Panics
-    /// If a sub-job is missing.
+    /// If a part is missing.
     pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
         assert_eq!(outputs.len(), self.borders.len() + 1, "a part of a compaction is missing");
         let mut tables = NewTables::default();

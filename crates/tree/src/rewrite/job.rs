@@ -29,12 +29,12 @@ use std::{
     thread,
 };
 
-/// What a flush or compaction needs of the world.
+/// What a flush or compaction needs from the engine.
 #[derive(Clone, Copy)]
 pub struct JobContext<'a> {
     /// The files of the database.
     pub files: &'a Arc<OpenFiles>,
-    /// Mints a number no file of the database has ever had.
+    /// Gives a file number that the database has never used.
     pub file_numbers: &'a (dyn Fn() -> FileNumber + Sync),
     /// Gives the random name of a new table.
     pub uids: &'a (dyn Fn() -> TableUid + Sync),
@@ -48,7 +48,7 @@ pub struct JobContext<'a> {
     pub cancelled: &'a AtomicBool,
     /// Set to end this job soon, without a result.
     pub given_up: Option<&'a AtomicBool>,
-    /// Set while others shall have the processor first.
+    /// Set while jobs are to yield the processor.
     pub should_yield: &'a AtomicBool,
     /// Is told what this part of the job reads and verifies.
     pub progress: Option<&'a PartProgress<'a>>,
@@ -78,8 +78,8 @@ pub trait JobPart: fmt::Debug + Send + Sync {
     /// Writes its tables, verified and synced.
     ///
     /// # Errors
-    /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No
-    /// file is left then, and dropping what other parts returned removes theirs.
+    /// What reading or writing them fails with; `Closed`, if the job was cancelled. No file is left
+    /// then, and dropping what other parts returned removes theirs.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
 }
 
@@ -87,7 +87,7 @@ impl JobContext<'_> {
     /// Whether to go on, after yielding to others if that is due.
     ///
     /// # Errors
-    /// `Closed`, if the job was cancelled or given up.
+    /// `Closed`, if the job was cancelled.
     pub fn go_on(&self) -> Result<()> {
         self.maybe_yield();
         // Relaxed: the flags carry no other data with them.
@@ -98,10 +98,10 @@ impl JobContext<'_> {
         Ok(())
     }
 
-    /// Yields the processor if others go first and this thread has had it
-    /// for a while; returns whether it did.
+    /// Yields the processor if jobs are to, and this thread has had it for a while; returns whether
+    /// it did.
     ///
-    /// Cost: a load while no thread is to go first, else a look at the clock.
+    /// Cost: a load while jobs need not yield, else a look at the clock.
     fn maybe_yield(&self) -> bool {
         // Relaxed: it carries no other data with it.
         if !self.should_yield.load(Ordering::Relaxed) {

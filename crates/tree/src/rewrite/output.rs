@@ -122,7 +122,7 @@ pub enum OutputPlace<'f> {
 pub struct SharedSequence {
     /// Values up to this one get it.
     pub up_to: SequenceNumber,
-    /// It; not newer than any entry.
+    /// The sequence number to assign. It is not newer than that of any entry.
     pub sequence: SequenceNumber,
 }
 

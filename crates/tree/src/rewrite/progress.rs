@@ -66,7 +66,7 @@ impl<'a> PartProgress<'a> {
         self.whole.read(entries);
     }
 
-    /// Ends it: of all that was read it is known what became of it.
+    /// Ends the part. What was read and is not written counts as verified, too.
     pub fn finish(&self) {
         drop(self.verification_of(0));
     }
@@ -83,9 +83,9 @@ impl<'a> PartProgress<'a> {
 #[derive(Debug)]
 pub struct Verification<'a> {
     progress: &'a Progress,
-    /// Entries of them.
+    /// Entries in these tables.
     entries: u64,
-    /// As many were read for them.
+    /// Entries that were read for these tables.
     stand_for: u64,
     verified: u64,
     told: u64,
@@ -107,7 +107,7 @@ impl Verification<'_> {
 
 impl Drop for Verification<'_> {
     fn drop(&mut self) {
-        // Also what nothing was written of.
+        // So do entries that were read and not written.
         self.tell_up_to(self.stand_for);
     }
 }

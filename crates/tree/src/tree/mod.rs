@@ -152,7 +152,7 @@ impl Tree {
         &self.hook
     }
 
-    /// Where it is known to hold nothing, as far as the commit hook is run.
+    /// The empty ranges of the family, which its commit hook keeps up to date.
     #[inline]
     #[must_use]
     pub fn empty_ranges(&self) -> &Arc<EmptyRanges> {
@@ -461,7 +461,7 @@ impl Tree {
         lock(&self.busy).runs_any_of(count)
     }
 
-    /// Notes that a plan was installed or given up.
+    /// Notes that a plan was installed or cancelled.
     ///
     /// # Panics
     /// If it is not running.

@@ -49,7 +49,7 @@ pub struct TableCursor {
     key: Vec<u8>,
     /// How the block was entered; `None` for a jump.
     direction: Option<Direction>,
-    /// Blocks that were entered one after the other on this direction.
+    /// Blocks that were entered one after the other along this direction.
     walked: u32,
     /// For long walks.
     ahead: Readahead,
@@ -184,7 +184,7 @@ impl TableCursor {
     }
 
     /// Goes over at most `steps` entries of the block, and says what `seen` said last.
-    // Never: alone, the loop keeps more of what it needs in registers.
+    // Never inlined: alone, the loop keeps more of what it needs in registers.
     #[inline(never)]
     fn walk_block(
         &mut self,

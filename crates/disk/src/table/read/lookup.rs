@@ -142,7 +142,7 @@ impl Table {
         })
     }
 
-    /// Asks for the memory of an entry, as far as its block is in the cache.
+    /// Prefetches the memory of an entry, as far as its block is in the cache.
     #[inline]
     pub(in crate::table) fn prefetch_place(&self, place: EntryPlace) {
         self.slots.prefetch_part(place.block, |front, layout| {
@@ -242,7 +242,7 @@ impl Table {
         });
     }
 
-    /// Asks for the memory that [`Table::get`] and [`Table::may_hold`] will look at first.
+    /// Prefetches the memory that [`Table::get`] and [`Table::may_hold`] will look at first.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(maplet) = self.maplet.get() {

@@ -194,13 +194,13 @@ impl Table {
         self.source.read_sealed(&self.block_info(index))
     }
 
-    /// Asks for the memory of the data block at `index`, if it is in the cache.
+    /// Prefetches the memory of the data block at `index`, if it is in the cache.
     pub(in crate::table) fn prefetch_block(&self, index: usize) {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
-    /// Asks for the memory of the data block that a seek to (`key`, `sequence`) leads to, if it is
-    /// in the cache.
+    /// Prefetches the memory of the data block that a seek to (`key`, `sequence`) leads to, if it
+    /// is in the cache.
     pub(in crate::table) fn prefetch_seek(&self, key: &[u8], sequence: SequenceNumber) {
         if let Some(index) = self.contents.index.find(key, sequence) {
             self.slots.prefetch(index, Block::FRONT_BYTES);

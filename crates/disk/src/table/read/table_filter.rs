@@ -55,7 +55,7 @@ impl TableFilter {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(key.hash()))
     }
 
-    /// Asks for the memory that [`TableFilter::may_contain`] will look at.
+    /// Prefetches the memory that [`TableFilter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(filter) = &self.filter {

@@ -61,7 +61,7 @@ impl TableScan {
             hash_keys(&block, &mut hashes);
             hashes.iter().for_each(|&hash| sample.add(hash));
             if let Some(filter) = &filter {
-                // Their lines of the filter are asked for before the first is looked at.
+                // Their lines of the filter are prefetched before the first is looked at.
                 hashes.iter().for_each(|&hash| filter.prefetch(hash));
                 if !hashes.iter().all(|&hash| filter.may_contain(hash)) {
                     return Err(wrong("a key is missing from the filter of its table"));

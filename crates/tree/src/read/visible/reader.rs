@@ -25,9 +25,9 @@ pub struct Reader {
     pub blobs: Option<Arc<dyn BlobSource>>,
     /// What is wanted.
     pub fetch: Fetch,
-    /// Where nothing is, as others found.
+    /// The empty ranges of the family, as earlier readers found them.
     pub empty_ranges: Option<Arc<EmptyRanges>>,
-    /// By what it has the family tracked, if it comes across many deleted keys.
+    /// The lock under which the reader has the family tracked, if it passes many deleted keys.
     pub sequence_lock: Option<Arc<dyn SequenceLock>>,
     /// What earlier readers folded, and where to keep more.
     pub folds: Option<Arc<Folds>>,

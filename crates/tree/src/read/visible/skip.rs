@@ -1,7 +1,7 @@
 //! Skipping what is deleted. A reader that passes many keys skips what a range tombstone hides,
 //! skips empty ranges that are known, and makes known what it found out.
 //!
-//! Where it leads is the same without; only how many entries are looked at on the way is not.
+//! It changes only how many entries are looked at on the way, not which key is found.
 
 use crate::read::visible::{
     coverage::Cover,
