@@ -1,4 +1,4 @@
-//! EmptyRanges against their invariants, step by step and with all steps in any order.
+//! Empty ranges against their invariants, step by step and with all steps in any order.
 
 use super::*;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn tracking() -> Arc<EmptyRanges> {
     ranges
 }
 
-/// EmptyRanges that know of one from `start` to `end`, seen at `since`.
+/// Empty ranges that know of one from `start` to `end`, seen at `since`.
 fn with_empty_range(start: &[u8], end: &[u8], since: u64) -> Arc<EmptyRanges> {
     let ranges = tracking();
     let candidate = ranges.candidate(start, SequenceNumber(since), FORWARD);

@@ -48,7 +48,7 @@ fn open_with(
     VisibleIter::new(merge(histories, block), tombstones, reader, bounds)
 }
 
-/// EmptyRanges that know of none yet, and are told of all writes after `last`.
+/// Empty ranges that know of none yet, and are told of all writes after `last`.
 fn tracking(last: u64) -> Arc<EmptyRanges> {
     let empty_ranges = Arc::new(EmptyRanges::default());
     empty_ranges.track(SequenceNumber(last));
