@@ -51,7 +51,7 @@ impl Conditions<'_> {
         if let Some(reads) = self.reads {
             reads.check(since)?;
         }
-        if self.writes == Writes::Checked {
+        if self.writes == Writes::Checked && !cfg!(seeded_fault = "writes_not_validated") {
             check_writes(batch, families, since)?;
         }
         Ok(())
@@ -70,6 +70,9 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
                 check_key(&view, family, key, since)?;
                 continue;
             }
+            if cfg!(seeded_fault = "deleted_ranges_not_validated") {
+                continue;
+            }
             let bound = |key| Some(Slice::copy_from(key));
             let bounds = Bounds { lower: bound(key), upper: bound(payload) };
             check_range(&view, family, &bounds, since)?;
@@ -80,7 +83,7 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
 
 /// Makes `batch` part of the order of the database if nothing that `conditions` name has changed.
 /// Returns the sequence number of its last operation; for an empty batch, whose conditions do not
-/// matter, the snapshot.
+/// matter, the snapshot, or what is published, if that is older.
 ///
 /// # Errors
 /// `Conflict`; otherwise as [`commit`](crate::commit::commit). In all cases but `Poisoned` nothing
@@ -93,7 +96,7 @@ pub fn commit_if(
 ) -> Result<SequenceNumber> {
     if batch.is_empty() {
         commit_nothing(database, durability)?;
-        return Ok(conditions.snapshot);
+        return Ok(conditions.snapshot.min(database.log.publisher.published()));
     }
     let (families, counts) = check_families(database, batch, &[])?;
     let snapshot = conditions.snapshot;
