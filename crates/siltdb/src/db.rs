@@ -50,7 +50,7 @@ pub struct Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Db").field(&self.engine().dir()).finish()
+        f.debug_tuple("Db").field(&self.engine().dir).finish()
     }
 }
 
@@ -66,7 +66,7 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let (family, open_id) = (engine.family(DEFAULT_FAMILY)?, engine.open_id());
+        let (family, open_id) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.open_id);
         let place = ReadPlace { engine, open_id, family, sequence: None };
         Ok(Self { default: Family { place } })
     }
@@ -128,7 +128,7 @@ impl Db {
     /// # Errors
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
-        let family = self.engine().family(name)?;
+        let family = self.engine().catalog.families.named(name)?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
@@ -321,7 +321,7 @@ impl Db {
     pub fn options(&self) -> Options {
         // Of a temporary one: another that is opened so is not to remove itself.
         let lifetime = Lifetime::Lasting;
-        Options { engine: EngineOptions { lifetime, ..self.engine().options().clone() } }
+        Options { engine: EngineOptions { lifetime, ..self.engine().options.clone() } }
     }
 
     /// What the database holds and does, counted now.

@@ -91,6 +91,13 @@ pub mod testing;
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// So are those of the pages for users.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tuning.md")]
+#[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
+#[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
+pub struct UserPages;
+
 pub use batch::WriteBatch;
 pub use db::{Db, check};
 pub use family::Family;
