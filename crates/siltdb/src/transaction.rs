@@ -15,7 +15,7 @@ use crate::{
     isolation::{Isolation, TransactionOptions},
     key_range::KeyRange,
     read::Read,
-    reads::{Tracking, Reads},
+    reads::{Reads, Tracking},
     source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
