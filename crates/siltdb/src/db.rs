@@ -75,6 +75,29 @@ impl Db {
         &self.default.place.engine
     }
 
+    /// Changes how much memory the block cache may take, in bytes, until the database is closed; 0
+    /// keeps no blocks. Blocks beyond that are dropped before it returns.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.set_cache_bytes(8 << 20)?;
+    /// assert_eq!(db.stats().cache_bytes_max, 8 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if that is more than [`Options::memory_budget`].
+    pub fn set_cache_bytes(&self, bytes: usize) -> Result<()> {
+        let budget = self.engine().options.memory_budget;
+        if bytes > budget {
+            return Err(Error::invalid("cache_bytes is more than memory_budget")
+                .with_mismatch(format_args!("<= {budget}"), bytes));
+        }
+        self.engine().memory.cache.set_capacity(bytes);
+        Ok(())
+    }
+
     /// Begins a transaction; see [`Isolation`] for what the levels promise.
     ///
     /// Costs a lock and, from [`Isolation::RepeatableRead`] on, the registration of a snapshot.

@@ -45,6 +45,7 @@
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
+//! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
 //! | *durability* `sync_wal` `close` | all | | | |
