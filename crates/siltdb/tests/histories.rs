@@ -4,6 +4,7 @@
 //! 20,000 transactions; `HISTORIES_TRANSACTIONS=200000 cargo test -p siltdb --test histories` runs
 //! more. `HISTORIES_SEED` takes a printed seed back: it decides what each thread does, not how
 //! threads interleave.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 mod histories {
     mod graph;

@@ -3,6 +3,7 @@
 //!
 //! An anomaly is a function of a [`World`](isolation::world::World). It asserts what must not
 //! happen, what must commit, and, for levels that permit the anomaly, that it happens.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 mod isolation {
     /// A module for each anomaly, with a module for each level, with a test for each state.

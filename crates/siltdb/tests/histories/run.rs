@@ -188,7 +188,7 @@ impl Life {
         let mut nth = 0;
         for _ in 0..2 + random.next_u64() % 5 {
             step(&transaction, &mut record, &mut nth, random);
-            if random.next_u64() % 8 == 0 {
+            if random.next_u64().is_multiple_of(8) {
                 // What is taken back must never be seen.
                 transaction.savepoint("s").unwrap();
                 let writes = record.writes.clone();
@@ -196,11 +196,11 @@ impl Life {
                 transaction.rollback_to("s").unwrap();
                 record.writes = writes;
             }
-            if random.next_u64() % 2 == 0 {
+            if random.next_u64().is_multiple_of(2) {
                 thread::yield_now();
             }
         }
-        if random.next_u64() % 16 == 0 {
+        if random.next_u64().is_multiple_of(16) {
             transaction.rollback().unwrap();
             return None;
         }
@@ -227,7 +227,7 @@ impl Life {
 fn step(transaction: &Transaction, record: &mut Record, nth: &mut usize, random: &mut Random) {
     let kind = [Kind::List, Kind::Register, Kind::Slot][(random.next_u64() % 3) as usize];
     let key = Life::key(record.transaction, kind, random);
-    if random.next_u64() % 3 == 0 {
+    if random.next_u64().is_multiple_of(3) {
         write(transaction, record, nth, key);
         return;
     }
