@@ -9,7 +9,9 @@ use crate::{
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options, install, jobs,
+    family_commit, family_options,
+    id_blocks::IdBlocks,
+    install, jobs,
     jobs::replayed,
     jobs::request,
     jobs::workers::Workers,
@@ -23,6 +25,7 @@ use crate::{
     read::{self, PinnedReader, ReadRange},
     snapshots::LiveSnapshot,
     stats::{self, Stats},
+    turns::Turns,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -42,6 +45,7 @@ use siltdb_tree::{
 use std::{
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// An open database; cheap to clone. The last clone that is dropped closes it.
@@ -215,6 +219,23 @@ impl Engine {
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         read::get(self.database(), family, key, sequence, look)
+    }
+
+    /// How transactions that conflict take turns.
+    #[must_use]
+    pub fn turns(&self) -> &Turns {
+        &self.database().turns
+    }
+
+    /// Ids that were reserved and not yet given.
+    #[must_use]
+    pub fn id_blocks(&self) -> &IdBlocks {
+        &self.database().id_blocks
+    }
+
+    /// Lets `duration` pass on the clock of the database.
+    pub fn sleep(&self, duration: Duration) {
+        self.database().options.clock.sleep(duration);
     }
 
     /// The newest sequence number that readers see.
