@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
-    scan, shell, upkeep,
+    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
+    recover, scan, shell, step, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -104,6 +104,18 @@ enum Verb {
     /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
+    /// Create, list, move or delete buckets: nested maps in a family
+    #[command(after_help = BUCKET, subcommand_required = true, arg_required_else_help = true)]
+    Bucket {
+        #[command(subcommand)]
+        verb: BucketVerb,
+    },
+    /// Give a key a new value if it has the expected one; creates the database
+    #[command(after_help = CAS)]
+    Cas(On<step::CasArguments>),
+    /// Add to a counter and print what it is then; creates the database
+    #[command(after_help = INCR)]
+    Incr(On<step::IncrArguments>),
     /// Print what the database counts: sizes, levels, cache, stalls
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
@@ -163,6 +175,22 @@ enum FamiliesVerb {
     /// Print the options of a family, or change some
     #[command(after_help = FAMILIES)]
     Options(On<families::OptionsArguments>),
+}
+
+#[derive(Subcommand)]
+enum BucketVerb {
+    /// Create a bucket, and those it lies in as far as they are missing
+    #[command(after_help = BUCKET)]
+    Create(On<bucket::PathArguments>),
+    /// List the buckets in a bucket, or at the root
+    #[command(after_help = BUCKET)]
+    List(On<bucket::ListArguments>),
+    /// Give a bucket another path, with everything in it
+    #[command(after_help = BUCKET)]
+    Move(On<bucket::MoveArguments>),
+    /// Delete a bucket with everything in it
+    #[command(after_help = BUCKET)]
+    Delete(On<bucket::PathArguments>),
 }
 
 const SHELL: &str = "\
@@ -292,6 +320,35 @@ Example:
   silt families options demo.db people
   silt families options demo.db people compression=none level0_runs=4
   silt families drop demo.db people";
+
+const BUCKET: &str = "\
+A path is the names from the root to the bucket, with / between: at most 16, each of 1 to 255 \
+bytes. get, put, delete, scan and count take it as --bucket. Moving and deleting cost the same \
+whatever is in the bucket; the keys of buckets in a deleted one are deleted after it.
+
+Example:
+  silt bucket create demo.db ada/inbox
+  silt put demo.db 1 hello --bucket ada/inbox
+  silt scan demo.db --bucket ada/inbox
+  silt bucket list demo.db ada
+  silt bucket move demo.db ada/inbox ada/read
+  silt bucket delete demo.db ada";
+
+const CAS: &str = "\
+Compares and swaps in one step, whatever other writers do. Ends with exit code 1 if the key has \
+another value, and then writes nothing.
+
+Example:
+  silt cas demo.db lock --absent --new mine
+  silt cas demo.db lock --expect mine --delete";
+
+const INCR: &str = "\
+The value is a decimal number, of 64 bits with a sign. Adding is one step, whatever other writers \
+do.
+
+Example:
+  silt incr demo.db visits
+  silt incr demo.db stock -3";
 
 const STATS: &str = "\
 Example:
@@ -451,6 +508,15 @@ impl CommandLine {
                 reading(&on, start, export::run)
             }
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Bucket { verb } => run_bucket(verb, start),
+            Verb::Cas(on) => {
+                let cas = |session: &mut _| step::cas(session, &on.arguments);
+                open(&on.db, on.arguments.opening(), start, cas)
+            }
+            Verb::Incr(on) => {
+                let incr = |session: &mut _| step::incr(session, &on.arguments);
+                open(&on.db, on.arguments.opening(), start, incr)
+            }
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut start.output);
@@ -493,6 +559,15 @@ impl Verb {
             Self::Completions(_) => ("completions", Reach::Files),
             _ => ("", Reach::Open),
         }
+    }
+}
+
+fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
+    match verb {
+        BucketVerb::Create(on) => existing(&on, start, bucket::create),
+        BucketVerb::List(on) => reading(&on, start, bucket::list),
+        BucketVerb::Move(on) => existing(&on, start, bucket::rename),
+        BucketVerb::Delete(on) => existing(&on, start, bucket::delete),
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Database {
     pub waiting: Waiting,
     /// What the background work has done.
     pub counters: Counters,
-    /// How transactions that conflict take turns.
+    /// How commits that conflict take turns.
     pub turns: Turns,
     /// Ids that were reserved and not yet given.
     pub id_blocks: IdBlocks,

@@ -221,7 +221,7 @@ impl Engine {
         read::get(self.database(), family, key, sequence, look)
     }
 
-    /// How transactions that conflict take turns.
+    /// How commits that conflict take turns.
     #[must_use]
     pub fn turns(&self) -> &Turns {
         &self.database().turns

@@ -12,13 +12,17 @@ use std::{
 /// Counters that are remembered between calls. One that is forgotten loses the rest of its block.
 pub const COUNTERS_MAX: usize = 4096;
 
-/// Ids that are reserved and not given. It is locked while a block is reserved, so that ids ascend.
-type Block = Mutex<Range<u64>>;
+/// Ids that are reserved and not given. It is held during IO, while a block is reserved, so that
+/// ids ascend.
+type BlockIo = Mutex<Range<u64>>;
+
+/// The counters of a family, by key.
+type Counters = HashMap<Box<[u8]>, Arc<BlockIo>>;
 
 /// The blocks of all counters of a database.
 #[derive(Debug, Default)]
 pub struct IdBlocks {
-    families: Mutex<HashMap<FamilyId, HashMap<Box<[u8]>, Arc<Block>>>>,
+    families: Mutex<HashMap<FamilyId, Counters>>,
 }
 
 impl IdBlocks {
@@ -43,12 +47,12 @@ impl IdBlocks {
         Ok(id)
     }
 
-    fn block(&self, family: FamilyId, key: &[u8]) -> Arc<Block> {
+    fn block(&self, family: FamilyId, key: &[u8]) -> Arc<BlockIo> {
         let mut families = lock(&self.families);
         if let Some(block) = families.get(&family).and_then(|counters| counters.get(key)) {
             return Arc::clone(block);
         }
-        if families.values().map(HashMap::len).sum::<usize>() >= COUNTERS_MAX {
+        if families.values().map(Counters::len).sum::<usize>() >= COUNTERS_MAX {
             // Those in use stay: two blocks of one counter at a time would not ascend.
             for counters in families.values_mut() {
                 counters.retain(|_, block| Arc::strong_count(block) > 1);

@@ -1,7 +1,7 @@
-//! Turns: transactions that conflicted often run again one after the other.
+//! Turns: what conflicted often at its commits runs again, one after the other.
 //!
 //! One that loses with the turn, too, makes it urgent: then those that begin wait until it is given
-//! back. It decides who goes, not when a transaction has lost often enough.
+//! back. It decides who goes, not what conflicted often enough.
 
 use crate::random::Random;
 use siltdb_base::sync::lock;

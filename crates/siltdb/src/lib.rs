@@ -50,6 +50,7 @@
 //! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
 //! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last` | default | ✓ | | |
 //! | *unique numbers* `next_id` | default | ✓ | | |
+//! | *nested maps* `bucket` `reclaim_buckets` | | ✓ | `bucket` | |
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
@@ -84,6 +85,7 @@ mod isolation;
 mod transaction;
 mod update;
 mod single_key;
+mod bucket;
 mod db;
 mod db_write;
 mod db_update;
@@ -99,6 +101,9 @@ pub mod testing;
 pub struct Readme;
 
 pub use batch::WriteBatch;
+pub use bucket::{
+    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
+};
 pub use db::{Db, check};
 pub use family::Family;
 pub use isolation::{Isolation, TransactionOptions};
