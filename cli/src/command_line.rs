@@ -105,16 +105,16 @@ enum Verb {
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
     /// Create, list, move or delete buckets: nested maps in a family
-    #[command(after_help = BUCKET, subcommand_required = true, arg_required_else_help = true)]
+    #[command(after_help = bucket::HELP, subcommand_required = true, arg_required_else_help = true)]
     Bucket {
         #[command(subcommand)]
         verb: BucketVerb,
     },
     /// Give a key a new value if it has the expected one; creates the database
-    #[command(after_help = CAS)]
+    #[command(after_help = step::CAS_HELP)]
     Cas(On<step::CasArguments>),
     /// Add to a counter and print what it is then; creates the database
-    #[command(after_help = INCR)]
+    #[command(after_help = step::INCR_HELP)]
     Incr(On<step::IncrArguments>),
     /// Print what the database counts: sizes, levels, cache, stalls
     #[command(after_help = STATS)]
@@ -180,16 +180,16 @@ enum FamiliesVerb {
 #[derive(Subcommand)]
 enum BucketVerb {
     /// Create a bucket, and those it lies in as far as they are missing
-    #[command(after_help = BUCKET)]
+    #[command(after_help = bucket::HELP)]
     Create(On<bucket::PathArguments>),
     /// List the buckets in a bucket, or at the root
-    #[command(after_help = BUCKET)]
+    #[command(after_help = bucket::HELP)]
     List(On<bucket::ListArguments>),
     /// Give a bucket another path, with everything in it
-    #[command(after_help = BUCKET)]
+    #[command(after_help = bucket::HELP)]
     Move(On<bucket::MoveArguments>),
     /// Delete a bucket with everything in it
-    #[command(after_help = BUCKET)]
+    #[command(after_help = bucket::HELP)]
     Delete(On<bucket::PathArguments>),
 }
 
@@ -320,35 +320,6 @@ Example:
   silt families options demo.db people
   silt families options demo.db people compression=none level0_runs=4
   silt families drop demo.db people";
-
-const BUCKET: &str = "\
-A path is the names from the root to the bucket, with / between: at most 16, each of 1 to 255 \
-bytes. get, put, delete, scan and count take it as --bucket. Moving and deleting cost the same \
-whatever is in the bucket; the keys of buckets in a deleted one are deleted after it.
-
-Example:
-  silt bucket create demo.db ada/inbox
-  silt put demo.db 1 hello --bucket ada/inbox
-  silt scan demo.db --bucket ada/inbox
-  silt bucket list demo.db ada
-  silt bucket move demo.db ada/inbox ada/read
-  silt bucket delete demo.db ada";
-
-const CAS: &str = "\
-Compares and swaps in one step, whatever other writers do. Ends with exit code 1 if the key has \
-another value, and then writes nothing.
-
-Example:
-  silt cas demo.db lock --absent --new mine
-  silt cas demo.db lock --expect mine --delete";
-
-const INCR: &str = "\
-The value is a decimal number, of 64 bits with a sign. Adding is one step, whatever other writers \
-do.
-
-Example:
-  silt incr demo.db visits
-  silt incr demo.db stock -3";
 
 const STATS: &str = "\
 Example:
@@ -509,14 +480,8 @@ impl CommandLine {
             }
             Verb::Families(arguments) => run_families(arguments, start),
             Verb::Bucket { verb } => run_bucket(verb, start),
-            Verb::Cas(on) => {
-                let cas = |session: &mut _| step::cas(session, &on.arguments);
-                open(&on.db, on.arguments.opening(), start, cas)
-            }
-            Verb::Incr(on) => {
-                let incr = |session: &mut _| step::incr(session, &on.arguments);
-                open(&on.db, on.arguments.opening(), start, incr)
-            }
+            Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
+            Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut start.output);
@@ -610,7 +575,17 @@ fn existing<A: Args>(
     start: Start,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Opening::Write, start, |session| verb(session, &on.arguments))
+    writing(on, Opening::Write, start, verb)
+}
+
+/// Runs `verb` on a database that is opened as `opening` says.
+fn writing<A: Args>(
+    on: &On<A>,
+    opening: Opening,
+    start: Start,
+    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
+) -> Result<()> {
+    open(&on.db, opening, start, |session| verb(session, &on.arguments))
 }
 
 /// Opens the database, runs `verb` and closes it again, whatever the outcome.

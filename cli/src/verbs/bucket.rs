@@ -10,6 +10,20 @@ use serde_json::json;
 use siltdb::{Bucket, Durability, Transaction, UpdateOptions};
 use std::ffi::OsString;
 
+/// The end of the help of the verbs.
+pub const HELP: &str = "\
+A path is the names from the root to the bucket, with / between: at most 16, each of 1 to 255 \
+bytes. get, put, delete, scan and count take it as --bucket. Moving and deleting cost the same \
+whatever is in the bucket; the keys of buckets in a deleted one are deleted after it.
+
+Example:
+  silt bucket create demo.db ada/inbox
+  silt put demo.db 1 hello --bucket ada/inbox
+  silt scan demo.db --bucket ada/inbox
+  silt bucket list demo.db ada
+  silt bucket move demo.db ada/inbox ada/read
+  silt bucket delete demo.db ada";
+
 /// What `bucket create` and `bucket delete` are told.
 #[derive(Args, Debug)]
 pub struct PathArguments {

@@ -12,6 +12,24 @@ use serde_json::json;
 use siltdb::{Durability, Error, ErrorKind, Read, Swap};
 use std::ffi::OsString;
 
+/// The end of the help of `cas`.
+pub const CAS_HELP: &str = "\
+Compares and swaps in one step, whatever other writers do. Ends with exit code 1 if the key has \
+another value, and then writes nothing.
+
+Example:
+  silt cas demo.db lock --absent --new mine
+  silt cas demo.db lock --expect mine --delete";
+
+/// The end of the help of `incr`.
+pub const INCR_HELP: &str = "\
+The value is a decimal number, of 64 bits with a sign. Adding is one step, whatever other writers \
+do.
+
+Example:
+  silt incr demo.db visits
+  silt incr demo.db stock -3";
+
 /// What `cas` is told.
 #[derive(Args, Debug)]
 pub struct CasArguments {

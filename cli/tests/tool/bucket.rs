@@ -80,3 +80,14 @@ fn a_counter_counts() {
     place.run(&["incr", "db", "visits"], 2).says(&["range"]);
     place.run(&["incr", "db", "visits", "much"], 2);
 }
+
+#[test]
+fn the_shell_has_the_same_verbs() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    let script = b"families create f\nuse f\nbucket create a/b\nput k 7 --bucket a/b\n\
+        scan --bucket a/b\nbucket move a/b b\nbucket list\nbucket delete a\nbucket list\n\
+        incr n 5\ncas n --expect 5 --new 6\nget n\n";
+    let run = place.run_with(&["shell", "db"], script, 0);
+    assert_eq!(run.stdout, "k\t7\na\nb\nb\n5\n6\n");
+}

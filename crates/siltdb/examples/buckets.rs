@@ -2,9 +2,11 @@
 //!
 //! `cargo run -p siltdb --example buckets`
 
-use siltdb::{Db, Result};
+use siltdb::Db;
+use std::{error::Error, io::Write};
 
-fn main() -> Result<()> {
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
     let dir = std::env::temp_dir().join(format!("siltdb-buckets-{}", std::process::id()));
     let db = Db::open(&dir)?;
     let mail = db.default_family();
@@ -31,9 +33,9 @@ fn main() -> Result<()> {
     mail.bucket(["ada"])?.rename(["archive", "ada"])?;
     for name in mail.bucket(["archive", "ada"])?.children()? {
         let bucket = mail.bucket([&b"archive"[..], b"ada", &name])?;
-        println!("{}: {} messages", name.escape_ascii(), bucket.count(..)?);
+        writeln!(out, "{}: {} messages", name.escape_ascii(), bucket.count(..)?)?;
         for pair in bucket.range(..)? {
-            println!("    {}", pair?.1.escape_ascii());
+            writeln!(out, "    {}", pair?.1.escape_ascii())?;
         }
     }
     assert_eq!(mail.bucket(["archive", "ada", "inbox"])?.count(..)?, 2);
@@ -43,5 +45,6 @@ fn main() -> Result<()> {
     assert!(mail.bucket([""; 0])?.children()?.is_empty());
     drop((inbox, mail));
     db.close()?;
-    siltdb::Options::new().destroy(&dir)
+    Db::destroy(&dir)?;
+    Ok(())
 }
