@@ -105,11 +105,8 @@ enum Verb {
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
     /// Create, list, move or delete buckets: nested maps in a family
-    #[command(after_help = bucket::HELP, subcommand_required = true, arg_required_else_help = true)]
-    Bucket {
-        #[command(subcommand)]
-        verb: BucketVerb,
-    },
+    #[command(subcommand, after_help = bucket::HELP)]
+    Bucket(BucketVerb),
     /// Give a key a new value if it has the expected one; creates the database
     #[command(after_help = step::CAS_HELP)]
     Cas(On<step::CasArguments>),
@@ -479,7 +476,7 @@ impl CommandLine {
                 reading(&on, start, export::run)
             }
             Verb::Families(arguments) => run_families(arguments, start),
-            Verb::Bucket { verb } => run_bucket(verb, start),
+            Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
