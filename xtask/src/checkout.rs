@@ -83,6 +83,11 @@ impl Source {
     }
 }
 
+/// The root of the repository that this program was built in.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of it")
+}
+
 /// All text files that git knows or would add.
 pub struct Checkout {
     /// The text files, ordered by path.
@@ -97,20 +102,30 @@ impl Checkout {
     /// # Errors
     /// If git cannot list the files or one of them cannot be read.
     pub fn read(root: &Path) -> Result<Self, String> {
-        let mut command = Command::new("git");
-        command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-        let output = command.current_dir(root).output().map_err(|e| format!("git: {e}"))?;
-        if !output.status.success() {
-            return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim()));
-        }
+        let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+        let listed = git(root, &arguments)?;
         let mut files = Vec::new();
-        for path in String::from_utf8_lossy(&output.stdout).split('\0') {
+        for path in String::from_utf8_lossy(&listed).split('\0') {
             let file = root.join(path);
             // A deleted file stays listed until the deletion is committed.
             if path.is_empty() || !file.is_file() {
                 continue;
             }
             let bytes = std::fs::read(&file).map_err(|e| format!("{path}: {e}"))?;
+            files.push((path.to_owned(), bytes));
+        }
+        Ok(Self::new(files))
+    }
+
+    /// Reads the crates of the library as `commit` has them.
+    ///
+    /// # Errors
+    /// If git does not know the commit.
+    pub fn at(root: &Path, commit: &str) -> Result<Self, String> {
+        let listed = git(root, &["ls-tree", "-r", "-z", "--name-only", commit, "crates/"])?;
+        let mut files = Vec::new();
+        for path in String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()) {
+            let bytes = git(root, &["cat-file", "blob", &format!("{commit}:{path}")])?;
             files.push((path.to_owned(), bytes));
         }
         Ok(Self::new(files))
@@ -181,6 +196,17 @@ impl Checkout {
             }
         }
     }
+}
+
+/// What git prints.
+fn git(root: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
+    let mut command = Command::new("git");
+    let output = command.args(arguments).current_dir(root).output();
+    let output = output.map_err(|error| format!("git: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("git: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(output.stdout)
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! `cargo xtask tidy`: runs every rule over the checkout and prints what it found.
 
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, root};
 use crate::finding::Finding;
 use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
-    calls, documents, files, floors, headers, modules, names, packages, paths, signatures, sizes,
-    unit_tests, unsafety,
+    calls, documents, files, floors, glossary, headers, modules, names, packages, pages, paths,
+    signatures, sizes, types, unit_tests, unsafety, unused,
 };
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Every rule that needs nothing but the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 13] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 17] = [
     files::check,
     sizes::check,
     headers::check,
@@ -26,6 +25,10 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 13] = [
     floors::check,
     packages::check,
     documents::check,
+    unused::check,
+    types::check,
+    pages::check,
+    glossary::check,
 ];
 
 /// Prints findings and one line of summary. Exit code 1 if a rule is broken, 2 if tidy itself
@@ -42,7 +45,7 @@ pub fn run() -> ExitCode {
 }
 
 fn judge() -> Result<Vec<Finding>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of it");
+    let root = root();
     // Cargo resolves while the files are read.
     let graphs = dependencies::GRAPHS.map(|limits| Graph::start(root, limits));
     let checkout = Checkout::read(root)?;

@@ -138,28 +138,6 @@ pub fn compare(a: (&[u8], SequenceNumber), b: (&[u8], SequenceNumber)) -> Orderi
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }
 
-/// Whether `a` and `b` are the same key.
-///
-/// As `==`, but keys that lie side by side in a database mostly begin alike and end differently: it
-/// looks at their ends first, and at the rest only if those are equal.
-#[inline]
-#[must_use]
-pub fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.last_chunk::<8>() == b.last_chunk::<8>() && a == b
-}
-
-/// How `a` and `b` are ordered.
-///
-/// As `a.cmp(b)`, but without a call if their first 8 bytes differ.
-#[inline]
-#[must_use]
-pub fn order(a: &[u8], b: &[u8]) -> Ordering {
-    match (a.first_chunk::<8>(), b.first_chunk::<8>()) {
-        (Some(x), Some(y)) if x != y => u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y)),
-        _ => a.cmp(b),
-    }
-}
-
 /// The smallest key greater than `key`.
 #[must_use]
 pub fn successor(key: &[u8]) -> Vec<u8> {

@@ -72,7 +72,6 @@ extern "C" fn note_fork() {
 /// code: for tests. Without one the child was killed, or ran longer than ten seconds and is then.
 ///
 /// The child has the calling thread alone. Locks that others held stay locked in it for good.
-#[doc(hidden)]
 #[must_use]
 pub fn run_in_fork(work: impl FnOnce() -> u8) -> Option<u8> {
     // SAFETY: the child runs `work` and ends by `_exit`, without the parent's exit handlers. That

@@ -186,21 +186,6 @@ impl BatchBytes {
         self.add(family, EntryKind::Merge, key, &[operand])
     }
 
-    /// Gives `key` a value that lies in a blob file.
-    ///
-    /// # Errors
-    /// As [`BatchBytes::put`].
-    pub fn blob_pointer(
-        &mut self,
-        family: FamilyId,
-        key: &[u8],
-        pointer: &BlobPointer,
-    ) -> Result<()> {
-        let mut payload = Vec::with_capacity(48);
-        pointer.encode(&mut payload);
-        self.add(family, EntryKind::BlobPointer, key, &[&payload])
-    }
-
     /// Adds an operation that was read from another batch.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ use siltdb_base::{
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_address, prefetch_bytes},
     id::SequenceNumber,
-    key::{EntryKind, compare, order},
+    key::{EntryKind, compare},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     memory::region::{self, Buffer, Margins},
     slice::Pinnable,
@@ -428,7 +428,7 @@ impl Block {
         seen(&before, false)?;
         for index in 1..self.count() {
             let entry = self.entry(index);
-            let is_version = match order(before.suffix, entry.suffix) {
+            let is_version = match before.suffix.cmp(entry.suffix) {
                 Ordering::Less => false,
                 Ordering::Equal if before.sequence > entry.sequence => true,
                 _ => {

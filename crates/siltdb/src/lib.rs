@@ -44,6 +44,7 @@
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
+//! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
@@ -99,6 +100,13 @@ pub mod testing;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// So are those of the pages for users.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tuning.md")]
+#[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
+#[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
+pub struct UserPages;
 
 pub use batch::WriteBatch;
 pub use bucket::{

@@ -1,5 +1,5 @@
-//! What tests of programs need: a clock that shows what it is told, and files in memory, which can
-//! be full, fail, and be left as a crash leaves them.
+//! What tests of programs need: a clock that shows what it is told, files in memory, which can be
+//! full, fail, and be left as a crash leaves them, and work in a forked child.
 //!
 //! These are the tools of the engine's own tests. They may change with any release.
 //!
@@ -22,4 +22,5 @@ pub use siltdb_base::{
         Fs,
         mem::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, MemFs, Observer},
     },
+    process::run_in_fork,
 };

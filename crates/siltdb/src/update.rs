@@ -92,7 +92,7 @@ pub(crate) fn update<T>(
     mut run: impl FnMut(&Transaction) -> Result<T>,
 ) -> Result<T> {
     let engine = &family.place.engine;
-    engine.turns().make_way(TURN_WAIT_MAX);
+    engine.turns.make_way(TURN_WAIT_MAX);
     let (mut attempt, mut turn) = (1, None);
     loop {
         let error = match try_once(family, options.transaction, &mut run) {
@@ -103,7 +103,7 @@ pub(crate) fn update<T>(
             return Err(gave_up(attempt, error));
         }
         if turn.is_none() && attempt >= ATTEMPTS_BEFORE_TURN {
-            turn = engine.turns().take(TURN_WAIT_MAX);
+            turn = engine.turns.take(TURN_WAIT_MAX);
         }
         if let Some(turn) = &turn {
             if attempt >= ATTEMPTS_BEFORE_URGENCY {
@@ -111,7 +111,7 @@ pub(crate) fn update<T>(
             }
         } else {
             let bound = FIRST_PAUSE.saturating_mul(1 << attempt.min(16)).min(PAUSE_MAX);
-            engine.sleep(engine.turns().pause(bound));
+            engine.options.clock.sleep(engine.turns.pause(bound));
         }
         attempt += 1;
     }

@@ -2,8 +2,8 @@
 //! are touched only in the directory that it locked, and only by the process that opened it.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+use siltdb::testing::run_in_fork;
 use siltdb::{Db, Durability, ErrorKind, Options, Read, Result, WriteOptions};
-use siltdb_base::process::run_in_fork;
 use std::{
     env, fs,
     os::unix::fs::symlink,

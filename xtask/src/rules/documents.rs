@@ -4,6 +4,7 @@
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
 use crate::items::{identifier, occurrences};
+use crate::markdown::outside_code;
 use std::collections::BTreeMap;
 
 const LAWS: &str = "docs/laws.md";
@@ -25,23 +26,10 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     check_laws(checkout, findings);
 }
 
-/// The prose of a document: line number and text, without fenced code and code spans.
-fn prose(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
-    let mut fenced = false;
-    text.lines().enumerate().filter_map(move |(index, line)| {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-            return None;
-        }
-        let outside = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
-        (!fenced).then_some((index + 1, outside))
-    })
-}
-
 /// Inline links `[text](target)` and definitions `[name]: target`.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for (number, line) in prose(text) {
+    for (number, line) in outside_code(text) {
         for (at, _) in line.match_indices("](") {
             let rest = &line[at + 2..];
             let target = rest.split([')', ' ']).next().unwrap_or("");

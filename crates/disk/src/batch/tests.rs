@@ -22,7 +22,10 @@ fn sample() -> BatchBytes {
         checksum: 77,
         expiry_ms: Some(5),
     };
-    batch.blob_pointer(FAMILY, b"large", &pointer).unwrap();
+    let mut payload = Vec::new();
+    pointer.encode(&mut payload);
+    let kind = EntryKind::BlobPointer;
+    batch.push(&BatchOperation { family: FAMILY, kind, key: b"large", payload: &payload }).unwrap();
     batch
 }
 

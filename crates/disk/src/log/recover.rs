@@ -164,21 +164,22 @@ pub fn recover(
     if damaged && options.mode == RecoveryMode::Strict {
         return Err(damage(files, options, &walk, &evidence));
     }
+    let (mut segments, mut end) = (walk.segments, walk.end);
+    let is_marked = walk.stop == Stop::Closed;
+    if let (true, Some(last)) = (is_marked, segments.last_mut()) {
+        // Nothing depends on the mark: it need not be durable, and the next segment is no successor
+        // of it. A cut must not count it either: a later recovery ends its segment there.
+        end.offset -= record_bytes(RecordKind::End, 0, 0);
+        last.end = end.offset;
+    }
     let kind = if damaged { CutKind::Damage } else { CutKind::LostTail };
     let cut = (damaged || evidence.bytes > 0).then_some(Cut {
-        at: walk.end,
+        at: end,
         stop: walk.stop,
         kind,
         bytes: evidence.bytes,
     });
-    let closed = walk.stop == Stop::Closed && cut.is_none();
-    let (mut segments, mut end) = (walk.segments, walk.end);
-    if let (true, Some(last)) = (closed, segments.last_mut()) {
-        // Nothing depends on the mark: it need not be durable, and the next segment is no successor
-        // of it.
-        end.offset -= record_bytes(RecordKind::End, 0, 0);
-        last.end = end.offset;
-    }
+    let closed = is_marked && cut.is_none();
     Ok(Recovered {
         segments,
         end,
@@ -310,7 +311,7 @@ fn walk(
         }
         let successor = inventory.live.get(index + 1).map(|(_, header)| header.previous);
         let cut = options.known_cuts.iter().map(|cut| cut.at);
-        let end = cut.chain(successor).find(|end| end.segment == header.id);
+        let end = cut.chain(successor).filter(|end| end.segment == header.id).min();
         let SegmentFile { path, file } = &files[file_index];
         let mut reader = SegmentReader::with_header(Arc::clone(file), path.clone(), header);
         if let Some(end) = end {

@@ -25,7 +25,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::WriteFile,
     id::{SequenceNumber, TableUid},
-    key::{Entry, compare, is_same, order},
+    key::{Entry, compare},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
@@ -243,7 +243,7 @@ impl<'f> TableWriter<'f> {
     #[inline]
     #[must_use]
     pub fn ends_with(&self, key: &[u8]) -> bool {
-        self.last().is_some_and(|(last, _)| is_same(last, key))
+        self.last().is_some_and(|(last, _)| last == key)
     }
 
     /// Writes what is left and says what the table holds. The file is not synced.
@@ -307,7 +307,7 @@ impl<'f> TableWriter<'f> {
     #[inline]
     fn check_follows(&self, key: &[u8], sequence: SequenceNumber) -> Repeats {
         let Some((last_key, last_sequence)) = self.last() else { return Repeats::No };
-        match order(last_key, key) {
+        match last_key.cmp(key) {
             Ordering::Less => Repeats::No,
             Ordering::Equal if last_sequence > sequence => Repeats::Yes,
             Ordering::Equal | Ordering::Greater => {

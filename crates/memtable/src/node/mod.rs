@@ -237,7 +237,7 @@ impl NodeKeys {
 
     /// Lengthens the prefix to what all keys share, if heads that are equal show that it is too
     /// short. Locked.
-    pub fn sharpen_if_unclear(&self) {
+    fn sharpen_if_unclear(&self) {
         let mut shape = self.shape();
         let heads = &self.heads[..shape.count];
         let unclear = heads

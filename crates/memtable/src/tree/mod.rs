@@ -302,14 +302,14 @@ fn attempt<'t>(place: TreePlace<'t>, entry: EntryRef<'t>) -> Attempt {
 
 /// The right neighbour of `leaf`; an error if the leaf has changed.
 #[inline]
-pub fn next_leaf(leaf: Seen<'_>) -> Result<Option<Node<'_>>, Changed> {
+fn next_leaf(leaf: Seen<'_>) -> Result<Option<Node<'_>>, Changed> {
     let next = leaf.node.get().next.load();
     if leaf.is_unchanged() { Ok(next) } else { Err(Changed) }
 }
 
 /// A node was changed while it was looked at: look again.
 #[derive(Debug)]
-pub struct Changed;
+struct Changed;
 
 /// The first entry of `leaf` or of those to its right.
 ///

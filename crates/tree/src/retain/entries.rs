@@ -23,7 +23,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, is_same},
+    key::{Entry, EntryKind},
     tombstone::Fragments,
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -255,7 +255,7 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
                 self.finish_key();
                 continue;
             };
-            if self.has_key && !is_same(entry.key, &self.key) {
+            if self.has_key && entry.key != self.key {
                 self.finish_key();
                 continue;
             }

@@ -17,9 +17,7 @@ use crate::{
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::block_copy::{
-        BlockCopies, BlockRun, CopyInput, SkippingCursor, is_untouched, untouched_blocks,
-    },
+    rewrite::block_copy::{BlockCopies, BlockRun, CopyInput, is_untouched, untouched_blocks},
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
     rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
@@ -219,7 +217,7 @@ impl JobPart for Subjob {
         };
         let mut below = compaction.below.clone();
         let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
-        let merge = SkippingCursor::new(JobCursor::new(merge, context), &copies)?;
+        let merge = JobCursor::new(merge, context).around(&copies)?;
         let mut retain = CompactionIter::new(merge, rules, |key: &[u8]| below.may_contain(key));
         let stream = OutputIter::new(
             &mut retain,

@@ -102,7 +102,7 @@ impl JobContext<'_> {
     /// for a while; returns whether it did.
     ///
     /// Cost: a load while nobody is to go first, else a look at the clock.
-    pub fn maybe_yield(&self) -> bool {
+    fn maybe_yield(&self) -> bool {
         // Relaxed: it carries no other data with it.
         if !self.should_yield.load(Ordering::Relaxed) {
             return false;

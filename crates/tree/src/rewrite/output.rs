@@ -23,7 +23,7 @@ use siltdb_base::{
     error::Result,
     fs::WriteFile,
     id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind, order},
+    key::{Entry, EntryKind},
     limits::REPLACED_TABLES_MAX,
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
@@ -226,7 +226,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
     fn next(&mut self) -> Result<Option<Entry<'_>>> {
         let upper = self.borders.upper.as_ref();
         let entry = self.retain.next()?;
-        let entry = entry.filter(|entry| upper.is_none_or(|upper| order(entry.key, upper).is_lt()));
+        let entry = entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes()));
         Ok(match (entry, self.shared) {
             (Some(entry), Some(shared)) => Some(shared.give_to(entry)),
             (entry, _) => entry,

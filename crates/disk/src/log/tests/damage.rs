@@ -7,6 +7,7 @@ use crate::log::{
     recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover},
     segment::segments_end,
 };
+use crate::log::{record::record_bytes, segment::SEGMENT_HEADER_BYTES};
 use siltdb_base::{
     checksum::crc32c,
     error::{Error, ErrorKind},
@@ -422,8 +423,9 @@ fn a_known_cut_ends_its_segment_and_hides_what_it_cut_off() {
 fn nothing_follows_an_end_record() {
     let mut writer = Writer::new(1, vec![0; 1024]);
     writer.append_numbered(10);
+    let end = writer.position;
     writer.close();
-    let (end, closed) = (writer.position, writer.files.clone());
+    let closed = writer.files.clone();
     writer.append_numbered(10);
     let (payloads, report) = recovered(&writer.files, &from_first(1)).unwrap();
     assert_eq!((payloads.len(), report.end), (1, end));
@@ -436,6 +438,39 @@ fn nothing_follows_an_end_record() {
     reopened.append_numbered(20);
     let (payloads, report) = recovered(&reopened.files, &from_first(1)).unwrap();
     assert_eq!((payloads.len(), report.cut, report.ending), (2, None, Ending::Open));
+}
+
+#[test]
+fn a_cut_behind_an_end_record_does_not_count_it() {
+    let mut writer = Writer::new(1, vec![0; 1024]);
+    writer.append_numbered(10);
+    let end = writer.position;
+    writer.close();
+    // A process that came after the close began a segment, of which a crash left the tail alone.
+    let closed = writer.files.clone();
+    let sequence = recovered(&closed, &from_first(1)).unwrap().1.next_sequence.unwrap().0;
+    let mut lost = Writer { files: closed.clone(), position: end, sequence, ..writer };
+    lost.begin(2, vec![0; 512]);
+    lost.append_numbered(20);
+    lost.files[1][..SEGMENT_HEADER_BYTES].fill(0);
+    let cut = recovered(&lost.files, &from_first(1)).unwrap().1.cut.unwrap();
+    assert_eq!(cut.at, end);
+    // The recovery after that finds the same end, whether the manifest learned of the cut from this
+    // build or from one that counted the mark, and so do those after the next segment.
+    let mut next = Writer { files: closed.clone(), position: end, sequence, ..lost };
+    next.payloads.truncate(1);
+    next.begin(3, vec![0; 512]);
+    next.append_numbered(20);
+    next.sync();
+    next.append_numbered(20);
+    let counted = position(1, end.offset + record_bytes(RecordKind::End, 0, 0));
+    for at in [cut.at, counted] {
+        let known_cuts = vec![KnownCut { at, next: segments_end(id(2)) }];
+        let options = RecoveryOptions { known_cuts, ..from_first(1) };
+        assert_eq!(recovered(&closed, &options).unwrap().1.end, end);
+        let (payloads, report) = recovered(&next.files, &options).unwrap();
+        assert_eq!((payloads.len(), report.end, report.cut), (3, next.position, None));
+    }
 }
 
 /// A header of form 9 with a right checksum, as somebody may put it into a value.

@@ -8,11 +8,7 @@ use crate::{
     read::visible::reader::OwnWrites,
 };
 use siltdb_base::{
-    cursor::EntryCursor,
-    error::Result,
-    id::SequenceNumber,
-    key::{LookupKey, is_same},
-    limits::LEVELS,
+    cursor::EntryCursor, error::Result, id::SequenceNumber, key::LookupKey, limits::LEVELS,
 };
 use siltdb_disk::table::{FoundEntry, TableCursor};
 use siltdb_memtable::memtable::Memtable;
@@ -165,7 +161,7 @@ impl<'k> VersionSearch<'k> {
         seen: &mut impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         cursor.seek(self.key, self.upto)?;
-        while let Some(entry) = cursor.entry().filter(|entry| is_same(entry.key, self.key)) {
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key == self.key) {
             let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value.into());
             let goes_on = seen(KeyVersion { sequence, kind, value, covering: self.covering })?;
             if goes_on.is_break() || self.pass(sequence).is_break() {

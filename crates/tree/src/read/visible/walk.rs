@@ -10,7 +10,7 @@ use crate::read::visible::{
 use siltdb_base::{
     cursor::{Direction, EntryCursor},
     error::Result,
-    key::{Entry, is_same},
+    key::Entry,
 };
 use std::ops::ControlFlow;
 
@@ -116,7 +116,7 @@ impl<C: EntryCursor> VisibleIter<C> {
         let (key, sight, bounds) = (&mut self.key, self.reader.sight(), &self.bounds);
         let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
-            if !sight.sees(entry.sequence) || is_same(entry.key, key) {
+            if !sight.sees(entry.sequence) || entry.key == key {
                 return ControlFlow::Continue(());
             }
             let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {

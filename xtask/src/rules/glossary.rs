@@ -1,0 +1,53 @@
+//! A word of the glossary is a word of the code, or is marked † as one of what is not built yet.
+
+use crate::checkout::Checkout;
+use crate::finding::Finding;
+use crate::markdown::{Kind, lines};
+
+const GLOSSARY: &str = "docs/glossary.md";
+/// Marks a term of something that is not built yet.
+const PLANNED: char = '†';
+
+/// Appends a finding for each term that no Rust file of the library, the tool, the benchmark or the
+/// simulator has: as words in a comment or a text, or as a name (`RangeTombstone`,
+/// `range_tombstone`). It may go on, as in a plural.
+pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
+    let Some(glossary) = checkout.source(GLOSSARY) else { return };
+    let sources = checkout.rust().filter(|source| !source.path.starts_with("xtask/"));
+    let all: String = sources.map(|source| spoken(&source.text)).collect();
+    for (number, kind, line) in lines(&glossary.text) {
+        let cell = line.split('|').nth(1).unwrap_or("").trim();
+        let is_term = kind == Kind::Table && cell != "term" && cell.contains(char::is_alphanumeric);
+        if !is_term || cell.contains(PLANNED) {
+            continue;
+        }
+        for term in cell.split(", ") {
+            let term = term.trim_matches(['*', '`', ' ']);
+            if !all.contains(spoken(term).trim_end()) {
+                let message =
+                    format!("no code has the term `{term}`: rename, delete or mark it {PLANNED}");
+                findings.push(glossary.finding_at_line(number, "glossary", message));
+            }
+        }
+    }
+}
+
+/// Small letters and digits, words parted and begun by one space: also those of a name.
+fn spoken(text: &str) -> String {
+    let mut spoken = String::from(" ");
+    let mut before = ' ';
+    for letter in text.chars() {
+        let begins = letter.is_uppercase() && before.is_lowercase();
+        if (begins || !letter.is_alphanumeric()) && !spoken.ends_with(' ') {
+            spoken.push(' ');
+        }
+        if letter.is_alphanumeric() {
+            spoken.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    spoken
+}
+
+#[cfg(test)]
+mod tests;
