@@ -109,7 +109,7 @@ struct Use {
 enum Fills {
     /// Bytes are copied into it.
     Copied,
-    /// It is written.
+    /// It is written by `pwritev`.
     Written,
 }
 
