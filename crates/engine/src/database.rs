@@ -12,6 +12,7 @@ use crate::{
     counters::Counters,
     health::Health,
     in_flight::CallInFlight,
+    lock_table::LockTable,
     log::{Log, generation::Frozen, sequencer::Room},
     memory::Memory,
     open_id::OpenId,
@@ -53,6 +54,8 @@ pub struct Database {
     pub health: Health,
     /// What snapshots see stays.
     pub snapshots: Arc<Snapshots>,
+    /// Locks that transactions hold.
+    pub locks: Arc<LockTable>,
     /// Its memory.
     pub memory: Memory,
     /// The log, and what waits for its flush.
@@ -100,7 +103,7 @@ impl Database {
         };
         let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
-        let snapshots = Arc::default();
+        let (snapshots, locks) = (Arc::default(), Arc::default());
         let database = Self {
             open_id,
             options,
@@ -108,6 +111,7 @@ impl Database {
             dir,
             health,
             snapshots,
+            locks,
             memory,
             log,
             catalog,

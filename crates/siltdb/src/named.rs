@@ -46,6 +46,12 @@ const OPTIONS: &[Named<Options>] = &[
         get: |options| format!("{}ms", options.engine.lock_wait.as_millis()),
     },
     Named {
+        name: "lock_timeout",
+        values: "a time, as 200ms or 5s",
+        set: |options, text| assign(&mut options.engine.lock_timeout, time(text)),
+        get: |options| format!("{}ms", options.engine.lock_timeout.as_millis()),
+    },
+    Named {
         name: "durability",
         values: "volatile, buffered, interval:MS or synced",
         set: |options, text| assign(&mut options.engine.durability, durability(text)),
