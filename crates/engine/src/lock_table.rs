@@ -24,7 +24,7 @@ use siltdb_base::{
 };
 use siltdb_tree::read::visible::bounds::Bounds;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     fmt,
     ops::Bound,
     sync::PoisonError,
@@ -335,8 +335,8 @@ impl Table {
             let waiting = self.waiting.iter().filter(|waiting| waiting.owner == waiter);
             for request in waiting.flat_map(|waiting| &waiting.requests) {
                 for holder in self.blockers(Some(waiter), request) {
-                    if !edges.contains_key(&holder) {
-                        edges.insert(holder, Edge { waiter, request, holder });
+                    if let Entry::Vacant(entry) = edges.entry(holder) {
+                        entry.insert(Edge { waiter, request, holder });
                         todo.push_back(holder);
                     }
                 }

@@ -18,7 +18,7 @@ use LockMode::{Exclusive, Shared};
 
 const SHORT: Duration = Duration::from_millis(30);
 /// Longer than anything takes that is not stuck.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(20);
 
 fn open(timeout: Duration) -> (tempfile::TempDir, Db) {
     let dir = tempfile::tempdir().unwrap();
