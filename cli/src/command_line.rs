@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
-    scan, shell, upkeep,
+    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
+    recover, scan, shell, step, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -104,6 +104,15 @@ enum Verb {
     /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
+    /// Create, list, move or delete buckets: nested maps in a family
+    #[command(subcommand, after_help = bucket::HELP)]
+    Bucket(BucketVerb),
+    /// Give a key a new value if it has the expected one; creates the database
+    #[command(after_help = step::CAS_HELP)]
+    Cas(On<step::CasArguments>),
+    /// Add to a counter and print what it is then; creates the database
+    #[command(after_help = step::INCR_HELP)]
+    Incr(On<step::IncrArguments>),
     /// Print what the database counts: sizes, levels, cache, stalls
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
@@ -163,6 +172,22 @@ enum FamiliesVerb {
     /// Print the options of a family, or change some
     #[command(after_help = FAMILIES)]
     Options(On<families::OptionsArguments>),
+}
+
+#[derive(Subcommand)]
+enum BucketVerb {
+    /// Create a bucket, and those it lies in as far as they are missing
+    #[command(after_help = bucket::HELP)]
+    Create(On<bucket::PathArguments>),
+    /// List the buckets in a bucket, or at the root
+    #[command(after_help = bucket::HELP)]
+    List(On<bucket::ListArguments>),
+    /// Give a bucket another path, with everything in it
+    #[command(after_help = bucket::HELP)]
+    Move(On<bucket::MoveArguments>),
+    /// Delete a bucket with everything in it
+    #[command(after_help = bucket::HELP)]
+    Delete(On<bucket::PathArguments>),
 }
 
 const SHELL: &str = "\
@@ -451,6 +476,9 @@ impl CommandLine {
                 reading(&on, start, export::run)
             }
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Bucket(verb) => run_bucket(verb, start),
+            Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
+            Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut start.output);
@@ -496,6 +524,15 @@ impl Verb {
     }
 }
 
+fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
+    match verb {
+        BucketVerb::Create(on) => existing(&on, start, bucket::create),
+        BucketVerb::List(on) => reading(&on, start, bucket::list),
+        BucketVerb::Move(on) => existing(&on, start, bucket::rename),
+        BucketVerb::Delete(on) => existing(&on, start, bucket::delete),
+    }
+}
+
 fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
     match arguments.verb {
         None => {
@@ -535,7 +572,17 @@ fn existing<A: Args>(
     start: Start,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Opening::Write, start, |session| verb(session, &on.arguments))
+    writing(on, Opening::Write, start, verb)
+}
+
+/// Runs `verb` on a database that is opened as `opening` says.
+fn writing<A: Args>(
+    on: &On<A>,
+    opening: Opening,
+    start: Start,
+    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
+) -> Result<()> {
+    open(&on.db, opening, start, |session| verb(session, &on.arguments))
 }
 
 /// Opens the database, runs `verb` and closes it again, whatever the outcome.

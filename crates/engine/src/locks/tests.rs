@@ -25,7 +25,7 @@ fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
     not_stuck(|| {
         let engine = open(&MemFs::new());
         let family = engine.family(DEFAULT_FAMILY).unwrap();
-        let database = engine.database();
+        let database = &*engine;
         let (has_looked, looked) = mpsc::channel();
         let (go_on, wait) = mpsc::channel();
         let (locked, is_locked) = mpsc::channel();
