@@ -68,6 +68,9 @@ pub enum Lifetime {
     Temporary,
 }
 
+/// How long a write or a transaction waits for a lock, unless told otherwise.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Everything that is decided when a database is opened.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -79,6 +82,8 @@ pub struct EngineOptions {
     pub lifetime: Lifetime,
     /// How long to wait for another opener to close it.
     pub lock_wait: Duration,
+    /// How long a write waits for the locks of transactions.
+    pub lock_timeout: Duration,
     /// The durability of commits that do not say otherwise.
     pub durability: Durability,
     /// Memory for memtables, cache and open tables together, in bytes.
@@ -116,6 +121,7 @@ impl Default for EngineOptions {
             access: Access::default(),
             lifetime: Lifetime::default(),
             lock_wait: Duration::ZERO,
+            lock_timeout: LOCK_TIMEOUT,
             durability: Durability::default(),
             memory_budget: 512 << 20,
             cache_bytes: None,

@@ -41,6 +41,7 @@
 //! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
+//! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
@@ -138,6 +139,7 @@ pub use siltdb_base::{
 pub use siltdb_engine::{
     check::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    lock_table::LockMode,
     stats::Stats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;

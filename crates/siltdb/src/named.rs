@@ -42,6 +42,7 @@ const OPTIONS: &[Named<Options>] = options! {
     "create", "if_missing, never or new", engine.create, word(CREATES), word_of(CREATES);
     "read_only", "true or false", engine.access, word(ACCESSES), word_of(ACCESSES);
     "lock_wait", "a time, as 200ms or 5s", engine.lock_wait, time, time_text;
+    "lock_timeout", "a time, as 200ms or 5s", engine.lock_timeout, time, time_text;
     "durability", "volatile, buffered, interval:MS or synced",
         engine.durability, durability, durability_text;
     "memory_budget", BYTES, engine.memory_budget, bytes, usize::to_string;

@@ -185,6 +185,15 @@ impl Options {
         self
     }
 
+    /// How long a write waits while a transaction has locked what it writes, before it fails with
+    /// [`Busy`](crate::ErrorKind::Busy). Zero does not wait. Transactions have a
+    /// [`lock_timeout`](crate::TransactionOptions::lock_timeout) of their own. Default: 1 s.
+    #[must_use]
+    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.engine.lock_timeout = timeout;
+        self
+    }
+
     /// The file system, for tests and simulators; see [`testing`](crate::testing). Default: the
     /// operating system's.
     #[must_use]

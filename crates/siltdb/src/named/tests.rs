@@ -25,6 +25,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("create", "new"),
         ("read_only", "true"),
         ("lock_wait", "250ms"),
+        ("lock_timeout", "20ms"),
         ("durability", "volatile"),
         ("durability", "synced"),
         ("durability", "interval:100"),
