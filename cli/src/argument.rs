@@ -210,6 +210,15 @@ impl DurabilityArguments {
     pub fn or(self, default: Durability) -> Durability {
         self.durability.unwrap_or(default)
     }
+
+    /// Refuses a class for a write inside a transaction.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if one was given.
+    pub fn refuse_in_transaction(self) -> Result<()> {
+        let reason = "the durability is that of the transaction: `begin --durability CLASS`";
+        self.durability.map_or(Ok(()), |_| Err(Failure::Usage(reason.to_owned())))
+    }
 }
 
 /// The durability class that `text` names.

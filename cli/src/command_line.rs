@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
-    scan, shell, upkeep,
+    scan, shell, txn, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ Exit codes:
     3  corruption: bytes on disk are not what was written; also after check found some, and after
        recover and export --skip-damaged have left some out
     4  locked: another process has the database open
+    5  conflict: another transaction committed first; run it again
+    6  a condition of txn does not hold; nothing was written
   130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
 
 Example:
@@ -43,7 +45,7 @@ Example:
 
 const VERB_EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 not found or failed, 2 bad command line or input, 3 corruption, 4 locked, \
-130 ended by Ctrl-C";
+5 conflict, 6 condition, 130 ended by Ctrl-C";
 
 /// Fill, query, check and look into a SiltDB database
 #[derive(Parser)]
@@ -95,6 +97,9 @@ enum Verb {
     /// Apply the operations of a file, all or none; creates the database
     #[command(after_help = BATCH)]
     Batch(On<batch::Arguments>),
+    /// Run a script of operations and conditions in a transaction, all or none
+    #[command(after_help = TXN)]
+    Txn(On<txn::Arguments>),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
@@ -170,6 +175,12 @@ Verbs are those of the command line, without the database, in small letters or c
 NAME` works on another family. A command ends at the line end, and one that begins with # is a \
 remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
 
+`begin [NAME] [LEVEL]` opens a transaction: get, put, delete, scan, count, batch, txn and export \
+then read and write in it until `commit` or `rollback`. `savepoint S`, `rollback to S` and \
+`release S` mark parts of it. Several may be open: `transactions` lists them, `switch NAME` goes \
+on in another, `switch` in none, and `NAME: VERB …` runs one verb in it. The prompt names the \
+current one. What is open at the end is rolled back.
+
 Words stand between white space. A word that begins with a quotation mark, double or single, ends \
 at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
 and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
@@ -229,6 +240,26 @@ other than default must be there.
 
 Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
+
+const TXN: &str = "\
+One operation or condition a line, with words and quotes as in the shell; # begins a remark. Each \
+sees what those above it wrote. The keys and values are in escape form with --escape, and \
+hexadecimal with --hex. All of it happens, or nothing:
+
+  check KEY = VALUE    the value is this one; != is any other, or none
+  check KEY >= NUMBER  the value is such a number; also >, <= and <
+  check KEY absent     there is no value; `present` is the opposite
+  put KEY VALUE        write a value
+  delete KEY           delete a key; it need not exist
+  delete-range         delete the keys of a range: --prefix, --from, --to
+  incr KEY [BY]        add to a decimal number, 1 unless told; an absent one is 0
+
+Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
+line with 2, and nothing is written. There must be a database.
+
+Example:
+  printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
+  silt txn demo.db rename-user --durability buffered";
 
 const IMPORT: &str = "\
 Formats (compressed by gzip as well; lines only in a file whose name ends in .gz):
@@ -440,6 +471,11 @@ impl CommandLine {
                 let operations = on.arguments.operations(settings)?;
                 let batch = |session: &mut _| batch::run(session, &on.arguments, operations);
                 open(&on.db, on.arguments.opening(), start, batch)
+            }
+            Verb::Txn(on) => {
+                let script = on.arguments.script(settings)?;
+                let txn = |session: &mut _| txn::run(session, &on.arguments, script);
+                open(&on.db, Opening::Write, start, txn)
             }
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;

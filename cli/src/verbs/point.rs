@@ -5,12 +5,13 @@
 use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
+use crate::scope::Scope;
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, shortened_bytes};
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
+use siltdb::{Durability, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -42,17 +43,17 @@ pub struct GetArguments {
 /// [`Failure::Missing`] if there is none.
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
-    let family = session.family(arguments.family.name())?;
+    let scope = session.scope(arguments.family.name())?;
     let missing = |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key)));
     if arguments.next {
-        let (key, value) = family.get_gt(&key)?.ok_or_else(|| missing("no key after"))?;
+        let (key, value) = scope.get_gt(&key)?.ok_or_else(|| missing("no key after"))?;
         return session.output.entry(&key, &value);
     }
     if arguments.prev {
-        let (key, value) = family.get_lt(&key)?.ok_or_else(|| missing("no key before"))?;
+        let (key, value) = scope.get_lt(&key)?.ok_or_else(|| missing("no key before"))?;
         return session.output.entry(&key, &value);
     }
-    let value = family.get(&key)?.ok_or_else(|| missing("no key"))?;
+    let value = scope.get(&key)?.ok_or_else(|| missing("no key"))?;
     if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
 }
 
@@ -127,13 +128,20 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
 /// # Errors
 /// Those of the database.
 pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
-    let durability = arguments.durability.or(Durability::Synced);
-    let options = WriteOptions::new().durability(durability);
-    family.put_with(&entry.key, &entry.value, &options)?;
-    // Before a flush reads the table back that it has written.
-    drop(entry);
-    session.finish_once(durability)?;
+    match session.scope(arguments.family.name())? {
+        Scope::Transaction(transaction) => {
+            arguments.durability.refuse_in_transaction()?;
+            transaction.put(&entry.key, &entry.value)?;
+        }
+        Scope::Committed(family) => {
+            let durability = arguments.durability.or(Durability::Synced);
+            let options = WriteOptions::new().durability(durability);
+            family.put_with(&entry.key, &entry.value, &options)?;
+            // Before a flush reads the table back that it has written.
+            drop(entry);
+            session.finish_once(durability)?;
+        }
+    }
     session.output.result("", &json!({ "operations": 1 }))
 }
 
@@ -159,14 +167,26 @@ pub struct DeleteArguments {
 /// Those of the database.
 pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> {
     let form = session.output.settings().form;
-    let family = session.family(arguments.family.name())?;
-    let mut batch = WriteBatch::new();
-    match (&arguments.key, arguments.bounds.range(form)?) {
-        (Some(key), _) => batch.delete(&family, argument::bytes(key, form)?)?,
-        (None, Some(range)) => batch.delete_range(&family, range)?,
-        // No key can be in it.
-        (None, None) => {}
+    let key = arguments.key.as_ref().map(|key| argument::bytes(key, form)).transpose()?;
+    match (session.scope(arguments.family.name())?, key, arguments.bounds.range(form)?) {
+        (Scope::Transaction(transaction), key, range) => {
+            arguments.durability.refuse_in_transaction()?;
+            match (key, range) {
+                (Some(key), _) => transaction.delete(key)?,
+                (None, Some(range)) => transaction.delete_range(range)?,
+                // No key can be in it.
+                (None, None) => {}
+            }
+        }
+        (Scope::Committed(family), key, range) => {
+            let mut batch = WriteBatch::new();
+            match (key, range) {
+                (Some(key), _) => batch.delete(&family, key)?,
+                (None, Some(range)) => batch.delete_range(&family, range)?,
+                (None, None) => {}
+            }
+            session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+        }
     }
-    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     session.output.result("", &json!({ "operations": 1 }))
 }

@@ -37,7 +37,7 @@ pub struct ScanArguments {
 /// # Errors
 /// Those of the database and of stdout.
 pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
+    let scope = session.scope(arguments.family.name())?;
     let shown = session.entries_shown().filter(|_| arguments.limit.is_none());
     let output = &mut session.output;
     let Some(range) = arguments.bounds.range(output.settings().form)? else { return Ok(()) };
@@ -48,7 +48,7 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     }
     let mut has_more = false;
     let wanted = if arguments.keys_only { Wanted::Keys } else { Wanted::Entries };
-    visit(&family, range, (direction, wanted), &mut |key, value| {
+    visit(&scope, range, (direction, wanted), &mut |key, value| {
         if left == 0 {
             has_more = true;
             return Ok(ControlFlow::Break(()));
@@ -89,7 +89,7 @@ pub struct CountArguments {
     #[command(flatten)]
     bounds: BoundsArguments,
     /// Estimate by what is stored, at once: old versions and deletions count until a compaction
-    /// comes by. With --json the bytes, too.
+    /// comes by, and writes of an open transaction do not. With --json the bytes, too.
     #[arg(long)]
     estimate: bool,
     #[command(flatten)]
@@ -101,8 +101,8 @@ pub struct CountArguments {
 /// # Errors
 /// Those of the database and of stdout.
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
     if arguments.estimate {
+        let family = session.family(arguments.family.name())?;
         let range = arguments.bounds.range(session.output.settings().form)?;
         let size = range.map(|range| family.size_of(range)).transpose()?.unwrap_or_default();
         let object = json!({
@@ -112,10 +112,11 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
         });
         return session.output.result(&size.entries.to_string(), &object);
     }
+    let scope = session.scope(arguments.family.name())?;
     let mut entries: u64 = 0;
     if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
         let progress = Progress::entries("counting");
-        visit(&family, range, (Direction::Forward, Wanted::Keys), &mut |_, _| {
+        visit(&scope, range, (Direction::Forward, Wanted::Keys), &mut |_, _| {
             entries += 1;
             if entries.is_multiple_of(PROGRESS_ENTRIES) {
                 progress.set(entries);

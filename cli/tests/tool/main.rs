@@ -13,4 +13,5 @@ mod upkeep;
 mod golden;
 mod damage;
 mod shell;
+mod transactions;
 mod terminal;
