@@ -20,7 +20,6 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
     slice::Pinnable,
     sync::lock,
 };
@@ -180,7 +179,7 @@ impl Shared {
         let reads = Arc::clone(&state.reads);
         let reads = lock(&reads);
         let conditions = Conditions {
-            snapshot: snapshot.unwrap_or(SequenceNumber::MAX),
+            snapshot,
             reads: match isolation {
                 Isolation::RepeatableRead | Isolation::Serializable => Some(&*reads),
                 _ => None,
