@@ -302,15 +302,17 @@ fn apply(
 ) -> Result<()> {
     let Script { name, form, steps } = script;
     for Step { line, operation } in steps {
-        let family = session.family(operation.family().name().or(family))?;
-        let transaction = transaction.family(&family)?;
-        operation.run(&transaction, *form).map_err(|failure| match failure {
-            Failure::Condition(reason) => {
-                Failure::Condition(format!("{name}: line {line}: {reason}; nothing was written"))
-            }
-            Failure::Usage(reason) => bad_line(name, *line, &reason),
-            failure => failure.with_note(format!("{name}: line {line}; nothing was written")),
-        })?;
+        let in_family = |family| Ok::<_, Failure>(transaction.family(&session.family(family)?)?);
+        let transaction = in_family(operation.family().name().or(family));
+        transaction.and_then(|transaction| operation.run(&transaction, *form)).map_err(
+            |failure| match failure {
+                Failure::Condition(reason) => Failure::Condition(format!(
+                    "{name}: line {line}: {reason}; nothing was written"
+                )),
+                Failure::Usage(reason) => bad_line(name, *line, &reason),
+                failure => failure.with_note(format!("{name}: line {line}; nothing was written")),
+            },
+        )?;
     }
     Ok(())
 }
