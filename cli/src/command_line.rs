@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
-    scan, shell, txn, upkeep,
+    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
+    recover, scan, shell, step, txn, upkeep,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ Exit codes:
        recover and export --skip-damaged have left some out
     4  locked: another process has the database open
     5  conflict: another transaction committed first; run it again
-    6  a condition of txn does not hold; nothing was written
+    6  a condition of txn or cas does not hold; nothing was written
   130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
 
 Example:
@@ -77,7 +77,7 @@ struct Nothing {}
 #[derive(Subcommand)]
 enum Verb {
     /// Work on a database line by line, with history and completion
-    #[command(after_help = SHELL)]
+    #[command(after_help = shell::HELP)]
     Shell(On<shell::Arguments>),
     /// Print the value of a key
     #[command(after_help = GET)]
@@ -98,7 +98,7 @@ enum Verb {
     #[command(after_help = BATCH)]
     Batch(On<batch::Arguments>),
     /// Run a script of operations and conditions in a transaction, all or none
-    #[command(after_help = TXN)]
+    #[command(after_help = txn::HELP)]
     Txn(On<txn::Arguments>),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
@@ -109,6 +109,15 @@ enum Verb {
     /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
+    /// Create, list, move or delete buckets: nested maps in a family
+    #[command(subcommand, after_help = bucket::HELP)]
+    Bucket(BucketVerb),
+    /// Give a key a new value if it has the expected one; creates the database
+    #[command(after_help = step::CAS_HELP)]
+    Cas(On<step::CasArguments>),
+    /// Add to a counter and print what it is then; creates the database
+    #[command(after_help = step::INCR_HELP)]
+    Incr(On<step::IncrArguments>),
     /// Print what the database counts: sizes, levels, cache, stalls
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
@@ -170,30 +179,21 @@ enum FamiliesVerb {
     Options(On<families::OptionsArguments>),
 }
 
-const SHELL: &str = "\
-Verbs are those of the command line, without the database, in small letters or capitals; `use \
-NAME` works on another family. A command ends at the line end, and one that begins with # is a \
-remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
-
-`begin [NAME] [LEVEL]` opens a transaction: get, put, delete, scan, count, batch, txn and export \
-then read and write in it until `commit` or `rollback`. `savepoint S`, `rollback to S` and \
-`release S` mark parts of it. Several may be open: `transactions` lists them, `switch NAME` goes \
-on in another, `switch` in none, and `NAME: VERB …` runs one verb in it. The prompt names the \
-current one. What is open at the end is rolled back.
-
-Words stand between white space. A word that begins with a quotation mark, double or single, ends \
-at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
-and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
-
-In a terminal, pasted lines run one after another, a failure does not end the shell, Ctrl-C ends \
-the command that runs, Tab completes verbs, options, families and keys, and scan prints 100 \
-entries. Commands can also come from -c, a file or a pipe, each of at most 16 MiB, and then the \
-first failure ends the shell. If the reader of its output goes away, it ends with exit code 1.
-
-Example:
-  silt shell demo.db
-  silt shell demo.db -c 'count --prefix S'
-  silt shell demo.db < commands";
+#[derive(Subcommand)]
+enum BucketVerb {
+    /// Create a bucket, and those it lies in as far as they are missing
+    #[command(after_help = bucket::HELP)]
+    Create(On<bucket::PathArguments>),
+    /// List the buckets in a bucket, or at the root
+    #[command(after_help = bucket::HELP)]
+    List(On<bucket::ListArguments>),
+    /// Give a bucket another path, with everything in it
+    #[command(after_help = bucket::HELP)]
+    Move(On<bucket::MoveArguments>),
+    /// Delete a bucket with everything in it
+    #[command(after_help = bucket::HELP)]
+    Delete(On<bucket::PathArguments>),
+}
 
 const GET: &str = "\
 Ends with exit code 1 if there is no such key.
@@ -240,26 +240,6 @@ other than default must be there.
 
 Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
-
-const TXN: &str = "\
-One operation or condition a line, with words and quotes as in the shell; # begins a remark. Each \
-sees what those above it wrote. The keys and values are in escape form with --escape, and \
-hexadecimal with --hex. All of it happens, or nothing:
-
-  check KEY = VALUE    the value is this one; != is any other, or none
-  check KEY >= NUMBER  the value is such a number; also >, <= and <
-  check KEY absent     there is no value; `present` is the opposite
-  put KEY VALUE        write a value
-  delete KEY           delete a key; it need not exist
-  delete-range         delete the keys of a range: --prefix, --from, --to
-  incr KEY [BY]        add to a decimal number, 1 unless told; an absent one is 0
-
-Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
-line with 2, and nothing is written. There must be a database.
-
-Example:
-  printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
-  silt txn demo.db rename-user --durability buffered";
 
 const IMPORT: &str = "\
 Formats (compressed by gzip as well; lines only in a file whose name ends in .gz):
@@ -472,11 +452,7 @@ impl CommandLine {
                 let batch = |session: &mut _| batch::run(session, &on.arguments, operations);
                 open(&on.db, on.arguments.opening(), start, batch)
             }
-            Verb::Txn(on) => {
-                let script = on.arguments.script(settings)?;
-                let txn = |session: &mut _| txn::run(session, &on.arguments, script);
-                open(&on.db, Opening::Write, start, txn)
-            }
+            Verb::Txn(on) => run_txn(&on, start),
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
@@ -487,6 +463,9 @@ impl CommandLine {
                 reading(&on, start, export::run)
             }
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Bucket(verb) => run_bucket(verb, start),
+            Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
+            Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut start.output);
@@ -532,6 +511,20 @@ impl Verb {
     }
 }
 
+fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
+    let script = on.arguments.script(start.output.settings())?;
+    existing(on, start, |session, arguments| txn::run(session, arguments, script))
+}
+
+fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
+    match verb {
+        BucketVerb::Create(on) => existing(&on, start, bucket::create),
+        BucketVerb::List(on) => reading(&on, start, bucket::list),
+        BucketVerb::Move(on) => existing(&on, start, bucket::rename),
+        BucketVerb::Delete(on) => existing(&on, start, bucket::delete),
+    }
+}
+
 fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
     match arguments.verb {
         None => {
@@ -571,7 +564,17 @@ fn existing<A: Args>(
     start: Start,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Opening::Write, start, |session| verb(session, &on.arguments))
+    writing(on, Opening::Write, start, verb)
+}
+
+/// Runs `verb` on a database that is opened as `opening` says.
+fn writing<A: Args>(
+    on: &On<A>,
+    opening: Opening,
+    start: Start,
+    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
+) -> Result<()> {
+    open(&on.db, opening, start, |session| verb(session, &on.arguments))
 }
 
 /// Opens the database, runs `verb` and closes it again, whatever the outcome.

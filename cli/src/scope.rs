@@ -2,7 +2,8 @@
 //!
 //! It opens nothing and ends no transaction.
 
-use siltdb::{Family, Iter, Read, ReadOptions, Result, Slice, Transaction};
+use crate::bounds::KeyRange;
+use siltdb::{Bucket, BucketIter, Family, Iter, Read, ReadOptions, Result, Slice, Transaction};
 
 /// A family, as it is committed or as a transaction sees it.
 #[derive(Clone)]
@@ -59,6 +60,62 @@ impl Scope {
     }
 }
 
+/// A bucket of a [`Scope`].
+pub enum ScopedBucket {
+    /// As it is committed.
+    Committed(Bucket<Family>),
+    /// As the transaction sees it.
+    Transaction(Bucket<Transaction>),
+}
+
+impl Scope {
+    /// The bucket at `path`.
+    ///
+    /// # Errors
+    /// Those of the database: the path is not allowed.
+    pub fn bucket(&self, path: &[Vec<u8>]) -> Result<ScopedBucket> {
+        Ok(match self {
+            Self::Committed(family) => ScopedBucket::Committed(family.bucket(path)?),
+            Self::Transaction(tx) => ScopedBucket::Transaction(tx.bucket(path)?),
+        })
+    }
+}
+
+impl ScopedBucket {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// Those of the database: there is no such bucket.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        match self {
+            Self::Committed(bucket) => bucket.get(key),
+            Self::Transaction(bucket) => bucket.get(key),
+        }
+    }
+
+    /// The entries of a range.
+    ///
+    /// # Errors
+    /// Those of the database: there is no such bucket.
+    pub fn range(&self, range: KeyRange) -> Result<BucketIter> {
+        match self {
+            Self::Committed(bucket) => bucket.range(range),
+            Self::Transaction(bucket) => bucket.range(range),
+        }
+    }
+
+    /// The names of the buckets in it.
+    ///
+    /// # Errors
+    /// Those of the database: there is no such bucket.
+    pub fn children(&self) -> Result<Vec<Vec<u8>>> {
+        match self {
+            Self::Committed(bucket) => bucket.children(),
+            Self::Transaction(bucket) => bucket.children(),
+        }
+    }
+}
+
 /// The savepoint of [`all_or_none`]; it is released before another verb runs.
 const STEP: &str = "verb";
 
@@ -66,10 +123,10 @@ const STEP: &str = "verb";
 ///
 /// # Errors
 /// Those of `write` and of the database.
-pub fn all_or_none(
+pub fn all_or_none<T>(
     transaction: &Transaction,
-    write: impl FnOnce() -> crate::failure::Result<()>,
-) -> crate::failure::Result<()> {
+    write: impl FnOnce() -> crate::failure::Result<T>,
+) -> crate::failure::Result<T> {
     transaction.savepoint(STEP)?;
     let outcome = write();
     if outcome.is_err() {

@@ -6,10 +6,10 @@ use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
-use crate::scope::Scope;
+use crate::scope::{Scope, ScopedBucket};
 use crate::transactions::Transactions;
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Options, ReadOptions, RecoveryMode,
+    Create, Db, Durability, Error, ErrorKind, Family, Options, ReadOptions, RecoveryMode, Slice,
     WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
@@ -263,7 +263,27 @@ pub fn visit(
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
     let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
-    let mut entries = scope.iter_with(&options)?;
+    walk(scope.iter_with(&options)?, direction, on_entry)
+}
+
+/// As [`visit`], for the keys of a bucket.
+///
+/// # Errors
+/// As [`visit`].
+pub fn visit_bucket(
+    bucket: &ScopedBucket,
+    range: KeyRange,
+    direction: Direction,
+    on_entry: &mut OnEntry<'_>,
+) -> Result<()> {
+    walk(bucket.range(range)?, direction, on_entry)
+}
+
+fn walk(
+    mut entries: impl DoubleEndedIterator<Item = siltdb::Result<(Slice, Slice)>>,
+    direction: Direction,
+    on_entry: &mut OnEntry<'_>,
+) -> Result<()> {
     loop {
         interrupt::check()?;
         let entry = match direction {

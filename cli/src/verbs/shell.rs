@@ -6,7 +6,8 @@
 
 mod completion;
 
-use super::{batch, checkpoint, export, families, import, point, scan, transactions, txn, upkeep};
+use super::{batch, bucket, checkpoint, export, families, import, point, scan, step};
+use super::{transactions, txn, upkeep};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -32,6 +33,32 @@ const COMMAND_BYTES_MAX: u64 = 16 << 20;
 
 /// Entries that `scan` shows in a terminal if it is told no other number.
 const ENTRIES_SHOWN: u64 = 100;
+
+/// The end of its help.
+pub const HELP: &str = "\
+Verbs are those of the command line, without the database, in small letters or capitals; `use \
+NAME` works on another family. A command ends at the line end, and one that begins with # is a \
+remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
+
+`begin [NAME] [LEVEL]` opens a transaction: get, put, delete, scan, count, cas, incr, bucket, \
+batch, txn and export then read and write in it until `commit` or `rollback`. `savepoint S`, \
+`rollback to S` and `release S` mark parts of it. Several may be open: `transactions` lists \
+them, `switch NAME` goes on in another, `switch` in none, and `NAME: VERB …` runs one verb in \
+it. The prompt names the current one. What is open at the end is rolled back.
+
+Words stand between white space. A word that begins with a quotation mark, double or single, ends \
+at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
+and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
+
+In a terminal, pasted lines run one after another, a failure does not end the shell, Ctrl-C ends \
+the command that runs, Tab completes verbs, options, families and keys, and scan prints 100 \
+entries. Commands can also come from -c, a file or a pipe, each of at most 16 MiB, and then the \
+first failure ends the shell. If the reader of its output goes away, it ends with exit code 1.
+
+Example:
+  silt shell demo.db
+  silt shell demo.db -c 'count --prefix S'
+  silt shell demo.db < commands";
 
 /// What `shell` is told.
 #[derive(Args, Debug)]
@@ -102,6 +129,15 @@ enum Verb {
         #[command(subcommand)]
         verb: Option<FamiliesVerb>,
     },
+    /// Create, list, move or delete buckets
+    Bucket {
+        #[command(subcommand)]
+        verb: BucketVerb,
+    },
+    /// Give a key a new value if it has the expected one
+    Cas(step::CasArguments),
+    /// Add to a counter
+    Incr(step::IncrArguments),
     /// Work on a family from now on
     Use(UseArguments),
     /// Print what the database counts
@@ -132,6 +168,19 @@ enum FamiliesVerb {
     Rename(families::RenameArguments),
     /// Print or change the options of a family
     Options(families::OptionsArguments),
+}
+
+/// The verbs on buckets.
+#[derive(Subcommand)]
+enum BucketVerb {
+    /// Create a bucket
+    Create(bucket::PathArguments),
+    /// List the buckets in a bucket
+    List(bucket::ListArguments),
+    /// Give a bucket another path
+    Move(bucket::MoveArguments),
+    /// Delete a bucket with everything in it
+    Delete(bucket::PathArguments),
 }
 
 /// What `use` is told.
@@ -432,6 +481,14 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
             Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
+        Verb::Bucket { verb } => match verb {
+            BucketVerb::Create(arguments) => bucket::create(session, &arguments),
+            BucketVerb::List(arguments) => bucket::list(session, &arguments),
+            BucketVerb::Move(arguments) => bucket::rename(session, &arguments),
+            BucketVerb::Delete(arguments) => bucket::delete(session, &arguments),
+        },
+        Verb::Cas(arguments) => step::cas(session, &arguments),
+        Verb::Incr(arguments) => step::incr(session, &arguments),
         Verb::Use(arguments) => session
             .use_family(&arguments.name)
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),

@@ -26,6 +26,27 @@ mod tests;
 /// Longest script, in bytes: a transaction holds as much.
 const SCRIPT_BYTES_MAX: u64 = 64 << 20;
 
+/// The end of its help.
+pub const HELP: &str = "\
+One operation or condition a line, with words and quotes as in the shell; # begins a remark. Each \
+sees what those above it wrote. The keys and values are in escape form with --escape, and \
+hexadecimal with --hex. All of it happens, or nothing:
+
+  check KEY = VALUE    the value is this one; != is any other, or none
+  check KEY >= NUMBER  the value is such a number; also >, <= and <
+  check KEY absent     there is no value; `present` is the opposite
+  put KEY VALUE        write a value
+  delete KEY           delete a key; it need not exist
+  delete-range         delete the keys of a range: --prefix, --from, --to
+  incr KEY [BY]        add to a decimal number, 1 unless told; an absent one is 0
+
+Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
+line with 2, and nothing is written. There must be a database.
+
+Example:
+  printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
+  silt txn demo.db rename-user --durability buffered";
+
 /// What `txn` is told.
 #[derive(Args, Debug)]
 pub struct Arguments {

@@ -158,6 +158,37 @@ fn a_volatile_transaction_of_the_shell_is_there_afterwards() {
     assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
 }
 
+#[test]
+fn buckets_and_steps_on_one_key_run_in_the_current_transaction() {
+    let place = Place::new();
+    let script = "\
+begin
+bucket create a/b
+bucket list
+put k 1 --bucket a/b
+scan --bucket a/b
+incr n 5
+cas n --expect 5 --new 6
+switch
+count
+bucket list
+get k --bucket a/b
+";
+    let run = shell(&place, script, 1);
+    assert_eq!(run.stdout, "began t1, serializable\na\nk\t1\n5\n0\n");
+    run.says(&["no bucket a"]);
+    assert_eq!(place.ok(&["count", "db"]), "0\n");
+    let script = "bucket create a\nput k 1 --bucket a\nbegin\nbucket move a b\n\
+                  get k --bucket b\ndelete k --bucket b\ncount --bucket b\nincr n\ncommit\n";
+    shell(&place, script, 0);
+    assert_eq!(place.ok(&["bucket", "list", "db"]), "b\n");
+    assert_eq!(place.ok(&["count", "db", "--bucket", "b"]), "0\n");
+    assert_eq!(place.ok(&["get", "db", "n"]), "1\n");
+    shell(&place, "begin\nincr n --durability synced\n", 2).says(&["that of the transaction"]);
+    shell(&place, "begin\nput n 3\ncas n --expect 1 --new 2\n", 6)
+        .says(&["condition failed: the key `n` has the value `3`"]);
+}
+
 /// Runs `script` by the verb txn.
 fn txn(place: &Place, script: &str, exit_code: i32) -> Run {
     place.run_with(&["txn", "db", "-"], script.as_bytes(), exit_code)

@@ -47,6 +47,11 @@
 //! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *transactions* `begin` `update` `view` | all | | | |
+//! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
+//! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last` | default | ✓ | | |
+//! | *unique numbers* `next_id` | default | ✓ | | |
+//! | *nested maps* `bucket` `reclaim_buckets` | | ✓ | `bucket` | |
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
@@ -79,8 +84,12 @@ mod batch;
 mod snapshot;
 mod isolation;
 mod transaction;
+mod update;
+mod single_key;
+mod bucket;
 mod db;
 mod db_write;
+mod db_update;
 mod place;
 pub mod inspect;
 pub mod salvage;
@@ -100,6 +109,9 @@ pub struct Readme;
 pub struct UserPages;
 
 pub use batch::WriteBatch;
+pub use bucket::{
+    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
+};
 pub use db::{Db, check};
 pub use family::Family;
 pub use isolation::{Isolation, TransactionOptions};
@@ -124,7 +136,9 @@ pub use siltdb_engine::{
     stats::Stats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
+pub use single_key::Swap;
 pub use snapshot::Snapshot;
 pub use transaction::{CommitInfo, Transaction};
+pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

@@ -19,7 +19,10 @@ fn offered(completion: &Completion, line: &str) -> Vec<String> {
 fn verbs_options_and_families_are_completed() {
     let mut completion = Completion::new(Line::command());
     completion.families = vec!["default".to_owned(), "users".to_owned()];
-    assert_eq!(offered(&completion, "c"), ["check", "checkpoint", "commit", "compact", "count"]);
+    assert_eq!(
+        offered(&completion, "c"),
+        ["cas", "check", "checkpoint", "commit", "compact", "count"]
+    );
     assert_eq!(offered(&completion, "COMP"), ["compact "]);
     assert_eq!(offered(&completion, "get a\ncomp"), ["compact "]);
     assert_eq!(offered(&completion, "scan --re"), ["--reverse "]);
