@@ -1,7 +1,7 @@
 //! What an entry is: a user key, its place in the order, what kind of operation, and its payload.
 //!
-//! It does not say how entries lie in memory or on disk; only their order is fixed here:
-//! user keys ascending bytewise, and within one key sequence numbers descending (newest first).
+//! It does not say how entries lie in memory or on disk. Only their order is fixed here: user keys
+//! ascending bytewise, and within one key sequence numbers descending (newest first).
 
 use crate::{
     checksum::xxh3,
@@ -66,14 +66,14 @@ pub struct LookupKey<'k> {
 }
 
 impl<'k> LookupKey<'k> {
-    /// `key`, hashed.
+    /// Hashes `key` once, for all lookups that follow.
     #[inline]
     #[must_use]
     pub fn new(key: &'k [u8]) -> Self {
         Self { key, hash: xxh3(key) }
     }
 
-    /// The key.
+    /// The user key, as it was given.
     #[inline]
     #[must_use]
     pub fn key(&self) -> &'k [u8] {
@@ -108,7 +108,7 @@ impl Trailer {
         SequenceNumber(self.0 >> 8)
     }
 
-    /// The kind.
+    /// The kind of the entry, from the low byte.
     ///
     /// # Errors
     /// Corruption, if the low byte is no kind.

@@ -51,7 +51,7 @@ impl Conditions<'_> {
         if let Some(reads) = self.reads {
             reads.check(since)?;
         }
-        if self.writes == Writes::Checked {
+        if self.writes == Writes::Checked && !cfg!(seeded_fault = "writes_not_validated") {
             check_writes(batch, families, since)?;
         }
         Ok(())
@@ -68,6 +68,9 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
             }
             if kind != EntryKind::RangeDelete {
                 check_key(&view, family, key, since)?;
+                continue;
+            }
+            if cfg!(seeded_fault = "deleted_ranges_not_validated") {
                 continue;
             }
             let bound = |key| Some(Slice::copy_from(key));

@@ -42,6 +42,7 @@
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
@@ -57,6 +58,10 @@
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
+//!
+//! A [`Transaction`] reads as a [`Snapshot`] and writes as a [`WriteBatch`]: it has their verbs for
+//! keys and ranges, and `commit` `rollback` `reset` `savepoint` `rollback_to` `release` `family`.
+//! [`Isolation`] says what it may notice of others.
 //!
 //! *default*: of the default family. *all*: of the whole database. Ranges are anything that is a
 //! [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and

@@ -1,4 +1,5 @@
 //! What a transaction reads of its own, what a commit checks, and how it ends.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Db, ErrorKind, FamilyOptions, Isolation, Options, Read, Transaction, TransactionOptions,

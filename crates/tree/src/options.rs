@@ -138,7 +138,7 @@ impl TreeOptions {
     /// `find_operator` gives the operator of a name: the code for it cannot be stored.
     ///
     /// # Errors
-    /// Corruption, if the bytes are none; `Unsupported`, for a critical field that is not known;
+    /// Corruption, if the bytes are none. `Unsupported`, for a critical field that is not known.
     /// `InvalidArgument`, if there is no operator of the name stored, or an option is out of range.
     pub fn decode(
         bytes: &[u8],

@@ -1,6 +1,6 @@
 //! Writes a table: entries in order, blocks of other tables as they are, range tombstones.
 //!
-//! It neither syncs nor verifies: the file is its caller's, who reads the table back before using
+//! It neither syncs nor verifies: the caller owns the file, and reads the table back before using
 //! it.
 
 use crate::table::format::block_stats::{BlockStats, Contents};
@@ -51,9 +51,9 @@ pub struct TableWriter<'f> {
     written: u64,
     compressor: Compressor,
     block: BlockBuilder,
-    /// BlockStats of the open block.
+    /// Stats of the open block.
     stats: BlockStats,
-    /// BlockStats of the finished blocks.
+    /// Stats of the finished blocks.
     total: BlockStats,
     index: IndexBuilder,
     filter: FilterBuilder,
@@ -180,8 +180,8 @@ impl<'f> TableWriter<'f> {
         self.tombstones.push(tombstone.clone());
     }
 
-    /// BlockCopies a block of another table without encoding it again. Its entries must follow
-    /// those before.
+    /// Copies a block of another table without encoding it again. Its entries must follow those
+    /// before.
     ///
     /// The block was verified when it was read; its keys are hashed for filter and sample. An open
     /// block is finished first, however small.

@@ -34,7 +34,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// No tables.
+    /// A version without tables.
     #[must_use]
     pub fn empty() -> Self {
         Self::of(array::from_fn(|number| Arc::new(Level::empty(order_of(number)))))
@@ -124,7 +124,7 @@ impl Version {
         &self.levels
     }
 
-    /// Level 0.
+    /// The tables of level 0.
     #[inline]
     #[must_use]
     pub fn stack(&self) -> &Level {

@@ -14,12 +14,13 @@
 //!        | expiry min + 1 varint (0: none) |
 //! ```
 //!
-//! `shared` counts the bytes at the front that a key has in common with the one written before it
-//! (first of the frame: the empty key). Data frames touch, so their lengths give their offsets.
+//! `shared` counts the bytes at the front that a key has in common with the one written before it.
+//! Before the first of the frame that is the empty key. Data frames touch, so their lengths give
+//! their offsets.
 //!
 //! # Invariants
 //! Checked when an index is read:
-//! 1. Of each block, first key <= last key; of neighbours, last key <= first key, and the places
+//! 1. Of each block, first key <= last key. Of neighbours, last key <= first key, and the places
 //!    (last key, sequence of the last entry) ascend.
 //! 2. The ends of keys and frames ascend, and those of keys lie within `keys`.
 
@@ -50,7 +51,7 @@ pub struct BlockInfo<'a> {
     pub expiry_min_ms: Option<u64>,
     /// What it holds beside plain entries.
     pub contents: Contents,
-    /// Entries.
+    /// Entries of the block.
     pub entries: u64,
     /// Offset of its frame from the start of the table, in bytes.
     pub offset: u64,
@@ -109,7 +110,7 @@ impl IndexBuilder {
         self.blocks += 1;
     }
 
-    /// Blocks added.
+    /// The blocks that were added so far.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
@@ -144,7 +145,7 @@ pub struct Index {
     blocks: Vec<BlockRow>,
 }
 
-/// One block. What it begins with is what the one before ends with.
+/// A block. It begins where the one before ends.
 #[derive(Debug)]
 struct BlockRow {
     /// Where its first and its last key end.
@@ -162,8 +163,8 @@ struct BlockRow {
 }
 
 impl Index {
-    /// An index with room for `blocks` blocks, which are put where they will stay: growing would
-    /// leave holes of all sizes.
+    /// An index with room for `blocks` blocks, so that it does not grow. Growing would fragment the
+    /// heap of the C library.
     #[must_use]
     pub fn with_capacity(blocks: usize) -> Self {
         Self { blocks: Vec::with_capacity(blocks), ..Self::default() }
@@ -178,7 +179,7 @@ impl Index {
 
     /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
     ///
-    /// A block beyond these is refused before the next is read. As no key is longer than its block,
+    /// A block beyond these is refused before the next is read. No key is longer than its block. So
     /// the keys in memory are at any time bounded by the data: twice the longest raw form of its
     /// blocks, and two keys.
     ///
@@ -285,7 +286,7 @@ impl Index {
         self.blocks.shrink_to_fit();
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     #[inline]
     #[must_use]
     pub fn count(&self) -> usize {

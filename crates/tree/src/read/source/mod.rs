@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 
 /// One input of a merge.
 ///
-/// An enum, because each step of a scan goes through here: a branch that is always the same costs
+/// An enum, because each step of a scan goes through here. A branch that is always the same costs
 /// less than a call through a table of functions, and the steps below it can be inlined.
 #[expect(
     clippy::large_enum_variant,

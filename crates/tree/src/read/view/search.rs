@@ -14,7 +14,7 @@ use siltdb_disk::table::{FoundEntry, TableCursor};
 use siltdb_memtable::memtable::Memtable;
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Versions of one source that are looked up; more are walked over by a cursor, which costs more to
+/// Versions of one source that are looked up. More are walked over by a cursor, which costs more to
 /// begin with and much less for each.
 const LOOKED_UP_MAX: u32 = 4;
 
@@ -35,8 +35,8 @@ impl<'k> VersionSearch<'k> {
         Self { key, snapshot, upto: snapshot, covering: None }
     }
 
-    /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough: from
-    /// the memtables, the tables of level 0, and one table of each further level.
+    /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough. They
+    /// come from the memtables, the tables of level 0, and one table of each further level.
     ///
     /// No older source is worth it once a range tombstone covers the key, for that hides everything
     /// in it.
@@ -61,7 +61,7 @@ impl<'k> VersionSearch<'k> {
     /// As [`Search::each`], after a look into writes that only this reader sees.
     ///
     /// # Errors
-    /// As [`Search::each`].
+    /// The errors of [`Search::each`].
     pub fn each_with_own(
         &mut self,
         own: &OwnWrites,
@@ -84,8 +84,8 @@ impl<'k> VersionSearch<'k> {
     ) -> Result<()> {
         let key = LookupKey::new(self.key);
         let mut candidates = [None; LEVELS];
-        // What the filters of all sources need is asked for before the first one is: one after the
-        // other each would cost the time of a cache miss.
+        // What the filters of all sources need is prefetched before the first one is asked. One
+        // after the other, each would cost the time of a cache miss.
         for table in tables.stack().tables() {
             table.prefetch(key);
         }

@@ -1,4 +1,4 @@
-//! Which blocks are copied, and that nobody can tell.
+//! Which blocks are copied, and that no reader can tell.
 
 use super::*;
 use crate::{

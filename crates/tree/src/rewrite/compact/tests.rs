@@ -278,8 +278,8 @@ fn a_part_that_drops_everything_can_be_cancelled_too() {
     assert_eq!(world.carry_out(&plan, 1).unwrap().bytes_written, 0);
 }
 
-/// A tree of puts, and of what `change` writes while they are seen by a snapshot, brought down to
-/// where it stays, and the plan that would rewrite it there.
+/// A tree of puts, and of what `change` writes while they are seen by a snapshot. All is brought
+/// down to where it stays. Also the plan that would rewrite it there.
 fn at_the_bottom(change: impl FnOnce(&mut World)) -> (World, Plan) {
     let mut world = World::new(small_options());
     for number in 0..4000 {
