@@ -9,7 +9,9 @@ use crate::{
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options, install, jobs,
+    family_commit, family_options,
+    feed::{Feed, FeedItem},
+    install, jobs,
     jobs::replayed,
     jobs::request,
     jobs::workers::Workers,
@@ -42,6 +44,7 @@ use siltdb_tree::{
 use std::{
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// An open database; cheap to clone. The last clone that is dropped closes it.
@@ -221,6 +224,22 @@ impl Engine {
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
         self.database().log.publisher.published()
+    }
+
+    /// A feed of commits.
+    ///
+    /// # Errors
+    /// As [`Feed::new`].
+    pub fn feed(&self, first: Option<SequenceNumber>) -> Result<Feed> {
+        Feed::new(self.database(), first)
+    }
+
+    /// The next commit of a feed of this database.
+    ///
+    /// # Errors
+    /// As [`Feed::next`].
+    pub fn feed_next(&self, feed: &mut Feed, timeout: Duration) -> Result<Option<FeedItem>> {
+        feed.next(self.database(), timeout)
     }
 
     /// Registers a snapshot of this moment.

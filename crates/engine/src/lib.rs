@@ -19,6 +19,7 @@ pub mod background;
 pub mod database;
 pub mod install;
 pub mod log_sync;
+pub mod feed;
 pub mod family_options;
 pub mod commit;
 pub mod family_commit;

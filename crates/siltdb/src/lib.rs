@@ -46,6 +46,7 @@
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *what was committed* `subscribe` | all | | | |
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
@@ -80,6 +81,7 @@ mod isolation;
 mod transaction;
 mod db;
 mod db_write;
+mod subscription;
 mod place;
 pub mod inspect;
 pub mod salvage;
@@ -124,6 +126,9 @@ pub use siltdb_engine::{
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use snapshot::Snapshot;
+pub use subscription::{
+    Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
+};
 pub use transaction::{CommitInfo, Transaction};
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

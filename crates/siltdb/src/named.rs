@@ -76,6 +76,28 @@ const OPTIONS: &[Named<Options>] = &[
         get: |options| word_of(LOG_IOS, &options.engine.log_io),
     },
     Named {
+        name: "retain_log_bytes",
+        values: BYTES,
+        set: |options, text| {
+            assign(&mut options.engine.retain_log_bytes, bytes(text).map(|bytes| bytes as u64))
+        },
+        get: |options| options.engine.retain_log_bytes.to_string(),
+    },
+    Named {
+        name: "retain_log_for",
+        values: "a time, as 200ms or 5s",
+        set: |options, text| assign(&mut options.engine.retain_log_for, time(text)),
+        get: |options| format!("{}ms", options.engine.retain_log_for.as_millis()),
+    },
+    Named {
+        name: "feed_bytes_max",
+        values: BYTES,
+        set: |options, text| {
+            assign(&mut options.engine.feed_bytes_max, bytes(text).map(|bytes| bytes as u64))
+        },
+        get: |options| options.engine.feed_bytes_max.to_string(),
+    },
+    Named {
         name: "read_io",
         values: "read or map",
         set: |options, text| assign(&mut options.engine.read_io, by_word(READ_IOS, text)),
