@@ -177,6 +177,12 @@ impl EngineOptions {
         Ok(())
     }
 
+    /// Whether flushed parts of the log are kept.
+    #[must_use]
+    pub fn retains_log(&self) -> bool {
+        self.retain_log_bytes > 0 || !self.retain_log_for.is_zero()
+    }
+
     /// Every merge operator given.
     #[must_use]
     pub fn operators(&self) -> Vec<Arc<dyn MergeOperator>> {

@@ -49,8 +49,7 @@ pub(super) fn note_segments(
     });
     let ours: Vec<_> = ours.collect();
     ours.iter().for_each(|segment| wal.begin(*segment));
-    let retains = options.retain_log_bytes > 0 || !options.retain_log_for.is_zero();
-    if !retains && options.access != Access::ReadOnly {
+    if !options.retains_log() && options.access != Access::ReadOnly {
         return Ok(());
     }
     let mut older = Vec::new();
