@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
-    scan, shell, upkeep,
+    scan, shell, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -116,6 +116,9 @@ enum Verb {
     /// Make a second database of what this one holds, by hard links
     #[command(after_help = CHECKPOINT)]
     Checkpoint(On<checkpoint::Arguments>),
+    /// Print the commits that the log still has, in their order
+    #[command(after_help = WATCH)]
+    Watch(On<watch::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<upkeep::CompactArguments>),
@@ -340,6 +343,16 @@ whole it is called DIR.partial.
 Example:
   silt checkpoint demo.db demo-before.db";
 
+const WATCH: &str = "\
+A line is: sequence number, action, family, key and value or end, between tabs; with --json a \
+commit. The log has what is not flushed yet, and what retain_log_bytes and retain_log_for keep of \
+it. These options are not stored: an opening that writes without them gives up what they kept. \
+One process at a time has a database, so nothing is written while it is watched; in `silt shell`, \
+`watch --from N` prints what the shell has written since.
+
+Example:
+  silt watch demo.db --prefix user: --from 1000 --json";
+
 const COMPACT: &str = "\
 Space comes back by itself, in time; this does it at once. It needs room for what it writes anew.
 With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
@@ -465,6 +478,7 @@ impl CommandLine {
                 flushed(outcome, &mut start.output)
             }
             Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
+            Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Compact(on) => existing(&on, start, upkeep::compact),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {

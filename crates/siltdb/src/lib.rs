@@ -96,6 +96,7 @@ pub struct Readme;
 /// So are those of the pages for users.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tuning.md")]
+#[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
