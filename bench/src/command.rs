@@ -78,7 +78,7 @@ enum Command {
 
 #[derive(Args)]
 struct Run {
-    /// Suites; all if none is named.
+    /// Suites; all but `claims` if none is named.
     #[arg(long, value_delimiter = ',')]
     suite: Vec<String>,
     /// Rows, or beginnings of rows up to a slash; all if none is named.
@@ -121,6 +121,9 @@ struct Run {
     /// hold what they can. Cold rows and openings stay what they are.
     #[arg(long)]
     warm: bool,
+    /// Seconds that rows last which run for a time, instead of their own; 0 leaves these rows out.
+    #[arg(long, value_name = "SECONDS")]
+    sustain: Option<u32>,
     /// Which options engines get.
     #[arg(long, value_enum, default_value_t = ArmName::Equal)]
     arm: ArmName,
@@ -265,6 +268,7 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
         value_bytes: run.value_size,
         cache_mib: run.cache,
         warm: run.warm,
+        sustain: run.sustain,
         arm: match run.arm {
             ArmName::Equal => Arm::Equal,
             ArmName::Defaults => Arm::Defaults,

@@ -7,7 +7,10 @@ use crate::files::{Output, read};
 use crate::limits::effort::Effort;
 use crate::limits::measure;
 use crate::report::bars::Judgement;
-use crate::report::{csv, html, markdown, table};
+use crate::report::chart::Theme;
+use crate::report::claims::Claims;
+use crate::report::ranking::groups;
+use crate::report::{chart, html, markdown, pages, table};
 use crate::result::{Limit, Results, SCHEMA};
 use clap::{Args, Subcommand};
 use std::num::NonZeroU32;
@@ -79,18 +82,38 @@ pub struct Outputs {
     /// Write Markdown tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write comma-separated values
+    /// Write a bar chart for a light ground: of the claims, or of the first eight rows
     #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    svg: Option<PathBuf>,
+    /// Write the same chart for a dark ground
+    #[arg(long, value_name = "FILE")]
+    svg_dark: Option<PathBuf>,
+    /// The engines of the chart
+    #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_values = chart::ENGINES)]
+    svg_engines: Vec<String>,
+    /// Write results of the suite `claims` into the pages of the repository at DIR: README,
+    /// docs/benchmarks.md, docs/charts, docs/results
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
 }
 
-/// What makes a text of results.
-type Render = fn(&Results) -> String;
+/// At most this many rows have bars in a chart of other results than those of the claims.
+const CHARTED_MAX: usize = 8;
+
+/// A form of results.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Html,
+    Markdown,
+    Svg(Theme),
+}
 
 /// The files of [`Outputs`], which can be written.
 #[derive(Debug)]
 pub struct OpenOutputs {
-    opened: Vec<(Output, Render)>,
+    opened: Vec<(Output, Form)>,
+    engines: Vec<String>,
+    into: Option<PathBuf>,
 }
 
 /// How a subcommand ended.
@@ -156,22 +179,28 @@ impl Outputs {
     /// # Errors
     /// A message that names the file, if one cannot be written or is named twice.
     pub fn open(&self, others: &[&Path]) -> Result<OpenOutputs, String> {
-        let forms: [(&Option<PathBuf>, Render); 3] = [
-            (&self.html, html::render),
-            (&self.markdown, markdown::render),
-            (&self.csv, csv::render),
+        let forms = [
+            (&self.html, Form::Html),
+            (&self.markdown, Form::Markdown),
+            (&self.svg, Form::Svg(Theme::Light)),
+            (&self.svg_dark, Form::Svg(Theme::Dark)),
         ];
         let mut named = others.to_vec();
         let mut opened = Vec::new();
-        for (path, render) in forms {
+        for (path, form) in forms {
             let Some(path) = path else { continue };
             if named.contains(&path.as_path()) {
                 return Err(format!("{} is to hold two forms of the results", path.display()));
             }
             named.push(path);
-            opened.push((Output::open(path)?, render));
+            opened.push((Output::open(path)?, form));
         }
-        Ok(OpenOutputs { opened })
+        if let Some(root) = &self.into
+            && !root.join(pages::FOLDER).is_dir()
+        {
+            return Err(format!("--into: {} has no {}", root.display(), pages::FOLDER));
+        }
+        Ok(OpenOutputs { opened, engines: self.svg_engines.clone(), into: self.into.clone() })
     }
 
     /// Where the page goes, if it is asked for.
@@ -194,7 +223,23 @@ impl OpenOutputs {
     /// # Errors
     /// A message that names the file, if one cannot be written.
     pub fn write(&self, results: &Results) -> Result<(), String> {
-        self.opened.iter().try_for_each(|(output, render)| output.write(&render(results)))
+        for (output, form) in &self.opened {
+            output.write(&match form {
+                Form::Html => html::render(results),
+                Form::Markdown => markdown::render(results),
+                Form::Svg(theme) => self.chart(results, *theme),
+            })?;
+        }
+        self.into.as_ref().map_or(Ok(()), |root| pages::write(root, results))
+    }
+
+    fn chart(&self, results: &Results, theme: Theme) -> String {
+        if let Ok(claims) = Claims::of(results) {
+            return chart::bars(results, &claims.charted(), &self.engines, theme);
+        }
+        let groups = groups(results);
+        let first: Vec<_> = groups.iter().take(CHARTED_MAX).collect();
+        chart::bars(results, &first, &self.engines, theme)
     }
 }
 

@@ -11,7 +11,7 @@ use siltdb_bench::{
     files::Output,
     job::Report,
     limits::effort::Effort,
-    machine::machine,
+    machine::{commit, machine},
     report::{numbers::words, ranking::is_ours, table},
     result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
     runner::{
@@ -117,7 +117,7 @@ impl Course {
             let with_engines =
                 |chosen: Chosen| Chosen { engines: self.field.of(&chosen), ..chosen };
             let rows = suite.rows.iter().map(|row| suite.choose(row, &self.overrides));
-            rows.map(with_engines).collect::<Vec<_>>()
+            rows.filter(|row| row.seconds != Some(0)).map(with_engines).collect::<Vec<_>>()
         };
         self.chosen.iter().flat_map(of).collect()
     }
@@ -240,6 +240,9 @@ impl Course {
         if (RunOptions { command: were.command.clone(), ..asked }) != *were {
             return Err("--resume: the file of --json was made with other options".to_owned());
         }
+        if earlier.commit != commit() {
+            return Err("--resume: the file of --json was made by another commit".to_owned());
+        }
         let is_done = |row: &Chosen| {
             let of = |one: &Row, engine: &String| {
                 (&one.suite, &one.row, &one.engine) == (&row.suite, &row.row, engine)
@@ -266,6 +269,7 @@ impl Course {
             value_bytes: self.overrides.value_bytes,
             cache_mib: self.overrides.cache_mib,
             warm: self.overrides.warm,
+            sustain: self.overrides.sustain,
             row_seconds_max: Some(self.cap as u64),
             published: self.published,
         }
@@ -276,6 +280,7 @@ impl Course {
         Results {
             schema: SCHEMA,
             created: now(),
+            commit: commit(),
             machine: machine(&options.dir),
             options: self.asked(),
             engines: Vec::new(),

@@ -355,6 +355,20 @@ pub trait Session {
         seen: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64>;
 
+    /// Shows up to `limit` entries from a key, included, by the iterator that programs use first;
+    /// returns how many. An engine that has one way to walk need not define it.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn iterate(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        self.scan(from, limit, Direction::Forward, seen)
+    }
+
     /// Deletes the keys in `[from, to)` in one commit.
     ///
     /// # Errors

@@ -344,6 +344,8 @@ pub enum Op {
     Scan,
     /// Reads everything backwards.
     ScanReverse,
+    /// Reads everything by the engine's ordinary iterator, where that is not what scans use.
+    Iterate,
     /// Gets and puts, interleaved.
     Mixed,
     /// Gets of keys that exist and puts of new ones, interleaved.
@@ -382,6 +384,7 @@ impl Op {
                 | Self::Range
                 | Self::Scan
                 | Self::ScanReverse
+                | Self::Iterate
                 | Self::YcsbC
                 | Self::Open
         )

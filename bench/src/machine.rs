@@ -1,7 +1,7 @@
 //! What a run ran on, and whether it has room for what is asked.
 
 use crate::{engine::Result, result::Machine};
-use std::{fs, os::unix::fs::MetadataExt, path::Path, thread};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command, thread};
 
 /// What this machine says of itself; `dir` is where databases will lie.
 #[must_use]
@@ -19,6 +19,15 @@ pub fn machine(dir: &Path) -> Machine {
         page_cache: "left as the seed left it, but in rows whose state is cold".to_owned(),
         build: format!("{profile}, {}", std::env::consts::ARCH),
     }
+}
+
+/// The commit of the checkout that this process runs in, with `-dirty` if it has changes; empty if
+/// git does not tell.
+#[must_use]
+pub fn commit() -> String {
+    let git = Command::new("git").args(["describe", "--always", "--dirty", "--exclude=*"]).output();
+    let told = git.ok().filter(|told| told.status.success());
+    told.map_or_else(String::new, |told| String::from_utf8_lossy(&told.stdout).trim().to_owned())
 }
 
 /// Bytes that may be written below a directory.

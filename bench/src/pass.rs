@@ -292,7 +292,7 @@ impl Course<'_> {
         let data = &self.data;
         let ((engine, each, seconds), paced) = watched(what, self.watch, |pace| {
             let (each, seconds) = match work.run.op {
-                Op::Scan | Op::ScanReverse => {
+                Op::Scan | Op::ScanReverse | Op::Iterate => {
                     special::scan(&engine, work, data, &self.live, pace, probes)?
                 }
                 Op::Queue => special::queue(&engine, work, data, pace, probes)?,
@@ -338,7 +338,7 @@ impl Course<'_> {
         let mut verified = Verified::default();
         for (thread, outcome) in Thread::all(ran.outcomes.len() as u32).zip(&ran.outcomes) {
             let expected = match work.run.op {
-                Op::Scan | Op::ScanReverse => {
+                Op::Scan | Op::ScanReverse | Op::Iterate => {
                     special::expected_scan(work, &self.live, thread, outcome.done)
                 }
                 Op::Queue => special::expected_queue(work, &mut model, outcome.done),
@@ -401,7 +401,9 @@ impl Course<'_> {
         }
         let batch = if run.op.writes() { u64::from(run.batch) } else { 1 };
         let ops_per_call = match run.op {
-            Op::Scan | Op::ScanReverse | Op::Compact => throughput.ops / all.len().max(1),
+            Op::Scan | Op::ScanReverse | Op::Iterate | Op::Compact => {
+                throughput.ops / all.len().max(1)
+            }
             Op::Put | Op::Delete | Op::PutDelete => batch,
             _ => 1,
         };
@@ -412,7 +414,7 @@ impl Course<'_> {
     fn compared<E: Engine>(&self, engine: &E, model: &Model) -> Result<Verified> {
         let work = &self.job.work;
         match work.run.op {
-            Op::Scan | Op::ScanReverse => {
+            Op::Scan | Op::ScanReverse | Op::Iterate => {
                 return self.unwatched("verify", || {
                     special::verify_scan(engine, work, &self.data, &self.live)
                 });
@@ -478,7 +480,7 @@ impl Course<'_> {
     /// Operations as the row counts them.
     fn ops(&self, ran: &Ran) -> u64 {
         match self.job.work.run.op {
-            Op::Scan | Op::ScanReverse => ran.total().found,
+            Op::Scan | Op::ScanReverse | Op::Iterate => ran.total().found,
             Op::Compact => self.live.len() as u64,
             _ => ran.done(),
         }

@@ -186,9 +186,13 @@ pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
             let own = thread.share(u64::from(work.keys));
             own_ids(thread, draw(run.order, own as u32, count.min(own), salt))
         }
-        Op::Scan | Op::ScanReverse | Op::Queue | Op::RangeDelete | Op::Open | Op::Compact => {
-            Vec::new()
-        }
+        Op::Scan
+        | Op::ScanReverse
+        | Op::Iterate
+        | Op::Queue
+        | Op::RangeDelete
+        | Op::Open
+        | Op::Compact => Vec::new(),
         Op::Seek | Op::Range => draw(run.order, work.keys, count, salt),
         _ => {
             let own = thread.share(u64::from(work.keys));
@@ -222,7 +226,13 @@ fn steps(run: &Run, count: u64, salt: u64) -> Steps {
         Op::YcsbB | Op::YcsbD => (Step::Get, 95, Step::Put),
         Op::YcsbE => (Step::Range, 95, Step::Put),
         Op::YcsbF => (Step::Get, 50, Step::Modify),
-        Op::Scan | Op::ScanReverse | Op::Queue | Op::RangeDelete | Op::Open | Op::Compact => {
+        Op::Scan
+        | Op::ScanReverse
+        | Op::Iterate
+        | Op::Queue
+        | Op::RangeDelete
+        | Op::Open
+        | Op::Compact => {
             return Steps::Each(Vec::new());
         }
     };

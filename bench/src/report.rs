@@ -1,9 +1,13 @@
-//! Shows results: as a table in the terminal, as CSV, as Markdown, and as a page of HTML.
+//! Shows results: as a table in the terminal, as Markdown, as a page of HTML, as pictures, and in
+//! the pages of the project.
 
 pub mod numbers;
 pub mod ranking;
-pub mod bars;
-pub mod csv;
+pub mod markup;
+pub mod chart;
 pub mod markdown;
+pub mod bars;
 pub mod table;
 pub mod html;
+pub mod claims;
+pub mod pages;

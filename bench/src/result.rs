@@ -18,6 +18,9 @@ pub struct Results {
     /// When the run began, in seconds since 1970-01-01 UTC.
     #[serde(default)]
     pub created: u64,
+    /// The commit of the checkout that it ran in; `-dirty` if that had changes; empty if unknown.
+    #[serde(default)]
+    pub commit: String,
     /// What it ran on.
     pub machine: Machine,
     /// What was asked for.
@@ -86,6 +89,9 @@ pub struct Options {
     /// Whether rows that only read began with warm caches.
     #[serde(default)]
     pub warm: bool,
+    /// Overrides how long the rows run that run for a time, in seconds.
+    #[serde(default)]
+    pub sustain: Option<u32>,
     /// Longest time for one engine in one row, in seconds.
     pub row_seconds_max: Option<u64>,
     /// Whether the original generators and shapes were used.
@@ -168,6 +174,8 @@ pub struct Definition {
     pub published: Vec<Published>,
     /// What it is held to.
     pub bars: Bars,
+    /// Why SiltDB is behind in it, where it is; older files lack it.
+    pub cause: String,
 }
 
 /// What a row is held to: how many times as fast SiltDB shall be as others, by the medians.

@@ -156,7 +156,8 @@ fn run_row(
                 continue;
             }
             listener.begins(row, entry.engine, round);
-            let extent = if round == 0 { Extent::Full } else { Extent::Throughput };
+            let is_timed = round == 0 && row.seconds.is_none();
+            let extent = if is_timed { Extent::Full } else { Extent::Throughput };
             let outcome = entry.run(row, extent, stores, options, listener);
             if options.interrupted.load(Ordering::Relaxed) {
                 return None;
@@ -329,7 +330,7 @@ fn job(row: &Chosen, engine: &str, dir: &TempDir, options: &Options<'_>) -> Job 
         dir: dir.path().to_owned(),
         config: row.config.clone(),
         work: row.work.clone(),
-        cap_seconds: options.cap_seconds,
+        cap_seconds: row.seconds.map_or(options.cap_seconds, f64::from),
         store: None,
         extent: Extent::Full,
     }

@@ -13,7 +13,8 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 19] = [
+    ("claims", include_str!("../suites/claims.toml")),
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
     ("thunder", include_str!("../suites/thunder.toml")),
@@ -33,6 +34,10 @@ const FILES: [(&str, &str); 18] = [
     ("map", include_str!("../suites/map.toml")),
     ("soak", include_str!("../suites/soak.toml")),
 ];
+
+/// The suite that the pages of the project cite; a run of all suites leaves it out, because other
+/// suites have the same kinds of work.
+pub const CLAIMS: &str = "claims";
 
 /// What `silt-bench demo` runs; no part of a run of all suites, which has its rows at full size.
 const DEMO: &str = include_str!("../suites/demo.toml");
@@ -93,6 +98,9 @@ pub struct Row {
     /// What it is held to.
     #[serde(default)]
     pub bars: Bars,
+    /// Why siltdb is behind in it, where it is.
+    #[serde(default)]
+    pub cause: String,
     /// Where the row differs from its suite.
     #[serde(default, rename = "with")]
     settings: Settings,
@@ -132,6 +140,8 @@ struct Settings {
     table: Option<TableKind>,
     /// Whether all that the row reads is done twice before it counts.
     warm: Option<bool>,
+    /// How long the row runs; then its count of operations only bounds what is drawn ahead.
+    seconds: Option<u32>,
 }
 
 /// How a published benchmark made its data. Its keys were numbers in digits.
@@ -188,6 +198,9 @@ pub struct Overrides {
     pub cache_mib: Option<u64>,
     /// Whether rows that only read, and not what is cold, begin with warm caches.
     pub warm: bool,
+    /// How long the rows run that run for a time, in seconds, instead of their own; 0 leaves them
+    /// out.
+    pub sustain: Option<u32>,
     /// Which options engines get.
     pub arm: Arm,
 }
@@ -202,6 +215,7 @@ impl Default for Overrides {
             value_bytes: None,
             cache_mib: None,
             warm: false,
+            sustain: None,
             arm: Arm::Equal,
         }
     }
@@ -224,6 +238,8 @@ pub struct Chosen {
     pub compared: Vec<String>,
     /// Who takes part, in the order of the report.
     pub engines: Vec<String>,
+    /// How long it runs, if not until its operations are done.
+    pub seconds: Option<u32>,
 }
 
 impl Setting {
@@ -272,6 +288,7 @@ impl Suite {
             about: row.about.clone(),
             published: self.published(row),
             bars: row.bars.clone(),
+            cause: row.cause.clone(),
         };
         let words = Setting::ALL.into_iter().filter_map(|setting| overrides.words(setting));
         let words: Vec<String> = words.collect();
@@ -366,6 +383,7 @@ impl Suite {
             needs: row.needs.clone(),
             compared: compared.clone(),
             engines: Vec::new(),
+            seconds: settings.seconds.map(|own| overrides.sustain.unwrap_or(own)),
         }
     }
 }
@@ -435,6 +453,7 @@ impl Settings {
             level0_runs: self.level0_runs.or(other.level0_runs),
             table: self.table.or(other.table),
             warm: self.warm.or(other.warm),
+            seconds: self.seconds.or(other.seconds),
         }
     }
 }
@@ -465,8 +484,8 @@ fn parse(name: &str, text: &str) -> Suite {
     toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
 }
 
-/// The rows that were asked for: of some suites, or of all; those with these ids, or those whose
-/// ids begin with one of them and a slash, or all.
+/// The rows that were asked for: of some suites, or of all but [`CLAIMS`]; those with these ids, or
+/// those whose ids begin with one of them and a slash, or all.
 ///
 /// # Errors
 /// A message that names what is unknown, what is nearest, and all there is.
@@ -475,7 +494,10 @@ pub fn select(suites: &[Suite], names: &[String], rows: &[String]) -> Result<Vec
     for name in names {
         known_or_nearest("suite", name, &known)?;
     }
-    let is_named = |suite: &&Suite| names.is_empty() || names.contains(&suite.suite);
+    let is_named = |suite: &&Suite| match names {
+        [] => suite.suite != CLAIMS,
+        names => names.contains(&suite.suite),
+    };
     let mut chosen: Vec<Suite> = suites.iter().filter(is_named).cloned().collect();
     let matches = |id: &str, wanted: &str| {
         id == wanted || id.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('/'))

@@ -14,7 +14,7 @@ use crate::{
 use std::{path::Path, time::Duration};
 
 /// Every operation that a row can be made of.
-pub const OPS: [Op; 21] = [
+pub const OPS: [Op; 22] = [
     Op::Put,
     Op::Delete,
     Op::PutDelete,
@@ -24,6 +24,7 @@ pub const OPS: [Op; 21] = [
     Op::Range,
     Op::Scan,
     Op::ScanReverse,
+    Op::Iterate,
     Op::Mixed,
     Op::MixedInsert,
     Op::YcsbA,

@@ -297,7 +297,7 @@ fn outputs_that_cannot_be_written_end_a_run_before_it_begins() {
     let said = refused(&["--json", missing.to_str().unwrap()]);
     assert!(said.contains("none/page.html"), "{said}");
     let same = json.to_str().unwrap();
-    let said = refused(&["--json", same, "--csv", same]);
+    let said = refused(&["--json", same, "--markdown", same]);
     assert!(said.contains("two forms"), "{said}");
     assert!(!json.exists());
 }
@@ -325,4 +325,27 @@ fn upkeep_counts_syncs_and_judges_them() {
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "data directories are removed");
     command().args(["upkeep", "--rows", "opennings/syncs"]).assert().code(2);
+}
+
+#[test]
+fn a_row_that_runs_for_a_time_ends_with_it_and_keeps_its_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let run = |sustain: &str| {
+        let mut run = command();
+        run.args(["run", "--suite", "claims", "--rows", "sustained", "--engines", "siltdb"]);
+        run.args(["--scale", "0.02", "--repeat", "1", "--skip", "limits,classes"]);
+        run.args(["--sustain", sustain]).arg("--json").arg(&json).arg("--dir").arg(dir.path());
+        run.assert().success();
+    };
+    run("2");
+    let timed = results(&json);
+    let ours = row(&timed, "siltdb");
+    assert_eq!((ours.status, ours.reason.as_deref()), (Status::Ok, None));
+    assert!(ours.ops < 4_000_000, "its time ended it, not its operations: {}", ours.ops);
+    assert!((1..=2).contains(&ours.extra.samples.len()), "{:?}", ours.extra.samples);
+    assert!(ours.figure().is_some() && ours.latency_ns.is_none());
+    fs::remove_file(&json).unwrap();
+    run("0");
+    assert!(!json.exists(), "without its time the row is left out, and nothing is written");
 }

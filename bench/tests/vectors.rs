@@ -204,7 +204,7 @@ fn expected(
 ) -> Expected {
     let live = Live::new(before);
     let Tally { sum, found, value_bytes } = match work.run.op {
-        Op::Scan | Op::ScanReverse => special::expected_scan(work, &live, thread, 1),
+        Op::Scan | Op::ScanReverse | Op::Iterate => special::expected_scan(work, &live, thread, 1),
         Op::Queue => special::expected_queue(work, after, work.run.ops),
         Op::RangeDelete => {
             special::expected_range_delete(work, after, thread, u64::MAX);

@@ -166,6 +166,29 @@ impl FamilyArguments {
     }
 }
 
+/// The bucket that a verb works in.
+#[derive(Args, Clone, Debug)]
+pub struct BucketArguments {
+    /// Work on the keys of this bucket, as a/b.
+    #[arg(long, value_name = "PATH")]
+    bucket: Option<OsString>,
+}
+
+impl BucketArguments {
+    /// Whether a bucket was given.
+    pub fn is_given(&self) -> bool {
+        self.bucket.is_some()
+    }
+
+    /// The names from the root to the bucket, if one was given.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a path that is not in `form`.
+    pub fn path(&self, form: Form) -> Result<Option<Vec<Vec<u8>>>> {
+        self.bucket.as_deref().map(|path| bucket_path(path, form)).transpose()
+    }
+}
+
 /// Which keys a verb reads.
 #[derive(Args, Clone, Debug)]
 pub struct BoundsArguments {
@@ -227,6 +250,15 @@ pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
         },
         _ => Err("expected volatile, buffered, interval:MS or synced".to_owned()),
     }
+}
+
+/// The names that a path of buckets stands for: between slashes.
+///
+/// # Errors
+/// As [`bytes`].
+pub fn bucket_path(text: &OsStr, form: Form) -> Result<Vec<Vec<u8>>> {
+    let path = bytes(text, form)?;
+    Ok(path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect())
 }
 
 /// The bytes that the argument `text` stands for in `form`.

@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, checkpoint, completions, destroy, export, families, import, inspect, point, recover,
-    scan, shell, upkeep, watch,
+    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
+    recover, scan, shell, step, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -104,6 +104,15 @@ enum Verb {
     /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
+    /// Create, list, move or delete buckets: nested maps in a family
+    #[command(subcommand, after_help = bucket::HELP)]
+    Bucket(BucketVerb),
+    /// Give a key a new value if it has the expected one; creates the database
+    #[command(after_help = step::CAS_HELP)]
+    Cas(On<step::CasArguments>),
+    /// Add to a counter and print what it is then; creates the database
+    #[command(after_help = step::INCR_HELP)]
+    Incr(On<step::IncrArguments>),
     /// Print what the database counts: sizes, levels, cache, stalls
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
@@ -114,10 +123,10 @@ enum Verb {
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
     /// Make a second database of what this one holds, by hard links
-    #[command(after_help = CHECKPOINT)]
+    #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
     /// Print the commits that the log still has, in their order
-    #[command(after_help = WATCH)]
+    #[command(after_help = watch::HELP)]
     Watch(On<watch::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
@@ -166,6 +175,22 @@ enum FamiliesVerb {
     /// Print the options of a family, or change some
     #[command(after_help = FAMILIES)]
     Options(On<families::OptionsArguments>),
+}
+
+#[derive(Subcommand)]
+enum BucketVerb {
+    /// Create a bucket, and those it lies in as far as they are missing
+    #[command(after_help = bucket::HELP)]
+    Create(On<bucket::PathArguments>),
+    /// List the buckets in a bucket, or at the root
+    #[command(after_help = bucket::HELP)]
+    List(On<bucket::ListArguments>),
+    /// Give a bucket another path, with everything in it
+    #[command(after_help = bucket::HELP)]
+    Move(On<bucket::MoveArguments>),
+    /// Delete a bucket with everything in it
+    #[command(after_help = bucket::HELP)]
+    Delete(On<bucket::PathArguments>),
 }
 
 const SHELL: &str = "\
@@ -335,24 +360,6 @@ Example:
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
-const CHECKPOINT: &str = "\
-Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
-hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
-whole it is called DIR.partial.
-
-Example:
-  silt checkpoint demo.db demo-before.db";
-
-const WATCH: &str = "\
-A line is: sequence number, action, family, key and value or end, between tabs; with --json a \
-commit. The log has what is not flushed yet, and what retain_log_bytes and retain_log_for keep of \
-it. These options are not stored: an opening that writes without them gives up what they kept. \
-One process at a time has a database, so nothing is written while it is watched; in `silt shell`, \
-`watch --from N` prints what the shell has written since.
-
-Example:
-  silt watch demo.db --prefix user: --from 1000 --json";
-
 const COMPACT: &str = "\
 Space comes back by itself, in time; this does it at once. It needs room for what it writes anew.
 With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
@@ -464,6 +471,9 @@ impl CommandLine {
                 reading(&on, start, export::run)
             }
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Bucket(verb) => run_bucket(verb, start),
+            Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
+            Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => {
                 let outcome = upkeep::check_closed(&on.db, &mut start.output);
@@ -510,6 +520,15 @@ impl Verb {
     }
 }
 
+fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
+    match verb {
+        BucketVerb::Create(on) => existing(&on, start, bucket::create),
+        BucketVerb::List(on) => reading(&on, start, bucket::list),
+        BucketVerb::Move(on) => existing(&on, start, bucket::rename),
+        BucketVerb::Delete(on) => existing(&on, start, bucket::delete),
+    }
+}
+
 fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
     match arguments.verb {
         None => {
@@ -549,7 +568,17 @@ fn existing<A: Args>(
     start: Start,
     verb: impl FnOnce(&mut Session, &A) -> Result<()>,
 ) -> Result<()> {
-    open(&on.db, Opening::Write, start, |session| verb(session, &on.arguments))
+    writing(on, Opening::Write, start, verb)
+}
+
+/// Runs `verb` on a database that is opened as `opening` says.
+fn writing<A: Args>(
+    on: &On<A>,
+    opening: Opening,
+    start: Start,
+    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
+) -> Result<()> {
+    open(&on.db, opening, start, |session| verb(session, &on.arguments))
 }
 
 /// Opens the database, runs `verb` and closes it again, whatever the outcome.

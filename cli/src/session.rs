@@ -7,8 +7,8 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Options, Read, ReadOptions, RecoveryMode,
-    WriteBatch, WriteOptions,
+    Bucket, Create, Db, Durability, Error, ErrorKind, Family, Options, Read, ReadOptions,
+    RecoveryMode, Slice, WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -243,7 +243,27 @@ pub fn visit(
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
     let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
-    let mut entries = family.iter_with(&options)?;
+    walk(family.iter_with(&options)?, direction, on_entry)
+}
+
+/// As [`visit`], for the keys of a bucket.
+///
+/// # Errors
+/// As [`visit`].
+pub fn visit_bucket(
+    bucket: &Bucket<Family>,
+    range: KeyRange,
+    direction: Direction,
+    on_entry: &mut OnEntry<'_>,
+) -> Result<()> {
+    walk(bucket.range(range)?, direction, on_entry)
+}
+
+fn walk(
+    mut entries: impl DoubleEndedIterator<Item = siltdb::Result<(Slice, Slice)>>,
+    direction: Direction,
+    on_entry: &mut OnEntry<'_>,
+) -> Result<()> {
     loop {
         interrupt::check()?;
         let entry = match direction {

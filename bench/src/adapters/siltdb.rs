@@ -5,7 +5,11 @@ use crate::engine::{
     Session, TableKind, Write,
 };
 use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, ReadIo, WriteBatch};
-use std::{ops::ControlFlow, path::Path, time::Instant};
+use std::{
+    ops::{Bound, ControlFlow},
+    path::Path,
+    time::Instant,
+};
 
 /// How many memtables the engine may hold at once, beside its cache.
 const MEMTABLES: u64 = 4;
@@ -211,6 +215,23 @@ impl Session for SiltdbSession<'_> {
             Direction::Forward => cursor.walk(limit, seen)?,
             Direction::Reverse => cursor.walk_back(limit, seen)?,
         })
+    }
+
+    fn iterate(
+        &mut self,
+        from: Option<&[u8]>,
+        limit: u64,
+        mut seen: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let entries = self.family.range((from, Bound::<&[u8]>::Unbounded))?;
+        let mut count = 0;
+        for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+            let (key, value) = entry?;
+            seen(&key, &value);
+            count += 1;
+        }
+        Ok(count)
     }
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {

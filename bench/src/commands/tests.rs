@@ -59,11 +59,11 @@ fn files_that_cannot_be_read_are_named() {
 fn a_report_is_written_in_each_form_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (page, lines) = (path("run.html"), path("run.csv"));
-    let shown = run(&["report", RUN, "--html", &page, "--csv", &lines]).unwrap().text;
+    let (page, chart) = (path("run.html"), path("run.svg"));
+    let shown = run(&["report", RUN, "--html", &page, "--svg", &chart]).unwrap().text;
     assert!(shown.contains("tidesdb-v7 random-get"));
     assert!(fs::read_to_string(page).unwrap().starts_with("<!doctype html>"));
-    assert!(fs::read_to_string(lines).unwrap().starts_with("suite,row,engine"));
+    assert!(fs::read_to_string(chart).unwrap().starts_with("<svg "));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 

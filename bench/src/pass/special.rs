@@ -78,7 +78,10 @@ pub fn scan<E: Engine, P: Probe>(
         while done < rounds(work, live) && pace.goes_on(thread.index, tally.found) {
             let from = from.map(|id| keys.key(id));
             let seen = |key: &[u8], value: &[u8]| tally.add_entry(key, value);
-            probe.call(|| session.scan(from, limit, direction, seen))?;
+            probe.call(|| match work.run.op {
+                Op::Iterate => session.iterate(from, limit, seen),
+                _ => session.scan(from, limit, direction, seen),
+            })?;
             done += 1;
         }
         let context_switches = measure::own_context_switches();

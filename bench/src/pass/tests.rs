@@ -145,7 +145,7 @@ fn errors_fail_with_their_message() {
 
 #[test]
 fn truncated_scans_are_caught() {
-    for op in [Op::Scan, Op::ScanReverse, Op::Range] {
+    for op in [Op::Scan, Op::ScanReverse, Op::Iterate, Op::Range] {
         caught_by::<{ lie::TRUNCATES_SCANS }>(op, "other entries were found");
     }
 }
@@ -163,7 +163,7 @@ fn seeks_to_the_wrong_place_are_caught() {
     caught_by::<{ lie::SEEKS_PAST }>(Op::Seek, "do not add up");
     caught_by::<{ lie::SEEKS_PAST }>(Op::Queue, "do not add up");
     // In each round, not only where everything is compared in full.
-    for op in [Op::Seek, Op::Scan, Op::ScanReverse, Op::Range, Op::Queue] {
+    for op in [Op::Seek, Op::Scan, Op::ScanReverse, Op::Iterate, Op::Range, Op::Queue] {
         caught_by::<{ lie::WRONG_KEYS }>(op, "do not add up");
     }
 }

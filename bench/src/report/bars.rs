@@ -4,6 +4,7 @@
 //! no figure is not judged. Rows that write are held to RocksDB's memory, write amplification and
 //! size, too.
 
+use crate::report::markdown::table;
 use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time};
 use crate::report::ranking::{Contest, Group, OURS, groups, is_ours};
 use crate::result::{Bars, Latency, Results, Row, Spread, Status};
@@ -96,35 +97,55 @@ impl Judgement {
                 writeln!(text, "- `{name}`, {threads}: {}", missed.text).expect(WRITTEN);
             }
         }
-        text += "\n| row | threads | siltdb | best other | RocksDB | to the best other \
-                 | to RocksDB | of the limit | bars |\n|---|---|---|---|---|---|---|---|---|\n";
-        for line in &self.lines {
-            let missed = line.verdicts.iter().filter(|verdict| !verdict.is_met).count();
-            let bars = match (line.verdicts.len(), missed) {
-                (0, _) => NONE.to_owned(),
-                (_, 0) => "met".to_owned(),
-                (all, missed) => format!("**{missed} of {all} missed**"),
-            };
-            let Line { name, threads, cells, .. } = line;
-            writeln!(text, "| `{name}` | {threads} | {} | {bars} |", cells.join(" | "))
-                .expect(WRITTEN);
-        }
-        text + &self.costs()
+        text + "\n" + &table(&SPEED, self.lines.iter().map(Line::speed)) + &self.costs()
     }
 
     fn costs(&self) -> String {
-        let mut text = String::from(
-            "\nsiltdb's and RocksDB's:\n\n| row | threads | variation of calls | 99.9 % | longest \
-             | peak memory | write amplification | space amplification |\n\
-             |---|---|---|---|---|---|---|---|\n",
-        );
-        for line in &self.lines {
-            if let Some(costs) = &line.costs {
-                let Line { name, threads, .. } = line;
-                writeln!(text, "| `{name}` | {threads} | {} |", costs.join(" | ")).expect(WRITTEN);
-            }
-        }
-        text
+        let lines = self.lines.iter().filter_map(|line| {
+            Some(
+                [
+                    &[format!("`{}`", line.name), line.threads.to_string()],
+                    &line.costs.as_ref()?[..],
+                ]
+                .concat(),
+            )
+        });
+        format!("\nsiltdb's and RocksDB's:\n\n{}", table(&COSTS, lines))
+    }
+}
+
+const SPEED: [&str; 9] = [
+    "row",
+    "threads",
+    "siltdb",
+    "best other",
+    "RocksDB",
+    "to the best other",
+    "to RocksDB",
+    "of the limit",
+    "bars",
+];
+const COSTS: [&str; 8] = [
+    "row",
+    "threads",
+    "variation of calls",
+    "99.9 %",
+    "longest",
+    "peak memory",
+    "write amplification",
+    "space amplification",
+];
+
+impl Line {
+    fn speed(&self) -> Vec<String> {
+        let missed = self.verdicts.iter().filter(|verdict| !verdict.is_met).count();
+        let bars = match (self.verdicts.len(), missed) {
+            (0, _) => NONE.to_owned(),
+            (_, 0) => "met".to_owned(),
+            (all, missed) => format!("**{missed} of {all} missed**"),
+        };
+        let name = [format!("`{}`", self.name), self.threads.to_string()];
+        [&name, &self.cells[..], &[bars]].concat()
     }
 }
 
@@ -262,7 +283,8 @@ impl<'a> Case<'a> {
     }
 }
 
-fn space_amplification(row: &Row) -> Option<f64> {
+/// The size of a database to its live data; none where hardly anything is alive.
+pub fn space_amplification(row: &Row) -> Option<f64> {
     row.space_amp.filter(|&value| value < SPACE_AMP_MAX)
 }
 

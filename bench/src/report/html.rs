@@ -3,16 +3,15 @@
 //! Text stands in HTML, shapes in SVG whose coordinates are percentages or stretch: so letters keep
 //! their size on a phone. Each chart has a table beside it that says the same.
 
-mod markup;
 mod bars;
 mod lines;
 mod tables;
 mod card;
 mod overview;
 
+use crate::report::markup::{escape, slug};
 use crate::report::ranking::{groups, suites};
 use crate::result::Results;
-use markup::{escape, slug};
 
 const STYLE: &str = include_str!("html/style.css");
 

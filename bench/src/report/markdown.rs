@@ -1,13 +1,21 @@
-//! Results as Markdown, as `docs/benchmarks.md` carries them.
+//! Results as Markdown.
 //!
 //! For each suite: the figures of all engines side by side, why one has none, and what it cost.
 
 use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time, whole};
 use crate::report::ranking::{Contest, Group, Verdict, groups, suites};
-use crate::result::{Arm, Engine, Results, Row, Status};
+use crate::result::{Arm, Engine, Latency, Results, Row, Status};
 use std::fmt::Write;
 
 const WRITTEN: &str = "writing to a string succeeds";
+
+/// A table: each line has as many cells as `header`.
+pub fn table(header: &[&str], lines: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let header = line(header.iter().map(|&cell| cell.to_owned()).collect())
+        + &format!("|{}\n", "---|".repeat(header.len()));
+    lines.fold(header, |text, cells| text + &line(cells.iter().map(|text| cell(text)).collect()))
+}
 
 /// The report, without a title of its own.
 pub fn render(results: &Results) -> String {
@@ -46,23 +54,12 @@ fn machine(results: &Results) -> String {
 
 /// One line for each contest: who leads, and every engine's figure.
 fn figures(rows: &[Group<'_>]) -> String {
-    let mut text = String::from("| row | class | siltdb to best other | leader | all |\n");
-    text += "|---|---|---|---|---|\n";
-    for group in rows {
-        for contest in group.contests() {
-            writeln!(
-                text,
-                "| {} | {} | {} | {} | {} |",
-                sized(group),
-                class(&contest),
-                standing(&contest),
-                leader(&contest),
-                all(&contest)
-            )
-            .expect(WRITTEN);
-        }
-    }
-    text
+    let contests = rows.iter().flat_map(|group| {
+        group.contests().into_iter().map(move |contest| {
+            vec![sized(group), class(&contest), standing(&contest), leader(&contest), all(&contest)]
+        })
+    });
+    table(&["row", "class", "siltdb to best other", "leader", "all"], contests)
 }
 
 /// The id of a row, and what it ran with.
@@ -127,28 +124,39 @@ fn reasons(rows: &[Group<'_>]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-const COSTS: &str = "| row | engine | p50 | p99 | p99.9 | p99.99 | max | CPU | peak RSS | size | \
-    compacted | write amp | space amp | of the limit | verified |\n\
-    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+const COSTS: [&str; 15] = [
+    "row",
+    "engine",
+    "p50",
+    "p99",
+    "p99.9",
+    "p99.99",
+    "max",
+    "CPU",
+    "peak RSS",
+    "size",
+    "compacted",
+    "write amp",
+    "space amp",
+    "of the limit",
+    "verified",
+];
 
 fn costs(rows: &[Group<'_>]) -> String {
-    let mut text = format!("\n{COSTS}");
-    for row in rows.iter().flat_map(|group| &group.entries) {
-        if row.figure().is_none() {
-            continue;
-        }
-        let latency = |part: fn(&crate::result::Latency) -> f64| {
-            or_none(row.latency_ns.as_ref().map(part), time)
+    let entries = rows.iter().flat_map(|group| &group.entries);
+    let lines = entries.filter(|row| row.figure().is_some()).map(|row| {
+        let latency = |part: fn(&Latency) -> Option<f64>| {
+            or_none(row.latency_ns.as_ref().and_then(part), time)
         };
         let size = |value: Option<u64>| or_none(value, |value| bytes(value as f64));
-        let cells = [
+        vec![
             format!("`{}`", row.row),
             row.engine.clone(),
-            latency(|latency| latency.p50),
-            or_none(row.latency_ns.and_then(|latency| latency.p99), time),
-            or_none(row.latency_ns.and_then(|latency| latency.p999), time),
-            or_none(row.latency_ns.and_then(|latency| latency.p9999), time),
-            latency(|latency| latency.max),
+            latency(|latency| Some(latency.p50)),
+            latency(|latency| latency.p99),
+            latency(|latency| latency.p999),
+            latency(|latency| latency.p9999),
+            latency(|latency| Some(latency.max)),
             or_none(row.cpu_percent, |value| percent(value / 100.0)),
             size(row.peak_rss_bytes),
             size(row.db_bytes),
@@ -157,22 +165,19 @@ fn costs(rows: &[Group<'_>]) -> String {
             or_none(row.space_amp, |value| format!("{value:.2}")),
             or_none(row.share_of_limit(), |of| format!("{} of {}", percent(of.share), of.limit)),
             or_none(row.verified, |of| format!("{}/{}", whole(of.checked), whole(of.expected))),
-        ];
-        writeln!(text, "| {} |", cells.join(" | ")).expect(WRITTEN);
-    }
-    text
+        ]
+    });
+    format!("\n{}", table(&COSTS, lines))
 }
 
 fn engines(engines: &[Engine]) -> String {
-    let mut text = String::from("\n| engine | version | build | options | durability |\n");
-    text += "|---|---|---|---|---|\n";
-    for engine in engines.iter().filter(|engine| !engine.version.is_empty()) {
-        let cells =
-            [&engine.engine, &engine.version, &engine.build, &engine.options, &engine.durability];
-        let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
-        writeln!(text, "| {} |", cells.join(" | ")).expect(WRITTEN);
-    }
-    text
+    let known = engines.iter().filter(|engine| !engine.version.is_empty());
+    let lines = known.map(|one| {
+        [&one.engine, &one.version, &one.build, &one.options, &one.durability]
+            .map(Clone::clone)
+            .to_vec()
+    });
+    format!("\n{}", table(&["engine", "version", "build", "options", "durability"], lines))
 }
 
 /// Text that breaks neither its cell nor its line.

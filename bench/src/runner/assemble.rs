@@ -41,7 +41,8 @@ pub fn row(
         |figure: fn(&Report) -> f64| Spread::of(&reports.iter().map(figure).collect::<Vec<_>>());
     let median = |figure: fn(&Report) -> f64| of(figure).map(|spread| spread.median);
     let bytes = |figure: fn(&Report) -> f64| median(figure).map(|bytes| bytes as u64);
-    let capped = reports.iter().any(|report| report.throughput.capped);
+    let is_cut_off = |report: &Report| chosen.seconds.is_none() && report.throughput.capped;
+    let capped = reports.iter().any(is_cut_off);
     let writes = chosen.work.run.op.writes();
     let said = middle.map(|report| report.facts.class);
     let timed = reports.iter().find_map(|report| report.latency.as_ref());

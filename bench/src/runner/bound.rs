@@ -70,7 +70,7 @@ fn parts(row: &Chosen, machine: &Machine<'_>) -> Option<Parts> {
         Op::PutDelete => Some(put()?.times(0.5).and(delete()?.times(0.5))),
         Op::Get | Op::GetMiss | Op::Seek | Op::YcsbC => get(),
         Op::Range => Some(get()?.and(show(f64::from(work.run.range))?)),
-        Op::Scan | Op::ScanReverse => show(1.0),
+        Op::Scan | Op::ScanReverse | Op::Iterate => show(1.0),
         Op::Mixed | Op::MixedInsert => {
             let reads = f64::from(work.run.reads_percent) / 100.0;
             Some(get()?.times(reads).and(put()?.times(1.0 - reads)))

@@ -84,6 +84,9 @@ fn seed_ns(op: SeedOp) -> f64 {
 
 /// The measured operations, `factor` times as slow.
 fn measured(row: &Chosen, factor: f64) -> f64 {
+    if let Some(seconds) = row.seconds {
+        return f64::from(seconds);
+    }
     let run = &row.work.run;
     let each = ns_of(run.op, run.range) * factor;
     let is_synced = row.config.durability == Durability::Synced && run.op.writes();
@@ -101,7 +104,7 @@ fn ns_of(op: Op, range: u32) -> f64 {
         Op::Seek => 2_500.0,
         Op::Range => 2_500.0 + 100.0 * f64::from(range),
         Op::YcsbE => 10_000.0,
-        Op::Scan | Op::ScanReverse => 100.0,
+        Op::Scan | Op::ScanReverse | Op::Iterate => 100.0,
         Op::Queue => 5_000.0,
         Op::RangeDelete => 20_000.0,
         Op::Open => 100e6,

@@ -114,6 +114,13 @@ fn reading_leaves_no_debt_and_a_cap_is_said() {
 }
 
 #[test]
+fn the_end_of_its_time_is_no_cap_for_a_row_that_runs_for_a_time() {
+    let sustained = chosen_of("claims", "sustained");
+    let row = assemble::row(&sustained, "siltdb", &[report(600.0, true)], None, Known::default());
+    assert_eq!((row.status, row.reason), (Status::Ok, None));
+}
+
+#[test]
 fn a_row_that_failed_once_shows_no_figure() {
     let failure = Some((Status::Failed, "verification: wrong".to_owned()));
     let row =

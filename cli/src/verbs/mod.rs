@@ -3,6 +3,8 @@
 //! A verb works on an open session; which database that is, and what the words of the command line
 //! are, `command_line` decides.
 
+pub mod bucket;
+pub mod step;
 pub mod point;
 pub mod scan;
 pub mod batch;

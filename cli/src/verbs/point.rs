@@ -2,16 +2,20 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
+use crate::argument::{
+    self, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments,
+};
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, shortened_bytes};
+use crate::verbs::bucket::write_in;
 use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
+use std::ops::Bound;
 use std::{ffi::OsString, path::PathBuf};
 
 #[cfg(test)]
@@ -33,6 +37,8 @@ pub struct GetArguments {
     #[arg(long, conflicts_with = "raw")]
     prev: bool,
     #[command(flatten)]
+    bucket: BucketArguments,
+    #[command(flatten)]
     family: FamilyArguments,
 }
 
@@ -43,16 +49,32 @@ pub struct GetArguments {
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
     let family = session.family(arguments.family.name())?;
+    let path = arguments.bucket.path(session.output.settings().form)?;
     let missing = |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key)));
+    let bucket = path.map(|path| family.bucket(path)).transpose()?;
     if arguments.next {
-        let (key, value) = family.get_gt(&key)?.ok_or_else(|| missing("no key after"))?;
+        let next = match &bucket {
+            Some(bucket) => {
+                bucket.range((Bound::Excluded(&key), Bound::Unbounded))?.next().transpose()?
+            }
+            None => family.get_gt(&key)?,
+        };
+        let (key, value) = next.ok_or_else(|| missing("no key after"))?;
         return session.output.entry(&key, &value);
     }
     if arguments.prev {
-        let (key, value) = family.get_lt(&key)?.ok_or_else(|| missing("no key before"))?;
+        let prev = match &bucket {
+            Some(bucket) => bucket.range(..&key)?.next_back().transpose()?,
+            None => family.get_lt(&key)?,
+        };
+        let (key, value) = prev.ok_or_else(|| missing("no key before"))?;
         return session.output.entry(&key, &value);
     }
-    let value = family.get(&key)?.ok_or_else(|| missing("no key"))?;
+    let value = match &bucket {
+        Some(bucket) => bucket.get(&key)?,
+        None => family.get(&key)?,
+    };
+    let value = value.ok_or_else(|| missing("no key"))?;
     if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
 }
 
@@ -69,6 +91,8 @@ pub struct PutArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
     #[command(flatten)]
+    bucket: BucketArguments,
+    #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
     durability: DurabilityArguments,
@@ -83,7 +107,8 @@ pub struct Entry {
 impl PutArguments {
     /// What to do where there is no database.
     pub fn opening(&self) -> Opening {
-        self.family.opening()
+        // A new database has no bucket.
+        if self.bucket.is_given() { Opening::Write } else { self.family.opening() }
     }
 
     /// The entry to write; found before a database is made for it.
@@ -127,6 +152,11 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
 /// # Errors
 /// Those of the database.
 pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Result<()> {
+    if let Some(path) = arguments.bucket.path(session.output.settings().form)? {
+        let how = (&arguments.family, arguments.durability);
+        write_in(session, &path, how, |bucket| bucket.put(&entry.key, &entry.value))?;
+        return session.output.result("", &json!({ "operations": 1 }));
+    }
     let family = session.family(arguments.family.name())?;
     let durability = arguments.durability.or(Durability::Synced);
     let options = WriteOptions::new().durability(durability);
@@ -148,6 +178,8 @@ pub struct DeleteArguments {
     #[command(flatten)]
     bounds: BoundsArguments,
     #[command(flatten)]
+    bucket: BucketArguments,
+    #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
     durability: DurabilityArguments,
@@ -159,10 +191,21 @@ pub struct DeleteArguments {
 /// Those of the database.
 pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> {
     let form = session.output.settings().form;
+    let key = arguments.key.as_deref().map(|key| argument::bytes(key, form)).transpose()?;
+    let range = arguments.bounds.range(form)?;
+    if let Some(path) = arguments.bucket.path(form)? {
+        let how = (&arguments.family, arguments.durability);
+        write_in(session, &path, how, |bucket| match (&key, &range) {
+            (Some(key), _) => bucket.delete(key),
+            (None, Some(range)) => bucket.delete_range(range),
+            (None, None) => Ok(()),
+        })?;
+        return session.output.result("", &json!({ "operations": 1 }));
+    }
     let family = session.family(arguments.family.name())?;
     let mut batch = WriteBatch::new();
-    match (&arguments.key, arguments.bounds.range(form)?) {
-        (Some(key), _) => batch.delete(&family, argument::bytes(key, form)?)?,
+    match (key, range) {
+        (Some(key), _) => batch.delete(&family, key)?,
         (None, Some(range)) => batch.delete_range(&family, range)?,
         // No key can be in it.
         (None, None) => {}

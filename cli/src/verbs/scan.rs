@@ -2,11 +2,11 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{BoundsArguments, FamilyArguments};
+use crate::argument::{BoundsArguments, BucketArguments, FamilyArguments};
 use crate::failure::Result;
 use crate::output::message;
 use crate::progress::Progress;
-use crate::session::{Direction, Session, Wanted, visit};
+use crate::session::{Direction, OnEntry, Session, Wanted, visit, visit_bucket};
 use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -29,6 +29,8 @@ pub struct ScanArguments {
     #[arg(long)]
     keys_only: bool,
     #[command(flatten)]
+    bucket: BucketArguments,
+    #[command(flatten)]
     family: FamilyArguments,
 }
 
@@ -38,6 +40,7 @@ pub struct ScanArguments {
 /// Those of the database and of stdout.
 pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     let family = session.family(arguments.family.name())?;
+    let path = arguments.bucket.path(session.output.settings().form)?;
     let shown = session.entries_shown().filter(|_| arguments.limit.is_none());
     let output = &mut session.output;
     let Some(range) = arguments.bounds.range(output.settings().form)? else { return Ok(()) };
@@ -48,7 +51,7 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     }
     let mut has_more = false;
     let wanted = if arguments.keys_only { Wanted::Keys } else { Wanted::Entries };
-    visit(&family, range, (direction, wanted), &mut |key, value| {
+    let on_entry: &mut OnEntry<'_> = &mut |key, value| {
         if left == 0 {
             has_more = true;
             return Ok(ControlFlow::Break(()));
@@ -61,7 +64,11 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
         left -= 1;
         let is_last = left == 0 && shown.is_none();
         Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    };
+    match path {
+        Some(path) => visit_bucket(&family.bucket(path)?, range, direction, on_entry)?,
+        None => visit(&family, range, (direction, wanted), on_entry)?,
+    }
     if let Some(shown) = shown.filter(|_| has_more) {
         // The terminal shows both: the message comes after the entries.
         output.flush()?;
@@ -90,8 +97,10 @@ pub struct CountArguments {
     bounds: BoundsArguments,
     /// Estimate by what is stored, at once: old versions and deletions count until a compaction
     /// comes by. With --json the bytes, too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "bucket")]
     estimate: bool,
+    #[command(flatten)]
+    bucket: BucketArguments,
     #[command(flatten)]
     family: FamilyArguments,
 }
@@ -115,13 +124,18 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     let mut entries: u64 = 0;
     if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
         let progress = Progress::entries("counting");
-        visit(&family, range, (Direction::Forward, Wanted::Keys), &mut |_, _| {
+        let on_entry: &mut OnEntry<'_> = &mut |_, _| {
             entries += 1;
             if entries.is_multiple_of(PROGRESS_ENTRIES) {
                 progress.set(entries);
             }
             Ok(ControlFlow::Continue(()))
-        })?;
+        };
+        let direction = Direction::Forward;
+        match arguments.bucket.path(session.output.settings().form)? {
+            Some(path) => visit_bucket(&family.bucket(path)?, range, direction, on_entry)?,
+            None => visit(&family, range, (direction, Wanted::Keys), on_entry)?,
+        }
     }
     session.output.result(&entries.to_string(), &json!({ "count": entries }))
 }

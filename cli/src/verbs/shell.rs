@@ -7,7 +7,9 @@
 mod words;
 mod completion;
 
-use super::{batch, checkpoint, export, families, import, point, scan, upkeep, watch};
+use super::{
+    batch, bucket, checkpoint, export, families, import, point, scan, step, upkeep, watch,
+};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -87,6 +89,15 @@ enum Verb {
         #[command(subcommand)]
         verb: Option<FamiliesVerb>,
     },
+    /// Create, list, move or delete buckets
+    Bucket {
+        #[command(subcommand)]
+        verb: BucketVerb,
+    },
+    /// Give a key a new value if it has the expected one
+    Cas(step::CasArguments),
+    /// Add to a counter
+    Incr(step::IncrArguments),
     /// Work on a family from now on
     Use(UseArguments),
     /// Print what the database counts
@@ -119,6 +130,19 @@ enum FamiliesVerb {
     Rename(families::RenameArguments),
     /// Print or change the options of a family
     Options(families::OptionsArguments),
+}
+
+/// The verbs on buckets.
+#[derive(Subcommand)]
+enum BucketVerb {
+    /// Create a bucket
+    Create(bucket::PathArguments),
+    /// List the buckets in a bucket
+    List(bucket::ListArguments),
+    /// Give a bucket another path
+    Move(bucket::MoveArguments),
+    /// Delete a bucket with everything in it
+    Delete(bucket::PathArguments),
 }
 
 /// What `use` is told.
@@ -380,6 +404,14 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
             Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
+        Verb::Bucket { verb } => match verb {
+            BucketVerb::Create(arguments) => bucket::create(session, &arguments),
+            BucketVerb::List(arguments) => bucket::list(session, &arguments),
+            BucketVerb::Move(arguments) => bucket::rename(session, &arguments),
+            BucketVerb::Delete(arguments) => bucket::delete(session, &arguments),
+        },
+        Verb::Cas(arguments) => step::cas(session, &arguments),
+        Verb::Incr(arguments) => step::incr(session, &arguments),
         Verb::Use(arguments) => session
             .use_family(&arguments.name)
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),

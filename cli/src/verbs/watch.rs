@@ -15,6 +15,17 @@ use serde_json::{Map, Value, json};
 use siltdb::{Action, Commit, Db, Event, FamilyChange, FamilyId, KeyChange, SubscribeOptions};
 use std::ffi::OsString;
 
+/// What `silt watch --help` says at its end.
+pub const HELP: &str = "\
+A line is: sequence number, action, family, key and value or end, between tabs; with --json a \
+commit. The log has what is not flushed yet, and what retain_log_bytes and retain_log_for keep of \
+it. These options are not stored: an opening that writes without them gives up what they kept. \
+One process at a time has a database, so nothing is written while it is watched; in `silt shell`, \
+`watch --from N` prints what the shell has written since.
+
+Example:
+  silt watch demo.db --prefix user: --from 1000 --json";
+
 /// What `watch` is told.
 #[derive(Args, Debug)]
 pub struct Arguments {

@@ -6,6 +6,7 @@ mod place;
 mod opening;
 mod options;
 mod point;
+mod bucket;
 mod range;
 mod transfer;
 mod import;

@@ -1,6 +1,6 @@
-//! The one memory account: who holds how many bytes of the budget.
+//! The one memory account: how many bytes of the budget each holder has.
 //!
-//! It counts; it does not evict, wait or refuse. Those who can give memory back look at it.
+//! It counts; it does not evict, wait or refuse. Holders that can give memory back look at it.
 
 use std::sync::{
     Arc,

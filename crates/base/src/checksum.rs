@@ -1,6 +1,6 @@
 //! The two specified functions whose results lie on disk: CRC-32C for damage, XXH3 for filters.
 //!
-//! Neither protects against somebody who wants a collision.
+//! Neither protects against an attacker that constructs a collision.
 
 use crate::hint::crc32c_remainder;
 use crc_fast::{CrcAlgorithm, Digest};

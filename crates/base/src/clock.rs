@@ -1,4 +1,4 @@
-//! Time, as an argument: the real one, or one that a test turns by hand.
+//! Time, as an argument: that of the machine, or one that a test sets.
 //!
 //! Wall time decides expiry; monotonic time decides waiting. Neither orders commits.
 
@@ -57,9 +57,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// The wall time may lag behind the time in force by so much, in ms, and that one waits for it:
-/// system clocks are slewed, and set back a little, all the time. If it lags more, the time in
-/// force runs on by the monotonic clock.
+/// Largest lag of the wall time behind the time in force, in ms, at which the latter waits. System
+/// clocks are slewed, and set back a little, all the time. If the lag is larger, the time in force
+/// runs on by the monotonic clock.
 pub const LAG_MS_MAX: u64 = 10_000;
 
 /// A wall time ahead of the time in force by more than this, in ms, is a jump: about a year.
@@ -78,8 +78,8 @@ pub struct StoredTime {
     pub jump_ms: u64,
 }
 
-/// A clock whose wall time never goes back, not even below that of an earlier process, unless it
-/// was more than a year ahead and is corrected within an hour.
+/// A clock whose wall time never goes back, not even below that of an earlier process. The
+/// exception is a time more than a year ahead that is corrected within an hour.
 ///
 /// What was shown as expired stays expired when the machine's clock is set back. One wrong reading
 /// of a far year decides nothing for good: until the jump has lasted, [`Clock::settled_ms`] knows
@@ -224,7 +224,7 @@ impl Clock for ForwardClock {
     }
 }
 
-/// A clock that moves only when told, or when somebody sleeps on it.
+/// A clock that moves only when it is set, or when a thread sleeps on it.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     wall_ms: AtomicU64,

@@ -46,7 +46,7 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Makes `buffer` so many bytes long, for bytes whose length a file says: zeros where it grows.
+/// Makes `buffer` `bytes` long, for bytes whose length a file says: zeros where it grows.
 ///
 /// # Errors
 /// `Io`, if there is no memory for them, where growing otherwise would end the process.
@@ -120,7 +120,7 @@ impl<'a> ByteReader<'a> {
         }
     }
 
-    /// One byte.
+    /// Reads one byte.
     ///
     /// # Errors
     /// Corruption, at the end.
@@ -156,7 +156,7 @@ impl<'a> ByteReader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A varint.
+    /// Reads a varint.
     ///
     /// # Errors
     /// Corruption, at the end or if it exceeds 64 bits.

@@ -50,28 +50,28 @@ pub trait EntryCursor {
     /// What reading the source fails with.
     fn seek_to_last(&mut self) -> Result<()>;
 
-    /// Goes to the first entry at or after (`key`, `sequence`): the newest entry of `key` that is
-    /// not newer than `sequence`, or the newest entry of the next key.
+    /// Goes to the first entry at or after (`key`, `sequence`). That is the newest entry of `key`
+    /// that is not newer than `sequence`, or the newest entry of the next key.
     ///
     /// # Errors
     /// What reading the source fails with.
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()>;
 
-    /// Asks for the memory that a seek to (`key`, `sequence`) will look at, as far as it is known
-    /// without waiting, so that several cursors wait for theirs at the same time. Moves nothing; a
-    /// source that cannot tell does nothing, which is the default.
+    /// Prefetches the memory that a seek to (`key`, `sequence`) will look at, as far as it is known
+    /// without waiting. So several cursors wait for theirs at the same time. Moves nothing; by
+    /// default it does nothing.
     fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
         let _ = (key, sequence);
     }
 
-    /// Asks for the memory that [`EntryCursor::may_hold`] will look at, as
+    /// Prefetches the memory that [`EntryCursor::may_hold`] will look at, as
     /// [`EntryCursor::prefetch`] does.
     fn prefetch_filter(&self, key: LookupKey<'_>) {
         let _ = key;
     }
 
-    /// Whether the source may show an entry of `key`. `false` is certain, and found out without a
-    /// search; who cannot tell says `true`, which is the default.
+    /// Whether the source may show an entry of `key`. `false` is certain, and found without a
+    /// search. The default is `true`, for sources that cannot tell.
     fn may_hold(&self, key: LookupKey<'_>) -> bool {
         let _ = key;
         true
@@ -95,9 +95,9 @@ pub trait EntryCursor {
     /// What reading the source fails with.
     fn prev(&mut self) -> Result<()>;
 
-    /// Goes over at most `steps` entries, which must lie in a span of the one under the cursor, and
-    /// shows each until `seen` says that it is enough. The cursor then stands on the entry
-    /// shown last. Returns how many were shown: perhaps fewer than there are.
+    /// Goes over at most `steps` entries, which must lie in a span of the one under the cursor.
+    /// Shows each until `seen` says that it is enough. The cursor then stands on the entry shown
+    /// last. Returns how many were shown: perhaps fewer than there are.
     ///
     /// The same as `next` or `prev` and `entry` in turns, for less.
     ///
@@ -128,7 +128,7 @@ pub trait EntryCursor {
     }
 
     /// As [`EntryCursor::stretch`], but if the entries around the cursor are plain, the stretch may
-    /// go on along `direction` as far as they are known to be.
+    /// go on along `direction` while they are known to be plain.
     fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         let _ = direction;
         self.stretch()
@@ -160,6 +160,6 @@ pub struct Stretch<'a> {
 pub enum StretchContent {
     /// Only `Put`, and of each key of the stretch the source has one entry.
     Plain,
-    /// Anything.
+    /// Entries of any kind, and several of one key.
     Any,
 }

@@ -37,7 +37,7 @@ pub enum ErrorKind {
     ReadOnly = 10,
     /// The database was closed.
     Closed = 11,
-    /// A resource is held by somebody else; try again.
+    /// A resource is held by another thread or process; try again.
     Busy = 12,
     /// This process was forked from the one that opened the database, and must not write to it.
     Forked = 13,
@@ -251,7 +251,8 @@ impl Error {
         self.inner.hint.as_deref()
     }
 
-    /// The same error once more, for another who has to be told; the source becomes its text.
+    /// The same error once more, for a second caller that is told of it; the source becomes its
+    /// text.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         let inner = &self.inner;

@@ -5,13 +5,13 @@
 /// Bytes that travel between memory and processor together.
 pub const CACHE_LINE_BYTES: usize = 64;
 
-/// Asks for the cache line at `place` to be loaded; does nothing where that is not possible.
+/// Prefetches the cache line at `place`; does nothing where that is not possible.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(place: &T) {
     prefetch_address(std::ptr::from_ref(place).cast::<u8>());
 }
 
-/// Asks for the cache line that holds `address`; the address need not be valid.
+/// Prefetches the cache line that holds `address`; the address need not be valid.
 #[inline(always)]
 pub fn prefetch_address(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -23,7 +23,7 @@ pub fn prefetch_address(address: *const u8) {
     let _ = address;
 }
 
-/// Asks for all cache lines of `bytes` bytes from `address` on; the address need not be valid.
+/// Prefetches all cache lines of `bytes` bytes from `address` on; the address need not be valid.
 #[inline(always)]
 pub fn prefetch_bytes(address: *const u8, bytes: usize) {
     for line in 0..bytes.div_ceil(CACHE_LINE_BYTES) {
@@ -69,7 +69,7 @@ fn crc32c_remainder_sse42(remainder: u32, bytes: &[u8]) -> u32 {
 }
 
 /// Asks the scheduler to prefer other threads to this one by `steps` of nice, each some 20 % less
-/// of a contended processor; does nothing where that cannot be asked for one thread alone.
+/// of a contended processor. Does nothing where that cannot be asked for one thread alone.
 pub fn lower_priority(steps: u8) {
     // Linux takes the calling thread for the process that is meant; others lower them all.
     #[cfg(target_os = "linux")]
@@ -82,7 +82,7 @@ pub fn lower_priority(steps: u8) {
 }
 
 /// Asks the system to begin writing this range of a file to the disk, so that a later sync has less
-/// to wait for; does nothing where that cannot be asked. Returns before anything is durable: what
+/// to wait for. Does nothing where that cannot be asked. Returns before anything is durable: what
 /// cannot be written is for that sync to report.
 ///
 /// # Errors

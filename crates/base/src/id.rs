@@ -1,6 +1,6 @@
 //! Numbers that name things, each with its own type so that they cannot be confused.
 //!
-//! Minting them is the engine's business; here they are only words.
+//! The engine hands out the numbers; here are only their types.
 
 use std::fmt;
 

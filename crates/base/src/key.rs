@@ -1,7 +1,7 @@
 //! What an entry is: a user key, its place in the order, what kind of operation, and its payload.
 //!
-//! It does not say how entries lie in memory or on disk; only their order is fixed here:
-//! user keys ascending bytewise, and within one key sequence numbers descending (newest first).
+//! It does not say how entries lie in memory or on disk. Only their order is fixed here: user keys
+//! ascending bytewise, and within one key sequence numbers descending (newest first).
 
 use crate::{
     checksum::xxh3,
@@ -66,14 +66,14 @@ pub struct LookupKey<'k> {
 }
 
 impl<'k> LookupKey<'k> {
-    /// `key`, hashed.
+    /// Hashes `key` once, for all lookups that follow.
     #[inline]
     #[must_use]
     pub fn new(key: &'k [u8]) -> Self {
         Self { key, hash: xxh3(key) }
     }
 
-    /// The key.
+    /// The user key, as it was given.
     #[inline]
     #[must_use]
     pub fn key(&self) -> &'k [u8] {
@@ -108,7 +108,7 @@ impl Trailer {
         SequenceNumber(self.0 >> 8)
     }
 
-    /// The kind.
+    /// The kind of the entry, from the low byte.
     ///
     /// # Errors
     /// Corruption, if the low byte is no kind.
@@ -136,28 +136,6 @@ pub struct Entry<'a> {
 #[must_use]
 pub fn compare(a: (&[u8], SequenceNumber), b: (&[u8], SequenceNumber)) -> Ordering {
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
-}
-
-/// Whether `a` and `b` are the same key.
-///
-/// As `==`, but keys that lie side by side in a database mostly begin alike and end differently: it
-/// looks at their ends first, and at the rest only if those are equal.
-#[inline]
-#[must_use]
-pub fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.last_chunk::<8>() == b.last_chunk::<8>() && a == b
-}
-
-/// How `a` and `b` are ordered.
-///
-/// As `a.cmp(b)`, but without a call if their first 8 bytes differ.
-#[inline]
-#[must_use]
-pub fn order(a: &[u8], b: &[u8]) -> Ordering {
-    match (a.first_chunk::<8>(), b.first_chunk::<8>()) {
-        (Some(x), Some(y)) if x != y => u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y)),
-        _ => a.cmp(b),
-    }
 }
 
 /// The smallest key greater than `key`.

@@ -1,4 +1,4 @@
-//! Floor 0 of SiltDB: the words everybody speaks, and the only door to files and time.
+//! Floor 0 of SiltDB: the types that all floors share, and the only access to files and time.
 //!
 //! Nothing here knows what a memtable, a table or a log is.
 #![deny(unsafe_code)]

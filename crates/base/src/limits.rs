@@ -5,8 +5,8 @@
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// Longest value, in bytes. Lengths on disk are 32 bits wide: what is left is room for its key and
-/// for what surrounds them, in a record of the log and in a block.
+/// Longest value, in bytes. Lengths on disk are 32 bits wide. What is left is room for the key and
+/// for what surrounds both in a record of the log and in a block.
 pub const VALUE_BYTES_MAX: usize = u32::MAX as usize - (1 << 20);
 
 /// Longest encoded batch, in bytes: what one log record can carry.
@@ -28,8 +28,8 @@ pub const FILE_NUMBER_MAX: u64 = 1 << 62;
 /// whose number is farther ahead is none that it made.
 pub const FILES_BETWEEN_EDITS_MAX: u64 = 1 << 40;
 
-/// Where a table ends in its file at most, in bytes, and the largest of the counts in its summary:
-/// those of many tables can be added without overflow.
+/// Where a table ends in its file at most, in bytes, and the largest of the counts in its summary.
+/// Those of many tables can be added without overflow.
 pub const TABLE_END_MAX: u64 = 1 << 48;
 
 /// Levels of a tree: 0 (overlapping, newest first) to 6.
@@ -45,8 +45,8 @@ pub const DATA_FRAME_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
 /// Raw length from which on a frame of an index is full, in bytes.
 pub const INDEX_FRAME_BYTES: usize = 16 << 10;
 
-/// Longest frame of an index before compression, in bytes: one that is nearly full, and a block
-/// with two of the longest keys and less than 128 bytes of numbers.
+/// Longest frame of an index before compression, in bytes. It is nearly full before the last block,
+/// which may have two of the longest keys and less than 128 bytes of numbers.
 pub const INDEX_FRAME_BYTES_MAX: usize = INDEX_FRAME_BYTES + 2 * KEY_BYTES_MAX + 128;
 
 /// Longest frame of range tombstones that is compressed, in bytes before compression. A longer one
@@ -54,11 +54,11 @@ pub const INDEX_FRAME_BYTES_MAX: usize = INDEX_FRAME_BYTES + 2 * KEY_BYTES_MAX +
 pub const COMPRESSED_TOMBSTONES_BYTES_MAX: usize = 16 << 20;
 
 /// Longest properties of a table, in bytes: enough for the lengths of the index frames of the
-/// longest table, of which each takes some bytes.
+/// longest table, each a few bytes.
 pub const PROPERTIES_BYTES_MAX: usize = 16 << 20;
 
-/// Tables that a table says it replaces, of either kind: a list of more takes too much of a small
-/// table, and those left out cost a salvage without a manifest at most.
+/// Most tables that a table lists as replaced, of either kind. A longer list takes too much of a
+/// small table. Entries left out cost a salvage without a manifest at most.
 pub const REPLACED_TABLES_MAX: usize = 256;
 
 /// Longest window of the log that is prepared ahead of its tail, in bytes.

@@ -1,12 +1,12 @@
 //! Which process this is: a child that was forked with an open database must not write to it.
 //!
-//! A forked child has copies of its parent's memory and shares its files and mappings: what it
+//! A forked child has copies of its parent's memory and shares its files and mappings. What it
 //! writes lands in the parent's database, at places that the parent gives out again. So an opener
 //! remembers its process, and calls that write ask whether this is still that one.
 //!
 //! # Invariants
-//! 1. `FORKS` is changed only by the handler that the system calls in a child, before `fork`
-//!    returns there, while the child has one thread.
+//! 1. `FORKS` is changed only by the handler that the system calls in a child. It runs before
+//!    `fork` returns there, while the child has one thread.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::{
@@ -50,7 +50,7 @@ impl Process {
     /// Passes if this is the process.
     ///
     /// # Errors
-    /// `Forked`.
+    /// `Forked`, in a child of the process that made this.
     #[inline]
     pub fn check(self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(forked()) }

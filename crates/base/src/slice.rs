@@ -5,10 +5,10 @@
 use bytes::Bytes;
 use std::{borrow::Borrow, fmt, ops::Deref};
 
-/// Bytes that stay where they are for as long as somebody holds them.
+/// Bytes that stay where they are for as long as a slice of them is held.
 ///
 /// Cloning costs one atomic increment. A `Slice` of a cached block pins that block, one of a mapped
-/// table its file: copy the bytes (`to_vec`) to keep a few of them for long.
+/// table its file. To keep a few of the bytes for long, copy them (`to_vec`).
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(Bytes);
 
@@ -39,8 +39,8 @@ impl Slice {
 
 /// Bytes that are looked at where they lie, and that can be made to stay.
 ///
-/// Looking costs nothing; a [`Slice`] of a block in the cache costs two atomic operations on memory
-/// that nobody else looks at, and thus the time of a cache miss.
+/// Looking costs nothing. A [`Slice`] of a cached block costs two atomic operations on memory that
+/// is in no processor's cache: the time of a cache miss.
 #[derive(Clone, Copy, Debug)]
 pub struct Pinnable<'a> {
     bytes: &'a [u8],
@@ -56,7 +56,7 @@ impl<'a> Pinnable<'a> {
         Self { bytes, home: Some(home) }
     }
 
-    /// The bytes.
+    /// The bytes, borrowed.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
@@ -106,8 +106,8 @@ impl From<Bytes> for Slice {
 }
 
 impl From<Slice> for Vec<u8> {
-    /// The bytes as a vector: without a copy if the slice is the last one of memory that was made
-    /// from a vector, as that of a merged value is. What a block or a mapping keeps is copied.
+    /// The bytes as a vector. A slice that is the last one of memory made from a vector, as a
+    /// merged value is, gives it back without a copy. What a block or a mapping keeps is copied.
     fn from(slice: Slice) -> Self {
         slice.0.into()
     }

@@ -22,8 +22,8 @@ pub fn spin_loop() {
     std::hint::spin_loop();
 }
 
-/// Locks a mutex of the standard library; a panic of another holder is passed over, because every
-/// critical section of this engine leaves its data consistent at each point where it can panic.
+/// Locks a mutex of the standard library. A panic of another holder is passed over, because every
+/// critical section of this engine leaves its data consistent wherever it can panic.
 #[inline]
 pub fn lock<T: ?Sized>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -4,10 +4,10 @@
 //! key". Overlapping tombstones are cut at each other's borders into disjoint *fragments*, so that
 //! a lookup is one binary search.
 //!
-//! However they overlap, `n` tombstones take O(n log n) memory: a fragment does not list its
-//! sequence numbers, of which it may have `n`. They stand in a segment tree over the fragments:
-//! each tombstone at the O(log n) nodes that together are its range. Those over a fragment are
-//! found on the way from its leaf to the root.
+//! However they overlap, `n` tombstones take O(n log n) memory. A fragment may have `n` sequence
+//! numbers, so it does not list them. They stand in a segment tree over the fragments: each
+//! tombstone at the O(log n) nodes that together are its range. Those over a fragment are found on
+//! the way from its leaf to the root.
 
 use crate::{
     budget::{Budget, Charge, Part},
@@ -45,7 +45,7 @@ pub struct Fragment {
 pub struct Fragments {
     fragments: Vec<Fragment>,
     covers: Covers,
-    /// The memory they take, if anybody counts it.
+    /// The memory that the tombstones take, where the budget counts it.
     charge: Option<Charge>,
 }
 
@@ -107,8 +107,8 @@ impl Fragments {
         keys.sum::<usize>() + size_of_val(&self.fragments[..]) + self.covers.memory_bytes()
     }
 
-    /// The fragments that are given, each with its sequence numbers, newest first; `None` if the
-    /// invariants do not hold, or a sequence number comes out of order or twice.
+    /// Makes the list of the fragments given, each with its sequence numbers, newest first. `None`
+    /// if the invariants do not hold, or a sequence number comes out of order or twice.
     ///
     /// Cost: O(n) in fragments and sequence numbers, in time and memory.
     #[must_use]
@@ -212,7 +212,7 @@ impl PartialEq for Fragments {
 /// Sequence numbers over ranges of `leaves` places: a segment tree.
 ///
 /// # Invariants
-/// 1. Node 1 is the root, the children of node `i` are `2 i` and `2 i + 1`, and place `i` is node
+/// 1. Node 1 is the root. The children of node `i` are `2 i` and `2 i + 1`, and place `i` is node
 ///    `leaves + i`.
 /// 2. The list of node `i` is `sequences[starts[i]..starts[i + 1]]`, newest first.
 #[derive(Debug, Default)]
@@ -223,7 +223,7 @@ struct Covers {
 }
 
 impl Covers {
-    /// Over so many places; the ranges come with the newest first.
+    /// Builds the tree over `leaves` places; the ranges come with the newest first.
     fn new(
         leaves: usize,
         newest_first: impl Iterator<Item = (Range<usize>, SequenceNumber)> + Clone,

@@ -89,7 +89,7 @@ fn too_long(message: &'static str, found: usize, max: usize) -> Error {
     Error::invalid(message).with_mismatch(format_args!("at most {max}"), found)
 }
 
-/// BatchOperations as bytes, in the order in which they were added.
+/// Operations as bytes, in the order in which they were added.
 ///
 /// Every method that adds an operation adds it whole or, if it fails, not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl BatchBytes {
     /// Takes the value of `key` away.
     ///
     /// # Errors
-    /// As [`BatchBytes::put`].
+    /// The errors of [`BatchBytes::put`].
     pub fn delete(&mut self, family: FamilyId, key: &[u8]) -> Result<()> {
         self.add(family, EntryKind::Delete, key, &[])
     }
@@ -165,7 +165,7 @@ impl BatchBytes {
     /// Cancels exactly one older put of `key`.
     ///
     /// # Errors
-    /// As [`BatchBytes::put`].
+    /// The errors of [`BatchBytes::put`].
     pub fn single_delete(&mut self, family: FamilyId, key: &[u8]) -> Result<()> {
         self.add(family, EntryKind::SingleDelete, key, &[])
     }
@@ -173,7 +173,7 @@ impl BatchBytes {
     /// Takes the values of all keys in `[start, end)` away; an empty range is allowed.
     ///
     /// # Errors
-    /// As [`BatchBytes::put`].
+    /// The errors of [`BatchBytes::put`].
     pub fn delete_range(&mut self, family: FamilyId, start: &[u8], end: &[u8]) -> Result<()> {
         self.add(family, EntryKind::RangeDelete, start, &[end])
     }
@@ -181,7 +181,7 @@ impl BatchBytes {
     /// Adds an operand for the family's merge operator.
     ///
     /// # Errors
-    /// As [`BatchBytes::put`].
+    /// The errors of [`BatchBytes::put`].
     pub fn merge(&mut self, family: FamilyId, key: &[u8], operand: &[u8]) -> Result<()> {
         self.add(family, EntryKind::Merge, key, &[operand])
     }
@@ -189,7 +189,7 @@ impl BatchBytes {
     /// Adds an operation that was read from another batch.
     ///
     /// # Errors
-    /// As [`BatchBytes::put`].
+    /// The errors of [`BatchBytes::put`].
     pub fn push(&mut self, operation: &BatchOperation<'_>) -> Result<()> {
         self.add(operation.family, operation.kind, operation.key, &[operation.payload])
     }
@@ -197,7 +197,7 @@ impl BatchBytes {
     /// Adds all operations of another batch.
     ///
     /// # Errors
-    /// As [`BatchBytes::put`].
+    /// The errors of [`BatchBytes::put`].
     pub fn append(&mut self, other: &Self) -> Result<()> {
         let bytes = self.bytes.len() + other.bytes.len();
         if bytes > BATCH_BYTES_MAX {

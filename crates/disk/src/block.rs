@@ -14,12 +14,12 @@
 //! bytes that the largest trailer of the block needs. Entries are in the order of
 //! [`siltdb_base::key`].
 //!
-//! In memory two arrays stand beside these bytes, derived when the block is loaded: of each entry
-//! the *head* (the first 4 bytes of its suffix as a number that orders as they do) and the offset
-//! in these bytes, of 2 bytes each unless the block has more than 64 KiB. A lookup is a binary
-//! search over the heads; only entries with the head sought are looked at. Deriving the arrays
-//! takes about half as long as decoding the LZ4 of the block; storing them would take a twentieth
-//! more space.
+//! In memory two arrays stand beside these bytes, derived when the block is loaded. One has the
+//! *head* of each entry: the first 4 bytes of its suffix, as a number of the same order. The other
+//! has its offset in these bytes, in 2 bytes unless the block has more than 64 KiB. A lookup is a
+//! binary search over the heads; only entries with the head sought are looked at. Deriving the
+//! arrays takes about half as long as decoding the LZ4 of the block. Storing them would take a
+//! twentieth more space.
 //!
 //! ```text
 //! copied: | head u32, ... | offset u16 or u32, ... | the bytes above | 8 more |
@@ -28,8 +28,8 @@
 //! ```
 //!
 //! # Invariants
-//! Checked when a block is parsed, so that every access afterwards is within bounds, as long as the
-//! bytes stay what they are (where they do not, it panics):
+//! Checked when a block is parsed, so that every access afterwards is within bounds. If the bytes
+//! change later, an access panics.
 //! 1. There is at least one entry, and each lies between the header and the padding.
 //! 2. Each trailer has a kind other than `RangeDelete` and a sequence number of 56 bits.
 //! 3. No key is longer than the limit, and expiring entries have an expiry.
@@ -53,7 +53,7 @@ use siltdb_base::{
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_address, prefetch_bytes},
     id::SequenceNumber,
-    key::{EntryKind, compare, order},
+    key::{EntryKind, compare},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     memory::region::{self, Buffer, Margins},
     slice::Pinnable,
@@ -78,8 +78,8 @@ const _: () = assert!(
 /// allocator's header.
 const OWNER_BYTES: usize = 48;
 
-/// In the layout of a block: its offsets take four bytes. No block has so many entries: each takes
-/// three bytes at least.
+/// In the layout of a block: its offsets take four bytes. The bit is free, because each entry takes
+/// at least three bytes and a block cannot have 2^31.
 const WIDE: u32 = 1 << 31;
 
 /// Bytes of most entries.
@@ -92,8 +92,8 @@ pub struct Block {
     arrays: Bytes,
     /// The block as it is written, and [`PADDING_BYTES`] behind it.
     ///
-    /// A handle of its own although the memory may be the same, as every access goes by it: to
-    /// choose between two each time costs a lookup 60 instructions of 1,000.
+    /// A handle of its own, although the memory may be the same, because every access goes by it.
+    /// Choosing between two each time costs a lookup 60 instructions of 1,000.
     raw: Bytes,
     header: Header,
 }
@@ -180,7 +180,7 @@ pub struct BlockEntry<'a> {
     pub sequence: SequenceNumber,
     /// What it does.
     pub kind: EntryKind,
-    /// Its payload.
+    /// The payload, as the kind says.
     pub value: &'a [u8],
 }
 
@@ -188,13 +188,13 @@ impl Cacheable for Block {
     /// The heads and offsets of some 40 entries.
     const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
 
-    /// Of a mapped block the raw bytes: the other part, its arrays, is not asked for.
+    /// Of a mapped block the raw bytes. The other part, its arrays, is not prefetched.
     fn front(&self) -> *const u8 {
         if self.is_mapped() { self.raw.as_ptr() } else { self.arrays.as_ptr() }
     }
 
     /// The number of entries whose heads and offsets lie between the front and the raw bytes, with
-    /// `WIDE` if the offsets are, and the bytes of an entry on average.
+    /// `WIDE` if offsets take four bytes. The upper half has the average bytes of an entry.
     fn layout(&self) -> u64 {
         let between = match (self.is_mapped(), self.header.form.offset_width()) {
             (true, _) => 0,
@@ -223,7 +223,7 @@ impl Block {
     /// The same, where `copy` chooses the memory.
     ///
     /// # Errors
-    /// As [`Block::parse`].
+    /// The errors of [`Block::parse`].
     pub fn parse_into(raw: &[u8], copy: impl FnOnce(&[u8], Margins) -> Buffer) -> Result<Self> {
         let header = Header::parse(raw)?;
         let arrays_bytes = header.arrays_bytes();
@@ -238,7 +238,7 @@ impl Block {
     /// [`Block::BYTES_BEHIND`].
     ///
     /// # Errors
-    /// As [`Block::parse`].
+    /// The errors of [`Block::parse`].
     pub fn map(raw: Bytes, copy: impl FnOnce(&[u8], Margins) -> Buffer) -> Result<Self> {
         let Some(block_bytes) = raw.len().checked_sub(PADDING_BYTES) else {
             return Err(Error::corruption("a block does not end within its table"));
@@ -428,7 +428,7 @@ impl Block {
         seen(&before, false)?;
         for index in 1..self.count() {
             let entry = self.entry(index);
-            let is_version = match order(before.suffix, entry.suffix) {
+            let is_version = match before.suffix.cmp(entry.suffix) {
                 Ordering::Less => false,
                 Ordering::Equal if before.sequence > entry.sequence => true,
                 _ => {
@@ -442,9 +442,9 @@ impl Block {
         Ok(())
     }
 
-    /// Asks for what [`Block::get_at`] will look at, of a block of this `layout` that begins at
-    /// `front`: where the entry at `index` lies is guessed from the length of others. The offset is
-    /// asked for only if it lies there, too.
+    /// Prefetches what [`Block::get_at`] will look at, of a block of this `layout` that begins at
+    /// `front`. Where the entry at `index` lies is guessed from the length of others. The offset is
+    /// prefetched only if it lies there, too.
     #[inline]
     pub fn prefetch_guess(front: *const u8, layout: u64, index: usize) {
         let (between, stride) = (layout as u32, (layout >> 32) as usize);
@@ -478,8 +478,8 @@ impl Block {
         })
     }
 
-    /// Asks for the front of the entry at `index`, the lines of which are looked at one after the
-    /// other.
+    /// Prefetches the cache lines of the front of the entry at `index`, which are looked at in
+    /// order.
     ///
     /// # Panics
     /// If there is none.

@@ -3,24 +3,25 @@
 //!
 //! It does not read, decode or know what it keeps: the owner of a slot array does.
 //!
-//! A cached value is found by its index in the array of its table, so that a hit is one load, not a
+//! A cached value is found by its index in the array of its table. So a hit is one load, not a
 //! search through a table of all blocks. Eviction is the clock algorithm: a hand passes over the
-//! slots of all arrays in turn, takes away the mark of a value that was used since it last passed,
-//! and evicts a value without one; in one eviction it takes away a bounded number of marks and then
-//! evicts what comes, so that nobody waits long for it. A value that somebody holds lives on after
-//! its eviction until it is let go; it is then no longer counted here.
+//! slots of all arrays in turn. It takes away the mark of a value that was used since it last
+//! passed, and evicts a value without one. One eviction takes away a bounded number of marks and
+//! then evicts what comes, so that no thread waits long for it. A value that a reader holds lives
+//! on after its eviction until it is let go; it is then no longer counted here.
 //!
 //! # Thread safety
-//! Everything may be called from any thread. A hit takes no lock and writes to no shared memory,
-//! except to set the mark of a value that has none and to count itself in a counter of its thread's
-//! stripe. The hand is behind a mutex, which is never held during IO.
+//! Everything may be called from any thread. A hit takes no lock. It writes to no shared memory,
+//! except to set the mark of a value that has none and to count itself in its thread's stripe. The
+//! hand is behind a mutex, which is never held during IO.
 //!
 //! # Invariants
 //! 1. The bytes of a value are in `Cache::used` from before it enters its slot until after it left.
 //! 2. `Cache::used` never exceeds the capacity, unless the capacity became less and the hand has
 //!    not found enough to evict since.
-//! 3. A value enters a slot only if the slot is empty, and whoever takes it out releases its bytes.
-//! 4. If a slot holds a value and its insertion has returned, its bit in `occupied` is set: a bit
+//! 3. A value enters a slot only if the slot is empty. The thread that takes it out releases its
+//!    bytes.
+//! 4. If a slot holds a value and its insertion has returned, its bit in `occupied` is set. A bit
 //!    is cleared before the slot is emptied, and set after it was filled.
 
 mod cached;
@@ -56,7 +57,7 @@ pub enum CacheFill {
 /// Where the memory of the indexes and filters of open tables comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableMemory {
-    /// From elsewhere.
+    /// Tables take their memory beside the capacity.
     Beside,
     /// From the capacity of the cache: it may hold the less, the more they take, but always a
     /// quarter.
@@ -75,23 +76,23 @@ enum Room {
 /// Counters that threads spread their hits over.
 const HIT_STRIPES: usize = 16;
 
-/// Times the hand goes round before it gives up: once to take the marks away, once to evict, and
-/// once for the arrays it began in the middle of.
+/// Most rounds of the hand in one eviction. One takes the marks away, one evicts, and one is for
+/// the arrays it began in the middle of.
 const ROUNDS_MAX: usize = 3;
 
 /// Marks that the hand takes away in one eviction before it evicts marked values too.
 const PATIENCE: usize = 4096;
 
-/// The region has one part in so many more than the capacity.
+/// The region exceeds the capacity by one part in this many, for gaps between its pieces.
 const REGION_SLACK: usize = 8;
 
-/// What leads to values takes at most one part of the capacity in so many.
+/// What leads to values takes at most one part in this many of the capacity.
 const GUIDES_SHARE: usize = 8;
 
-/// A cache with less room than one part of its capacity in so many is full.
+/// A cache is full if less than one part in this many of its capacity is free.
 const SPARE_SHARE: usize = 64;
 
-/// Of the capacity, at least one part in so many stays for values, whatever tables take.
+/// At least one part in this many of the capacity stays for values, whatever tables take.
 const VALUES_SHARE: usize = 4;
 
 /// What a cache did so far.
@@ -274,8 +275,8 @@ impl Cache {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes `bytes` of what tables have for something that leads to values; `false` if all of that
-    /// would take too much, or if values would have to leave for it.
+    /// Takes `bytes` of the memory of tables for something that leads to values. `false` if all of
+    /// that would take too much, or if values would have to be evicted for it.
     #[must_use]
     pub fn reserve_guide(&self, bytes: usize) -> bool {
         // Relaxed, all: counts of bytes.
@@ -386,8 +387,8 @@ impl<T: Cacheable> Slots<T> {
     }
 
     /// Calls `look` with the value in slot `index`, without counting a reference to it, and with
-    /// `context`; on a miss it returns the context as the error, for the next attempt. What `look`
-    /// will look at is to be prefetched before.
+    /// `context`. On a miss it returns the context as the error, for the next attempt. The caller
+    /// prefetches what `look` will look at.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -412,9 +413,9 @@ impl<T: Cacheable> Slots<T> {
         }
     }
 
-    /// Whether a value that was not found in slot `index` shall stay. Where it would displace
-    /// others, only what was asked for before, or offered, since the hand last passed the slot: to
-    /// make room costs more than to look at it, and what is needed once is not needed again.
+    /// Whether a value that was not found in slot `index` shall stay. A value that would displace
+    /// others stays only if it was asked for, or offered, since the hand last passed the slot.
+    /// Making room costs more than looking at it, and what is needed once is not needed again.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -437,15 +438,15 @@ impl<T: Cacheable> Slots<T> {
         self.array.is_missed() || self.array.has_marked()
     }
 
-    /// Asks for the first `bytes` bytes of the value in slot `index`, if there is such a slot and
+    /// Prefetches the first `bytes` bytes of the value in slot `index`, if there is such a slot and
     /// it has one.
     #[inline]
     pub fn prefetch(&self, index: usize, bytes: usize) {
         self.prefetch_part(index, |front, _| prefetch_bytes(front, bytes));
     }
 
-    /// Asks for the value in slot `index`, and lets `ask` ask for a part of it, by where its front
-    /// is and its [`Cacheable::layout`]; if there is such a slot and it has one.
+    /// Prefetches the value in slot `index`, if there is such a slot and it has one. `ask`
+    /// prefetches a part of it, given its front and its [`Cacheable::layout`].
     #[inline]
     pub fn prefetch_part(&self, index: usize, ask: impl FnOnce(*const u8, u64)) {
         if let Some(slot) = self.array.slots().get(index) {
@@ -463,7 +464,7 @@ impl<T: Cacheable> Slots<T> {
         self.hold(index)
     }
 
-    /// The same for those who have asked for what they will look at.
+    /// As [`Slots::get`], for callers that have prefetched what they will look at.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -490,7 +491,7 @@ impl<T: Cacheable> Slots<T> {
         self.insert_into(Room::Made, index, held);
     }
 
-    /// Puts `held` into slot `index`, if it is empty and there is room to spare: displaces nobody.
+    /// Puts `held` into slot `index`, if it is empty and there is room to spare. It evicts nothing.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -498,8 +499,8 @@ impl<T: Cacheable> Slots<T> {
         self.insert_into(Room::Spare, index, held);
     }
 
-    /// Asked by long walks that come by slot `index`: whether one did before, so that the value may
-    /// stay if there is room to spare. What is walked over once does not pay for memory to stay in.
+    /// Says whether an earlier long walk came by slot `index`, too, so that the value may stay if
+    /// there is room to spare. What is walked over once does not pay for memory to stay in.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -530,8 +531,8 @@ impl<T: Cacheable> Slots<T> {
 impl<T: Cacheable> Drop for Slots<T> {
     fn drop(&mut self) {
         self.cache.unregister(self.id);
-        // Nobody inserts (that takes `&self`), and the hand does not come here any more: by (4) the
-        // bits tell which slots hold a value.
+        // No thread inserts (that takes `&self`), and the hand does not come here any more. By (4)
+        // the bits tell which slots hold a value.
         let freed = self.array.empty();
         if freed > 0 {
             self.cache.release(freed);

@@ -21,8 +21,8 @@ pub enum Codec {
     Lz4 = 1,
 }
 
-/// Longest input given to LZ4, in bytes. It takes as much memory again, and its output has to be in
-/// memory as a whole: a longer value is written from where it lies.
+/// Longest input given to LZ4, in bytes. LZ4 takes as much memory again, because its output has to
+/// be in memory as a whole. A longer value is written from where it lies.
 pub const LZ4_RAW_BYTES_MAX: usize = 32 << 20;
 
 /// Most raw bytes that one payload byte of LZ4 can stand for.
@@ -127,7 +127,7 @@ impl Compressor {
         if self.output.len() < most {
             self.output.resize(most, 0);
         }
-        // An input of 64 KiB replaces the small working memory by a large one; go back to the small
+        // An input of 64 KiB replaces the small working memory by a large one. Go back to the small
         // one, which is faster to clear, when the inputs are short again.
         if raw.len() < usize::from(u16::MAX) && matches!(table, CompressTable::Large(_)) {
             *table = CompressTable::small();

@@ -1,9 +1,9 @@
-//! Edits of the manifest: the only currency in which the set of files and families changes.
+//! Edits of the manifest: the only way in which the set of files and families changes.
 //!
 //! It says what changes, and neither applies a change nor asks whether it makes sense.
 //!
-//! A manifest is a record log of one segment. The payload of each record is an edit, and the first
-//! is a snapshot: it begins with [`Change::Format`] and leads from nothing to the whole state.
+//! A manifest is a record log of one segment. The payload of each record is an edit. The first is a
+//! snapshot: it begins with [`Change::Format`] and leads from nothing to the whole state.
 //!
 //! An edit is its changes one after the other. A change has the form of a [field](crate::fields),
 //! but tags come in any order and as often as wanted:
@@ -63,8 +63,8 @@ pub const FORMAT_VERSION: u32 = 2;
 /// The features of a database, one bit each, that this build knows.
 pub const FEATURES_KNOWN: u64 = 0;
 
-/// Largest number from which on an edit may say that files get theirs: what a process gives out
-/// before the next edit are still numbers of files.
+/// Largest [`Change::NextFile`] of an edit. The numbers that a process gives out before the next
+/// edit are still valid file numbers.
 pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN_EDITS_MAX);
 
 /// Largest id from which on an edit may say that families get theirs.
@@ -73,7 +73,7 @@ pub const NEXT_FAMILY_MAX: FamilyId = FamilyId(u32::MAX / 2);
 /// Where a table lies, and what its tree sees of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableReference {
-    /// The file.
+    /// The number of the file.
     pub file: FileNumber,
     /// Where in the file the table begins, in bytes.
     pub offset: u64,
@@ -181,42 +181,42 @@ pub enum Change {
     CreateFamily {
         /// Its id, never used before.
         id: FamilyId,
-        /// Its name.
+        /// The name that callers open it by.
         name: String,
         /// Its options, encoded by the floors that know them.
         options: Vec<u8>,
     },
     /// A family is gone, and all its tables with it.
     DropFamily {
-        /// The family.
+        /// The family that is changed.
         id: FamilyId,
     },
     /// A family has a new name.
     RenameFamily {
-        /// The family.
+        /// The family that is changed.
         id: FamilyId,
         /// The new name.
         name: String,
     },
     /// A family has new options.
     FamilyOptions {
-        /// The family.
+        /// The family that is changed.
         id: FamilyId,
         /// All of them, encoded by the floors that know them.
         options: Vec<u8>,
     },
     /// A table joins a level.
     AddTable {
-        /// The family.
+        /// The family that the table belongs to.
         family: FamilyId,
         /// The level, below [`LEVELS`].
         level: u8,
-        /// The table.
+        /// The table, and where it lies.
         table: TableReference,
     },
     /// A table leaves a level.
     RemoveTable {
-        /// The family.
+        /// The family that the table belongs to.
         family: FamilyId,
         /// The level, below [`LEVELS`].
         level: u8,
@@ -227,7 +227,7 @@ pub enum Change {
     },
     /// Recovery begins with this segment; earlier ones are retired.
     LogStart {
-        /// The segment.
+        /// The segment that the change names.
         segment: SegmentId,
     },
     /// A recovery cut the log; see [`KnownCut`](crate::log::recover::KnownCut).
@@ -247,7 +247,7 @@ pub enum Change {
     LastSequence(SequenceNumber),
     /// The log up to this position is durable, whatever the log itself says.
     LogSynced {
-        /// The position.
+        /// The position in the log.
         position: LogPosition,
         /// The slot of the file that has its segment; 0: not known.
         slot: u64,
@@ -256,12 +256,12 @@ pub enum Change {
     LatestTime(StoredTime),
     /// The changes of families that log records before this position bring are in the manifest.
     FamiliesLogged {
-        /// The position.
+        /// The position in the log.
         position: LogPosition,
     },
     /// An optional change of a later version, which is passed over.
     Unknown {
-        /// Its tag.
+        /// The tag, unknown to this build.
         tag: u64,
         /// What it says.
         value: Vec<u8>,

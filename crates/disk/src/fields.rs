@@ -62,8 +62,8 @@ pub enum StoredField {
 /// Gives every field of `bytes` to `read`, which reads all of a value that it knows.
 ///
 /// # Errors
-/// Corruption, if tags do not ascend or a value is shorter or longer than what it holds;
-/// `Unsupported`, for a critical field that `read` does not know; what `read` fails with.
+/// Corruption, if tags do not ascend or a value is shorter or longer than what it holds.
+/// `Unsupported`, for a critical field that `read` does not know. The errors of `read`.
 pub fn read_fields<'a>(
     list: &FieldList,
     bytes: &'a [u8],
@@ -136,7 +136,7 @@ impl<'a> FieldsWriter<'a> {
     /// Writes a field with a number.
     ///
     /// # Panics
-    /// As [`FieldsWriter::put`].
+    /// Where [`FieldsWriter::put`] does.
     pub fn put_number(&mut self, tag: u64, number: u64) {
         self.put(tag, |value| put_varint(value, number));
     }
@@ -144,7 +144,7 @@ impl<'a> FieldsWriter<'a> {
     /// Writes a field with a number, unless that is 0 and so what an absent field says.
     ///
     /// # Panics
-    /// As [`FieldsWriter::put`].
+    /// Where [`FieldsWriter::put`] does.
     pub fn put_count(&mut self, tag: u64, number: u64) {
         if number != 0 {
             self.put_number(tag, number);

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A key of hash `h` (XXH3, 64 bits) belongs to line `(h >> 32) * lines >> 32`. Within the line of
-//! 512 bits its probes are the upper 9 bits of `x`, where `x` is first `h * 0x9e3779b97f4a7c15` and
-//! then multiplied by the same number for each further probe, modulo 2^64. Bit `b` of a line is bit
-//! `b % 8` of its byte `b / 8`.
+//! 512 bits its probes are the upper 9 bits of `x`. First `x` is `h * 0x9e3779b97f4a7c15`; for each
+//! further probe it is multiplied by the same number, modulo 2^64. Bit `b` of a line is bit `b % 8`
+//! of its byte `b / 8`.
 //!
 //! Source: Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters (2007).
 
@@ -45,7 +45,7 @@ pub struct Filter {
 
 /// Gathers the hashes of keys until their number is known, and with it the size of the filter.
 ///
-/// They lie in pieces of one size: a list that grew by doubling would leave holes of all sizes.
+/// They lie in pieces of one size: a list that grew by doubling would fragment the heap.
 #[derive(Debug, Default)]
 pub struct FilterBuilder {
     full: Vec<Vec<u64>>,
@@ -72,7 +72,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Hashes added.
+    /// The hashes that were added so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         (self.full.len() * PIECE_HASHES + self.open.len()) as u64
@@ -156,7 +156,7 @@ impl Filter {
         true
     }
 
-    /// Asks for the memory that [`Filter::may_contain`] will look at.
+    /// Prefetches the memory that [`Filter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&self.lines[line_of(hash, self.lines.len())]);

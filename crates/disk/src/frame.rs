@@ -6,8 +6,8 @@
 //! | kind u8 | codec u8 | raw length varint | payload length varint | payload | checksum u32 le |
 //! ```
 //!
-//! The checksum is `CRC-32C(everything before it) + mix(table uid, offset)` modulo 2^32, where the
-//! offset is that of the frame from the start of its table and
+//! The checksum is `CRC-32C(everything before it) + mix(table uid, offset)` modulo 2^32. The offset
+//! is that of the frame from the start of its table, and
 //!
 //! ```text
 //! mix(uid, offset): x = uid + offset * 0x9e3779b97f4a7c15      (all modulo 2^64)
@@ -16,8 +16,8 @@
 //!                   the upper 32 bits of x ^ (x >> 31)
 //! ```
 //!
-//! So a frame is wrong in another table and at another offset, and yet it can be moved to another
-//! place knowing both places, without touching its payload.
+//! So a frame is wrong in another table and at another offset. Yet it can be moved to another place
+//! without touching its payload, if both places are known.
 
 use crate::compress::{Codec, Compressor};
 use siltdb_base::{
@@ -80,7 +80,7 @@ impl FrameKind {
 /// Where a frame lies: the checksum is bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramePlace {
-    /// The table.
+    /// The table that the frame belongs to.
     pub table: TableUid,
     /// Offset of the frame from the start of the table, in bytes.
     pub offset: u64,
@@ -105,7 +105,7 @@ pub struct Frame<'a> {
     pub codec: Codec,
     /// The bytes it decodes to.
     pub raw_bytes: usize,
-    /// The payload.
+    /// The payload, perhaps compressed.
     pub payload: &'a [u8],
 }
 
@@ -187,10 +187,10 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The raw bytes, decoded or copied over the contents of `buffer`, and so many zeros.
+    /// The raw bytes, decoded or copied over the contents of `buffer`, and `padding_bytes` zeros.
     ///
     /// # Errors
-    /// As [`Frame::decode`].
+    /// The errors of [`Frame::decode`].
     pub fn decode_padded<'b>(
         &self,
         padding_bytes: usize,
@@ -243,7 +243,7 @@ pub struct Envelope {
 /// The same as [`seal`] without compression, for raw bytes that lie in pieces and are not copied.
 ///
 /// # Panics
-/// As [`seal`].
+/// Where [`seal`] does.
 #[must_use]
 pub fn enclose(kind: FrameKind, place: FramePlace, raw: &[&[u8]]) -> Envelope {
     let raw_bytes: usize = raw.iter().map(|piece| piece.len()).sum();

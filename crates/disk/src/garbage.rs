@@ -23,15 +23,15 @@ use siltdb_base::{
 use std::cmp::Reverse;
 
 /// Buckets of expiring entries. One holds about a 28th of the bytes at most, unless one moment has
-/// more, so the bytes that have expired are known within 4 %.
+/// more. So the bytes that have expired are known within 4 %.
 const EXPIRING_MAX: usize = 64;
 
 /// Buckets while they are gathered are at most this many times as many: the finer they are, the
 /// less the order of the entries matters.
 const GATHERED_FACTOR: usize = 4;
 
-/// No bucket spans one of this many largest gaps between expiries: what is kept for a minute and
-/// what is kept for a year stay apart.
+/// No bucket spans one of the largest gaps between expiries; this is their number. So entries kept
+/// for a minute and entries kept for a year stay apart.
 const GAPS_KEPT: usize = 8;
 
 /// Buckets of superseded entries: few snapshots live at a time.
@@ -257,7 +257,7 @@ impl GarbageBuilder {
         Ok(())
     }
 
-    /// Adds plain entries, of which the last has this sequence number; none is one of the key
+    /// Adds plain entries; `last_sequence` is that of the last one. None has the key of the entry
     /// before.
     pub fn add_plain(&mut self, last_sequence: SequenceNumber) {
         self.hider = Some(last_sequence);
@@ -346,9 +346,9 @@ fn condense_superseded(buckets: &mut Vec<Superseded>) {
     );
 }
 
-/// Has `join` add neighbours to each other, if it does, that together have at most a share of all
-/// bytes. At most `buckets_max` are left, as any two that stay apart have more than that share, but
-/// for those that `join` keeps apart for another reason.
+/// Has `join` add neighbours to each other that together have at most a share of all bytes. `join`
+/// may refuse. At most `buckets_max` are left, not counting refusals, because any two that stay
+/// apart have more than that share.
 fn condense<T>(
     buckets: &mut Vec<T>,
     buckets_max: usize,

@@ -1,5 +1,5 @@
-//! The keys of a table whose hashes are smallest: a sample that all tables draw alike, so samples
-//! tell how much of what several tables hold is the same keys once more.
+//! The keys of a table whose hashes are smallest: a sample that all tables draw alike. So samples
+//! of several tables tell how many keys they share.
 //!
 //! ```text
 //! | hashes varint | difference to the hash before, at first to 0: varint, ... |
@@ -83,8 +83,8 @@ impl KeySketch {
 
     /// How often keys of these sets occur in several of them.
     ///
-    /// A hash counts where every sample would have it if its set did: up to the smallest of the
-    /// largest hashes of those that are not whole sets.
+    /// A hash counts where every sample would have it if its set did. That is up to the smallest of
+    /// the largest hashes of those that are not whole sets.
     ///
     /// Cost: sorts all hashes.
     #[must_use]

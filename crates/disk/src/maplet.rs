@@ -6,22 +6,22 @@
 //! A key of hash `h` belongs to a line of 16 entries. An entry has a *tag*, some bits of the hash,
 //! and the place of a key: its block, and its number within the block. The entries of a line fill
 //! it from a position that the hash chooses, round and round, so that an empty entry ends a search.
-//! What finds its line full is left out. So a maplet never says that a key is in the table (whoever
-//! asks looks at the place), and that it is not only if every block was added and the search ended
-//! at an empty entry.
+//! What finds its line full is left out. So a maplet never says that a key is in the table: the
+//! caller looks at the place. It says that a key is not there only if every block was added and the
+//! search ended at an empty entry.
 //!
 //! Source: the word and the idea of a filter that has values: Conway, Farach-Colton, Johnson:
 //! SplinterDB and Maplets (2023). The lines are a plain hash table with buckets.
 //!
 //! # Thread safety
-//! Any thread may search; one at a time adds, and whoever finds another at it goes without.
+//! Any thread may search. One at a time adds; a thread that finds another adding does not add.
 //!
 //! # Invariants
 //! 1. An entry, once filled, stays as it is.
-//! 2. A key of an added block, or one that follows it in its line, is missing only if its line is
-//!    full: an entry is put into the first empty one from its position on, under the lock.
-//! 3. `to_add` is lowered (Release) after the entries of a block are in, so who sees (Acquire)
-//!    that none is left sees all entries.
+//! 2. An entry is put into the first empty place from its position on, under the lock. So a key of
+//!    an added block, or one that follows it in its line, is missing only if its line is full.
+//! 3. `to_add` is lowered (Release) after the entries of a block are in. So a reader that sees
+//!    (Acquire) that none is left sees all entries.
 
 use siltdb_base::{
     hint::{CACHE_LINE_BYTES, prefetch},
@@ -34,7 +34,7 @@ use std::{fmt, sync::TryLockError};
 
 const LINE_ENTRIES: usize = CACHE_LINE_BYTES / size_of::<u32>();
 
-/// Keys to a line, on average: of one in 20 lines the last entry is taken then, and six keys in a
+/// Keys to a line, on average. Then one line in 20 has its last entry taken, and six keys in a
 /// thousand find no room.
 const LINE_KEYS: u64 = 10;
 
@@ -47,7 +47,7 @@ const BLOCKS_PER_WORD: usize = 64;
 /// Where in its table a key lies: at the newest of its versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryPlace {
-    /// The block.
+    /// The index of the block in the table.
     pub block: usize,
     /// The entry of the block.
     pub entry: usize,
@@ -65,8 +65,8 @@ pub struct MapletShape {
 }
 
 impl MapletShape {
-    /// Of a table with so many blocks, of so many entries together and at most `block_entries_max`
-    /// each; `None`, if a tag would be too short.
+    /// The shape for a table of `blocks` with `entries` together, and at most `block_entries_max`
+    /// in each. `None`, if a tag would be too short.
     #[must_use]
     pub fn new(blocks: usize, entries: u64, block_entries_max: u32) -> Option<Self> {
         let entry_bits = u32::BITS - block_entries_max.saturating_sub(1).leading_zeros();
@@ -104,7 +104,7 @@ pub struct Maplet {
 }
 
 impl Maplet {
-    /// One that leads nowhere yet.
+    /// A maplet without entries.
     #[must_use]
     pub fn new(shape: MapletShape) -> Self {
         let words = shape.blocks.div_ceil(BLOCKS_PER_WORD);
@@ -139,7 +139,7 @@ impl Maplet {
         }
     }
 
-    /// Asks for the memory that [`Maplet::search`] looks at.
+    /// Prefetches the memory that [`Maplet::search`] looks at.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&self.lines[self.line_of(hash)]);
@@ -152,14 +152,14 @@ impl Maplet {
     #[inline]
     #[must_use]
     pub fn has_block(&self, index: usize) -> bool {
-        // Relaxed: who takes it for one to add looks again under the lock.
+        // Relaxed: a thread that finds a block to add looks again under the lock.
         let word = self.added[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
         word & 1 << (index % BLOCKS_PER_WORD) != 0
     }
 
-    /// Adds the block at `index`, which `places` gives the places of: the hash of each key of which
-    /// the newest version lies in the block, and the number of its entry. Does nothing if the block
-    /// was added, or another thread is adding one.
+    /// Adds the block at `index`. `places` yields the hash of each key whose newest version lies in
+    /// the block, and the number of its entry. Does nothing if the block was added, or another
+    /// thread is adding one.
     ///
     /// # Panics
     /// If there is no such block.
@@ -224,8 +224,8 @@ impl fmt::Debug for Maplet {
     }
 }
 
-/// Where the search for a key begins in its line: by the lowest of the upper 32 bits of its hash,
-/// of which the tag is the highest.
+/// Where the search for a key begins in its line: by the lowest of the upper 32 bits of its hash.
+/// The tag is the highest of them.
 #[inline]
 fn position_of(hash: u64) -> usize {
     (hash >> 32) as usize % LINE_ENTRIES

@@ -164,7 +164,7 @@ pub struct TableMeta {
     pub uid: TableUid,
     /// Holds every key of the table, ranges of tombstones included.
     pub range: KeySpan,
-    /// Point entries.
+    /// Point entries of all kinds.
     pub entries: u64,
     /// Point entries that delete.
     pub point_tombstones: u64,

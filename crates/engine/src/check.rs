@@ -75,22 +75,21 @@ impl CheckReport {
     }
 }
 
-/// Verifies every table of every family: each block, order, filter and count.
-///
-/// # Errors
-/// None of its own: damage is in the report.
-pub fn check(
-    database: &Database,
-    on_progress: &mut dyn FnMut(CheckProgress),
-) -> Result<CheckReport> {
-    let mut report =
-        CheckReport { log_records: database.log.replayed_records, ..CheckReport::default() };
-    check_tables(&database.catalog.families, &database.catalog.files, &mut report, on_progress);
-    Ok(report)
+impl Database {
+    /// Verifies every table of every family: each block, order, filter and count.
+    ///
+    /// # Errors
+    /// None of its own: damage is in the report.
+    pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
+        let mut report =
+            CheckReport { log_records: self.log.replayed_records, ..CheckReport::default() };
+        check_tables(&self.catalog.families, &self.catalog.files, &mut report, on_progress);
+        Ok(report)
+    }
 }
 
 /// Verifies a database that nobody has open: its manifest and log by replaying them, then as
-/// [`check`]. Nothing is written but the lock.
+/// [`Database::check`]. Nothing is written but the lock.
 ///
 /// A damaged log does not keep the tables from being verified: the manifest names them. Without
 /// `CURRENT` and the manifest nothing else can be. Of all that is wrong with these and with the log
@@ -106,7 +105,7 @@ pub fn check_closed(
 ) -> Result<CheckReport> {
     let options = EngineOptions { workers: 0, recovery: RecoveryMode::Strict, ..options };
     match recovery::inspect(dir, options.clone(), Waiting::RunJob(|_| Ok(false))) {
-        Ok((database, _lock)) => check(&database, on_progress),
+        Ok((database, _lock)) => database.check(on_progress),
         Err(error) if error.kind() == ErrorKind::Corruption => {
             let mut report = CheckReport { errors: vec![error], ..CheckReport::default() };
             check_without_log(&options, dir, &mut report, on_progress)?;

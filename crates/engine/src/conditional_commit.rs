@@ -29,8 +29,8 @@ use siltdb_tree::read::{changed::Since, visible::bounds::Bounds};
 /// What must not have changed for a commit to happen.
 #[derive(Debug)]
 pub struct Conditions<'a> {
-    /// Since when: a live snapshot.
-    pub snapshot: SequenceNumber,
+    /// Since when: a live snapshot. `None`: nothing is checked.
+    pub snapshot: Option<SequenceNumber>,
     /// What was read.
     pub reads: Option<&'a Footprint>,
     /// Whether what the batch itself writes counts as well.
@@ -51,7 +51,7 @@ impl Conditions<'_> {
         if let Some(reads) = self.reads {
             reads.check(since)?;
         }
-        if self.writes == Writes::Checked {
+        if self.writes == Writes::Checked && !cfg!(seeded_fault = "writes_not_validated") {
             check_writes(batch, families, since)?;
         }
         Ok(())
@@ -70,6 +70,9 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
                 check_key(&view, family, key, since)?;
                 continue;
             }
+            if cfg!(seeded_fault = "deleted_ranges_not_validated") {
+                continue;
+            }
             let bound = |key| Some(Slice::copy_from(key));
             let bounds = Bounds { lower: bound(key), upper: bound(payload) };
             check_range(&view, family, &bounds, since)?;
@@ -80,7 +83,7 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
 
 /// Makes `batch` part of the order of the database if nothing that `conditions` name has changed.
 /// Returns the sequence number of its last operation; for an empty batch, whose conditions do not
-/// matter, the snapshot.
+/// matter, the snapshot, or without one the newest number that readers see.
 ///
 /// # Errors
 /// `Conflict`; otherwise as [`commit`](crate::commit::commit). In all cases but `Poisoned` nothing
@@ -91,21 +94,25 @@ pub fn commit_if(
     durability: Durability,
     conditions: &Conditions<'_>,
 ) -> Result<SequenceNumber> {
+    let published = database.log.publisher.published();
     if batch.is_empty() {
         commit_nothing(database, durability)?;
-        return Ok(conditions.snapshot);
+        return Ok(conditions.snapshot.unwrap_or(published));
     }
     let (families, counts) = check_families(database, batch, &[])?;
-    let snapshot = conditions.snapshot;
-    let published = database.log.publisher.published();
-    if published > snapshot {
+    if let Some(snapshot) = conditions.snapshot
+        && published > snapshot
+    {
         // What is in memory beyond that will be published before us, too.
         let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
         conditions.check(batch, &families, since)?;
     }
     let admit = |reservation: &Reservation| {
         let before = SequenceNumber(reservation.first.0 - 1);
-        if before <= published || cfg!(seeded_fault = "validate_only_before_reservation") {
+        let Some(snapshot) = conditions.snapshot.filter(|_| before > published) else {
+            return Ok(());
+        };
+        if cfg!(seeded_fault = "validate_only_before_reservation") {
             return Ok(());
         }
         database.log.publisher.wait(before);

@@ -11,12 +11,14 @@ use crate::{
     catalog::{Catalog, family::FamilyData},
     counters::Counters,
     health::Health,
+    id_blocks::IdBlocks,
     in_flight::CallInFlight,
     log::{Log, generation::Frozen, sequencer::Room},
     memory::Memory,
     open_id::OpenId,
     options::EngineOptions,
     snapshots::Snapshots,
+    turns::Turns,
 };
 use siltdb_base::{
     clock::ForwardClock,
@@ -67,6 +69,10 @@ pub struct Database {
     pub waiting: Waiting,
     /// What the background work has done.
     pub counters: Counters,
+    /// How commits that conflict take turns.
+    pub turns: Turns,
+    /// Ids that were reserved and not yet given.
+    pub id_blocks: IdBlocks,
 }
 
 /// What an opening has made of the files of a database.
@@ -101,6 +107,7 @@ impl Database {
         let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
         let snapshots = Arc::default();
+        let (turns, id_blocks) = (Turns::new(options.seed), IdBlocks::default());
         let database = Self {
             open_id,
             options,
@@ -115,6 +122,8 @@ impl Database {
             background,
             waiting,
             counters,
+            turns,
+            id_blocks,
         };
         database.catalog.families.load().iter().for_each(|family| database.note_changed(family));
         database

@@ -1,10 +1,10 @@
 //! The engine as the public crate sees it: a handle on an open database and its threads.
 //!
-//! Every method forwards to the room that does the work.
+//! What only reads is found in the rooms of [`Database`], to which an engine derefs. What writes
+//! goes through here, which refuses it to a forked child.
 
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
-    check::{self, CheckProgress, CheckReport},
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
@@ -19,19 +19,16 @@ use crate::{
     open::close::close_log,
     open::destroy::remove_locked,
     open::recovery,
-    open_id::OpenId,
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
-    read::{self, PinnedReader, ReadRange},
+    read::ReadRange,
     snapshots::LiveSnapshot,
-    stats::{self, Stats},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::FileLock,
     id::{FamilyId, SequenceNumber},
     process::Process,
-    slice::Pinnable,
     sync::lock,
 };
 use siltdb_disk::batch::BatchBytes;
@@ -42,6 +39,7 @@ use siltdb_tree::{
     tree::Pause,
 };
 use std::{
+    ops::Deref,
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
@@ -114,29 +112,6 @@ impl Engine {
         database.at_work(work)
     }
 
-    fn database(&self) -> &Database {
-        &self.open.database
-    }
-
-    /// Which of the open databases it is.
-    #[inline]
-    #[must_use]
-    pub fn open_id(&self) -> OpenId {
-        self.database().open_id
-    }
-
-    /// Its directory.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.database().dir
-    }
-
-    /// The wall time that decides expiry, in ms since 1970.
-    #[must_use]
-    pub fn now_ms(&self) -> u64 {
-        self.database().options.clock.wall_ms()
-    }
-
     /// Passes while `family` may be written.
     ///
     /// # Errors
@@ -182,7 +157,7 @@ impl Engine {
         writes: &BatchBytes,
         family: FamilyId,
     ) -> Result<Option<OwnWrites>> {
-        indexed.of(self.database(), writes, family)
+        indexed.of(self, writes, family)
     }
 
     /// Makes `batch` and changes of families part of the order of the database together, durably.
@@ -193,37 +168,10 @@ impl Engine {
         self.at_work(|database| family_commit::commit_with_families(database, batch, changes))
     }
 
-    /// A family now, or at `sequence`, which a live snapshot must hold, pinned.
-    ///
-    /// # Errors
-    /// As [`PinnedReader::new`].
-    pub fn reader(
-        &self,
-        family: &FamilyData,
-        sequence: Option<SequenceNumber>,
-    ) -> Result<PinnedReader> {
-        PinnedReader::new(self.database(), family, sequence)
-    }
-
-    /// Calls `look` with the value of a key, if it has one.
-    ///
-    /// # Errors
-    /// As [`PinnedReader::get`].
-    #[inline]
-    pub fn get<R>(
-        &self,
-        family: &FamilyData,
-        key: &[u8],
-        sequence: Option<SequenceNumber>,
-        look: impl FnOnce(Pinnable<'_>) -> R,
-    ) -> Result<Option<R>> {
-        read::get(self.database(), family, key, sequence, look)
-    }
-
     /// The newest sequence number that readers see.
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
-        self.database().log.publisher.published()
+        self.log.publisher.published()
     }
 
     /// A feed of commits.
@@ -231,7 +179,7 @@ impl Engine {
     /// # Errors
     /// As [`Feed::new`].
     pub fn feed(&self, first: Option<SequenceNumber>) -> Result<Feed> {
-        Feed::new(self.database(), first)
+        Feed::new(self, first)
     }
 
     /// The next commit of a feed of this database.
@@ -239,22 +187,13 @@ impl Engine {
     /// # Errors
     /// As [`Feed::next`].
     pub fn feed_next(&self, feed: &mut Feed, timeout: Duration) -> Result<Option<FeedItem>> {
-        feed.next(self.database(), timeout)
+        feed.next(self, timeout)
     }
 
     /// Registers a snapshot of this moment.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
-        let database = self.database();
-        database.snapshots.take(|| database.log.publisher.published())
-    }
-
-    /// The family called `name`.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn family(&self, name: &str) -> Result<Arc<FamilyData>> {
-        self.database().catalog.families.named(name)
+        self.snapshots.take(|| self.log.publisher.published())
     }
 
     /// The family with this number.
@@ -262,7 +201,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
-        self.database().catalog.families.get(id).ok_or_else(|| {
+        self.catalog.families.get(id).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this number")
                 .with_mismatch("a family", id)
         })
@@ -271,13 +210,7 @@ impl Engine {
     /// The names of all families, sorted.
     #[must_use]
     pub fn family_names(&self) -> Vec<String> {
-        self.database()
-            .catalog
-            .families
-            .load()
-            .iter()
-            .map(|family| family.name().to_string())
-            .collect()
+        self.catalog.families.load().iter().map(|family| family.name().to_string()).collect()
     }
 
     /// Makes `options` those of a family.
@@ -288,18 +221,12 @@ impl Engine {
         self.at_work(|database| family_options::change_options(database, family, options))
     }
 
-    /// How it was opened.
-    #[must_use]
-    pub fn options(&self) -> &EngineOptions {
-        &self.database().options
-    }
-
     /// About how much a range of a family takes.
     ///
     /// # Errors
     /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
     pub fn range_size(&self, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
-        self.database().health.check_open()?;
+        self.health.check_open()?;
         family.check()?;
         range_size(&family.tree.view(), &range.bounds())
     }
@@ -434,26 +361,6 @@ impl Engine {
         self.at_work(jobs::next::run_one)
     }
 
-    /// What the last background job that failed did so with, until that job succeeds.
-    #[must_use]
-    pub fn background_error(&self) -> Option<Error> {
-        self.database().background_error()
-    }
-
-    /// What the database holds and does.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        stats::stats(self.database())
-    }
-
-    /// Reads and verifies everything on disk.
-    ///
-    /// # Errors
-    /// The system's; damage is in the report.
-    pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        check::check(self.database(), on_progress)
-    }
-
     /// Closes the database for all clones. Whoever closes it again is told the same.
     ///
     /// # Errors
@@ -462,6 +369,15 @@ impl Engine {
     pub fn close(&self) -> Result<()> {
         self.open.process.check()?;
         self.open.close()
+    }
+}
+
+impl Deref for Engine {
+    type Target = Database;
+
+    #[inline]
+    fn deref(&self) -> &Database {
+        &self.open.database
     }
 }
 

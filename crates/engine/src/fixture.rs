@@ -7,7 +7,7 @@ use crate::{
     commit::Payload,
     engine::Engine,
     options::{Durability, EngineOptions},
-    read::{ReadCursor, ReadRange},
+    read::{self, PinnedReader, ReadCursor, ReadRange},
 };
 use siltdb_base::{
     checksum::crc32c,
@@ -84,7 +84,7 @@ pub fn try_put(
     pair: (&[u8], &[u8]),
     durability: Durability,
 ) -> Result<()> {
-    let family = engine.family(family)?;
+    let family = engine.catalog.families.named(family)?;
     engine.commit(&Payload::one(&family, EntryKind::Put, pair.0, pair.1), Some(durability))
 }
 
@@ -102,7 +102,10 @@ pub fn put_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>, v
 
 /// The value of a key now.
 pub fn get(engine: &Engine, family: &str, key: &[u8]) -> Option<Vec<u8>> {
-    engine.get(&engine.family(family).unwrap(), key, None, |value| value.bytes().to_vec()).unwrap()
+    read::get(engine, &engine.catalog.families.named(family).unwrap(), key, None, |value| {
+        value.bytes().to_vec()
+    })
+    .unwrap()
 }
 
 /// All that a cursor shows.
@@ -118,8 +121,8 @@ pub fn pairs(mut cursor: ReadCursor) -> Pairs {
 
 /// What a family shows now, or at a snapshot.
 pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>) -> Pairs {
-    let family = engine.family(family).unwrap();
-    let reader = engine.reader(&family, sequence).unwrap();
+    let family = engine.catalog.families.named(family).unwrap();
+    let reader = PinnedReader::new(engine, &family, sequence).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
@@ -135,7 +138,7 @@ pub struct FamilyPicture {
 /// All that edits change: what the manifest must lead to.
 pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
     let picture = |name: String| {
-        let family = engine.family(&name).unwrap();
+        let family = engine.catalog.families.named(&name).unwrap();
         let mut options = Vec::new();
         family.tree.options().encode(&mut options);
         let view = family.tree.view();

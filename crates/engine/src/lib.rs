@@ -10,6 +10,8 @@ pub mod signal;
 pub mod in_flight;
 pub mod counters;
 pub mod random;
+pub mod turns;
+pub mod id_blocks;
 pub mod open_id;
 pub mod memory;
 pub mod log;

@@ -70,41 +70,43 @@ pub struct Stats {
     pub stalled_ms: u64,
 }
 
-/// Looks at everything.
-#[must_use]
-pub fn stats(database: &Database) -> Stats {
-    // Relaxed: counters are a picture, not a proof.
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let (counters, waits) = (&database.counters, &database.backpressure.waits);
-    let cache = database.memory.cache.stats();
-    let mut stats = Stats {
-        sequence: database.log.publisher.published().0,
-        snapshots: database.snapshots.count() as u64,
-        memtable_held_bytes: database.memory.budget.used(Part::Memtables) as u64,
-        memtable_idle_bytes: database.memory.arenas.idle_bytes() as u64,
-        fold_bytes: database.memory.budget.used(Part::Folds) as u64,
-        frozen_generations: lock(&database.log.frozen).len() as u64,
-        cache_bytes: database.memory.budget.used(Part::Blocks) as u64,
-        cache_bytes_max: cache.capacity as u64,
-        cache_hits: cache.hits,
-        cache_misses: cache.misses,
-        index_bytes: database.memory.budget.used(Part::Tables) as u64,
-        log_syncs: database.log.wal.syncs(),
-        flushes: count(&counters.flushes),
-        flushed_bytes: count(&counters.flushed_bytes),
-        compactions: count(&counters.compactions),
-        compacted_bytes: count(&counters.compacted_bytes),
-        dropped_tables: count(&counters.dropped_tables),
-        space_compactions: count(&counters.space_compactions),
-        delayed_ms: count(&waits.delayed_ns) / 1_000_000,
-        stalls: count(&waits.stalls),
-        stalled_ms: count(&waits.stalled_ns) / 1_000_000,
-        ..Stats::default()
-    };
-    for family in database.catalog.families.load().iter() {
-        stats.add_family(family);
+impl Database {
+    /// What the database holds and does.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        // Relaxed: counters are a picture, not a proof.
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (counters, waits) = (&self.counters, &self.backpressure.waits);
+        let cache = self.memory.cache.stats();
+        let mut stats = Stats {
+            sequence: self.log.publisher.published().0,
+            snapshots: self.snapshots.count() as u64,
+            memtable_held_bytes: self.memory.budget.used(Part::Memtables) as u64,
+            memtable_idle_bytes: self.memory.arenas.idle_bytes() as u64,
+            fold_bytes: self.memory.budget.used(Part::Folds) as u64,
+            frozen_generations: lock(&self.log.frozen).len() as u64,
+            cache_bytes: self.memory.budget.used(Part::Blocks) as u64,
+            cache_bytes_max: cache.capacity as u64,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            index_bytes: self.memory.budget.used(Part::Tables) as u64,
+            log_syncs: self.log.wal.syncs(),
+            flushes: count(&counters.flushes),
+            flushed_bytes: count(&counters.flushed_bytes),
+            compactions: count(&counters.compactions),
+            compacted_bytes: count(&counters.compacted_bytes),
+            dropped_tables: count(&counters.dropped_tables),
+            space_compactions: count(&counters.space_compactions),
+            delayed_ms: count(&waits.delayed_ns) / 1_000_000,
+            stalls: count(&waits.stalls),
+            stalled_ms: count(&waits.stalled_ns) / 1_000_000,
+            ..Stats::default()
+        };
+        for family in self.catalog.families.load().iter() {
+            stats.add_family(family);
+        }
+        stats
     }
-    stats
 }
 
 /// Looks at one family: its entries and tables; what the database has as a whole stays 0.

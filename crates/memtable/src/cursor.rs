@@ -116,7 +116,7 @@ impl MemtableCursor {
 
     /// Goes to the last entry of the leaves to the left.
     ///
-    /// The lower bound of the leaf has not moved, and some leaf ends there: from a leaf on the left
+    /// The lower bound of the leaf has not moved, and some leaf ends there. From a leaf on the left
     /// the `next` links lead to it, whatever was split meanwhile.
     fn enter_previous(&mut self) {
         loop {
@@ -160,8 +160,8 @@ impl MemtableCursor {
         (index..index + AHEAD).for_each(|ahead| self.prefetch_after(ahead));
     }
 
-    /// Loads the entry at `index`, which may be in the next leaf; that leaf is not looked at again
-    /// before the cursor gets there, so a change meanwhile costs no more than a useless hint.
+    /// Prefetches the entry at `index`, which may be in the next leaf. That leaf is not looked at
+    /// again before the cursor gets there, so a change meanwhile costs no more than a useless hint.
     #[inline]
     fn prefetch_after(&self, index: usize) {
         if index < self.count {

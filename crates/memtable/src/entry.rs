@@ -7,10 +7,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. An [`EntryHeader`] that something points to is followed by its key and its value, all of them
-//!    written before the pointer was published, and never written again.
-//! 2. A pointer has the provenance of all of its entry, and the entry lives as long as the arena,
-//!    which outlives the `'t` of every [`EntryRef`].
+//! 1. An [`EntryHeader`] that something points to is followed by its key and its value. All of them
+//!    were written before the pointer was published, and are never written again.
+//! 2. A pointer has the provenance of all of its entry. The entry lives as long as the arena, which
+//!    outlives the `'t` of every [`EntryRef`].
 //! 3. A [`EntrySlot`] is null or points to an entry of the arena that the slot itself lies in.
 
 use siltdb_base::{
@@ -105,7 +105,7 @@ impl<'t> EntryRef<'t> {
         Self { header, arena: PhantomData }
     }
 
-    /// Its address.
+    /// The address of the entry.
     #[inline]
     pub fn as_ptr(self) -> NonNull<EntryHeader> {
         self.header
@@ -168,7 +168,7 @@ impl<'t> EntryRef<'t> {
 pub struct EntrySlot(AtomicPtr<EntryHeader>);
 
 impl EntrySlot {
-    /// Points nowhere.
+    /// A slot that is null.
     pub fn empty() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
@@ -176,8 +176,8 @@ impl EntrySlot {
     /// The entry, if any.
     #[inline]
     pub fn load(&self) -> Option<EntryRef<'_>> {
-        // Acquire pairs with the release in `store`: the entry's bytes were written before (1),
-        // also for a reader who will find out later that it looked at a node amid a change.
+        // Acquire pairs with the release in `store`: the entry's bytes were written before (1).
+        // That holds also for a reader that finds out later that it looked at a node amid a change.
         let header = NonNull::new(self.0.load(Order::Acquire))?;
         Some(EntryRef { header, arena: PhantomData })
     }
@@ -192,8 +192,8 @@ impl EntrySlot {
     /// Takes over what `other` points to.
     #[inline]
     pub fn copy_from(&self, other: &Self) {
-        // Acquire and release as above, so that whoever loads this slot is ordered after the writer
-        // of the entry too.
+        // Acquire and release as above, so that a thread that loads this slot is ordered after the
+        // writer of the entry too.
         self.0.store(other.0.load(Order::Acquire), Order::Release);
     }
 }

@@ -2,7 +2,7 @@
 //! where it inserted last. Threads have lanes of their own, so that they do not wait for each
 //! other.
 //!
-//! A lane is no thread's property: who finds the usual one taken takes another.
+//! A lane belongs to no thread: a thread that finds its usual one taken takes another.
 //!
 //! # Thread safety
 //! Lanes are locked by a flag for a few nanoseconds. They use `std`'s atomics also
@@ -98,7 +98,7 @@ impl Lanes {
 
     /// Entries counted on all lanes.
     pub fn entries(&self) -> u64 {
-        // Relaxed: who must see a count has synchronised with its insert by other means.
+        // Relaxed: a reader that must see a count has synchronised with its insert by other means.
         self.0.iter().map(|lane| lane.entries.load(Ordering::Relaxed)).sum()
     }
 

@@ -1,7 +1,7 @@
 //! Floor 1 of SiltDB: the concurrent, insert-only ordered tree in memory.
 //!
-//! It knows nothing of logs, tables or snapshots: entries come in, stay until the whole memtable is
-//! dropped, and are read in the order of [`siltdb_base::key`] beside running inserts.
+//! It knows nothing of logs, tables or snapshots. Entries come in and stay until the whole memtable
+//! is dropped. They are read in the order of [`siltdb_base::key`], beside running inserts.
 
 pub mod arena;
 mod entry;

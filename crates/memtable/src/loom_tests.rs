@@ -66,9 +66,9 @@ fn backward(tree: &Arc<MemtableTree>) -> Vec<u8> {
 
 /// Runs an insert of `added` beside `beside`; afterwards everything is there, in order.
 ///
-/// Each of the two is once the thread that loom starts with: loom remembers only the last access to
-/// an atomic, so from one side alone it would overlook orders in which a writer looks at a word
-/// that another has read, and then changes it.
+/// Each of the two is once the thread that loom starts with, because loom remembers only the last
+/// access to an atomic. From one side alone it would overlook orders in which a writer looks at a
+/// word that another has read, and then changes it.
 fn beside_an_insert(keys: &'static [u8], added: u8, beside: fn(&Arc<MemtableTree>)) {
     model(move || {
         let tree = tree_of(keys);

@@ -1,4 +1,4 @@
-//! The face of the crate: point entries in the tree, range tombstones beside it.
+//! The memtable, as upper floors use it: point entries in the tree, range tombstones beside it.
 //!
 //! It does not decide when it is full, what is visible, or in which order operations are numbered.
 

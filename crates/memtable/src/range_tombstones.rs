@@ -1,4 +1,4 @@
-//! The range tombstones of a memtable: appended by writers, cut into fragments when somebody looks.
+//! The range tombstones of a memtable: appended by writers, cut into fragments by the next reader.
 //!
 //! It does not know the point entries that they cover.
 //!
@@ -9,8 +9,8 @@
 //! # Invariants
 //! 1. `lists` are cut from the first tombstones of `all`, each from `count` of them, in order.
 //! 2. Each list has more than [`LIST_PART`] times the tombstones of the next one. So there are few
-//!    of them, and a tombstone is cut anew only so many times for each.
-//! 3. `count` is the length of `all` while nobody holds the lock for writing.
+//!    lists, and each tombstone is cut anew only a bounded number of times per list.
+//! 3. `count` is the length of `all` while no thread holds the lock for writing.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -67,7 +67,8 @@ impl RangeTombstones {
 
     /// How many there are.
     pub fn count(&self) -> u64 {
-        // Acquire pairs with the release in `insert`: who sees the count finds the tombstone.
+        // Acquire pairs with the release in `insert`: a reader that sees the count finds the
+        // tombstone.
         self.count.load(Ordering::Acquire)
     }
 
@@ -172,7 +173,7 @@ impl State {
         self.cut_from(kept, charged);
     }
 
-    /// Keeps so many lists, and makes one of all other tombstones.
+    /// Keeps the first `kept` lists, and makes one of all other tombstones.
     fn cut_from(&mut self, kept: usize, (budget, part): (&Arc<Budget>, Part)) {
         self.lists.truncate(kept);
         let tombstones = self.uncut();

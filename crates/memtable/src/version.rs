@@ -3,8 +3,8 @@
 //! It does not know what it protects. A reader writes nothing; a writer excludes other writers.
 //!
 //! # Thread safety
-//! What is read between [`NodeVersion::begin`] and [`NodeVersion::is_unchanged`] must be
-//! read through atomics, because a writer may be at it; until the check has succeeded it may be a
+//! What is read between [`NodeVersion::begin`] and [`NodeVersion::is_unchanged`] must be read
+//! through atomics, because a writer may be changing it. Until the check has succeeded it may be a
 //! mixture of states.
 //!
 //! # Invariants
@@ -58,8 +58,8 @@ impl NodeVersion {
     /// Whether everything read since `stamp` is one state of the node.
     #[inline]
     pub fn is_unchanged(&self, stamp: Stamp) -> bool {
-        // The fence pairs with the one in `try_lock`: if one of our reads saw a writer's store,
-        // then the load below sees that writer's lock bit, or what came after it.
+        // The fence pairs with the one in `try_lock`. If one of our reads saw a writer's store, the
+        // load below sees that writer's lock bit, or what came after it.
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == stamp.0
     }

@@ -50,7 +50,7 @@ pub struct Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Db").field(&self.engine().dir()).finish()
+        f.debug_tuple("Db").field(&self.engine().dir).finish()
     }
 }
 
@@ -66,13 +66,36 @@ impl Db {
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
         let engine = Engine::open(path, options.engine)?;
-        let (family, open_id) = (engine.family(DEFAULT_FAMILY)?, engine.open_id());
+        let (family, open_id) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.open_id);
         let place = ReadPlace { engine, open_id, family, sequence: None };
         Ok(Self { default: Family { place } })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.default.place.engine
+    }
+
+    /// Changes how much memory the block cache may take, in bytes, until the database is closed; 0
+    /// keeps no blocks. Blocks beyond that are dropped before it returns.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.set_cache_bytes(8 << 20)?;
+    /// assert_eq!(db.stats().cache_bytes_max, 8 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if that is more than [`Options::memory_budget`].
+    pub fn set_cache_bytes(&self, bytes: usize) -> Result<()> {
+        let budget = self.engine().options.memory_budget;
+        if bytes > budget {
+            return Err(Error::invalid("cache_bytes is more than memory_budget")
+                .with_mismatch(format_args!("<= {budget}"), bytes));
+        }
+        self.engine().memory.cache.set_capacity(bytes);
+        Ok(())
     }
 
     /// Begins a transaction; see [`Isolation`] for what the levels promise.
@@ -128,7 +151,7 @@ impl Db {
     /// # Errors
     /// `NotFound`.
     pub fn family(&self, name: &str) -> Result<Family> {
-        let family = self.engine().family(name)?;
+        let family = self.engine().catalog.families.named(name)?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
@@ -321,7 +344,7 @@ impl Db {
     pub fn options(&self) -> Options {
         // Of a temporary one: another that is opened so is not to remove itself.
         let lifetime = Lifetime::Lasting;
-        Options { engine: EngineOptions { lifetime, ..self.engine().options().clone() } }
+        Options { engine: EngineOptions { lifetime, ..self.engine().options.clone() } }
     }
 
     /// What the database holds and does, counted now.

@@ -276,7 +276,7 @@ impl Family {
 
     /// When a value expires that is to be there for `time` from now on.
     pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
-        self.place.engine.now_ms().saturating_add(whole_ms(time))
+        self.place.engine.options.clock.wall_ms().saturating_add(whole_ms(time))
     }
 
     /// Its options as they are now. [`FamilyOptions::entries`] lists them.

@@ -5,8 +5,9 @@ use siltdb_engine::options::Durability;
 /// Bytes of writes and notes that a transaction may hold, unless told otherwise.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// How far a transaction is kept apart from others. Each level forbids what the one before it
-/// forbids, and more.
+/// How far a transaction is kept apart from others, from the weakest level on. Snapshot permits a
+/// write skew on keys that RepeatableRead forbids, and is the only one to refuse blind writes;
+/// otherwise each level forbids what the one before it forbids.
 ///
 /// At every level a transaction happens as a whole or not at all, no other reads what it has not
 /// committed, and it reads its own writes. docs/isolation.md has the table of anomalies, with the
@@ -27,9 +28,10 @@ pub enum Isolation {
     /// a range that holds it, the first to commit wins, blind writes included. Two that read what
     /// the other writes may both commit (*write skew*).
     Snapshot,
-    /// As if transactions had run one after the other, in the order in which they committed. A
-    /// transaction that writes commits only if no key and no range that it read has changed since
-    /// it began. One that only reads always commits.
+    /// As if transactions had run one after the other: those that write in the order in which they
+    /// committed, those that only read when they began. A transaction that writes commits only if
+    /// no key and no range that it read has changed since it began. One that only reads always
+    /// commits. Two that write a key without having read it both commit, in this order.
     #[default]
     Serializable,
 }

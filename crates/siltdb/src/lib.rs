@@ -42,16 +42,27 @@
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
+//! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
+//! | *transactions* `begin` `update` `view` | all | | | |
+//! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
+//! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last` | default | ✓ | | |
+//! | *unique numbers* `next_id` | default | ✓ | | |
+//! | *nested maps* `bucket` `reclaim_buckets` | | ✓ | `bucket` | |
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
+//!
+//! A [`Transaction`] reads as a [`Snapshot`] and writes as a [`WriteBatch`]: it has their verbs for
+//! keys and ranges, and `commit` `rollback` `reset` `savepoint` `rollback_to` `release` `family`.
+//! [`Isolation`] says what it may notice of others.
 //!
 //! *default*: of the default family. *all*: of the whole database. Ranges are anything that is a
 //! [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
@@ -79,9 +90,13 @@ mod batch;
 mod snapshot;
 mod isolation;
 mod transaction;
+mod update;
+mod single_key;
+mod bucket;
 mod db;
 mod db_write;
 mod subscription;
+mod db_update;
 mod place;
 pub mod inspect;
 pub mod salvage;
@@ -102,6 +117,9 @@ pub struct Readme;
 pub struct UserPages;
 
 pub use batch::WriteBatch;
+pub use bucket::{
+    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
+};
 pub use db::{Db, check};
 pub use family::Family;
 pub use isolation::{Isolation, TransactionOptions};
@@ -126,10 +144,12 @@ pub use siltdb_engine::{
     stats::Stats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
+pub use single_key::Swap;
 pub use snapshot::Snapshot;
 pub use subscription::{
     Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
 };
 pub use transaction::{CommitInfo, Transaction};
+pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

@@ -8,7 +8,7 @@ use crate::options::{
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 /// What precedes the name of an option of the default family.
 const DEFAULT_FAMILY: &str = "default_family.";
@@ -26,155 +26,48 @@ struct Named<T> {
 const BYTES: &str = "a number of bytes, as 4096, 64KiB, 32MiB or 1GiB";
 const NUMBER: &str = "a number";
 
-const OPTIONS: &[Named<Options>] = &[
-    Named {
-        name: "create",
-        values: "if_missing, never or new",
-        set: |options, text| assign(&mut options.engine.create, by_word(CREATES, text)),
-        get: |options| word_of(CREATES, &options.engine.create),
-    },
-    Named {
-        name: "read_only",
-        values: "true or false",
-        set: |options, text| assign(&mut options.engine.access, by_word(ACCESSES, text)),
-        get: |options| word_of(ACCESSES, &options.engine.access),
-    },
-    Named {
-        name: "lock_wait",
-        values: "a time, as 200ms or 5s",
-        set: |options, text| assign(&mut options.engine.lock_wait, time(text)),
-        get: |options| format!("{}ms", options.engine.lock_wait.as_millis()),
-    },
-    Named {
-        name: "durability",
-        values: "volatile, buffered, interval:MS or synced",
-        set: |options, text| assign(&mut options.engine.durability, durability(text)),
-        get: |options| durability_text(options.engine.durability),
-    },
-    Named {
-        name: "memory_budget",
-        values: BYTES,
-        set: |options, text| assign(&mut options.engine.memory_budget, bytes(text)),
-        get: |options| options.engine.memory_budget.to_string(),
-    },
-    Named {
-        name: "cache_bytes",
-        values: "a number of bytes, as 64MiB, or auto",
-        set: |options, text| assign(&mut options.engine.cache_bytes, or_auto(text, bytes)),
-        get: |options| auto_or(options.engine.cache_bytes),
-    },
-    Named {
-        name: "memtable_bytes",
-        values: BYTES,
-        set: |options, text| assign(&mut options.engine.memtable_bytes, bytes(text)),
-        get: |options| options.engine.memtable_bytes.to_string(),
-    },
-    Named {
-        name: "log_io",
-        values: "auto, map or write",
-        set: |options, text| assign(&mut options.engine.log_io, by_word(LOG_IOS, text)),
-        get: |options| word_of(LOG_IOS, &options.engine.log_io),
-    },
-    Named {
-        name: "retain_log_bytes",
-        values: BYTES,
-        set: |options, text| {
-            assign(&mut options.engine.retain_log_bytes, bytes(text).map(|bytes| bytes as u64))
-        },
-        get: |options| options.engine.retain_log_bytes.to_string(),
-    },
-    Named {
-        name: "retain_log_for",
-        values: "a time, as 200ms or 5s",
-        set: |options, text| assign(&mut options.engine.retain_log_for, time(text)),
-        get: |options| format!("{}ms", options.engine.retain_log_for.as_millis()),
-    },
-    Named {
-        name: "feed_bytes_max",
-        values: BYTES,
-        set: |options, text| {
-            assign(&mut options.engine.feed_bytes_max, bytes(text).map(|bytes| bytes as u64))
-        },
-        get: |options| options.engine.feed_bytes_max.to_string(),
-    },
-    Named {
-        name: "read_io",
-        values: "read or map",
-        set: |options, text| assign(&mut options.engine.read_io, by_word(READ_IOS, text)),
-        get: |options| word_of(READ_IOS, &options.engine.read_io),
-    },
-    Named {
-        name: "workers",
-        values: NUMBER,
-        set: |options, text| assign(&mut options.engine.workers, text.parse().ok()),
-        get: |options| options.engine.workers.to_string(),
-    },
-    Named {
-        name: "recovery",
-        values: "strict or point_in_time",
-        set: |options, text| assign(&mut options.engine.recovery, by_word(RECOVERIES, text)),
-        get: |options| word_of(RECOVERIES, &options.engine.recovery),
-    },
-    Named {
-        name: "seed",
-        values: "a number, or auto",
-        set: |options, text| {
-            assign(&mut options.engine.seed, or_auto(text, |text| text.parse().ok()))
-        },
-        get: |options| auto_or(options.engine.seed),
-    },
-];
+/// For each option its name, the values that it takes, where it lies, and what reads and shows it.
+macro_rules! options {
+    ($($name:literal, $values:expr, $($field:ident).+, $read:expr, $show:expr;)*) => {
+        &[$(Named {
+            name: $name,
+            values: $values,
+            set: |options, text| assign(&mut options.$($field).+, $read(text)),
+            get: |options| $show(&options.$($field).+),
+        }),*]
+    };
+}
 
-const FAMILY_OPTIONS: &[Named<FamilyOptions>] = &[
-    Named {
-        name: "compression",
-        values: "none or lz4",
-        set: |options, text| {
-            assign(&mut options.tree.table.compression, by_word(COMPRESSIONS, text))
-        },
-        get: |options| word_of(COMPRESSIONS, &options.tree.table.compression),
-    },
-    Named {
-        name: "block_bytes",
-        values: BYTES,
-        set: |options, text| assign(&mut options.tree.table.block_bytes, bytes(text)),
-        get: |options| options.tree.table.block_bytes.to_string(),
-    },
-    Named {
-        name: "filter_bits_per_key",
-        values: NUMBER,
-        set: |options, text| assign(&mut options.tree.table.filter_bits_per_key, text.parse().ok()),
-        get: |options| options.tree.table.filter_bits_per_key.to_string(),
-    },
-    Named {
-        name: "table_bytes",
-        values: BYTES,
-        set: |options, text| {
-            assign(&mut options.tree.table_bytes_target, bytes(text).map(|bytes| bytes as u64))
-        },
-        get: |options| options.tree.table_bytes_target.to_string(),
-    },
-    Named {
-        name: "base_level_bytes",
-        values: BYTES,
-        set: |options, text| {
-            assign(&mut options.tree.base_level_bytes, bytes(text).map(|bytes| bytes as u64))
-        },
-        get: |options| options.tree.base_level_bytes.to_string(),
-    },
-    Named {
-        name: "level_size_ratio",
-        values: NUMBER,
-        set: |options, text| assign(&mut options.tree.level_size_ratio, text.parse().ok()),
-        get: |options| options.tree.level_size_ratio.to_string(),
-    },
-    Named {
-        name: "level0_runs",
-        values: NUMBER,
-        set: |options, text| assign(&mut options.tree.level0_runs_trigger, text.parse().ok()),
-        get: |options| options.tree.level0_runs_trigger.to_string(),
-    },
-];
+const OPTIONS: &[Named<Options>] = options! {
+    "create", "if_missing, never or new", engine.create, word(CREATES), word_of(CREATES);
+    "read_only", "true or false", engine.access, word(ACCESSES), word_of(ACCESSES);
+    "lock_wait", "a time, as 200ms or 5s", engine.lock_wait, time, time_text;
+    "durability", "volatile, buffered, interval:MS or synced",
+        engine.durability, durability, durability_text;
+    "memory_budget", BYTES, engine.memory_budget, bytes, usize::to_string;
+    "cache_bytes", "a number of bytes, as 64MiB, or auto",
+        engine.cache_bytes, or_auto(bytes), auto_or;
+    "memtable_bytes", BYTES, engine.memtable_bytes, bytes, usize::to_string;
+    "log_io", "auto, map or write", engine.log_io, word(LOG_IOS), word_of(LOG_IOS);
+    "read_io", "read or map", engine.read_io, word(READ_IOS), word_of(READ_IOS);
+    "retain_log_bytes", BYTES, engine.retain_log_bytes, bytes, u64::to_string;
+    "retain_log_for", "a time, as 200ms or 5s", engine.retain_log_for, time, time_text;
+    "feed_bytes_max", BYTES, engine.feed_bytes_max, bytes, u64::to_string;
+    "workers", NUMBER, engine.workers, number, usize::to_string;
+    "recovery", "strict or point_in_time", engine.recovery, word(RECOVERIES), word_of(RECOVERIES);
+    "seed", "a number, or auto", engine.seed, or_auto(number), auto_or;
+};
+
+const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
+    "compression", "none or lz4",
+        tree.table.compression, word(COMPRESSIONS), word_of(COMPRESSIONS);
+    "block_bytes", BYTES, tree.table.block_bytes, bytes, usize::to_string;
+    "filter_bits_per_key", NUMBER, tree.table.filter_bits_per_key, number, u32::to_string;
+    "table_bytes", BYTES, tree.table_bytes_target, bytes, u64::to_string;
+    "base_level_bytes", BYTES, tree.base_level_bytes, bytes, u64::to_string;
+    "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
+    "level0_runs", NUMBER, tree.level0_runs_trigger, number, u32::to_string;
+};
 
 const CREATES: &[(&str, Create)] =
     &[("if_missing", Create::IfMissing), ("never", Create::Never), ("new", Create::New)];
@@ -340,20 +233,26 @@ fn assign<T>(place: &mut T, value: Option<T>) -> Option<()> {
     Some(())
 }
 
-fn by_word<T: Copy>(words: &[(&str, T)], text: &str) -> Option<T> {
-    words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
+fn word<T: Copy>(words: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
+    move |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
 }
 
-fn word_of<T: PartialEq>(words: &[(&str, T)], value: &T) -> String {
-    let word = words.iter().find(|(_, known)| known == value);
-    word.map_or_else(String::new, |(word, _)| (*word).to_owned())
+fn word_of<T: PartialEq>(words: &[(&str, T)]) -> impl Fn(&T) -> String {
+    move |value| {
+        let word = words.iter().find(|(_, known)| known == value);
+        word.map_or_else(String::new, |(word, _)| (*word).to_owned())
+    }
 }
 
-fn bytes(text: &str) -> Option<usize> {
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+fn bytes<T: TryFrom<u64>>(text: &str) -> Option<T> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("", 0)];
     let (digits, shift) =
         units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?;
-    digits.trim_end().parse::<usize>().ok()?.checked_mul(1 << shift)
+    T::try_from(digits.trim_end().parse::<u64>().ok()?.checked_mul(1 << shift)?).ok()
 }
 
 fn time(text: &str) -> Option<Duration> {
@@ -376,7 +275,11 @@ fn durability(text: &str) -> Option<Durability> {
     })
 }
 
-fn durability_text(durability: Durability) -> String {
+fn time_text(time: &Duration) -> String {
+    format!("{}ms", time.as_millis())
+}
+
+fn durability_text(durability: &Durability) -> String {
     match durability {
         Durability::Volatile => "volatile".to_owned(),
         Durability::Synced => "synced".to_owned(),
@@ -386,12 +289,12 @@ fn durability_text(durability: Durability) -> String {
     }
 }
 
-fn or_auto<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
-    if text == "auto" { Some(None) } else { parse(text).map(Some) }
+fn or_auto<T>(read: impl Fn(&str) -> Option<T>) -> impl Fn(&str) -> Option<Option<T>> {
+    move |text| if text == "auto" { Some(None) } else { read(text).map(Some) }
 }
 
-fn auto_or<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(|| "auto".to_owned(), |value| value.to_string())
+fn auto_or<T: ToString>(value: &Option<T>) -> String {
+    value.as_ref().map_or_else(|| "auto".to_owned(), T::to_string)
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Db {
     /// The directory that it lies in, as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.engine().dir()
+        &self.engine().dir
     }
 }
 

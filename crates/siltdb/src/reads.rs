@@ -19,7 +19,7 @@ use std::{
 
 /// What of a walk counts as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Covered {
+pub enum Tracking {
     /// The keys that it showed.
     Keys,
     /// Those, and that there are no others between them.
@@ -31,7 +31,7 @@ pub enum Covered {
 pub struct Reads {
     pub(crate) footprint: Arc<Mutex<Footprint>>,
     pub(crate) family: Arc<FamilyData>,
-    pub(crate) covered: Covered,
+    pub(crate) covered: Tracking,
 }
 
 impl fmt::Debug for Reads {
@@ -87,7 +87,7 @@ impl Track {
         moved: Result<()>,
         way: &Move<'_>,
     ) -> Result<()> {
-        if self.reads.covered == Covered::Keys {
+        if self.reads.covered == Tracking::Keys {
             if let Some(key) = at {
                 self.reads.key(key);
             }
@@ -128,7 +128,7 @@ impl Track {
 
     /// Notes a key that was passed on the way.
     pub(crate) fn passed(&self, key: &[u8]) {
-        if self.reads.covered == Covered::Keys {
+        if self.reads.covered == Tracking::Keys {
             self.reads.key(key);
         }
     }

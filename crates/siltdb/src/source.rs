@@ -10,7 +10,10 @@ use siltdb_base::{
     slice::{Pinnable, Slice},
 };
 use siltdb_engine::{
-    catalog::family::FamilyData, engine::Engine, open_id::OpenId, read::PinnedReader,
+    catalog::family::FamilyData,
+    engine::Engine,
+    open_id::OpenId,
+    read::{self, PinnedReader},
 };
 use std::{fmt, sync::Arc};
 
@@ -61,7 +64,7 @@ pub(crate) struct ReadPlace {
 impl fmt::Debug for ReadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("ReadPlace");
-        fields.field("dir", &self.engine.dir()).field("family", &self.family.name());
+        fields.field("dir", &self.engine.dir).field("family", &self.family.name());
         if let Some(sequence) = self.sequence {
             fields.field("sequence", &sequence.0);
         }
@@ -72,10 +75,13 @@ impl fmt::Debug for ReadPlace {
 impl ReadSource for ReadPlace {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        self.engine.get(&self.family, key, self.sequence, look)
+        read::get(&self.engine, &self.family, key, self.sequence, look)
     }
 
     fn pin(&self) -> Result<Pinned> {
-        Ok(Pinned { reader: self.engine.reader(&self.family, self.sequence)?, reads: None })
+        Ok(Pinned {
+            reader: PinnedReader::new(&self.engine, &self.family, self.sequence)?,
+            reads: None,
+        })
     }
 }

@@ -15,12 +15,11 @@ use crate::{
     isolation::{Isolation, TransactionOptions},
     key_range::KeyRange,
     read::Read,
-    reads::{Covered, Reads},
+    reads::{Reads, Tracking},
     source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
     slice::Pinnable,
     sync::lock,
 };
@@ -174,13 +173,13 @@ impl Shared {
 
     fn commit(&self) -> Result<CommitInfo> {
         let mut state = self.active()?;
-        let durability = self.options.durability.unwrap_or(self.engine.options().durability);
+        let durability = self.options.durability.unwrap_or(self.engine.options.durability);
         let isolation = self.options.isolation;
         let snapshot = state.snapshot.as_ref().map(LiveSnapshot::sequence);
         let reads = Arc::clone(&state.reads);
         let reads = lock(&reads);
         let conditions = Conditions {
-            snapshot: snapshot.unwrap_or(SequenceNumber::MAX),
+            snapshot,
             reads: match isolation {
                 Isolation::RepeatableRead | Isolation::Serializable => Some(&*reads),
                 _ => None,
@@ -399,8 +398,8 @@ impl Transaction {
         let State { writes, indexed, .. } = &mut *state;
         let own = self.shared.engine.own_writes(indexed, &writes.bytes, place.family.id)?;
         let covered = match self.shared.options.isolation {
-            Isolation::RepeatableRead => Some(Covered::Keys),
-            Isolation::Serializable => Some(Covered::Ranges),
+            Isolation::RepeatableRead => Some(Tracking::Keys),
+            Isolation::Serializable => Some(Tracking::Ranges),
             _ => None,
         };
         self.shared.check_memory(&state)?;

@@ -32,7 +32,7 @@ pub fn open_files(fs: &Arc<MemFs>) -> Arc<OpenFiles> {
     open_files_with(fs, &new_cache())
 }
 
-/// The same, of which blocks are kept in `cache`.
+/// As [`open_files`], keeping blocks in `cache`.
 pub fn open_files_with(fs: &Arc<MemFs>, cache: &Arc<Cache>) -> Arc<OpenFiles> {
     let dir = Path::new("/db");
     fs.create_dir_all(dir).unwrap();

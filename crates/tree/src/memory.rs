@@ -21,7 +21,7 @@ pub struct Generation(pub u64);
 pub struct MemoryTable {
     /// The generation; every entry of a younger one has a higher sequence number.
     pub generation: Generation,
-    /// The entries.
+    /// The memtable with the entries.
     pub memtable: Arc<Memtable>,
 }
 

@@ -19,14 +19,15 @@ pub const RESULT_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { VALUE_BYTE
 /// Combines the operands of `merge` operations with the value they apply to.
 ///
 /// # Laws
-/// Compaction applies operands in portions, at moments nobody can foresee, so for every key, base
-/// and lists of operands these must hold, and all functions must depend on their arguments alone:
+/// Compaction applies operands in portions, at moments that cannot be foreseen. So these must hold
+/// for every key, base and lists of operands, and all functions must depend on their arguments
+/// alone:
 /// 1. `full(full(base, older), newer) == full(base, older ++ newer)`;
 /// 2. if `partial(x, y)` is `Some(z)`, then `z` may stand for `x, y` in any list of operands; and
 ///    so for `partial_many`.
 ///
-/// They must not call the database: whoever closes it waits for the job that calls them. And they
-/// should not panic, which counts as an error: operands come from disk as they were written.
+/// They must not call the database, because `close` waits for the job that calls them. They should
+/// not panic: a panic counts as an error, and operands come from disk as they were written.
 pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name, stored with the family; another operator needs another name.
     fn name(&self) -> &str;
@@ -52,7 +53,7 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// other, if there is one.
     ///
     /// By default neighbours are combined with [`MergeOperator::partial`], then neighbours among
-    /// the results, and so on: of n operands each byte is handed over about log2(n) times. An
+    /// the results, and so on. Of n operands each byte is handed over about log2(n) times. An
     /// operator whose results grow with their operands is cheaper with one pass of its own. Flushes
     /// and compactions call this; where it returns `None`, they try each half of the list.
     fn partial_many(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
@@ -69,7 +70,7 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     }
 }
 
-/// What is said of an operator that a family needs and nobody has given.
+/// The error for an operator that a family needs and the options lack.
 #[must_use]
 pub fn not_given(name: &str) -> Error {
     Error::invalid(format!("the family needs the merge operator {name:?}"))
@@ -132,7 +133,7 @@ pub enum Combined {
     Joined {
         /// How many it stands for.
         count: usize,
-        /// It.
+        /// The operand that stands for them.
         operand: Vec<u8>,
     },
 }

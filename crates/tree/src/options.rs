@@ -76,7 +76,7 @@ pub struct TreeOptions {
     /// Size of a table at which the next is begun, in bytes, in [`TABLE_BYTES_TARGET`].
     pub table_bytes_target: u64,
     /// About what level 0 brings down at once: a level this large gets none above it. In bytes, in
-    /// [`BASE_LEVEL_BYTES`]; [`TreeOptions::for_memtable`] derives it.
+    /// [`BASE_LEVEL_BYTES`].
     pub base_level_bytes: u64,
     /// The part of a table's entries that are tombstones from which on it is compacted for their
     /// sake, in percent, in [`TOMBSTONE_PERCENT_TRIGGER`].
@@ -101,15 +101,6 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// The default options for memtables of about `memtable_bytes`.
-    #[must_use]
-    pub fn for_memtable(memtable_bytes: u64) -> Self {
-        let options = Self::default();
-        let batch = memtable_bytes.saturating_mul(u64::from(options.level0_runs_trigger));
-        let base_level_bytes = batch.clamp(*BASE_LEVEL_BYTES.start(), *BASE_LEVEL_BYTES.end());
-        Self { base_level_bytes, ..options }
-    }
-
     /// Checks that every option is in its range.
     ///
     /// # Errors
@@ -147,7 +138,7 @@ impl TreeOptions {
     /// `find_operator` gives the operator of a name: the code for it cannot be stored.
     ///
     /// # Errors
-    /// Corruption, if the bytes are none; `Unsupported`, for a critical field that is not known;
+    /// Corruption, if the bytes are none. `Unsupported`, for a critical field that is not known.
     /// `InvalidArgument`, if there is no operator of the name stored, or an option is out of range.
     pub fn decode(
         bytes: &[u8],

@@ -3,8 +3,8 @@
 pub mod below_output;
 pub mod progress;
 pub mod job;
-pub mod job_cursor;
 pub mod block_copy;
+pub mod job_cursor;
 pub mod output;
 pub mod flush;
 pub mod compact;

@@ -46,7 +46,7 @@ fn a_pinned_view_stays_while_others_write_and_a_refreshed_one_moves_on() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Sqlite::open(dir.path(), &Config::default()).unwrap();
     let (mut reader, mut writer) = (engine.session().unwrap(), engine.session().unwrap());
-    let mut holds = |reader: &mut SqliteSession<'_>| reader.get(b"key", |_| {}).unwrap();
+    let holds = |reader: &mut SqliteSession<'_>| reader.get(b"key", |_| {}).unwrap();
     assert!(!holds(&mut reader));
     writer.put(b"key", b"value").unwrap();
     engine.flush().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! The list reads as text without the bars: name, figure, range.
 
-use crate::report::html::markup::{SWATCH, class, escape, name};
+use crate::report::markup::{SWATCH, class, escape, name};
 use crate::report::numbers::{factor, rate, whole};
 use crate::report::ranking::{Contest, Group, is_ours};
 use crate::result::{Arm, Definition, Durability, Published, Row, Spread, Status};

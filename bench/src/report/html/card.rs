@@ -1,7 +1,7 @@
 //! The card of a row: what it does, who leads, bars, curves and tables.
 
-use crate::report::html::markup::{escape, slug};
 use crate::report::html::{bars, lines, tables};
+use crate::report::markup::{escape, slug};
 use crate::report::numbers::{factor, whole};
 use crate::report::ranking::{Group, Verdict};
 use crate::result::Row;

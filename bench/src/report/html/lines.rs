@@ -2,7 +2,7 @@
 //!
 //! The plot is a square of 1,000 by 1,000 that stretches; strokes and labels do not.
 
-use crate::report::html::markup::{class, escape};
+use crate::report::markup::{class, escape};
 use crate::report::numbers::{rate, time};
 use crate::report::ranking::{Group, is_ours};
 use crate::result::{CurvePoint, Row};

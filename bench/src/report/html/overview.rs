@@ -2,7 +2,7 @@
 //! of the machine, and the conditions of the run.
 
 use crate::report::html::card::badge;
-use crate::report::html::markup::{SWATCH, class, escape, slug, table};
+use crate::report::markup::{SWATCH, class, escape, slug, table};
 use crate::report::numbers::{NONE, bytes, date, factor, or_none, percent, rate, time, whole};
 use crate::report::ranking::{Contest, Group, Standing, Verdict, is_ours};
 use crate::result::{Engine, Limit, LimitUnit, Machine, Options, Results, Row, Status};

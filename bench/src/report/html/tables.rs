@@ -1,6 +1,6 @@
 //! The tables of a row: what it cost, and every other number.
 
-use crate::report::html::markup::{SWATCH, class, escape, name, table};
+use crate::report::markup::{SWATCH, class, escape, name, table};
 use crate::report::numbers::{NONE, bytes, or_none, percent, rate, time, whole};
 use crate::report::ranking::Group;
 use crate::result::{Latency, Row, Spread};

@@ -8,19 +8,19 @@
 //!
 //! # Invariants
 //! Of one that bytes are copied into:
-//! 1. The whole length is mapped once, when the mapping is made, and unmapped when it is dropped,
-//!    so an address inside it stays valid for as long as anybody can call a method. Nothing has to
-//!    watch over the lifetime of a part: `forget` gives back pages, never addresses.
+//! 1. The whole length is mapped once, when the mapping is made, and unmapped when it is dropped.
+//!    So an address inside it stays valid as long as a method can be called. No part has a lifetime
+//!    of its own: `forget` gives back pages, never addresses.
 //! 2. Pages wholly beyond the end of the file must not be touched (the kernel answers with SIGBUS),
-//!    nor holes of a full disk. The owner allocates a range before it lets anybody copy to it, and
-//!    shortens the file only when nobody copies any more.
+//!    nor holes of a full disk. The owner allocates a range before it lets a thread copy to it, and
+//!    shortens the file only when no thread copies any more.
 //! 3. No reference into the mapping ever exists, only raw pointers: other processes, `pwrite` and
 //!    disjoint copies may change the bytes under it. Copies that overlap, which the contract of
 //!    [`LogFile::fill`](super::LogFile::fill) forbids, would mix bytes in their own range.
 //!
 //! Of one that is read:
-//! 4. Its file's bytes do not change any more, as the contract of
-//!    [`File::map`](super::File::map) demands: references into it are to constant bytes.
+//! 4. Its file's bytes do not change any more, as the contract of [`File::map`](super::File::map)
+//!    demands: references into it are to constant bytes.
 
 use crate::limits::MAPPINGS_MAX;
 use bytes::Bytes;
@@ -88,8 +88,9 @@ impl Mapping {
     pub(super) fn forget(&self, start: u64, end: u64) {
         let (start, len) = (start as usize, (end - start) as usize);
         let advice = memmap2::UncheckedAdvice::DontNeed;
-        // SAFETY: by (1) the addresses stay mapped, and by (3) nobody relies on their pages. In a
-        // shared mapping of a file they come back with the file's bytes when touched (madvise(2)).
+        // SAFETY: by (1) the addresses stay mapped, and by (3) no reference relies on their pages.
+        // In a shared mapping of a file they come back with the file's bytes when touched
+        // (madvise(2)).
         let advised = unsafe { self.map.unchecked_advise_range(advice, start, len) };
         // It only saves memory.
         let _ = advised;
@@ -108,7 +109,7 @@ impl Mapping {
             // SAFETY: `offset` is within the mapping, which is one allocation by (1).
             let target = unsafe { self.map.as_mut_ptr().add(offset) };
             // SAFETY: `part.len()` bytes from `target` lie within the mapping and are valid by (1)
-            // and (2); `part` is a live slice and cannot overlap, since by (3) no slice points into
+            // and (2). `part` is a live slice and cannot overlap, since by (3) no slice points into
             // the mapping.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), target, part.len()) };
             offset += part.len();
@@ -119,7 +120,7 @@ impl Mapping {
 /// The mappings of this process that are read.
 pub(super) static MAPPINGS: Mappings = Mappings::new(MAPPINGS_MAX);
 
-/// Counts mappings: the system allows a process only so many.
+/// Counts mappings, because the system limits their number in a process.
 #[derive(Debug)]
 pub(super) struct Mappings {
     max: usize,
@@ -137,7 +138,7 @@ impl Mappings {
         Self { max, count: AtomicUsize::new(0) }
     }
 
-    /// So many `bytes` of `file` from `offset` on, mapped to be read.
+    /// The `bytes` bytes of `file` from `offset` on, mapped to be read.
     ///
     /// Fails if there are too many mappings, or if the file ends before: by (2) nothing behind its
     /// end may be touched.
@@ -152,7 +153,7 @@ impl Mappings {
             return Err(io::Error::other("too many files are mapped"));
         }
         let mut options = MmapOptions::new();
-        // SAFETY: by (4) nobody changes the bytes while they are mapped, and the result keeps the
+        // SAFETY: by (4) the bytes do not change while they are mapped, and the result keeps the
         // mapping.
         let mapped = unsafe { options.offset(offset).len(len).map(file) };
         match mapped {

@@ -3,8 +3,9 @@
 //! It keeps the contract of [`Fs`] at its weakest: what need not survive a crash sometimes does
 //! not. It takes no time and gives no concurrency: one lock guards it all.
 //!
-//! It has a working directory, symbolic links and directories that are renamed, so that the ground
-//! can be moved under a database: [`MemFs::strays`] tells what was touched beside it.
+//! It has a working directory, symbolic links and directories that are renamed, so that a test can
+//! move a database's directory while it is open. [`MemFs::strays`] tells what was touched beside
+//! it.
 
 mod seed;
 mod pages;
@@ -67,7 +68,7 @@ pub struct MemFs {
 #[derive(Clone, Debug)]
 struct Opened {
     node: NodeId,
-    /// For messages.
+    /// The path by which the file was opened, for error messages.
     path: PathBuf,
 }
 
@@ -77,9 +78,9 @@ struct Opened {
 pub enum Crash {
     /// The process is killed: every completed call stays, of one in progress perhaps a part.
     Kill,
-    /// The power is lost: what was synced stays. Of the rest every sector of 512 bytes holds what
-    /// it held at the last sync or at some time since; files may be shorter; each change of a
-    /// directory's entries is kept or lost as a whole.
+    /// Cuts the power: what was synced stays. Every other sector of 512 bytes holds what it held at
+    /// the last sync or at some time since. Files may be shorter. Each change of a directory's
+    /// entries is kept or lost as a whole.
     PowerLoss {
         /// Decides what is kept; the same seed on the same state always gives the same.
         seed: u64,
@@ -149,11 +150,12 @@ impl MemFs {
         self.shared.gate().faults
     }
 
-    /// Has `observer` called before each mutating call, by the thread that makes it; `None`:
-    /// nobody.
+    /// Has `observer` called before each mutating call, by the thread that makes it; `None` calls
+    /// nothing.
     ///
-    /// No lock is held: it may take a crash clone (which then holds a part of the write or fill
-    /// that is about to happen) or set a fault that hits this very call.
+    /// No lock is held during the call. The observer may set a fault that hits this very call. It
+    /// may also take a crash clone, which then holds a part of the write or fill that is about to
+    /// happen.
     pub fn on_call(&self, observer: Option<Observer>) {
         self.shared.gate().observer = observer;
     }
@@ -167,7 +169,8 @@ impl MemFs {
         result.map_err(|error| Error::io("change directory", dir, error))
     }
 
-    /// Creates a symbolic link at `path` that leads to `target`, or switches one. Not counted.
+    /// Creates a symbolic link at `path` that leads to `target`, or switches one. The call is not
+    /// counted.
     ///
     /// # Errors
     /// `AlreadyExists`, if no link is there; `NotFound` if the directory does not exist.
@@ -193,10 +196,10 @@ impl MemFs {
         moved().map_err(|error| Error::io("rename", to, error).with_file(from))
     }
 
-    /// The paths of files that were created, opened, renamed, linked or removed outside the locked
-    /// directories while there were any, and of directories that were renamed without being locked
-    /// themselves. A database touches none: it holds the directory it locked, and that of a
-    /// checkpoint while it makes one.
+    /// The paths that were touched outside the locked directories while there were any. These are
+    /// files that were created, opened, renamed, linked or removed, and directories that were
+    /// renamed without being locked themselves. A database touches none: it holds the directory it
+    /// locked, and that of a checkpoint while it makes one.
     #[must_use]
     pub fn strays(&self) -> Vec<PathBuf> {
         self.shared.state().strays.clone()
@@ -248,10 +251,10 @@ impl MemFs {
     }
 
     /// Cuts a file to `len`, or grows it with zeros, at once and durably, along with all that was
-    /// unsynced in it. Not limited.
+    /// unsynced in it. It is not limited.
     ///
     /// # Errors
-    /// As [`MemFs::read_all`].
+    /// The errors of [`MemFs::read_all`].
     pub fn truncate(&self, path: &Path, len: u64) -> Result<()> {
         self.damage(path, |state, node| {
             state.damage(node, |pages| pages.set_len(len));

@@ -1,7 +1,7 @@
-//! The only door to files: a small set of operations that a disk, a memory or a simulator offers.
+//! The only access to files: a small set of operations that a disk, a memory or a simulator offers.
 //!
 //! It knows paths and bytes, not what they mean. What survives which failure is part of the
-//! contract: a kill keeps every completed call; a power loss keeps only what was synced, and of the
+//! contract. A kill keeps every completed call. A power loss keeps only what was synced, and of the
 //! rest any mixture, torn at 512 bytes. A directory's entries (create, rename, remove, link) are
 //! synced by [`Fs::sync_dir`] alone.
 
@@ -21,8 +21,8 @@ pub mod mem;
 /// A file system as the engine needs it, seen from one directory: relative paths start there.
 ///
 /// A database opens its directory once, by [`Fs::open_dir`], and from then on names its files by
-/// that handle alone: whatever becomes of the working directory, of links and of the directory's
-/// name, it touches no other.
+/// that handle alone. So it touches no other directory when links, the working directory or the
+/// directory's own name change.
 ///
 /// Errors carry the action and the path; out of space is
 /// [`NoSpace`](crate::error::ErrorKind::NoSpace).
@@ -47,13 +47,13 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// The entries of a directory, in no order.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
 
     /// What lies at `path`; `None` if nothing does.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     fn metadata(&self, path: &Path) -> Result<Option<Metadata>>;
 
     /// Opens a file for reading at any offset.
@@ -72,13 +72,13 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// does.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     fn open_log(&self, path: &Path, options: LogFileOptions) -> Result<Arc<dyn LogFile>>;
 
     /// Renames, replacing what `to` named.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Gives a file a second name.
@@ -114,11 +114,12 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// Makes the entries of a directory durable.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the lock of the file at `path` and of the directory that it lies in, so that who
-    /// removes the file lets no second one in; dropping the guard releases both.
+    /// Takes the lock of the file at `path` and of the directory that it lies in. Locking the
+    /// directory keeps a second process out when the file is removed. Dropping the guard releases
+    /// both.
     ///
     /// An exclusive lock creates the file. A shared one creates and writes nothing, and does
     /// without the file if there is none.
@@ -142,14 +143,14 @@ pub struct DirEntry {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metadata {
-    /// A file.
+    /// A file, of any kind that can be read.
     File {
         /// Its length, in bytes.
         len: u64,
     },
-    /// A directory.
+    /// A directory; [`Fs::list`] finds its entries.
     Directory,
-    /// Something else.
+    /// Neither of them: a pipe or a device, say.
     Other,
 }
 
@@ -169,12 +170,12 @@ pub trait File: Send + Sync + fmt::Debug {
     /// `Corruption` if the file ends before the buffer is full; the system's.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
 
-    /// So many `bytes` from `offset` on, where they lie, for as long as somebody holds them: after
-    /// the file was closed and removed, too.
+    /// The `bytes` bytes from `offset` on, where they lie. They stay valid while the slice is held,
+    /// also after the file was closed and removed.
     ///
-    /// Only of a file that nobody writes to or shortens any more. Where the system maps it, bytes
-    /// that cannot be read end the process (SIGBUS) when they are looked at. Without a system that
-    /// maps, it is a copy.
+    /// Only for a file that is not written to or shortened any more. Where the system maps it,
+    /// bytes that cannot be read end the process (SIGBUS) when they are looked at. Without a system
+    /// that maps, it is a copy.
     ///
     /// # Errors
     /// `Corruption` if the file ends before; the system's, which may refuse to map a file.
@@ -209,11 +210,11 @@ pub trait WriteFile: Send + fmt::Debug {
     /// `NoSpace` and the system's; the file is then worthless.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Hands what is held back to the operating system, which readers of the file then find, and
-    /// asks it to begin writing all of it to the disk.
+    /// Hands what is held back to the operating system, so that readers of the file find it. Asks
+    /// the system to begin writing all of it to the disk.
     ///
     /// # Errors
-    /// As [`WriteFile::append`].
+    /// The errors of [`WriteFile::append`].
     fn flush(&mut self) -> Result<()>;
 
     /// Makes everything appended durable; the directory entry is not part of it.
@@ -257,7 +258,7 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// error.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     fn sync(&self, end: u64) -> Result<()>;
 
     /// Gives back the space from `end` on, for good or until power is lost. No more may be filled.
@@ -278,9 +279,9 @@ pub struct LogFileOptions {
 
 /// How the log is written.
 ///
-/// A mapping makes most commits free of system calls. Its price: if the device fails to read back a
-/// page of the log that memory was short of, or somebody else shortens the file, the process is
-/// killed by a signal (SIGBUS), where writing returns an error.
+/// A mapping makes most commits free of system calls. Its price is a signal (SIGBUS) that ends the
+/// process where writing would return an error. It comes if the device fails to read back a page of
+/// the log, or another process shortens the file.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogIo {
@@ -295,13 +296,13 @@ pub enum LogIo {
 
 /// How the data blocks of tables are read.
 ///
-/// A mapping spares the copies: a block that is not compressed is looked at where the system keeps
-/// it, and what the cache does not hold costs no system call. Its price is that of [`LogIo`]: if
-/// the device fails to read, or somebody else shortens the file, the process is killed by a signal
-/// (SIGBUS), where reading returns an error. A block that is looked at where it lies is verified
-/// once: if the device fails later and gives other bytes, a read may answer wrongly, or panic.
-/// Flushes and compactions do not read through the mapping. The pages count as memory of the
-/// process, outside any budget, for as long as the system has no better use for them.
+/// A mapping spares the copies: an uncompressed block is read in place, and a cache miss costs no
+/// system call. Its price is that of [`LogIo`]: a signal (SIGBUS) ends the process if the device
+/// fails to read, or another process shortens the file. Reading by calls would return an error. A
+/// block that is read in place is verified once. If the device fails later and gives other bytes, a
+/// read may answer wrongly, or panic. Flushes and compactions do not read through the mapping. The
+/// pages count as memory of the process, outside any budget, until the system needs them for
+/// something else.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadIo {
@@ -318,16 +319,16 @@ pub enum ReadIo {
 pub enum LogWay {
     /// By a shared mapping.
     Map,
-    /// By `pwrite`.
+    /// By the system call `pwrite`.
     Write,
 }
 
 /// What a lock excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Every other lock: of one who writes.
+    /// Every other lock; a writer takes it.
     Exclusive,
-    /// Exclusive locks: of one who reads.
+    /// Exclusive locks; a reader takes it.
     Shared,
 }
 

@@ -23,7 +23,7 @@ enum Step {
     OpenLog(PathBuf, LogIo),
     Fill(usize, u64, usize),
     Prepare(usize, u64),
-    /// Shortens one of the logs; nobody fills any of them afterwards.
+    /// Shortens one of the logs; no thread fills any of them afterwards.
     Shorten(usize, u64),
     Rename(PathBuf, PathBuf),
     Link(PathBuf, PathBuf),

@@ -49,34 +49,4 @@ proptest! {
             prop_assert!(head(&a) <= head(&b));
         }
     }
-
-    #[test]
-    fn keys_are_ordered_as_bytes_are(
-        a in proptest::collection::vec(prop_oneof![0_u8..3, 254_u8..], 0..20),
-        b in proptest::collection::vec(prop_oneof![0_u8..3, 254_u8..], 0..20),
-        shared in 0..20_usize,
-    ) {
-        prop_assert_eq!(order(&a, &b), a.cmp(&b));
-        let alike = [&a[..shared.min(a.len())], &b].concat();
-        prop_assert_eq!(order(&a, &alike), a.cmp(&alike));
-        prop_assert_eq!(order(&a, &a), Ordering::Equal);
-    }
-}
-
-#[test]
-fn only_equal_keys_are_the_same() {
-    let keys: [&[u8]; 9] = [
-        b"",
-        b"a",
-        b"1234567",
-        b"12345678",
-        b"a12345678",
-        b"b12345678",
-        b"a12345679",
-        b"a-12345678",
-        b"b-12345678",
-    ];
-    for (a, b) in keys.iter().flat_map(|a| keys.iter().map(move |b| (a, b))) {
-        assert_eq!(is_same(a, b), a == b, "{a:?} {b:?}");
-    }
 }

@@ -1,6 +1,6 @@
 //! One contiguous stretch of memory: from the allocator, or mapped, on huge pages when it is large.
 //!
-//! It does not know who uses it. A new one is all zeros; nobody clears it after that.
+//! It does not know what it is used for. A new one is all zeros; it is not cleared after that.
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
@@ -29,7 +29,7 @@ pub enum Pages {
     Small,
 }
 
-/// Memory owned by whoever holds the chunk. Every byte of it is initialised.
+/// Memory owned by the holder of the chunk. Every byte of it is initialised.
 pub struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
@@ -67,7 +67,7 @@ impl Chunk {
         self.start
     }
 
-    /// Its size.
+    /// The size of the chunk, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -108,7 +108,7 @@ impl Chunk {
 fn map_pages(bytes: usize) -> Option<*mut u8> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh private mapping at an address of the kernel's choice touches nobody else.
+    // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
     let start =
         unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
     start.ok().map(<*mut _>::cast)
@@ -125,11 +125,11 @@ fn map_aligned(bytes: usize, pages: Pages) -> Option<*mut u8> {
     // SAFETY: `before + bytes` is less than what was mapped.
     let end = unsafe { start.byte_add(bytes) };
     if before > 0 {
-        // SAFETY: the pages before `start` are ours and nobody has a pointer to them.
+        // SAFETY: the pages before `start` are ours and no pointer leads to them.
         let result = unsafe { munmap(base.cast(), before) };
         debug_assert!(result.is_ok(), "part of an own mapping");
     }
-    // SAFETY: the pages from `end` on are ours and nobody has a pointer to them.
+    // SAFETY: the pages from `end` on are ours and no pointer leads to them.
     let result = unsafe { munmap(end.cast(), HUGE_PAGE_BYTES - before) };
     debug_assert!(result.is_ok(), "part of an own mapping");
     if pages == Pages::Huge {

@@ -1,19 +1,20 @@
 //! Which units of some chunks are free: hands out extents of neighbouring units, takes them back,
 //! and joins what is free side by side.
 //!
-//! It knows numbers only; what a unit is, and where it lies, is its user's business.
+//! It knows numbers only. Its user knows what a unit is, and where it lies.
 //!
-//! Gaps are kept in bins by length, eight for each power of two; a bit for each bin says whether it
-//! holds any, so that a fitting one is found without a search (*two-level segregated fit*; Masmano,
-//! Ripoll, Crespo, Real: TLSF: a New Dynamic Memory Allocator for Real-Time Systems, 2004). The
-//! first and the last unit of a gap lead to it, so that its neighbours find it when they come back.
-//! What is out leaves no trace here: memory that is full costs nothing, however small its units.
+//! Gaps are kept in bins by length, eight for each power of two. A bit for each bin says whether it
+//! holds any, so that a fitting one is found without a search. This is *two-level segregated fit*
+//! (Masmano, Ripoll, Crespo, Real: TLSF: a New Dynamic Memory Allocator for Real-Time Systems,
+//! 2004). The first and the last unit of a gap lead to it, so that its neighbours find it when they
+//! come back. What is out leaves no trace here: memory that is full costs nothing, however small
+//! its units.
 //!
 //! # Invariants
-//! 1. Each unit belongs to one extent that is out, or to one gap; none of them crosses the border
-//!    of a chunk, and no two gaps touch: as long as what comes back was out.
+//! 1. Each unit belongs to one extent that is out, or to one gap. None of them crosses the border
+//!    of a chunk, and no two gaps touch. This holds as long as what comes back was out.
 //! 2. The first and the last unit of each gap have its tag, and no other unit has one.
-//! 3. A gap is in the bin of its length once, at the index that its tag has; the bit of a bin says
+//! 3. A gap is in the bin of its length once, at the index that its tag has. The bit of a bin says
 //!    whether there is a gap in it.
 
 use std::{
@@ -33,7 +34,7 @@ struct Tag {
     index: u32,
 }
 
-/// Hashes the number of a unit: nobody chooses these to collide.
+/// Hashes the number of a unit without a secret, because no caller can choose numbers to collide.
 #[derive(Default)]
 struct UnitHasher(u64);
 
@@ -106,7 +107,7 @@ impl Extents {
 
     /// The first of `length` units that were free, if there is a gap to take them from.
     ///
-    /// Looks only into bins all of whose gaps fit: unless `length` begins a bin, a gap that is less
+    /// Looks only into bins whose gaps all fit. Unless `length` begins a bin, a gap that is less
     /// than an eighth longer may be passed over.
     pub fn take(&mut self, length: u32) -> Option<u32> {
         let from = fitting_bin(length);

@@ -1,7 +1,7 @@
 //! Memory in large stretches, on huge pages where the system has them.
 //!
-//! What is looked at in random order costs a miss of the processor's address cache at each look if
-//! it lies on small pages, and the time of a page fault for each of them when it is first touched.
+//! On small pages, a look at a random place costs a miss of the processor's address cache. The
+//! first look at each page costs the time of a page fault, too.
 
 pub mod chunk;
 pub mod extents;

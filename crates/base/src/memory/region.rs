@@ -1,16 +1,16 @@
 //! Memory in pieces of any size that come back one by one, from chunks on huge pages.
 //!
 //! It grows by chunks up to its limit, joins neighbours that came back, and keeps its chunks until
-//! it is dropped. What does not fit comes from the allocator instead; whoever asks need not know.
+//! it is dropped. What does not fit comes from the allocator instead; callers see no difference.
 //!
 //! # Thread safety
 //! Any thread may make buffers and drop them; both take a short mutex.
 //!
 //! # Invariants
-//! 1. A piece is an extent of units that is out, as `State::extents` has it, which hands out no
-//!    unit twice before it came back; unit `n` lies in chunk `n / CHUNK_UNITS`. A piece goes back
-//!    once, with the length it had: both are its own, and nobody changes them.
-//! 2. A piece keeps its region alive, and a region keeps its chunks; so the memory of a piece is
+//! 1. A piece is an extent of units that is out. `State::extents` hands out no unit twice before it
+//!    came back; unit `n` lies in chunk `n / CHUNK_UNITS`. A piece goes back once, with the length
+//!    it had: both are its own, and do not change.
+//! 2. A piece keeps its region alive, and a region keeps its chunks. So the memory of a piece is
 //!    there for as long as the piece.
 //! 3. Every byte of a chunk is initialised, so every byte of a piece is, whatever it holds.
 
@@ -63,8 +63,8 @@ impl Region {
         })
     }
 
-    /// A copy of `body` with `margins` around it: in the region if it has room, else from the
-    /// allocator, as those of more than 256 KiB.
+    /// A copy of `body` with `margins` around it: in the region if that has room, else from the
+    /// allocator. A copy of more than 256 KiB always comes from the allocator.
     #[must_use]
     pub fn copy(self: &Arc<Self>, body: &[u8], margins: Margins) -> Buffer {
         let bytes = margins.bytes_around(body);
@@ -209,8 +209,8 @@ impl DerefMut for Buffer {
 
 impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the piece is there (2), initialised (3), and while it is borrowed nobody writes
-        // to it (1).
+        // SAFETY: the piece is there (2), initialised (3), and not written to while it is borrowed
+        // (1).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }

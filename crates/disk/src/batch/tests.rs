@@ -25,7 +25,7 @@ fn sample() -> BatchBytes {
     let mut payload = Vec::new();
     pointer.encode(&mut payload);
     let kind = EntryKind::BlobPointer;
-    batch.push(&Operation { family: FAMILY, kind, key: b"large", payload: &payload }).unwrap();
+    batch.push(&BatchOperation { family: FAMILY, kind, key: b"large", payload: &payload }).unwrap();
     batch
 }
 

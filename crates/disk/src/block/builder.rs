@@ -1,6 +1,6 @@
 //! How a block is put together from its entries.
 //!
-//! It does not decide where a block ends: whoever adds entries does.
+//! It does not decide where a block ends; its caller does.
 
 use super::{
     BLOCK_HEADER_BYTES,

@@ -15,8 +15,8 @@ pub(super) const KIND_BITS: u32 = 3;
 /// The same as a mask.
 pub(super) const KIND_MASK: u8 = (1 << KIND_BITS) - 1;
 
-/// The kinds by their numbers: for entries that were checked, so that the first is never asked for.
-/// What is looked up here, other than what can fail, is left out where nobody looks at it.
+/// The kinds by their numbers. A checked entry has a valid one, so the first element is never used.
+/// The compiler leaves out a lookup that cannot fail where its result is not used.
 const KINDS: [EntryKind; KIND_MASK as usize + 1] = [
     EntryKind::Put,
     EntryKind::Put,
@@ -31,8 +31,8 @@ const KINDS: [EntryKind; KIND_MASK as usize + 1] = [
 /// Bytes of a head.
 pub(super) const HEAD_BYTES: usize = size_of::<u32>();
 
-/// The head of a key, cut to four bytes: among the keys of one block, which share what comes
-/// before, these tell nearly as many apart as eight.
+/// The head of a key, cut to four bytes. Among the keys of one block, which share what comes
+/// before, four tell nearly as many apart as eight.
 #[inline]
 pub(super) fn short_head(suffix: &[u8]) -> u32 {
     (head(suffix) >> 32) as u32
@@ -43,7 +43,7 @@ pub(super) fn short_head(suffix: &[u8]) -> u32 {
 pub(super) enum OffsetWidth {
     /// In two bytes.
     Short,
-    /// In four.
+    /// In four bytes.
     Wide,
 }
 
@@ -210,7 +210,8 @@ impl BlockForm {
     ///
     /// # Panics
     /// If it was not.
-    // Always: a walk makes this step for each entry, and the call costs an eighth of it.
+    // Always inlined, because a walk makes this step for each entry, and the call costs an eighth
+    // of it.
     #[inline(always)]
     pub(super) fn locate(&self, bytes: &[u8], at: usize) -> Located {
         let (suffix_bytes, value_bytes, at) = match short_lengths(word(bytes, at), at) {
@@ -230,7 +231,7 @@ impl BlockForm {
     }
 }
 
-/// The entries of a block that was checked: its bytes and what its header says, at hand. Who walks
+/// The entries of a block that was checked: its bytes and what its header says, at hand. A walk
 /// over many entries takes it out of the block once.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'b> {
@@ -264,8 +265,8 @@ impl<'b> Entries<'b> {
         self.form.locate(self.raw, offset)
     }
 
-    /// Asks for what a walk that has come to `offset` looks at some entries later: it goes faster
-    /// than the processor follows by itself.
+    /// Prefetches what a walk that has come to `offset` looks at some entries later, because the
+    /// walk is faster than the prefetching of the processor.
     #[inline]
     pub fn prefetch_behind(&self, offset: usize) {
         const AHEAD_BYTES: usize = 10 * CACHE_LINE_BYTES;
@@ -294,8 +295,8 @@ impl<'b> Entries<'b> {
     }
 }
 
-/// The lengths of suffix and value at the front of `word`, which lies at `at`, and where they end:
-/// if the first is one byte long, and the second one or two.
+/// The lengths of suffix and value at the front of `word`, which lies at `at`, and where they end.
+/// Only if the first is one byte long, and the second one or two.
 #[inline]
 fn short_lengths(word: u64, at: usize) -> Option<(usize, usize, usize)> {
     let suffix_bytes = (word & 0x7f) as usize;

@@ -1,4 +1,4 @@
-//! Looking up one key in the bytes of a block that nobody is going to keep.
+//! Looking up one key in the bytes of a block that is not going to be kept.
 //!
 //! It derives nothing from them that would help the next lookup: what lies before the entry is
 //! walked over.
@@ -21,12 +21,12 @@ pub enum Glance {
     Found(Located),
     /// Only entries that are newer than may be seen.
     Newer,
-    /// Nothing.
+    /// The block has no such entry.
     Absent,
 }
 
-/// Looks for the newest entry of `key` that is not newer than `visible` in `raw`: the bytes of a
-/// block of so many `entries`, and after them [`Block::BYTES_BEHIND`] of something else.
+/// Looks for the newest entry of `key` that is not newer than `visible` in `raw`. These are the
+/// bytes of a block of `entries`, and after them [`Block::BYTES_BEHIND`] of something else.
 ///
 /// Finds what [`Block::get`] finds. Checks the entries up to the one that is found, and no further.
 ///

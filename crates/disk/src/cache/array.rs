@@ -1,7 +1,7 @@
 //! The slots of one table in memory: what each holds, and what the hand does to them.
 //!
-//! It counts no bytes of the cache: whoever fills or empties a slot does. The invariants are those
-//! of the cache.
+//! It counts no bytes of the cache: the caller that fills or empties a slot does. The invariants
+//! are those of the cache.
 
 use super::cached::{Cacheable, Cached, Sweep, Swept};
 use arc_swap::ArcSwapOption;
@@ -21,13 +21,13 @@ const SLOTS_PER_WORD: usize = 64;
 /// A place for a value, and beside it where in memory the value lies that it has, or had last:
 /// addresses, 0 at first.
 ///
-/// These are only to ask for that memory, all at once: a slot leads to its value in two steps, each
-/// of which may miss the processor's caches.
+/// The addresses serve only to prefetch all that memory at once. A slot leads to its value in two
+/// steps, and each may miss the processor's caches.
 #[repr(align(32))]
 pub(super) struct Slot<T> {
-    /// Nothing is done to drop it: an `ArcSwap` looks at what all threads read even if it is empty,
-    /// which for all slots of a table takes longer than to read it. Who drops the array empties
-    /// them.
+    /// Its drop is skipped. An `ArcSwap` looks at memory shared by all threads even when it is
+    /// empty. For all slots of a table that takes longer than reading them. The drop of the array
+    /// empties the slots that hold a value.
     value: ManuallyDrop<ArcSwapOption<Cached<T>>>,
     held: AtomicUsize,
     front: AtomicUsize,
@@ -50,7 +50,7 @@ impl<T: Cacheable> Slot<T> {
         &self.value
     }
 
-    /// Asks for the value, and lets `ask` ask for a part of it, by where its front is and its
+    /// Prefetches the value. `ask` prefetches a part of it, given its front and its
     /// [`Cacheable::layout`].
     #[inline]
     pub(super) fn prefetch(&self, ask: impl FnOnce(*const u8, u64)) {

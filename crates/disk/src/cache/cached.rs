@@ -16,8 +16,8 @@ pub trait Cacheable: Send + Sync + 'static {
     /// Where it begins in memory.
     fn front(&self) -> *const u8;
 
-    /// How its parts lie behind its front, in its own terms: for who asks for one of them before
-    /// the value itself was looked at.
+    /// How its parts lie behind its front, in its own terms, so that a part can be prefetched
+    /// before the value itself was looked at.
     fn layout(&self) -> u64;
 }
 

@@ -99,7 +99,7 @@ fn what_is_offered_twice_enters_spare_room_only() {
     let (_, cache) = cache(2_500);
     let slots = Slots::new(&cache, 70);
     slots.insert(0, &held(0));
-    assert!(!slots.offer(65), "nobody came by before");
+    assert!(!slots.offer(65), "no miss was noted before");
     assert!(slots.offer(65) && !slots.offer(3), "it came by once");
     slots.insert_spare(65, &held(1));
     assert_eq!(slots.get(65).map(|held| **held), Some(1));

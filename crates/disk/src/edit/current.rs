@@ -6,7 +6,7 @@
 //! siltdb manifest 000001 crc32c 1c2d3e4f\n
 //! ```
 //!
-//! The number is that of the manifest's file name, and the checksum, 8 hexadecimal digits in lower
+//! The number is that of the manifest's file name. The checksum, 8 hexadecimal digits in lower
 //! case, is CRC-32C of the line before ` crc32c`.
 
 use crate::file_name::FileName;

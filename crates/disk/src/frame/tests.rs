@@ -99,7 +99,7 @@ fn the_bytes_are_the_documented_ones() {
     assert_eq!(mix(place), 0x5692_161d);
 }
 
-/// A frame of `kind` that claims so many raw bytes, with a payload that is long enough for LZ4.
+/// A frame of `kind` that claims `raw_bytes` raw bytes, with a payload that is long enough for LZ4.
 fn claiming(kind: FrameKind, codec: Codec, raw_bytes: u64) -> Vec<u8> {
     let payload_bytes = match codec {
         Codec::Raw => raw_bytes,

@@ -1,6 +1,6 @@
 //! Writes records and segment headers to the places that were reserved for them.
 //!
-//! It reserves nothing and syncs nothing: who fills a place must be the only one to do so.
+//! It reserves nothing and syncs nothing: the caller that fills a place must be the only one there.
 
 use super::{
     record::{

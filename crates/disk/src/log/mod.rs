@@ -16,21 +16,21 @@
 //!    not replayed.
 //! 4. A record's header is tied to its segment and its offset, and a segment's id is never used
 //!    twice. So stale bytes of a recycled file and misplaced writes are not records.
-//! 5. A record's `synced` is a position at or before the record, at most 15 segments back, and
-//!    everything before that position was durable when the record was filled.
+//! 5. A record's `synced` is a position at or before the record, at most 15 segments back.
+//!    Everything before that position was durable when the record was filled.
 //! 6. Nothing follows an `End` record, and nothing is appended to a segment after recovery.
 //!
 //! # What the writer owes
-//! 1. Segment ids come from [`segment::next_segment`]: their random part keeps somebody who chooses
-//!    values from composing, in a payload, something that passes for a record.
-//! 2. `synced` names an offset in a segment whose header is synced: after a rotation it stays in
-//!    the old segment until bytes of the new one are durable; it is never an offset 0.
-//! 3. After a recovery, and before anything new is acknowledged: the segments replayed are synced,
-//!    and a cut, if there was one, is durable in the manifest as a [`recover::KnownCut`].
+//! 1. Segment ids come from [`segment::next_segment`]. Because of their random part, values chosen
+//!    by a user cannot form a payload that passes for a record.
+//! 2. `synced` names an offset in a segment whose header is synced. After a rotation it stays in
+//!    the old segment until bytes of the new one are durable. It is never an offset 0.
+//! 3. After a recovery two things hold before a new commit is acknowledged. The segments replayed
+//!    are synced, and a cut is durable in the manifest as a [`recover::KnownCut`].
 //!
 //! # Seeded faults
 //! Under `cfg(seeded_fault = "replay_without_segment_id")` a record need not be tied to its
-//! segment, nor have the next sequence number; under `cfg(seeded_fault = "skip_checksum")` the
+//! segment, nor have the next sequence number. Under `cfg(seeded_fault = "skip_checksum")` the
 //! checksum of a body is not looked at. A crash suite that does not notice them proves nothing.
 
 pub mod record;

@@ -13,9 +13,9 @@
 //! 24 | body: count u32 le, if the form has one, and payload; zeros up to a multiple of 8    |
 //! ```
 //!
-//! The header checksum ties a header to its place: it is the CRC-32C of the header with the offset
-//! in the segment / 8 in the place of the checksum, XOR the high 32 bits of the segment. So both
-//! need no bytes of their own, and who knows the offset can tell of which segment a header is.
+//! The header checksum ties a header to its place. It is the CRC-32C of the header, XOR the high 32
+//! bits of the segment. In the place of the checksum stands the offset in the segment / 8. So both
+//! need no bytes of their own, and a reader that knows the offset can tell the segment of a header.
 //!
 //! Zeros are no header: no form is zero.
 
@@ -44,7 +44,7 @@ const CHECKSUM_AT: usize = 20;
 /// The bits of a header's first byte that are its form; the others are `back`.
 const FORM_BITS: u32 = 4;
 
-/// The most segments before its own of which a record can say how far they were synced.
+/// Most segments back for which a record can say how far they were synced.
 const BACK_MAX: u8 = u8::MAX >> FORM_BITS;
 
 /// Records and synced positions lie at multiples of this, in bytes.
@@ -69,7 +69,7 @@ const fn bytes_of(body_bytes: u64) -> u64 {
 /// A place in the log. Positions order as the bytes were reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition {
-    /// The segment.
+    /// The segment that holds the position.
     pub segment: SegmentId,
     /// The offset in it, in bytes.
     pub offset: u64,
@@ -115,17 +115,17 @@ pub enum RecordKind {
 pub(super) enum RecordForm {
     /// A batch of one operation.
     Single = 1,
-    /// An edit.
+    /// An edit of the manifest.
     Edit = 2,
-    /// A count.
+    /// A count of sequence numbers that are passed over.
     Skip = 3,
-    /// Nothing.
+    /// No body: the end mark of a closed log.
     End = 4,
-    /// A count, and a batch of so many operations.
+    /// A count `n`, and a batch of `n` operations.
     Batch = 5,
     /// Anything, as long as a batch of one operation.
     SingleVoid = 6,
-    /// A count, and anything, as long as a batch of so many operations.
+    /// A count `n`, and any bytes, as many as a batch of `n` operations.
     Void = 7,
     /// A count, and a batch with changes of families.
     FamilyBatch = 10,
@@ -238,8 +238,8 @@ impl Synced {
         }
     }
 
-    /// The position of which a record of `segment` says this, if its segment is `segment` or among
-    /// `known`; of one that is lost the id is not known, only where it belongs.
+    /// The position that this stands for in a record of `segment`, if its segment is `segment` or
+    /// among `known`. The id of a lost segment is not known, only its place in the order.
     #[must_use]
     pub fn position(self, segment: SegmentId, known: &[SegmentId]) -> LogPosition {
         let Self { back, offset } = self;
@@ -340,13 +340,13 @@ impl PlacedHeader {
     }
 
     /// Reads the header of a record that begins at `offset` of its file, and belongs to `segment`
-    /// if that is given; `None` if `bytes` are not such a header, whatever else they are.
+    /// if that is given. `None` if `bytes` are no such header, whatever else they are.
     ///
-    /// If it is not given, the caller has to judge whether the segment that is returned can be:
-    /// what looks like a header at all is one of some segment.
+    /// If it is not given, the caller has to judge whether the segment that is returned exists. Any
+    /// bytes that look like a header are one of some segment.
     ///
-    /// Only who names the segment learns of a form that is not known: elsewhere a value may have
-    /// been written to look like a header, and must not be able to make an error.
+    /// Only a caller that names the segment gets an error for an unknown form. Elsewhere a value
+    /// may have been written to look like a header, and must not be able to make an error.
     ///
     /// # Errors
     /// `Unsupported`, if they are one of `segment` and of a form this build does not know.

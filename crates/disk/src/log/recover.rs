@@ -30,7 +30,7 @@ use std::{path::PathBuf, sync::Arc};
 pub struct SegmentFile {
     /// Its path, for errors.
     pub path: PathBuf,
-    /// The file.
+    /// The file, open for reading.
     pub file: Arc<dyn File>,
 }
 
@@ -38,7 +38,7 @@ pub struct SegmentFile {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecoveryMode {
-    /// Fail.
+    /// Fail with `Corruption`.
     #[default]
     Strict,
     /// Keep what precedes the damage, although more was once durable.
@@ -149,8 +149,8 @@ pub enum CutKind {
 ///
 /// # Errors
 /// `Corruption` with file and offset, if there is damage and the mode is strict, or if two files
-/// hold the same segment; `Unsupported`, if a segment or record is of another version; what reading
-/// and `deliver` fail with.
+/// hold the same segment. `Unsupported`, if a segment or record is of another version. Errors of
+/// reading and of `deliver`.
 pub fn recover(
     files: &[SegmentFile],
     options: &RecoveryOptions,
@@ -370,8 +370,9 @@ fn look_behind(
             HeaderMatch::Ours
         })?;
     }
-    // A file whose first bytes are lost or damaged may still hold records of a segment we need: one
-    // of those that follow what is known, a file for each. Who forges a larger id wants them all.
+    // A file whose first bytes are lost or damaged may still hold records of a segment that is
+    // needed. It holds one of those that follow the known ones, at most one per file. Larger ids
+    // are ignored, because only a forged value has one.
     let end = segments_within(evidence.highest_segment, inventory.unknown.len() as u64);
     for &file_index in &inventory.unknown {
         let SegmentFile { path, file } = &files[file_index];

@@ -29,7 +29,7 @@ const SEQUENCES: u64 = 1 << 24;
 pub struct Gap {
     /// Where it begins, in bytes.
     pub offset: u64,
-    /// Operations of which nothing is left, if they are less than 2^24.
+    /// Operations that are wholly lost in the gap, if fewer than 2^24.
     pub operations: u64,
 }
 
@@ -75,7 +75,7 @@ impl SegmentSalvage {
     /// The next record; `None` if none follows without a gap.
     ///
     /// # Errors
-    /// As [`SegmentReader::next`].
+    /// The errors of [`SegmentReader::next`].
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         self.reader.next()
@@ -93,11 +93,11 @@ impl SegmentSalvage {
         self.reader.next_sequence()
     }
 
-    /// After [`SegmentSalvage::next`] found no further record: goes on to the next one of this
-    /// segment that verifies, if there is one, and says what lies between.
+    /// After [`SegmentSalvage::next`] found no further record: goes on to the next record of this
+    /// segment that verifies, if there is one. Says what lies between.
     ///
     /// # Errors
-    /// As [`SegmentReader::next`].
+    /// The errors of [`SegmentReader::next`].
     pub fn resume(&mut self) -> Result<Option<Gap>> {
         let from = match self.reader.stop {
             None | Some(Stop::Closed) => return Ok(None),

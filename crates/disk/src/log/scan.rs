@@ -34,8 +34,8 @@ pub(super) struct HeaderSearch {
 
 /// Shows `visit` every record header in `file` that is searched for, at each multiple of 8.
 ///
-/// Cost: reads the rest of the file once; one comparison per 8 bytes where there is none, and where
-/// the segment is not known a checksum of 24 bytes for some of them.
+/// Cost: reads the rest of the file once, with one comparison per 8 bytes where there is no header.
+/// Where the segment is not known, some of them take a checksum of 24 bytes.
 ///
 /// # Errors
 /// `Unsupported`, if the segment is known and a record of it is of a form this build does not know;
@@ -65,8 +65,8 @@ pub(super) fn scan_headers(
     Ok(())
 }
 
-/// The index of the first bytes that may be a header of `segment`, or of any if it is not known; or
-/// of the first where too few bytes are left to tell.
+/// The index of the first bytes that may be a header of `segment`, or of any if it is not known.
+/// Where too few bytes are left to tell, the index of the first of those.
 fn candidate(bytes: &[u8], segment: Option<SegmentId>) -> usize {
     let mut index = 0;
     while let Some(header) = bytes.get(index..).and_then(<[u8]>::first_chunk) {

@@ -148,7 +148,7 @@ pub fn next_segment(highest: SegmentId, random: u32) -> Result<SegmentId> {
     Ok(SegmentId(count << RANDOM_BITS | u64::from(random)))
 }
 
-/// The bound above every id that was ever used, of which `highest` is the largest.
+/// The bound above every id that was ever used; `highest` is the largest of them.
 #[must_use]
 pub fn segments_end(highest: SegmentId) -> SegmentId {
     SegmentId(highest.0.min(SEGMENT_ID_MAX.0) + 1)

@@ -5,5 +5,4 @@ pub(super) mod sealed;
 pub(super) mod footer;
 pub(super) mod properties;
 pub(super) mod tombstones;
-pub(super) mod heads;
 pub(super) mod index;

@@ -149,7 +149,7 @@ fn table_by(
     table
 }
 
-/// The same table, for one who reads it once.
+/// The same table, to be read once.
 fn passing(table: &Table) -> Result<Arc<TableScan>> {
     TableScan::read(table.source.clone(), table.meta())
 }
@@ -158,7 +158,7 @@ fn verify(table: &Table) -> Result<()> {
     passing(table)?.verify(&mut |_, _, _| {})
 }
 
-/// What one sees who reads the table once.
+/// What a scan of the table shows.
 fn scan(table: &Table) -> Result<Vec<Owned>> {
     let mut cursor = passing(table)?.cursor()?;
     cursor.seek_to_first()?;

@@ -1,6 +1,6 @@
 //! Writes a table: entries in order, blocks of other tables as they are, range tombstones.
 //!
-//! It neither syncs nor verifies: the file is its caller's, who reads the table back before using
+//! It neither syncs nor verifies: the caller owns the file, and reads the table back before using
 //! it.
 
 use crate::table::format::block_stats::{BlockStats, Contents};
@@ -25,7 +25,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::WriteFile,
     id::{SequenceNumber, TableUid},
-    key::{Entry, compare, is_same, order},
+    key::{Entry, compare},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
@@ -51,9 +51,9 @@ pub struct TableWriter<'f> {
     written: u64,
     compressor: Compressor,
     block: BlockBuilder,
-    /// BlockStats of the open block.
+    /// Stats of the open block.
     stats: BlockStats,
-    /// BlockStats of the finished blocks.
+    /// Stats of the finished blocks.
     total: BlockStats,
     index: IndexBuilder,
     filter: FilterBuilder,
@@ -180,8 +180,8 @@ impl<'f> TableWriter<'f> {
         self.tombstones.push(tombstone.clone());
     }
 
-    /// BlockCopies a block of another table without encoding it again. Its entries must follow
-    /// those before.
+    /// Copies a block of another table without encoding it again. Its entries must follow those
+    /// before.
     ///
     /// The block was verified when it was read; its keys are hashed for filter and sample. An open
     /// block is finished first, however small.
@@ -243,7 +243,7 @@ impl<'f> TableWriter<'f> {
     #[inline]
     #[must_use]
     pub fn ends_with(&self, key: &[u8]) -> bool {
-        self.last().is_some_and(|(last, _)| is_same(last, key))
+        self.last().is_some_and(|(last, _)| last == key)
     }
 
     /// Writes what is left and says what the table holds. The file is not synced.
@@ -307,7 +307,7 @@ impl<'f> TableWriter<'f> {
     #[inline]
     fn check_follows(&self, key: &[u8], sequence: SequenceNumber) -> Repeats {
         let Some((last_key, last_sequence)) = self.last() else { return Repeats::No };
-        match order(last_key, key) {
+        match last_key.cmp(key) {
             Ordering::Less => Repeats::No,
             Ordering::Equal if last_sequence > sequence => Repeats::Yes,
             Ordering::Equal | Ordering::Greater => {

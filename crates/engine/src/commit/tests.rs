@@ -106,7 +106,7 @@ fn assert_poisoned<T>(result: Result<T>) {
 
 /// Four threads write as fast as they can, batches of one to four operations, for two generations.
 fn write_from_four_threads(engine: &Engine, durability: impl Fn(u32) -> Durability + Sync) {
-    let family = engine.family("default").unwrap().id;
+    let family = engine.catalog.families.named("default").unwrap().id;
     thread::scope(|scope| {
         for writer in 0..4 {
             let durability = &durability;
@@ -134,7 +134,7 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
     let (records, log) = logged(&fs);
     assert_eq!(records.len(), 4 * 60);
     assert!(log.segments.len() > 1);
-    let family = engine.family("default").unwrap();
+    let family = engine.catalog.families.named("default").unwrap();
     let mut sequence = SequenceNumber(0);
     let mut written = [0; 4];
     for Logged { header, payload, .. } in &records {
@@ -143,7 +143,10 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
             let BatchOperation { key, payload, .. } = operation.unwrap();
             sequence = sequence.next();
             let is_it = |value: Pinnable<'_>| value.bytes() == payload;
-            assert_eq!(engine.get(&family, key, Some(sequence), is_it).unwrap(), Some(true));
+            assert_eq!(
+                read::get(&engine, &family, key, Some(sequence), is_it).unwrap(),
+                Some(true)
+            );
             if key == b"last" {
                 let name = std::str::from_utf8(payload).unwrap();
                 let (writer, number) = name.split_once(' ').unwrap();
@@ -165,7 +168,9 @@ fn volatile_commits_take_numbers_and_leave_no_bytes() {
     let engine = open(&fs);
     let mut batch = BatchBytes::new();
     for key in ["volatile 2", "volatile 3"] {
-        batch.put(engine.family("default").unwrap().id, key.as_bytes(), b"value").unwrap();
+        batch
+            .put(engine.catalog.families.named("default").unwrap().id, key.as_bytes(), b"value")
+            .unwrap();
     }
     put_key(&engine, "a", Durability::Buffered).unwrap();
     put_key(&engine, "volatile 1", Durability::Volatile).unwrap();
@@ -197,7 +202,7 @@ fn a_commit_whose_fill_fails_is_nowhere_and_no_later_one_succeeds() {
         let commit = |number: u8| {
             let mut batch = BatchBytes::new();
             for name in ["default", "twin"] {
-                let family = engine.family(name).unwrap().id;
+                let family = engine.catalog.families.named(name).unwrap().id;
                 batch.put(family, &[b'k', number], &[7; 600]).unwrap();
             }
             engine.commit(&Payload::batch(&batch), None)
@@ -271,7 +276,7 @@ fn what_is_refused_before_it_has_a_place_leaves_no_trace() {
     let dropped = engine.create_family("dropped", tree_options()).unwrap();
     engine.drop_family("dropped").unwrap();
     let mut batch = BatchBytes::new();
-    batch.put(engine.family("default").unwrap().id, b"key", b"value").unwrap();
+    batch.put(engine.catalog.families.named("default").unwrap().id, b"key", b"value").unwrap();
     batch.put(dropped.id, b"key", b"value").unwrap();
     let kind = |result: Result<()>| result.unwrap_err().kind();
     assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     fixture::{DIR, contents, held_up, killed, on_segments, open, options, stop_call, try_put},
     options::MEMTABLE_BYTES_MIN,
+    read::{self, PinnedReader},
 };
 use siltdb_base::{
     error::{Error, ErrorKind},
@@ -67,13 +68,14 @@ fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress:
     let acknowledged = progress.acknowledged.load(Ordering::Acquire);
     if acknowledged > 0 {
         let key = key(writer, acknowledged % KEYS);
-        let now = engine.get(&families[0], &key, None, |value| write_of(value.bytes())).unwrap();
+        let now =
+            read::get(engine, &families[0], &key, None, |value| write_of(value.bytes())).unwrap();
         assert!(now.expect("an acknowledged key") >= acknowledged);
     }
     let snapshot = engine.snapshot();
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();
     let [found, twins] = families.each_ref().map(|family| {
-        let reader = engine.reader(family, Some(snapshot.sequence())).unwrap();
+        let reader = PinnedReader::new(engine, family, Some(snapshot.sequence())).unwrap();
         let values = keys.iter().map(|key| reader.get(key).unwrap());
         values.map(|value| value.as_deref().map(write_of)).collect::<Vec<_>>()
     });
@@ -91,7 +93,7 @@ fn what_is_published_is_visible_while_generations_change_hundreds_of_times() {
     let options = EngineOptions { workers: 2, memtable_bytes: MEMTABLE_BYTES_MIN, ..options(&fs) };
     let engine = Engine::open(Path::new(DIR), options).unwrap();
     let twin = engine.create_family("twin", TreeOptions::default()).unwrap();
-    let families = [engine.family("default").unwrap(), twin];
+    let families = [engine.catalog.families.named("default").unwrap(), twin];
     let ids = families.each_ref().map(|family| family.id);
     let progress: Vec<_> = (0..WRITERS).map(|_| Progress::default()).collect();
     thread::scope(|scope| {
@@ -136,7 +138,7 @@ fn closing_a_poisoned_database_waits_for_commits_that_have_a_place() {
     let pair = (&b"key"[..], &b"value"[..]);
     let commit = thread::spawn(move || try_put(&commits, "default", pair, Durability::Buffered));
     fill.wait();
-    engine.database().fail(Error::new(ErrorKind::Io, "a sync failed"));
+    engine.fail(Error::new(ErrorKind::Io, "a sync failed"));
     let closes = engine.clone();
     let closed = held_up(move || closes.close());
     fill.go_on();

@@ -10,6 +10,7 @@ use crate::{
     },
     open::family_names::family_names,
     options::Durability,
+    read::PinnedReader,
 };
 use siltdb_base::{
     fs::mem::{CallKind, Crash, FaultError, MemFs},
@@ -38,16 +39,18 @@ impl<'a> Tables<'a> {
     fn create(mut self, name: &str, version: u8) -> Self {
         let family = self.engine.prepare_family(name, tree_options()).unwrap();
         let value = value(name, version);
-        self.batch.put(self.engine.family("default").unwrap().id, name.as_bytes(), &value).unwrap();
+        self.batch
+            .put(self.engine.catalog.families.named("default").unwrap().id, name.as_bytes(), &value)
+            .unwrap();
         self.batch.put(family.id, b"key", &value).unwrap();
         self.changes.created.push(family);
         self
     }
 
     fn drop(mut self, name: &str) -> Self {
-        let default = self.engine.family("default").unwrap().id;
+        let default = self.engine.catalog.families.named("default").unwrap().id;
         self.batch.delete(default, name.as_bytes()).unwrap();
-        self.changes.dropped.push(self.engine.family(name).unwrap().id);
+        self.changes.dropped.push(self.engine.catalog.families.named(name).unwrap().id);
         self
     }
 
@@ -288,9 +291,9 @@ fn a_prepared_family_is_in_nobodys_way() {
     assert_eq!(fs.calls(), calls, "preparing a family touches files");
     assert_eq!(engine.family_names(), ["default"]);
     let kind = |result: Result<()>| result.unwrap_err().kind();
-    assert_eq!(kind(engine.family("t1").map(drop)), ErrorKind::NotFound);
+    assert_eq!(kind(engine.catalog.families.named("t1").map(drop)), ErrorKind::NotFound);
     assert_eq!(kind(engine.family_by_id(first.id).map(drop)), ErrorKind::NotFound);
-    assert_eq!(kind(engine.reader(&first, None).map(drop)), ErrorKind::NotFound);
+    assert_eq!(kind(PinnedReader::new(&engine, &first, None).map(drop)), ErrorKind::NotFound);
     let write = Payload::one(&first, EntryKind::Put, b"key", b"value");
     assert_eq!(kind(engine.commit(&write, None)), ErrorKind::NotFound);
     let mut batch = BatchBytes::new();
@@ -312,7 +315,7 @@ fn a_prepared_family_is_in_nobodys_way() {
     assert_eq!(kind(create(&first)), ErrorKind::AlreadyExists);
     assert_eq!(engine.stats().sequence, last);
     create(&second).unwrap();
-    assert_eq!(open(&killed(&fs)).family("t1").unwrap().id, second.id);
+    assert_eq!(open(&killed(&fs)).catalog.families.named("t1").unwrap().id, second.id);
 }
 
 #[test]
@@ -321,12 +324,12 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
     let engine = open(&fs);
     STEPS[0].0(&engine).unwrap();
     let (last, before) = (engine.stats().sequence, picture(&engine));
-    let default = engine.family("default").unwrap().id;
+    let default = engine.catalog.families.named("default").unwrap().id;
     let dropped = |dropped| {
         let changes = FamilyChanges { created: Vec::new(), dropped };
         engine.commit_with_families(&BatchBytes::new(), &changes).unwrap_err().kind()
     };
-    let table = engine.family("t1").unwrap().id;
+    let table = engine.catalog.families.named("t1").unwrap().id;
     assert_eq!(dropped(vec![default]), ErrorKind::InvalidArgument);
     assert_eq!(dropped(vec![table, table]), ErrorKind::NotFound);
     let prepared = engine.prepare_family("t2", tree_options()).unwrap();

@@ -22,9 +22,8 @@ use siltdb_base::{
 use siltdb_tree::{
     planning::pick_leveled::WriteLoad,
     planning::plan::{Plan, PlanKind, Reason},
-    rewrite::compact::Compaction,
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// How often all families are looked at for a compaction that time has made due.
 const DUE_INTERVAL: Duration = Duration::from_secs(10);
@@ -180,15 +179,8 @@ fn count_plan(database: &Database, plan: &Plan) {
 }
 
 fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<()> {
-    let version = Arc::clone(&family.tree.view().version);
-    let compaction = Compaction::new(
-        family.id,
-        family.tree.options(),
-        plan.clone(),
-        &version,
-        stripes(database),
-        database.options.workers.max(1),
-    )?;
+    let workers = database.options.workers.max(1);
+    let compaction = family.tree.compaction(plan.clone(), stripes(database), workers)?;
     let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
         compaction.finish(outputs, context)
     })?;

@@ -19,7 +19,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{edit::Change, log::segment::segments_end};
-use siltdb_tree::rewrite::flush::{Flush, FlushInput};
+use siltdb_tree::rewrite::flush::Flush;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// What a close leaves in the log for the next opening to replay, at most. So much takes about as
@@ -87,22 +87,11 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
         sync_wal(database)?;
     }
     let stripes = stripes(database);
-    let mut inputs = Vec::new();
     let families = database.catalog.families.load();
     let holders = database.catalog.families.holders().of(frozen.number);
     // A dropped one is gone.
-    for family in holders.into_iter().filter_map(|id| families.get(id)) {
-        let view = Arc::clone(&family.tree.view());
-        if let Some(memtable) = view.memory.find(frozen.number) {
-            inputs.push(FlushInput {
-                family: family.id,
-                options: family.tree.options(),
-                generation: frozen.number,
-                memtable: Arc::clone(memtable),
-                view,
-            });
-        }
-    }
+    let holders = holders.into_iter().filter_map(|id| families.get(id));
+    let inputs = holders.filter_map(|family| family.tree.flush_input(frozen.number)).collect();
     let workers = database.options.workers.max(1);
     let flush = Flush::new(inputs, stripes, Arc::clone(&frozen.progress), workers);
     let mut output =

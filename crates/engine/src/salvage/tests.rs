@@ -62,7 +62,7 @@ fn filled(fs: &MemFs) -> Engine {
     engine.flush().unwrap();
     engine.compact_all().unwrap();
     put_range(&engine, "a", 100..200, &[2; 50]);
-    let default = engine.family("default").unwrap();
+    let default = engine.catalog.families.named("default").unwrap();
     apply(&engine, &default, EntryKind::RangeDelete, b"a00050", b"a00060");
     apply(&engine, &default, EntryKind::Delete, b"a00250", b"");
     apply(&engine, &other, EntryKind::Merge, b"joined", b"2");
@@ -203,7 +203,10 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
         assert_eq!(names, [("default", has_manifest), ("users", true)]);
         let saved = open_new(&fs);
         assert_eq!(contents(&saved, "users", None).len(), 1);
-        assert_eq!(saved.family("users").unwrap().tree.options().level0_runs_trigger, 7);
+        assert_eq!(
+            saved.catalog.families.named("users").unwrap().tree.options().level0_runs_trigger,
+            7
+        );
     }
 }
 
@@ -403,7 +406,7 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
     let fs = MemFs::new();
     let engine = open(&fs);
     let other = engine.create_family("other", tree_options()).unwrap();
-    let default = engine.family("default").unwrap();
+    let default = engine.catalog.families.named("default").unwrap();
     for round in 0..4_u8 {
         put_range(&engine, "a", 0..50, &[round; 20]);
         apply(&engine, &default, EntryKind::Delete, b"a00007", b"");

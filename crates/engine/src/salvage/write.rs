@@ -17,7 +17,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind, is_same},
+    key::{Entry, EntryKind},
     slice::Slice,
     sync::lock,
     tombstone::{Fragments, RangeTombstone},
@@ -65,7 +65,7 @@ impl NewDatabase {
         let mut families = Vec::new();
         for (&id, family) in &found.families {
             let target = match id {
-                DEFAULT_ID => self.engine.family(DEFAULT_FAMILY)?,
+                DEFAULT_ID => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
                 _ => self.engine.create_family(&family.name, family.options.clone())?,
             };
             families.push((Salvaged { id, family: family.clone() }, target));
@@ -190,7 +190,7 @@ impl EntryCursor for DistinctCursor {
             let repeats = self
                 .merge
                 .entry()
-                .is_some_and(|next| next.sequence == sequence && is_same(next.key, &self.key));
+                .is_some_and(|next| next.sequence == sequence && next.key == self.key);
             if !repeats {
                 return Ok(());
             }
@@ -238,7 +238,7 @@ impl<'a> FamilyWriter<'a> {
     }
 
     fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
-        if !self.versions.is_empty() && !is_same(entry.key, &self.key) {
+        if !self.versions.is_empty() && entry.key != self.key {
             self.finish_key()?;
         }
         self.key.clear();

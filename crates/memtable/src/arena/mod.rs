@@ -11,7 +11,7 @@
 //! # Invariants
 //! 1. A chunk belongs to one arena, or is idle in the pool; it is never in two places.
 //! 2. A piece lies in one chunk, and no two pieces overlap.
-//! 3. A chunk comes with whatever bytes its last use left: who gets a piece writes all that it
+//! 3. A chunk comes with whatever bytes its last use left. The user of a piece writes all that it
 //!    will ever read.
 
 mod pool;
@@ -28,8 +28,8 @@ use std::{
     },
 };
 
-/// Smallest and largest block that [`Arena::block_bytes`] recommends. What each of those who share
-/// out blocks has not handed out is lost: it should not make up a huge page.
+/// Smallest and largest block that [`Arena::block_bytes`] recommends, in bytes. The rest of a block
+/// that a lane has not handed out is lost, and should not make up a huge page.
 const BLOCK_BYTES_MIN: usize = 512;
 const BLOCK_BYTES_MAX: usize = 16 << 10;
 /// A chunk is carved into about this many blocks.
@@ -88,8 +88,8 @@ impl Arena {
         self.block_bytes.load(Ordering::Relaxed)
     }
 
-    /// A piece of `bytes`, aligned to `align` (a power of two up to `ALIGN_MAX`), that nobody
-    /// else has; valid until the arena is dropped. Its contents are arbitrary (3).
+    /// A piece of `bytes`, aligned to `align` (a power of two up to `ALIGN_MAX`), that no other
+    /// caller has. It is valid until the arena is dropped. Its contents are arbitrary (3).
     ///
     /// # Panics
     /// If the machine has no memory left, the process is aborted.

@@ -1,8 +1,8 @@
 //! Where arenas get their chunks and give them back: a fresh page costs more than a used one.
 //!
-//! It keeps no more memory idle than is in use, and does not clear it: who writes goes on with what
-//! was given back, and of who has stopped nothing is left. What is in use and what is idle stay
-//! together within the memory that memtables may have; idle chunks give way.
+//! It keeps no more memory idle than is in use, and does not clear it. So a busy writer reuses what
+//! was given back, and after a pause nothing is kept. What is in use and what is idle stay together
+//! within the memory that memtables may have; idle chunks give way.
 
 use siltdb_base::{
     budget::{Budget, Part},
@@ -149,7 +149,8 @@ impl ArenaPool {
                 && chunk.bytes() <= self.options.chunk_bytes_max
         };
         let mut idle = self.idle();
-        // Within the lock: of two who give at the same time, the second sees what both released.
+        // Within the lock, so that of two arenas released at the same time the second sees what
+        // both released.
         let used = self.budget.used(self.options.part);
         let room = self.options.pooled_bytes_max.saturating_sub(used);
         let idle_max = used.min(self.options.idle_bytes_max).min(room);

@@ -84,7 +84,7 @@ fn no_more_chunks_wait_for_their_next_use_than_are_in_use_and_no_more_than_the_b
     let d = arena_of(1);
     assert_eq!(state(), (3, 1), "used again");
     drop((c, d));
-    assert_eq!(state(), (0, 0), "nothing is kept for nobody");
+    assert_eq!(state(), (0, 0), "nothing is kept when none is in use");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The face against a skip list as the model, and many threads at once.
+//! The memtable against a skip list as the model, and many threads at once.
 
 use super::*;
 use crate::arena::ArenaOptions;

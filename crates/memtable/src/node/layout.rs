@@ -87,7 +87,7 @@ impl NodeShape {
 pub struct Link(AtomicPtr<NodeKeys>);
 
 impl Link {
-    /// Points nowhere.
+    /// A link that is null.
     pub fn empty() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }

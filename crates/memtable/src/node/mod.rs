@@ -1,15 +1,15 @@
 //! A node of the tree: ordered entries with the heads of their keys beside them, and below an inner
 //! node its children.
 //!
-//! It keeps one node in order; splitting and finding the way is the tree's business.
+//! It keeps one node in order. The tree splits nodes and finds the way through them.
 //!
-//! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*, so
-//! that keys like `user:0000123` are told apart by looking at integers that lie together.
+//! The heads are the 8 bytes of each key *after the prefix that all keys of the node share*. So
+//! keys like `user:0000123` are told apart by looking at integers that lie together.
 //!
 //! # Thread safety
-//! A method that says "locked" may be called only by the holder of the node's
-//! version lock, or before the node is published. All others may run beside it, and give a mixture
-//! of states then: their caller checks the version afterwards. They are memory-safe in any case.
+//! A method that says "the node is locked" may be called only by the holder of the node's version
+//! lock, or before the node is published. All others may run beside it, and give a mixture of
+//! states then: their caller checks the version afterwards. They are memory-safe in any case.
 //!
 //! # Invariants
 //! 1. A node is fully initialised before something points to it, lives as long as the arena, and
@@ -19,10 +19,10 @@
 //!    that was ever filled stays filled, so a stale count leads to a stale entry, never to nowhere.
 //! 4. All keys of the node begin with the same `prefix_bytes` bytes; the first [`INLINE_BYTES`] of
 //!    them stand in `inline`, zero-filled. `heads[i]` is `head_at(key of slots[i], prefix_bytes)`.
-//! 5. An inner node with `count` entries has `count + 1` children; entries of child `i` are below
+//! 5. An inner node with `count` entries has `count + 1` children. Entries of child `i` are below
 //!    entry `i` and not below entry `i - 1`. All leaves have the same depth.
 //! 6. The lower bound of a node never changes. Its upper bound only sinks, when it is split and a
-//!    new node to its right takes over; `high` is the upper bound of a leaf, null: none.
+//!    new node to its right takes over. `high` is the upper bound of a leaf; null means none.
 //! 7. `next` of an unlocked leaf is its right neighbour. `previous` is some leaf to its left.
 
 mod layout;
@@ -71,7 +71,7 @@ impl<'t> Node<'t> {
         Self { keys, arena: PhantomData }
     }
 
-    /// Its address.
+    /// The address of the node.
     #[inline]
     pub fn as_ptr(self) -> NonNull<NodeKeys> {
         self.keys
@@ -99,7 +99,7 @@ impl<'t> Node<'t> {
         self.children().get(index)?.load()
     }
 
-    /// Makes `child` the first child. Locked.
+    /// Makes `child` the first child. The node is locked.
     pub fn set_first_child(self, child: Node<'t>) {
         self.children()[0].store(child);
     }
@@ -118,8 +118,8 @@ impl<'t> Node<'t> {
         prefetch_bytes(slots.cast(), size_of::<[EntrySlot; FANOUT]>());
     }
 
-    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. Locked;
-    /// the node is not full, and `index` is where the entry belongs.
+    /// Inserts `entry` at `index`, and `child` to the right of it if this is an inner node. The
+    /// node is locked and not full, and `index` is where the entry belongs.
     pub fn insert(self, index: usize, entry: EntryRef<'t>, child: Option<Node<'t>>) {
         let keys = self.get();
         let shape = keys.shape();
@@ -134,9 +134,9 @@ impl<'t> Node<'t> {
         keys.insert_key(index, shape, entry);
     }
 
-    /// Moves the upper part to `right`, an empty, unpublished node of the same level: of a leaf the
-    /// entries from `at` on; of an inner node those after `at` with the children around them, and
-    /// the entry at `at` leaves the node. Locked.
+    /// Moves the upper part to `right`, an empty, unpublished node of the same level. Of a leaf
+    /// these are the entries from `at` on. Of an inner node they are those after `at` with the
+    /// children around them, and the entry at `at` leaves the node. The node is locked.
     pub fn move_upper(self, at: usize, right: Node<'t>) {
         let (keys, upper) = (self.get(), right.get());
         let shape = keys.shape();
@@ -236,8 +236,8 @@ impl NodeKeys {
     }
 
     /// Lengthens the prefix to what all keys share, if heads that are equal show that it is too
-    /// short. Locked.
-    pub fn sharpen_if_unclear(&self) {
+    /// short. The node is locked.
+    fn sharpen_if_unclear(&self) {
         let mut shape = self.shape();
         let heads = &self.heads[..shape.count];
         let unclear = heads
@@ -248,7 +248,7 @@ impl NodeKeys {
         }
         let first = self.entry(0).expect("the count is not 0, by (3)").key();
         let last = self.entry(shape.count - 1).expect("below the count, by (3)").key();
-        // NodeKeys between the two share what these share.
+        // Keys between the two share what these share.
         let common = common_prefix(first, last);
         if common > shape.prefix_bytes {
             shape.prefix_bytes = common;
@@ -258,7 +258,7 @@ impl NodeKeys {
     }
 
     /// Expects keys that share the first bytes of `like` to come to this leaf, which has one entry.
-    /// Locked.
+    /// The node is locked.
     pub fn expect_keys_like(&self, like: EntryRef<'_>) {
         let mut shape = self.shape();
         assert_eq!(shape.count, 1, "of several entries the prefix is known");

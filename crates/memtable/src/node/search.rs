@@ -147,8 +147,8 @@ impl NodeKeys {
                 Ordering::Greater => false,
             })
         };
-        // A new version of a key that has many comes before them all: one look, for each is a
-        // line of memory that is not at hand.
+        // A new version of a key that has many comes before them all. One entry is compared first,
+        // because each costs a miss of the processor's caches.
         if !goes_before(start)? {
             return Some(start);
         }

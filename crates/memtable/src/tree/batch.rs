@@ -1,9 +1,9 @@
 //! Inserting many entries: several ways down at once, or one leaf after the other.
 //!
-//! A way down is a chain of cache misses. Those of different entries do not depend on each other,
-//! so a group of entries goes down together, each asking for its next node and letting the others
-//! walk meanwhile. Entries that follow each other in one leaf need no way down at all. Which of the
-//! two a batch is, is seen as it goes.
+//! A way down is a chain of cache misses. Those of different entries do not depend on each other.
+//! So a group of entries goes down together: each asks for its next node and lets the others walk
+//! meanwhile. Entries that follow each other in one leaf need no way down at all. Which of the two
+//! a batch is, is seen as it goes.
 
 use super::{Attempt, MemtableTree, Seen, TreePlace, attempt};
 use crate::{

@@ -5,17 +5,17 @@
 //! reader may see.
 //!
 //! # Thread safety
-//! Any thread may insert, get and walk at the same time. Readers write nothing and
-//! wait only while a node they stand before is being changed; an insert locks one leaf, or two
-//! nodes when it splits.
+//! Any thread may insert, get and walk at the same time. Readers write nothing and wait only for
+//! the node in front of them while it is being changed. An insert locks one leaf, or two nodes when
+//! it splits.
 //!
 //! # Invariants
 //! Those of [`crate::node`], and:
 //! 1. Locks are taken downwards, parent before child, and only with `try_lock`: no deadlock.
 //! 2. A node is split only under the lock of its parent, which is not full; the root under its own.
 //! 3. A way down is valid if at each step the parent was unchanged *after* the child's stamp was
-//!    taken: then the child was responsible for the key when the stamp was taken, and it is as
-//!    long as the stamp holds. For the root, being the root is checked in place of a parent.
+//!    taken. Then the child was responsible for the key when the stamp was taken, and is as long as
+//!    the stamp holds. For the root, being the root is checked in place of a parent.
 //!
 //! The protocol is that of Leis, Scheibner, Kemper and Neumann, "The ART of Practical
 //! Synchronization" (2016), carried over to B+trees.
@@ -43,7 +43,7 @@ pub struct MemtableTree {
 /// A node as it was when its stamp was taken.
 #[derive(Clone, Copy)]
 pub struct Seen<'t> {
-    /// The node.
+    /// The node that was reached.
     pub node: Node<'t>,
     /// What its version was.
     pub stamp: Stamp,
@@ -60,9 +60,9 @@ impl Seen<'_> {
 /// A place in a leaf.
 #[derive(Clone, Copy)]
 pub struct TreePlace<'t> {
-    /// The leaf.
+    /// The leaf that was reached.
     pub leaf: Seen<'t>,
-    /// Its numbers.
+    /// Entry count and stamp of the leaf when it was reached.
     pub shape: NodeShape,
     /// Entries of the leaf before the place.
     pub index: usize,
@@ -80,7 +80,7 @@ pub enum Purpose {
 /// What came of inserting at a place.
 enum Attempt {
     Done,
-    /// Somebody was faster: look again.
+    /// Another thread was faster: look again.
     Changed,
     /// The leaf must be split.
     Full,
@@ -146,7 +146,7 @@ impl MemtableTree {
     }
 
     /// The leaf that is responsible for `probe`, and the place in it before the first entry that is
-    /// not before `probe`; none if the tree is empty. The caller checks the stamp after its last
+    /// not before `probe`. None if the tree is empty. The caller checks the stamp after its last
     /// look at the leaf.
     #[inline]
     pub fn find(&self, probe: Probe<'_>, purpose: Purpose) -> Option<TreePlace<'_>> {
@@ -256,7 +256,7 @@ impl MemtableTree {
     #[cold]
     fn plant(&self) {
         let leaf = Node::new(&self.arena, 0);
-        // Who loses the race leaves a leaf unused in the arena.
+        // The loser of the race leaves a leaf unused in the arena.
         self.root.store_first(leaf);
     }
 }
@@ -313,7 +313,7 @@ struct Changed;
 
 /// The first entry of `leaf` or of those to its right.
 ///
-/// The lower bound of a leaf never changes, so whatever happens to `leaf` beside this, its first
+/// The lower bound of a leaf never changes. So whatever happens to `leaf` meanwhile, its first
 /// entry is the first one from that bound on.
 #[cold]
 fn first_of_chain(mut leaf: Node<'_>) -> Option<EntryRef<'_>> {

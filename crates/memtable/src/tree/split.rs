@@ -8,8 +8,8 @@ use crate::{
     node::{FANOUT, Node, NodeShape, Ties},
 };
 
-/// A leaf at the right edge that is hit so near to its end is cut there: keys that come in
-/// ascending order leave full leaves behind.
+/// A full leaf at the right edge that is hit this near to its end is cut there. So keys that come
+/// in ascending order leave full leaves behind.
 const EDGE: usize = FANOUT - FANOUT / 8;
 
 /// A full node on the way of an entry, with what must be locked to split it.
@@ -36,9 +36,9 @@ impl Cut<'_> {
 }
 
 impl MemtableTree {
-    /// Splits the first full node on the way of `entry`; if that is the leaf, inserts the entry,
-    /// and gives back the leaf that took it. None: try again from the root, with the node that is
-    /// left over in `spare`, as the arena takes nothing back.
+    /// Splits the first full node on the way of `entry`. If that is the leaf, inserts the entry and
+    /// gives back the leaf that took it. None means: try again from the root. An unused node is
+    /// then left in `spare`, as the arena takes nothing back.
     ///
     /// 1. Go down until a node is full; the node above it is not (2).
     /// 2. Take the memory that the split needs, so that nothing can fail under a lock.
@@ -119,7 +119,7 @@ fn split_leaf<'t>(
     let keys = leaf.get();
     let shape = keys.shape();
     let position = keys.position(shape, entry.probe(), Ties::Before);
-    let place = position.expect("nobody else changes a locked leaf");
+    let place = position.expect("no other thread changes a locked leaf");
     let next = keys.next.load();
     let is_edge = place == 0 || place == FANOUT || (next.is_none() && place >= EDGE);
     let at = if is_edge { place } else { FANOUT / 2 };

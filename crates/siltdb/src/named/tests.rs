@@ -71,7 +71,7 @@ fn bytes_and_times_have_units() {
         assert_eq!(bytes(text), expected, "{text}");
     }
     for text in ["", "KiB", "-1", "1.5MiB", "4kb", "99999999999999999999", "99999999999GiB"] {
-        assert_eq!(bytes(text), None, "{text}");
+        assert_eq!(bytes::<usize>(text), None, "{text}");
     }
     assert_eq!(time("1500ms"), Some(Duration::from_millis(1500)));
     assert_eq!(time("2s"), Some(Duration::from_secs(2)));

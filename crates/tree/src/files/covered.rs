@@ -1,7 +1,7 @@
 //! What range tombstones cover of the tables below them: all of a table, or some of its blocks.
 //!
 //! It chooses nothing, and reads no data block. What it says of a table stays true as long as the
-//! table is there: a range tombstone goes only when nothing deeper has keys in its range.
+//! table is there. A range tombstone goes only when nothing deeper has keys in its range.
 
 use crate::{
     files::level::Order,
@@ -26,8 +26,8 @@ const PARTS_MAX: usize = 16;
 /// Bytes of range tombstones that stay in memory; more are read again when the version changes.
 const TOMBSTONE_BYTES_MAX: usize = 4 << 20;
 
-/// The index of a table is read again once its new range tombstones are one for this many that were
-/// known when it was read before: so it is read a few times, however many come one by one.
+/// The index of a table is read again once its new range tombstones are at least one for this many
+/// known at the last reading. So it is read a few times, however many come one by one.
 const REREAD_PART: usize = 4;
 
 /// Blocks of a table that range tombstones cover.
@@ -105,16 +105,16 @@ impl CoveredTable {
     }
 }
 
-/// No snapshot at or after this one sees anything of `table` under `tombstones` that are newer than
-/// it; `None` if they do not cover all of it.
+/// A snapshot at or after the number returned sees nothing of `table`, because `tombstones` newer
+/// than it cover it. `None` if they do not cover all of it.
 #[must_use]
 pub fn covered_whole(tombstones: &Fragments, table: &OpenReference) -> Option<SequenceNumber> {
     let KeySpan { first, last, end } = table.range();
     covered_to(tombstones, (first, last, *end), table.sequence_max())
 }
 
-/// The smallest sequence number up to which there is at every key from `first` to `last` a
-/// tombstone that is newer than `newest`; `None` if a key has none.
+/// The smallest snapshot that sees, at every key from `first` to `last`, a tombstone newer than
+/// `newest`. `None` if a key has none.
 fn covered_to(
     fragments: &Fragments,
     (first, last, end): (&[u8], &[u8], RangeEnd),
@@ -246,8 +246,8 @@ impl Covered {
         self.tables.values().any(|covered| covered.unread.is_some())
     }
 
-    /// Reads the index of a table that range tombstones cover in part, if there is one whose index
-    /// is to be read; says whether there was.
+    /// Reads the index of one table that range tombstones cover in part and whose index is due to
+    /// be read. Says whether there was one.
     pub fn read_index(&mut self, version: &Version) -> bool {
         let unread = |table: &&Arc<OpenReference>| {
             self.of(table.id()).is_some_and(|covered| covered.unread.is_some())
@@ -265,8 +265,8 @@ impl Covered {
     }
 }
 
-/// Of each fragment of `tombstones` that overlaps `table` the one that hides all of the table from
-/// most snapshots, or the newest if none hides all.
+/// One tombstone of each fragment of `tombstones` that overlaps `table`. It is the one that hides
+/// all of the table from most snapshots, or the newest if none hides all.
 fn over_table(tombstones: &Fragments, table: &OpenReference) -> Vec<RangeTombstone> {
     let range = table.range();
     let first = tombstones.index_ending_after(&range.first);

@@ -1,6 +1,6 @@
 //! The tables of one level in their order, and what can be found in them without opening one.
 //!
-//! It does not know its own number: a level is a *stack* of tables that may overlap (level 0) or a
+//! It does not know its own number. A level is a *stack* of tables that may overlap (level 0) or a
 //! *run* of disjoint ones (all others).
 
 use crate::{
@@ -28,11 +28,11 @@ pub enum Order {
 /// Most bytes of the tables of a level: those of all levels can be added without overflow.
 const LEVEL_BYTES_MAX: u64 = 1 << 60;
 
-/// The tables of one level. Immutable.
+/// The tables of one level; immutable.
 ///
 /// # Invariants
-/// 1. In a stack `sequence_max` does not ascend, and of two tables whose ranges overlap the
-///    sequence ranges do not: a reader may stop at the first version of a key it finds.
+/// 1. In a stack `sequence_max` does not ascend, and the sequence ranges of two tables whose key
+///    ranges overlap are disjoint. So a reader may stop at the first version of a key it finds.
 /// 2. In a run each range ends before the next begins: a key has one table at most.
 #[derive(Debug)]
 pub struct Level {
@@ -43,7 +43,7 @@ pub struct Level {
     finder: Finder,
     /// Of a stack, in key order.
     clusters: Vec<Cluster>,
-    /// See [`Level::runs`].
+    /// The value of [`Level::runs`].
     runs: usize,
 }
 
@@ -162,7 +162,7 @@ impl Level {
         }
     }
 
-    /// The indexes of the tables that overlap `range`; in a stack also those that overlap one of
+    /// The indexes of the tables that overlap `range`. In a stack also those that overlap one of
     /// these, and so on, so that what is left overlaps nothing that was taken.
     #[must_use]
     pub fn overlapping(&self, range: &KeySpan) -> Vec<usize> {
@@ -192,8 +192,9 @@ impl Level {
         &self.clusters
     }
 
-    /// How many tables a lookup may have to open at one key: 1 for a run that is not empty, for a
-    /// stack the number of runs it would make if neighbours in age that do not overlap were joined.
+    /// How many tables a lookup may have to open at one key. For a run that is not empty it is 1.
+    /// For a stack it is the number of runs left if neighbours in age that do not overlap were
+    /// joined.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs
@@ -223,7 +224,7 @@ impl Level {
 enum Seek {
     /// The one of this index.
     Within(usize),
-    /// None.
+    /// No table holds the key.
     Nowhere,
     /// The key has the head of a border: keys must be compared whole.
     Unclear,

@@ -1,6 +1,6 @@
-//! The table files of a database that somebody uses, each opened once and only when it is read.
+//! The table files of a database that are in use, each opened once and only when it is read.
 //!
-//! It removes nothing: whoever purges asks which files are in use.
+//! It removes nothing: a purge asks it which files are in use.
 
 use bytes::Bytes;
 use siltdb_base::{
@@ -32,7 +32,7 @@ use std::{
 /// Where a table lies: unique in a database, because file numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId {
-    /// The file.
+    /// The number of the file.
     pub file: FileNumber,
     /// The table's offset in the file, in bytes.
     pub offset: u64,
@@ -50,8 +50,8 @@ impl TableId {
 ///
 /// # Thread safety
 /// Any thread may ask for references and open tables. The lock of the directory of files is never
-/// held during IO. Of those who read through one reference whose table is not open one opens it,
-/// and the others wait for it; two references to one table may each open it.
+/// held during IO. If several threads read through one reference whose table is not open, one opens
+/// it, and the others wait for it. Two references to one table may each open it.
 pub struct OpenFiles {
     directory: Arc<dyn Fs>,
     read_io: ReadIo,
@@ -80,10 +80,10 @@ impl OpenFiles {
         &self.cache
     }
 
-    /// From now on others may remove files: one that is missing is no damage.
+    /// From now on a missing file is no damage, because others may remove files.
     pub fn close(&self) {
-        // Release pairs with the acquire in `explain`, so that whoever misses a file that was
-        // removed after this knows why.
+        // Release pairs with the acquire in `explain`, so that a reader that misses a file removed
+        // after this knows why.
         self.is_closed.store(true, Ordering::Release);
     }
 
@@ -239,7 +239,7 @@ impl SharedFile {
         lock(&self.tables).get(&offset).and_then(Weak::upgrade)
     }
 
-    /// Opens the table at a place of this file, or finds it open: a clone of a family reads the
+    /// Opens the table at a place of this file, or finds it open. So a clone of a family reads the
     /// tables of its source without holding their indexes twice.
     fn table(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<Arc<Table>> {
         if let Some(table) = self.find_open(reference.offset) {
@@ -360,7 +360,7 @@ impl OpenReference {
         self.reference.length
     }
 
-    /// The table, for a reader; opens it if nobody has, and it stays open.
+    /// The table, for a reader. Opens it if it is not open; it then stays open.
     ///
     /// # Errors
     /// What opening a table fails with; the next call tries again.
@@ -378,8 +378,8 @@ impl OpenReference {
         self.table.get().is_some_and(|table| table.is_read())
     }
 
-    /// The table for a reader who is to find it open. It stays open as long as the result lives,
-    /// or if it is read meanwhile.
+    /// The table, opened ahead of a reader that is to find it open. It stays open as long as the
+    /// result lives, or if it is read meanwhile.
     ///
     /// # Errors
     /// What opening a table fails with.
@@ -401,7 +401,7 @@ impl OpenReference {
         TableScan::open(file, &path, *offset, *length, meta)
     }
 
-    /// Asks for the memory that a lookup will look at first, if it was read.
+    /// Prefetches the memory that a lookup will look at first, if it was read.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(table) = self.table.get() {

@@ -8,7 +8,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, Result},
-    id::{FamilyId, SequenceNumber},
+    id::FamilyId,
     limits::LEVELS,
 };
 use siltdb_disk::{
@@ -34,7 +34,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// No tables.
+    /// A version without tables.
     #[must_use]
     pub fn empty() -> Self {
         Self::of(array::from_fn(|number| Arc::new(Level::empty(order_of(number)))))
@@ -124,7 +124,7 @@ impl Version {
         &self.levels
     }
 
-    /// Level 0.
+    /// The tables of level 0.
     #[inline]
     #[must_use]
     pub fn stack(&self) -> &Level {
@@ -148,25 +148,6 @@ impl Version {
     pub fn references(&self) -> impl Iterator<Item = (u8, &TableReference)> {
         // A level's number is below `LEVELS`.
         self.tables().map(|(level, table)| (level as u8, table.reference()))
-    }
-
-    /// What a new family needs to see of this version what a reader at `snapshot` sees: the same
-    /// tables, with whatever is newer hidden.
-    ///
-    /// What is in memory is not part of it: flush first.
-    pub fn references_at(
-        &self,
-        snapshot: SequenceNumber,
-    ) -> impl Iterator<Item = (u8, TableReference)> {
-        let seen = self.tables().filter(move |(_, table)| table.sequence_min() <= snapshot);
-        seen.map(move |(level, table)| {
-            let mut reference = table.reference().clone();
-            // What is not newer needs no limit, and is read without one.
-            if table.sequence_max() > snapshot {
-                reference.visible_to = Some(snapshot);
-            }
-            (level as u8, reference)
-        })
     }
 
     /// Bytes of each level's tables in their files.

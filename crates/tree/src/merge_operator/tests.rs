@@ -3,7 +3,8 @@
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Appends. Counts the calls and the bytes that it is handed; declines what the function says.
+/// An operator that appends. It counts the calls and the bytes that it is handed, and declines what
+/// the function says.
 struct Counting<F> {
     declines: F,
     calls: AtomicUsize,

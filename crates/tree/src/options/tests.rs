@@ -108,7 +108,4 @@ fn limits_are_accepted_and_one_past_them_is_not() {
     assert!(check(&|options| options.base_level_bytes = 1 << 48));
     assert!(!check(&|options| options.base_level_bytes = (1 << 48) + 1));
     assert!(!check(&|options| options.tombstone_percent_trigger = 0));
-    assert!(TreeOptions::for_memtable(u64::MAX).check().is_ok());
-    assert!(TreeOptions::for_memtable(0).check().is_ok());
-    assert_eq!(TreeOptions::for_memtable(32 << 20).base_level_bytes, 256 << 20);
 }

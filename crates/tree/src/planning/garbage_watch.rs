@@ -47,8 +47,8 @@ impl Quiet {
 }
 
 impl GarbageWatch {
-    /// The removal of the tables of which nothing can be seen any more, noted in `busy` if there
-    /// are any.
+    /// The removal of the tables that no reader can see anything of any more, noted in `busy` if
+    /// there are any.
     ///
     /// Cost: nothing, if since the last call that found nothing neither the tables nor the
     /// snapshots have changed and nothing has expired. Else a look at each table, and three reads
@@ -74,7 +74,7 @@ impl GarbageWatch {
         options: &TreeOptions,
     ) -> Option<Plan> {
         self.begin(version, busy, moment, |version, known, busy| {
-            // Both, so that it is of one version that nothing is found.
+            // Both pickers see one version, so that "nothing found" holds for that version.
             let plan = pick_drop(version, &known.covered, busy, moment)
                 .or_else(|| pick_rewrite(version, &known.covered, options, busy, moment));
             // What a running plan takes, or an index not read yet tells, is looked at again.

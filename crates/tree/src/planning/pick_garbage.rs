@@ -1,10 +1,10 @@
 //! Chooses what is done for the sake of space alone: tables that go unread, and tables that are
 //! rewritten where they are.
 //!
-//! It is pure, as the other pickers are. Tables of which nothing can be seen any more are removed
-//! by an edit (*delete-only compaction*). Of the others, those are rewritten that would become
-//! smaller by a fair part: garbage are expired entries, versions that no snapshot needs any more,
-//! and what range tombstones cover. All three are known from summaries and [`Covered`], and never
+//! It is pure, as the other pickers are. Tables that no reader can see anything of any more are
+//! removed by an edit (*delete-only compaction*). Of the others, those are rewritten that would
+//! become smaller by a fair part. Garbage is expired entries, versions that no snapshot needs any
+//! more, and what range tombstones cover. All three are known from summaries and [`Covered`]. Never
 //! more is claimed than a rewrite frees, so a table is not picked twice for the same bytes.
 
 use crate::{
@@ -26,21 +26,21 @@ use std::{collections::HashSet, sync::Arc};
 /// live. A byte that is freed costs at most five that are written.
 const GARBAGE_THOUSANDTHS: u64 = 180;
 
-/// Memtables is flushed for the tables that its range tombstones cover if this many times these are
-/// as large as [`TreeOptions::base_level_bytes`].
+/// Memtables are flushed for the sake of tables that their range tombstones cover if this many
+/// times the size of these reaches [`TreeOptions::base_level_bytes`].
 const FLUSHED_PART: u64 = 64;
 
 /// What decides whether something is garbage.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// From where the database is looked at.
+    /// The snapshots and the present from which the database is looked at.
     pub stripes: Stripes,
     /// The wall time that decides expiry, in ms since 1970.
     pub now_ms: u64,
 }
 
-/// The removal of all tables of which nothing can be seen, and that no running plan takes; `None`
-/// if there is none.
+/// The removal of all tables that no reader can see anything of, and that no running plan takes;
+/// `None` if there is none.
 ///
 /// Either range tombstones above a table cover all of it, and no snapshot sees some of it and not
 /// these. Or it has nothing but tombstones and expired values, and nothing that stays lies deeper
@@ -112,8 +112,8 @@ fn hides_nothing(
         .all(|deeper| gone.contains(&deeper.id()))
 }
 
-/// The rewrite of a table that is garbage for a fair part, with its neighbours of which that is
-/// true; `None` if there is none, or all are taken by running plans.
+/// The rewrite of a table that is garbage for a fair part, together with such neighbours. `None` if
+/// there is none, or all are taken by running plans.
 ///
 /// Cost: a look at each table; no IO.
 #[must_use]
@@ -171,7 +171,7 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
 }
 
 /// Whether the range tombstones in `memory` cover tables that are worth a flush of it, because they
-/// go then: a fair part of all tables, and as much as makes up for the syncs of new files.
+/// go then. They must be a fair part of all tables, and make up for the syncs of new files.
 #[must_use]
 pub fn is_worth_flush(
     memory: &Memtables,
@@ -202,9 +202,9 @@ pub fn is_worth_flush(
         && going * FLUSHED_PART >= options.base_level_bytes
 }
 
-/// When there may be more garbage by time alone, in ms since 1970: the next moment after `now_ms`
-/// at which a table has expired for a part that calls for a rewrite, or as a whole. `None` if there
-/// is none.
+/// When there may be more garbage by time alone, in ms since 1970. It is the next moment after
+/// `now_ms` at which a table has expired as a whole, or for a part that calls for a rewrite. `None`
+/// if there is none.
 #[must_use]
 pub fn next_expiry_ms(version: &Version, now_ms: u64) -> Option<u64> {
     let next = |table: &Arc<OpenReference>| {

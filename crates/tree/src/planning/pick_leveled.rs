@@ -2,9 +2,9 @@
 //!
 //! It is pure: it reads no table, starts nothing, and what runs already is an argument.
 //!
-//! Level sizes follow from what the last level really holds: each level above may hold the part of
-//! it that [`TreeOptions::level_size_ratio`] says, up to the *base level*, which level 0 goes to;
-//! levels above the base stay empty. So little of the space is ever taken by dead versions.
+//! Level sizes follow from what the last level really holds. Each level above may hold the part of
+//! it that [`TreeOptions::level_size_ratio`] says, up to the *base level*, which level 0 goes to.
+//! Levels above the base stay empty. So little of the space is ever taken by dead versions.
 
 use crate::{
     files::level::Level,
@@ -31,8 +31,8 @@ const WITHIN_LEVEL0_RUNS: usize = 4;
 const DUE: u64 = 1000;
 
 /// While flushes lag behind, level 0 is brought down when it holds this many times what otherwise
-/// calls for it: what goes down at once rewrites the level below once, and until then the
-/// processors are left to writers and flushes (tuning note 0012).
+/// calls for it. A larger compaction rewrites the level below once, and until then the processors
+/// are left to writers and flushes (tuning note 0012).
 pub const LAGGING_FACTOR: u64 = 3;
 
 /// Level 0 is brought down before it is due if this many times its tombstones are at least the
@@ -40,25 +40,25 @@ pub const LAGGING_FACTOR: u64 = 3;
 /// the level below that may stay is bounded.
 const YOUNG_TOMBSTONES: u64 = 5;
 
-/// It is so too if this many times the entries that are replaced are at least those that are merged
-/// for them. Each is replaced by one that takes as much space, so fewer are worth it than of those
-/// that are deleted: with 5, overwriting half of a database of ten million keys wrote half as much
+/// The same for entries that are replaced: this many times their number must reach the entries
+/// merged for them. Each is replaced by one that takes as much space, so they are worth fewer than
+/// deleted ones. With 5, overwriting half of a database of ten million keys wrote half as much
 /// again (decision 0028).
 const REPLACED: u64 = 3;
 
-/// Both, while nobody writes, if level 0 and the next take no more than
-/// [`TreeOptions::base_level_bytes`] together. Nothing more is to come that could be merged along
-/// with it, and whoever writes again does not wait for it for long (tuning note 0029).
+/// Replaces both factors while there are no writes, if level 0 and the next take no more than
+/// [`TreeOptions::base_level_bytes`] together. No more entries are to come that could be merged
+/// along. A later writer does not wait for such a compaction for long (tuning note 0029).
 const STALE_IDLE: u64 = 12;
 
 /// What part of [`TreeOptions::base_level_bytes`] the tables of level 0 must take to go down for
-/// what they replace: for less, syncing new files costs more than the space is worth.
+/// what they replace. For less, syncing new files costs more than the space is worth.
 const REPLACING_PART: u64 = 64;
 
 /// How much writers leave to background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteLoad {
-    /// Nobody writes, and nothing is left to be flushed.
+    /// There are no writes, and nothing is left to be flushed.
     Idle,
     /// Less than half a memtable of theirs is left to be flushed, counting the one that is being
     /// filled.
@@ -92,8 +92,8 @@ impl Targets {
     /// The targets for levels of these sizes, in bytes.
     ///
     /// The base moves up when the level below it asks for more than four tenths of a full ratio of
-    /// [`TreeOptions::base_level_bytes`], and down when for less than two: a size that wavers
-    /// around a border does not make data wander up and down.
+    /// [`TreeOptions::base_level_bytes`]. It moves down when that level asks for less than two. So
+    /// a size that wavers around a border does not move data up and down.
     #[must_use]
     pub fn new(sizes: &[u64; LEVELS], options: &TreeOptions) -> Self {
         let ratio = u64::from(options.level_size_ratio.max(2));
@@ -118,9 +118,9 @@ impl Targets {
 
 /// The next compaction that is due and conflicts with none in `busy`; `None` if there is none.
 ///
-/// `oldest_snapshot` is the oldest sequence number anybody may still read at: the published present
-/// if there is no snapshot. What is not due while `load` are ahead of flushes is, once these
-/// keep up.
+/// `oldest_snapshot` is the oldest sequence number that may still be read at: the published present
+/// if there is no snapshot. What is not due while writes of `load` run ahead of flushes becomes due
+/// once these keep up.
 ///
 /// Cost: about the number of tables times the logarithm of it; no IO.
 #[must_use]
@@ -252,8 +252,8 @@ fn pick_level0(
         .or_else(|| pick_within_level0(version, options, busy, load))
 }
 
-/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`,
-/// which must be the first below level 0 that has tables, or lie above it.
+/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`.
+/// That level must be the first below level 0 that has tables, or lie above it.
 pub(crate) fn move_isolated(
     version: &Version,
     to: usize,
@@ -290,8 +290,8 @@ pub(crate) fn move_isolated(
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
-/// Moves small tables out of level 0 that overlap nothing, or joins them, if there are many: they
-/// make few runs, but each costs an opening of the database and an edit its time. Joins small
+/// Moves small tables out of level 0 that overlap nothing, or joins them, if there are many. They
+/// make few runs, but each costs time when the database is opened and at each edit. Joins small
 /// neighbours in the runs below, where such moves leave them.
 #[must_use]
 pub fn pick_small(
@@ -310,7 +310,7 @@ pub fn pick_small(
 
 /// Merges the newest ages of level 0 with each other, down to the first that is taken already.
 ///
-/// An age larger than all newer ones together ends the stretch, so a byte is merged within level 0
+/// An age larger than all newer ones together ends the stretch. So a byte is merged within level 0
 /// only as often as that level doubles.
 fn pick_within_level0(
     version: &Version,
@@ -403,7 +403,7 @@ fn pick_tombstones(
 }
 
 /// Brings level 0 down before it is due if what is deleted or replaced is much of what is merged
-/// for it: so no more than a part of what the next level holds is kept although it is stale.
+/// for it. So stale entries that are kept are at most a part of what the next level holds.
 ///
 /// Not while writers are fast: what they are about to flush could be merged along.
 fn pick_stale(
@@ -432,8 +432,8 @@ fn pick_stale(
     free.into_iter().find_map(|seed| due(vec![seed.clone()], (YOUNG_TOMBSTONES, REPLACED)))
 }
 
-/// Whether young tables of the plan delete or replace much of what it merges: one entry in as many
-/// as `factors` say, of those that are deleted and of those that are replaced.
+/// Whether young tables of the plan delete or replace much of what it merges: one entry in
+/// `deleted_factor` is deleted, or one in `replaced_factor` replaced.
 ///
 /// Cost: a look at each table, and sorting their samples if level 0 is not small beside the rest.
 fn is_much_stale(

@@ -24,8 +24,8 @@ const REWRITTEN_TABLES_MAX: usize = 256;
 pub struct Request {
     /// The keys; `None` for all.
     pub range: Option<KeySpan>,
-    /// The newest sequence number when the request came: tables of newer entries alone are left
-    /// where they are. So it is done some time, however much is written meanwhile: each step takes
+    /// The newest sequence number when the request came. Tables of newer entries alone are left
+    /// where they are, so that the request ends however much is written meanwhile. Each step takes
     /// some of what was there one level down, and nothing brings it up again.
     pub newest: SequenceNumber,
     /// Tables that lie at the bottom already are rewritten too, if their file is older than this:
@@ -36,7 +36,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of which nothing was done yet.
+    /// A request before its first step.
     #[must_use]
     pub fn new(range: Option<KeySpan>, newest: SequenceNumber, rewrite_before: FileNumber) -> Self {
         Self { range, newest, rewrite_before, kept: HashSet::new() }
@@ -59,9 +59,9 @@ pub enum Step {
     Done,
 }
 
-/// The next step of compacting what `request` asks for: the topmost level that has some of it goes
-/// to the next one that has, until all lies in one level. What came later than the request does
-/// not count.
+/// The next step of compacting what `request` asks for. The topmost level that has some of it goes
+/// to the next one that has, until all lies in one level. What came later than the request does not
+/// count.
 #[must_use]
 pub fn plan_request(
     version: &Version,

@@ -1,7 +1,7 @@
-//! Chooses compactions that join small tables into fewer, so that the number of tables follows from
-//! the bytes of a tree and not from the number of its flushes.
+//! Chooses compactions that join small tables into fewer. So the number of tables follows from the
+//! bytes of a tree and not from the number of its flushes.
 //!
-//! It is pure, and looks at no key: which levels are due by size is the business of `pick_leveled`.
+//! It is pure, and looks at no key. `pick_leveled` decides which levels are due by size.
 
 use crate::{
     files::version::Version,
@@ -12,12 +12,12 @@ use siltdb_base::limits::LEVELS;
 use siltdb_disk::table_meta::KeySpan;
 use std::ops::Range;
 
-/// Small tables of level 0 from which on they go down or are joined, though they make few runs; at
-/// least as many as this, and twice the runs that call for a compaction.
+/// Small tables of level 0 from which on they go down or are joined, though they make few runs. The
+/// bound is twice the runs that call for a compaction, if that is more.
 const LEVEL0_SMALL_TABLES: usize = 16;
 
-/// Neighbours that are joined at least: more than the parts that one such job is cut into, so that
-/// each leaves fewer tables than it takes.
+/// Fewest neighbours that are joined. It exceeds the parts that one such job is cut into, so that
+/// each job leaves fewer tables than it takes.
 const JOINED_TABLES_MIN: usize = 8;
 
 /// Neighbours that are joined at most: their files are open meanwhile.
@@ -45,8 +45,8 @@ fn joined_bytes_max(options: &TreeOptions) -> u64 {
     options.table_bytes_target.min(JOINED_BYTES_MAX)
 }
 
-/// Whether level 0 has so many small tables that they go down or are joined, or `factor` times so
-/// many.
+/// Whether level 0 has at least `factor` times the small tables from which on they go down or are
+/// joined.
 #[must_use]
 pub fn has_many_small(version: &Version, options: &TreeOptions, factor: u64) -> bool {
     let small = small_bytes(options);

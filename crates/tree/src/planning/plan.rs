@@ -86,13 +86,14 @@ pub struct PlanInput {
 /// # Invariants
 /// 1. There is an input, and no input is empty; their levels ascend and do not exceed the output's.
 /// 2. No table that is left behind has an entry of a key of the plan between the first input's
-///    level and the output level, nor, if the output is below level 0, an older one in level 0.
+///    level and the output level. If the output is below level 0, level 0 has no older entry of
+///    such a key either.
 /// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What it does.
     pub kind: PlanKind,
-    /// Why.
+    /// Why the plan was chosen.
     pub reason: Reason,
     /// What it takes.
     pub inputs: Vec<PlanInput>,
@@ -100,7 +101,7 @@ pub struct Plan {
     pub output_level: usize,
     /// Holds every key of the inputs.
     pub range: KeySpan,
-    /// Set if the plan is to be given up while it runs; clones share it.
+    /// Set to cancel the plan while it runs; clones share it.
     pub given_up: Arc<AtomicBool>,
 }
 
@@ -134,7 +135,7 @@ impl Plan {
         self.tables().map(|table| table.bytes()).sum()
     }
 
-    /// Whether it is to be given up: its inputs stay, and what has been written of it goes.
+    /// Whether the plan is cancelled: its inputs stay, and what it has written is removed.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         // Relaxed: the flag carries no other data with it.
@@ -178,7 +179,7 @@ pub struct Busy {
     begun: u64,
     claims: Vec<Claim>,
     tables: HashSet<TableId>,
-    /// Those who want no plan to begin but their own.
+    /// How many full requests have paused automatic plans.
     pauses: usize,
 }
 
@@ -258,7 +259,7 @@ impl Busy {
         self.claims.iter().any(|claim| claim.number < count)
     }
 
-    /// Notes that `plan` was installed or given up.
+    /// Notes that `plan` was installed or cancelled.
     ///
     /// # Panics
     /// If it is not running.
@@ -271,10 +272,9 @@ impl Busy {
         }
     }
 
-    /// Has those running plans given up, but for requested ones, that are *outdone*: most of the
-    /// bytes that they take lie in tables that overlap what is in `memory`, or tables in `version`
-    /// that no plan takes and that do not lie deeper than the plan's output. Who is about to merge
-    /// everything would write them again.
+    /// Cancels running automatic plans that a full request would repeat. Such a plan takes most of
+    /// its bytes from tables that overlap others left to be merged. These are `memory`, and tables
+    /// in `version` that no plan takes and that lie no deeper than its output.
     pub fn cancel_redundant(&self, version: &Version, memory: &[KeySpan]) {
         for claim in self.claims.iter().filter(|claim| claim.reason != Reason::Request) {
             let levels = &version.levels()[..=claim.output_level];
@@ -303,7 +303,7 @@ impl Busy {
         }
     }
 
-    /// From now on no plan is to begin but those of the caller, until [`Busy::resume`].
+    /// Lets no plan begin but those of the caller, until [`Busy::resume`].
     pub fn pause(&mut self) {
         self.pauses += 1;
     }
@@ -313,7 +313,7 @@ impl Busy {
         self.pauses -= 1;
     }
 
-    /// Whether somebody wants no plan to begin but their own.
+    /// Whether automatic plans are paused by a full request.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.pauses > 0
@@ -337,7 +337,7 @@ pub struct PlanLimits {
 }
 
 /// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two
-/// levels that must come along; `None` if that conflicts with a running plan.
+/// levels that must come along. `None` if that conflicts with a running plan.
 ///
 /// # Panics
 /// If `from` is not above `to`, or there are no seeds.
@@ -360,8 +360,8 @@ pub fn bring_down(
     };
     let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
     let range = range_of(&sources);
-    // The sources may reach further than the seeds, and no level that has some of their keys may be
-    // passed over: newer entries would lie below older ones.
+    // The sources may reach further than the seeds. No level that has some of their keys may be
+    // passed over, because newer entries would then lie below older ones.
     let to =
         (from + 1..to).find(|&level| !overlapped(version, level, &range).is_empty()).unwrap_or(to);
     let targets = overlapped(version, to, &range);

@@ -3,10 +3,10 @@
 //! It reads only sources that hold something newer than that point. Values are not looked at: a key
 //! that was written, deleted or merged into has changed, whatever it was before.
 //!
-//! Entries of a table may carry an older number than they were written under, as long as every
-//! live snapshot sees them just the same (decisions 0017 and 0027). So tables are compared with a
-//! number that is a live snapshot. What was written and deleted again above every snapshot may be
-//! gone without a trace: it makes no difference to any reader.
+//! Entries of a table may carry an older number than they were written under. Every live snapshot
+//! sees them just the same (decisions 0017 and 0027). So tables are compared with a number that is
+//! a live snapshot. What was written and deleted again above every snapshot may be gone without a
+//! trace, because it makes no difference to any reader.
 
 use crate::read::{
     source::reference_cursor::ReferenceCursor,
@@ -82,8 +82,8 @@ impl View {
 
     /// Whether any key within `bounds` was written or deleted within `since`.
     ///
-    /// Cost: a walk over the entries within `bounds` of each memtable that has grown since, and of
-    /// each table flushed since, up to the first that counts.
+    /// Cost: a walk over the entries within `bounds`, up to the first that counts. It covers each
+    /// memtable that has grown since, and each table flushed since.
     ///
     /// # Errors
     /// What reading a table fails with.

@@ -1,4 +1,5 @@
-//! The commit hook of a family: who is told of its commits before readers can see them.
+//! The commit hook of a family: which observers are told of its commits before readers can see
+//! them.
 //!
 //! It runs between a commit's reservation and its publication, on the thread of the writer. While
 //! no observer wants to be told, it costs a commit one relaxed load. What an observer does with a
@@ -10,7 +11,7 @@ use siltdb_base::{
 };
 use std::{fmt, sync::Arc};
 
-/// Is told of commits.
+/// An observer of the commits of a family.
 pub trait CommitObserver: fmt::Debug + Send + Sync {
     /// `entries` have their sequence numbers and are in the log and in the memtables. No reader
     /// sees them before this has returned.
@@ -46,8 +47,8 @@ impl Default for Wish {
 
 impl Wish {
     /// Whether writers tell. A writer looks once it has its sequence numbers, and before these are
-    /// published: so who sets the wish under the lock under which numbers are handed out is told of
-    /// every commit whose numbers come later.
+    /// published. So an observer that sets the wish under the lock of the sequence numbers is told
+    /// of every commit whose numbers come later.
     #[inline]
     #[must_use]
     pub fn is_set(&self) -> bool {

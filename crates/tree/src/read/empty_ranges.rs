@@ -3,14 +3,14 @@
 //! It knows keys and sequence numbers, not where entries lie: flushes and compactions change
 //! nothing about it.
 //!
-//! A deletion leaves an entry behind until it is compacted away. Who takes the first key out of a
-//! queue walks over those of all that were taken before, more each time. So a reader who has walked
-//! over many has the family *tracked*: from then on writers report what they write, and readers,
-//! this one the first, keep as a *empty range* the stretch of keys in which they found nothing.
-//! Later readers skip it. A write into an empty range divides it.
+//! A deletion leaves an entry behind until it is compacted away. A reader that takes the first key
+//! out of a queue walks over those of all that were taken before, more each time. So a reader that
+//! has walked over many has the family *tracked*. From then on writers report what they write.
+//! Readers, this one the first, keep as an *empty range* the stretch of keys in which they found
+//! nothing. Later readers skip it. A write into an empty range divides it.
 //!
-//! A family is not tracked until a reader needs it, and no longer once empty ranges are of no use,
-//! so that a write elsewhere costs no more than a look at a flag.
+//! A family is tracked only while a reader needs it and empty ranges are of use. So a write to any
+//! other family costs no more than a look at a flag.
 
 use crate::read::commit_hook::{CommitObserver, Wish};
 use siltdb_base::{
@@ -40,22 +40,22 @@ pub trait SequenceLock: fmt::Debug + Send + Sync {
 /// The empty ranges of a family.
 ///
 /// # Thread safety
-/// Any thread may do anything.
+/// Any thread may call any method.
 ///
 /// # Invariants
 /// A *write* gives a key a value: it is neither a deletion nor an expiry.
 ///
 /// 1. While the family is tracked, every write above `told_from` is reported before it is
 ///    published. For `watch` is called under the lock under which sequence numbers are handed out,
-///    with the last that was; and a writer looks whether the family is tracked after it got its
-///    own.
+///    with the last one handed out. And a writer looks whether the family is tracked after it got
+///    its own.
 /// 2. No write above its snapshot lies in a candidate. When it was opened, all such writes were yet
-///    to be reported, by (1) and since none had been; and those that are reported cut it.
-/// 3. No reader at `since` or above who can exist sees a key in an empty range. For one at `since`
-///    saw none, and by (2) there was no write since, when the empty range was closed; and a write
-///    that came later was reported before anybody could see it, and divided the empty range.
-///    Deletions and time only take away.
-/// 4. EmptyRanges ascend, are not empty, and no two of them touch.
+///    to be reported, by (1) and since none had been. Those that are reported cut it.
+/// 3. No reader at `since` or above sees a key in an empty range. One at `since` saw none, and by
+///    (2) there was no write since, when the empty range was closed. A write that came later was
+///    reported before any reader could see it, and divided the empty range. Deletions and time only
+///    take away.
+/// 4. Empty ranges ascend, are not empty, and no two of them touch.
 ///
 /// It observes the commits of its family while that is tracked.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl CommitObserver for EmptyRanges {
 }
 
 impl EmptyRanges {
-    /// No empty ranges in a family that is not tracked, and is by way of `wish`.
+    /// Of a family that is not tracked yet: no empty ranges. Setting `wish` has it tracked.
     #[must_use]
     pub fn new(wish: Wish) -> Self {
         Self { wish, known: Mutex::new(Known::default()) }
@@ -154,7 +154,7 @@ impl EmptyRanges {
         }
     }
 
-    /// Stops tracking.
+    /// Stops tracking the family, and forgets its empty ranges.
     fn sleep(&self, known: &mut Known) {
         known.ranges.clear();
         known.candidates.clear();
@@ -162,9 +162,9 @@ impl EmptyRanges {
         self.wish.clear();
     }
 
-    /// Says whether a reader at `snapshot` is in an empty range at `key`, and then puts into
-    /// `border` where the empty range ends on `direction`: forward the first key that may be there,
-    /// backward the one before which the next may be.
+    /// Says whether a reader at `snapshot` is in an empty range at `key`. If so, puts into `border`
+    /// where the empty range ends along `direction`. Forward that is the first key that may be
+    /// there, backward the one before which the next may be.
     pub fn skip(
         &self,
         key: &[u8],
@@ -189,8 +189,8 @@ impl EmptyRanges {
         true
     }
 
-    /// Begins to look for an empty range, for a reader at `snapshot` who goes on along `direction`
-    /// from `edge`: forward that is the first key of the empty range, backward the first one behind
+    /// Begins to look for an empty range, for a reader at `snapshot` that goes on along `direction`
+    /// from `edge`. Forward that is the first key of the empty range, backward the first one behind
     /// it. `None` if that would come to nothing.
     pub fn candidate(
         self: &Arc<Self>,
@@ -253,8 +253,8 @@ impl Known {
         self.keep_bound();
     }
 
-    /// Adds an empty range that was found by passing over so many keys, together with those that it
-    /// touches. Until it is of use it is the first to be forgotten.
+    /// Adds an empty range that was found by passing over `keys` deleted keys, together with those
+    /// that it touches. Until it is of use it is the first to be forgotten.
     fn add(&mut self, mut range: EmptyRange, keys: u32) {
         let from = self.ranges.partition_point(|before| before.end < range.start);
         let to = self.ranges.partition_point(|other| other.start <= range.end);
@@ -286,7 +286,7 @@ impl Known {
     }
 }
 
-/// A reader's search for an empty range. Dropped, it comes to nothing.
+/// A reader's search for an empty range. Dropping it ends the search without a result.
 #[derive(Debug)]
 pub struct Candidate {
     ranges: Arc<EmptyRanges>,
@@ -295,9 +295,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Ends the search of a reader who saw nothing from its edge up to `border`: forward that is
-    /// the first key behind the empty range, backward the first key of it. On its way, also before
-    /// the edge, it passed over so many deleted keys.
+    /// Ends the search of a reader that saw nothing from its edge up to `border`. Forward that is
+    /// the first key behind the empty range, backward the first key of it. `keys` counts the
+    /// deleted keys that the reader passed on its way, also before the edge.
     pub fn learn(mut self, border: &[u8], keys: u32) {
         let Some(number) = self.number.take() else { return };
         let mut known = self.ranges.lock();

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! 1. A fold does not become wrong before its expiry. No version older than its operand is ever
-//!    added, and flushes and compactions change older versions only in ways that leave the value as
-//!    it is. The expiry is that of the value below the operands.
+//!    added. Flushes and compactions change older versions only in ways that leave the value as it
+//!    is. The expiry is that of the value below the operands.
 //! 2. Readers at snapshots older than the operand do not meet it, and newer range tombstones hide
 //!    the operand itself.
 
@@ -42,7 +42,7 @@ pub struct Fold {
     key: Box<[u8]>,
     /// The sequence number of the operand.
     pub sequence: SequenceNumber,
-    /// The value.
+    /// The value that the key has.
     pub value: Slice,
     /// When the key begins to have another one, in ms since 1970; `None` is never.
     pub expiry_ms: Option<u64>,
@@ -54,7 +54,7 @@ pub struct Fold {
 /// # Thread safety
 /// Any thread may find and keep; neither waits.
 pub struct Folds {
-    /// What they take, blocks give up.
+    /// Its blocks give up the memory that folds take.
     cache: Arc<Cache>,
     /// Made with the first fold: most families have no merge operator.
     slots: OnceLock<Box<[ArcSwapOption<Fold>]>>,

@@ -3,9 +3,9 @@
 //! It hides nothing and decides nothing: every version and every tombstone comes out. Range
 //! tombstones do not travel through it.
 //!
-//! The sources play a tournament (a *loser tree*; Knuth, The Art of Computer Programming 3,
-//! 5.4.1): each inner node remembers who lost there, so that after a step only the matches on one
-//! path are played again. Three things make most steps cheaper than that:
+//! The sources play a tournament (a *loser tree*; Knuth, The Art of Computer Programming 3, 5.4.1).
+//! Each inner node remembers the source that lost there, so that after a step only the matches on
+//! one path are played again. Three things make most steps cheaper than that:
 //!
 //! 1. A player carries the first 8 bytes of its key as a number; keys are compared only if those
 //!    are equal.
@@ -13,22 +13,22 @@
 //! 3. While the rest of the winner's block lies strictly before the runner-up's user key, the
 //!    block is walked without any comparison.
 //!
-//! A seek to a key that is there ends before the tournament begins: sources whose filters do not
-//! know the key, and those all of whose entries are older than the one found, are *deferred* until
-//! somebody goes on from there. So who looks for one entry at a time searches one source.
+//! A seek to a key that is there ends before the tournament begins. Some sources are *deferred*
+//! until the cursor moves on from there. These are the sources whose filters do not know the key,
+//! and those whose entries are all older than the one found. So a reader of one entry at a time
+//! searches one source.
 //!
 //! # Invariants
-//! 1. On a direction every source stands on its first entry, in the direction of the direction,
-//!    that is not yet passed.
+//! 1. With a direction, every source stands on its first entry along it that is not yet passed.
 //! 2. `winner` and `losers[1..]` name every source exactly once; `winner` beats them all.
 //! 3. `runner_up`, if known, beats all sources but the winner; it is known only if the entry
 //!    passed last came from the winner too.
 //! 4. For `free` more steps the winner stays the winner, and no other source has an entry whose
 //!    user key is among those of the stretch. By (3) this holds for entries already passed too: a
 //!    key that is single in its source is single in the merge.
-//! 5. While sources are deferred, (1) to (3) do not hold yet: the winner stands on the key that was
-//!    sought, its newest entry that was; the deferred ones stand anywhere, and have nothing between
-//!    the place that was sought and that entry; `free` is 0, and the direction leads forward.
+//! 5. While sources are deferred, (1) to (3) do not hold yet. The winner stands on the newest entry
+//!    of the key that was sought. The deferred ones stand anywhere, and have nothing between the
+//!    place that was sought and that entry. `free` is 0, and the direction leads forward.
 
 mod deferred;
 
@@ -44,8 +44,8 @@ use std::ops::ControlFlow;
 /// Steps before a winner that knows of no span is asked for one again.
 const SPANLESS_STEPS: usize = 64;
 
-/// Wins in a row after which the runner-up is looked for: where sources are shuffled like cards it
-/// would be another at every step.
+/// Wins in a row after which the runner-up is looked for. Where sources alternate, it would be
+/// another one at every step.
 const STREAK: u32 = 3;
 
 /// The head of a source that has no more entries; the tie with real heads is settled in full.
@@ -54,7 +54,7 @@ const EXHAUSTED: u64 = u64::MAX;
 /// One input of a [`Merge`].
 #[derive(Debug)]
 pub struct MergeSource<C> {
-    /// The entries.
+    /// The cursor over the entries.
     pub cursor: C,
     /// No entry of the source is or will be newer; `SequenceNumber::MAX` if that is not known.
     pub sequence_max: SequenceNumber,
@@ -116,9 +116,9 @@ impl<C: EntryCursor> Merge<C> {
 
     /// Passes over entries that a range tombstone hides, without walking over them.
     ///
-    /// Every source all of whose entries are older than `tombstone` goes on to `border`: the end of
-    /// the range on the way forward, its start on the way backward. The others stay where they are,
-    /// and with them, possibly, the merge.
+    /// Every source whose entries are all older than `tombstone` goes on to `border`. That is the
+    /// end of the range on the way forward, its start on the way backward. The others stay where
+    /// they are, and with them, possibly, the merge.
     ///
     /// # Errors
     /// What reading a source fails with.
@@ -141,7 +141,7 @@ impl<C: EntryCursor> Merge<C> {
         Ok(())
     }
 
-    /// Positions every source with `position`, then starts on `direction`.
+    /// Positions every source with `position`, then starts along `direction`.
     fn position(
         &mut self,
         direction: Direction,
@@ -234,7 +234,7 @@ impl<C: EntryCursor> Merge<C> {
         sought
     }
 
-    /// Starts on `direction` from where the sources stand: plays the whole tournament.
+    /// Starts along `direction` from where the sources stand: plays the whole tournament.
     fn set_out(&mut self, direction: Option<Direction>) {
         let count = self.sources.len();
         self.direction = direction.filter(|_| count > 0);
@@ -319,9 +319,9 @@ impl<C: EntryCursor> Merge<C> {
         Ok(())
     }
 
-    /// Goes forward entry by entry and shows each, until `seen` says that it is enough, a stretch
-    /// begins that can be walked without comparing, or the entries end. Stands on the entry shown
-    /// last, or nowhere if they ended. Returns how many were shown.
+    /// Goes forward entry by entry and shows each. It ends when `seen` says that it is enough, a
+    /// stretch begins that can be walked without comparing, or the entries end. Stands on the entry
+    /// shown last, or nowhere if they ended. Returns how many were shown.
     ///
     /// # Errors
     /// What reading a source fails with.
@@ -379,7 +379,7 @@ impl<C: EntryCursor> Merge<C> {
         self.winner = player;
     }
 
-    /// Who would win without the winner: the best of those who lost to it.
+    /// The player that would win without the winner: the best of those that lost to it.
     fn second(&self) -> Player {
         let mut node = (self.sources.len() + self.winner.source) / 2;
         let mut best = self.losers[node];

@@ -34,14 +34,14 @@ struct Mark {
 }
 
 impl Operands {
-    /// Adds one.
+    /// Adds one operand.
     #[inline]
     pub fn push(&mut self, sequence: SequenceNumber, operand: &[u8]) {
         self.bytes.extend_from_slice(operand);
         self.marks.push(Mark { sequence, end: self.bytes.len() });
     }
 
-    /// Removes all.
+    /// Removes all operands.
     #[inline]
     pub fn clear(&mut self) {
         if self.bytes.capacity() + self.marks.capacity() * MARK_BYTES > KEPT_BYTES_MAX {

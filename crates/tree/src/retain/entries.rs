@@ -23,7 +23,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, is_same},
+    key::{Entry, EntryKind},
     tombstone::Fragments,
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -50,9 +50,9 @@ enum Progress {
     /// A `SingleDelete` waits for the next version.
     Single(Single),
     /// A value hides the rest, but not for a `SingleDelete` yet to come, which will take the value
-    /// away: a `SingleDelete` of the rest still has its own value to cancel.
+    /// away. A `SingleDelete` of the rest still has its own value to cancel.
     Shadowed,
-    /// Nobody will ever see the rest.
+    /// No reader will ever see the rest.
     Closed,
 }
 
@@ -103,9 +103,9 @@ enum Base {
 /// What is known of the entries after the cursor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plain {
-    /// So many are plain, as is the cursor's.
+    /// This many are plain, as is the cursor's.
     Steps(usize),
-    /// Nothing will be known for so many.
+    /// Nothing will be known for this many.
     NotFor(usize),
     Unknown,
 }
@@ -139,7 +139,7 @@ enum Origin {
 /// What the entries are judged by.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// From where the database is looked at.
+    /// The snapshots and the present from which the database is looked at.
     pub stripes: Stripes,
     /// All range tombstones of the inputs.
     pub tombstones: Arc<Fragments>,
@@ -149,7 +149,7 @@ pub struct Rules {
     pub operator: Option<Arc<dyn MergeOperator>>,
 }
 
-/// The entries of a cursor that somebody can still see.
+/// The entries of a cursor that some reader can still see.
 #[derive(Debug)]
 pub struct CompactionIter<C, D> {
     cursor: C,
@@ -255,7 +255,7 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
                 self.finish_key();
                 continue;
             };
-            if self.has_key && !is_same(entry.key, &self.key) {
+            if self.has_key && entry.key != self.key {
                 self.finish_key();
                 continue;
             }

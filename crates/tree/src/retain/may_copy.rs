@@ -1,4 +1,4 @@
-//! The one place that decides which entries a job takes over as they are: whole blocks that are
+//! The one place that decides which entries a job takes over as they are. These are whole blocks,
 //! copied without being read entry by entry, and stretches that pass unexamined.
 //!
 //! It does not look for such stretches, and does not say where copying is worth it.
@@ -6,16 +6,16 @@
 //! # What must hold
 //! By rule 3 of [`crate::retain`], the newest value of a key is kept whatever the snapshots are and
 //! whatever lies deeper. So a stretch is *untouched* if each of its entries is the only one of its
-//! key, is a plain value, and is read by everybody as it lies in its table:
+//! key and a plain value. Every reader must also read it as it lies in its table:
 //!
 //! 1. *Only `Put`.* Tombstones, expiring values, operands and pointers to separated values may be
 //!    dropped, folded or rewritten (rules 4 to 8).
 //! 2. *One entry a key.* Of several in one stripe all but the newest are dropped (rule 3).
-//! 3. *No other entry of the inputs within its keys*, its own neighbours included: a block may end
+//! 3. *No other entry of the inputs within its keys*, its own neighbours included. A block may end
 //!    with a key that the next one goes on with.
 //! 4. *No range tombstone over its keys*, of the inputs or above them: what it covers is dropped
 //!    (rule 2). Which is the newer is not asked.
-//! 5. *The table is seen whole*, with its own sequence numbers: a reference that cuts it to a slice
+//! 5. *The table is seen whole*, with its own sequence numbers. A reference that cuts it to a slice
 //!    or to a point in time hides entries, and one that renumbers it changes them.
 //!
 //! Nothing else forbids it. The codec and the size of a block stay what they were when it was
@@ -70,9 +70,9 @@ pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
         // By (3) and, at its ends, (2).
         && neighbours.before.is_none_or(|before| before < first_key)
         && neighbours.after.is_none_or(|after| last_key < after)
-        // By (4).
+        // By (4), no tombstone hides it.
         && is_clear(first_key, last_key, tombstones)
-        // By (5).
+        // By (5), it is seen whole.
         && sight == TableSight::Whole
 }
 

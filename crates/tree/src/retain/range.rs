@@ -10,7 +10,7 @@ use siltdb_base::{
 
 /// The range tombstones that go on, ordered by start; neighbouring pieces are joined again.
 ///
-/// `below` says whether something deeper than the output can have a key in a fragment; it is asked
+/// `below` says whether something deeper than the output can have a key in a fragment. It is asked
 /// in key order, and only where the answer matters.
 #[must_use]
 pub fn retain_tombstones(

@@ -1,6 +1,6 @@
 //! The stripes into which snapshots cut the order of the database.
 //!
-//! It does not know who holds the snapshots.
+//! It does not know which readers hold the snapshots.
 
 use siltdb_base::id::SequenceNumber;
 
@@ -68,7 +68,7 @@ impl Stripes {
         }
     }
 
-    /// Where the oldest stripe ends: what is not newer is seen by everybody, from now on too.
+    /// Where the oldest stripe ends: every reader, present or future, sees what is not newer.
     #[must_use]
     pub fn oldest_end(&self) -> SequenceNumber {
         self.ends[0]

@@ -1,4 +1,4 @@
-//! What is kept against the definition of the operations: nobody sees a difference.
+//! What is kept against the definition of the operations: no reader sees a difference.
 
 use crate::{
     merge_operator::{MergeOperator, RESULT_BYTES_MAX},

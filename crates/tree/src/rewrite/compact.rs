@@ -1,7 +1,7 @@
 //! Merges the tables of a plan into new ones.
 //!
-//! It chooses nothing and installs nothing. The work is split by key ranges into jobs that know
-//! nothing of each other, for as many threads as there are.
+//! It chooses nothing and installs nothing. The work is split by key ranges into independent parts,
+//! for as many threads as there are.
 
 use crate::{
     files::level::{Level, Order},
@@ -17,9 +17,7 @@ use crate::{
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::block_copy::{
-        BlockCopies, BlockRun, CopyInput, SkippingCursor, is_untouched, untouched_blocks,
-    },
+    rewrite::block_copy::{BlockCopies, BlockRun, CopyInput, is_untouched, untouched_blocks},
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
     rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
@@ -34,9 +32,9 @@ use siltdb_base::{
 use siltdb_disk::table::ScanCursor;
 use std::{collections::HashSet, sync::Arc};
 
-/// Tables are joined if there are more than so many times as many as there need be, and more than
-/// the parts of a job would leave. Two parts of a memtable of half a buffer, compressed, are a
-/// third of a table each.
+/// Tables are joined if there are more than this many times the fewest possible, and more than the
+/// parts of a job would leave. Two parts of a memtable of half a buffer, compressed, are a third of
+/// a table each.
 const SPLIT_MAX: u64 = 4;
 /// Blocks of a table that are looked at to find borders, at most.
 const SAMPLES_PER_TABLE: u64 = 64;
@@ -55,7 +53,7 @@ pub struct Compaction {
     /// Those of the inputs that are written.
     kept: Fragments,
     below: BelowOutput,
-    /// The sequence number of what everybody sees, at the bottom.
+    /// The sequence number of values at the bottom that every reader sees.
     shared: Option<SharedSequence>,
     /// The tables of the level under the output that overlap it.
     under: Vec<Arc<OpenReference>>,
@@ -63,14 +61,14 @@ pub struct Compaction {
     merged: Merged,
     /// Blocks that are copied as they are.
     untouched: Vec<BlockRun>,
-    /// Where one sub-job ends and the next begins, ascending.
+    /// Where one part ends and the next begins, ascending.
     borders: Vec<Slice>,
 }
 
 impl Compaction {
     /// Prepares to carry out `plan`, a merge, in at most `parallelism` parts.
     ///
-    /// `version` is the tree's version when the plan was made, or a later one; `stripes` must have
+    /// `version` is the tree's version when the plan was made, or a later one. `stripes` must have
     /// been taken after everything in the inputs was published.
     ///
     /// # Errors
@@ -134,7 +132,7 @@ impl Compaction {
         }))
     }
 
-    /// The plan.
+    /// The plan that is carried out.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -147,13 +145,13 @@ impl Compaction {
         Borders::between(self.borders.clone()).map(subjob).collect()
     }
 
-    /// Puts together what all sub-jobs have written, and makes the names of the files durable.
+    /// Puts together what all parts have written, and makes the names of the files durable.
     ///
     /// # Errors
     /// What syncing the directory fails with; the new files are removed.
     ///
     /// # Panics
-    /// If a sub-job is missing.
+    /// If a part is missing.
     pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
         assert_eq!(outputs.len(), self.borders.len() + 1, "a part of a compaction is missing");
         let mut tables = NewTables::default();
@@ -219,7 +217,7 @@ impl JobPart for Subjob {
         };
         let mut below = compaction.below.clone();
         let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
-        let merge = SkippingCursor::new(JobCursor::new(merge, context), &copies)?;
+        let merge = JobCursor::new(merge, context).around(&copies)?;
         let mut retain = CompactionIter::new(merge, rules, |key: &[u8]| below.may_contain(key));
         let stream = OutputIter::new(
             &mut retain,
@@ -244,8 +242,8 @@ impl JobPart for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables: it takes tables of one level that stay there, and all of their blocks
-/// are untouched.
+/// into hardly fewer tables. That is so if it takes tables of one level that stay there, and all of
+/// their blocks are untouched.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
@@ -276,7 +274,7 @@ fn below_output_of(plan: &Plan, version: &Version) -> BelowOutput {
 }
 
 /// The range tombstones above `plan` that reach into its range. What they cover need not be
-/// written: they stay where they are as long as the inputs are there, and after that as long as
+/// written. They stay where they are as long as the inputs are there, and after that as long as
 /// they hide anything.
 fn tombstones_above(plan: &Plan, version: &Version) -> Vec<RangeTombstone> {
     let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
@@ -300,9 +298,9 @@ fn tombstones_above(plan: &Plan, version: &Version) -> Vec<RangeTombstone> {
     found
 }
 
-/// The sequence number that values which everybody sees get, if nothing lies deeper than `plan`.
+/// The sequence number for values that every reader sees, if nothing lies deeper than `plan`.
 ///
-/// Not in level 0, whose tables are told apart by their sequence numbers: the oldest of several
+/// Not in level 0, whose tables are told apart by their sequence numbers. The oldest of several
 /// inputs may be older than a table between them.
 fn shared_sequence(plan: &Plan, stripes: &Stripes, below: &BelowOutput) -> Option<SharedSequence> {
     if plan.output_level == 0 || below.may_overlap(&plan.range) == OlderEntries::Possible {

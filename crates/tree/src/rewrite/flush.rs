@@ -30,8 +30,8 @@ use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
 use std::sync::Arc;
 
-/// Memtables up to this size share a file with others of their generation, in bytes: a thousand
-/// families must not make a thousand files of each flush.
+/// Largest memtable that shares a file with others of its generation, in bytes. A thousand families
+/// must not make a thousand files of each flush.
 pub const SHARED_MEMTABLE_BYTES_MAX: usize = 1 << 20;
 
 /// An end of a memtable that overlaps others gets a table of its own if it is at most this part.
@@ -40,9 +40,9 @@ const END_PART: usize = 4;
 /// The memtable of one family.
 #[derive(Clone, Debug)]
 pub struct FlushInput {
-    /// The family.
+    /// The id of the family.
     pub family: FamilyId,
-    /// Its options.
+    /// The options of the family.
     pub options: Arc<TreeOptions>,
     /// The generation that is flushed.
     pub generation: Generation,
@@ -57,8 +57,8 @@ impl FlushInput {
         self.memtable.bytes() <= SHARED_MEMTABLE_BYTES_MAX
     }
 
-    /// What is deeper than the memtable: all tables; and what they will be joined by, if an older
-    /// generation is still in memory, nobody knows.
+    /// What is deeper than the memtable: all tables. If an older generation is still in memory,
+    /// what it will add is unknown.
     fn below(&self) -> BelowOutput {
         let oldest = self.view.memory.oldest();
         if oldest.is_some_and(|oldest| oldest < self.generation) {
@@ -68,16 +68,16 @@ impl FlushInput {
         BelowOutput::new(level0.tables().to_vec(), runs)
     }
 
-    /// As readers look at the newest tables so far: those of level 0, or if there are none, those
-    /// of the first level that has some.
+    /// As readers look at the newest tables so far. These are the tables of level 0, or if there
+    /// are none, those of the first level that has some.
     fn opening(&self) -> Opening {
         let mut levels = self.view.version.levels().iter().map(|level| level.tables());
         Opening::like(levels.find(|tables| !tables.is_empty()).into_iter().flatten())
     }
 
-    /// Keys that cut the memtable into about equal parts, at most `parallelism`, and cut off an end
-    /// that overlaps older tables or younger memtables: only that is to be merged with them then,
-    /// and the rest can go down as it is.
+    /// Keys that cut the memtable into about equal parts, at most `parallelism`. They also cut off
+    /// an end that overlaps older tables or younger memtables. Only that end is to be merged with
+    /// them then, and the rest can go down as it is.
     ///
     /// Cost: a search for each leaf of the memtable, and a look at each table.
     fn cuts(&self, parallelism: usize) -> Vec<Slice> {
@@ -114,8 +114,8 @@ impl FlushInput {
         counts.max().unwrap_or(0)
     }
 
-    /// The sequence number that values within the borders get, if everybody sees them and nothing
-    /// `below` has any key from the first of them to the last. It is one of this generation, so
+    /// The sequence number for values within the borders, if every reader sees them. Nothing
+    /// `below` may have a key from the first of them to the last. It is one of this generation, so
     /// that a table of it is told from older and younger ones as before.
     fn shared_sequence(
         &self,
@@ -175,9 +175,9 @@ enum Scope {
 }
 
 impl Flush {
-    /// Prepares to write what somebody can still see of `inputs`, memtables of one generation, each
-    /// in at most `parallelism` parts, and ends that overlap others in parts of their own. A family
-    /// of which nothing is left gets no table.
+    /// Prepares to write what a reader can still see of `inputs`, memtables of one generation. Each
+    /// is cut into at most `parallelism` parts, and ends that overlap others into parts of their
+    /// own. A family without entries left gets no table.
     ///
     /// `stripes` must have been taken after everything in the memtables was published. `progress`
     /// is told how much of them was read and verified.

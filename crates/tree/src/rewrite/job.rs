@@ -1,7 +1,7 @@
 //! What a job on files is given, what it makes, and what it hands back.
 //!
-//! A job installs nothing: its files are strangers to the database until somebody makes the changes
-//! it returns durable.
+//! A job installs nothing. Its files do not belong to the database until its caller makes the
+//! changes it returns durable.
 
 use crate::{
     files::open_files::{OpenFiles, OpenReference, SharedFile},
@@ -29,12 +29,12 @@ use std::{
     thread,
 };
 
-/// What a flush or compaction needs of the world.
+/// What a flush or compaction needs from the engine.
 #[derive(Clone, Copy)]
 pub struct JobContext<'a> {
     /// The files of the database.
     pub files: &'a Arc<OpenFiles>,
-    /// Mints a number no file of the database has ever had.
+    /// Gives a file number that the database has never used.
     pub file_numbers: &'a (dyn Fn() -> FileNumber + Sync),
     /// Gives the random name of a new table.
     pub uids: &'a (dyn Fn() -> TableUid + Sync),
@@ -44,11 +44,11 @@ pub struct JobContext<'a> {
     pub log_start: SegmentId,
     /// Tells what has expired.
     pub clock: &'a dyn Clock,
-    /// Set by whoever wants all jobs to end soon, without a result.
+    /// Set to end all jobs soon, without a result.
     pub cancelled: &'a AtomicBool,
-    /// Set by whoever wants this job to end so.
+    /// Set to end this job soon, without a result.
     pub given_up: Option<&'a AtomicBool>,
-    /// Set while others shall have the processor first.
+    /// Set while jobs are to yield the processor.
     pub should_yield: &'a AtomicBool,
     /// Is told what this part of the job reads and verifies.
     pub progress: Option<&'a PartProgress<'a>>,
@@ -63,11 +63,11 @@ thread_local! {
     static YIELDED_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A job is not cut into parts smaller than this, if tables may be as large, in bytes: a sync of
-/// each costs more than it saves then.
+/// Smallest part that a job is cut into, in bytes, if tables may be as large. For less, a sync of
+/// each part costs more than it saves.
 const PART_BYTES_MIN: u64 = 6 << 20;
 
-/// Parts that a job over so many bytes is cut into, at most `parallelism`.
+/// Parts that a job over `bytes` is cut into, at most `parallelism`.
 pub(crate) fn parts_of(bytes: u64, table_bytes_target: u64, parallelism: usize) -> usize {
     let parts = bytes / table_bytes_target.clamp(1, PART_BYTES_MIN);
     parallelism.min(usize::try_from(parts).unwrap_or(usize::MAX))
@@ -78,8 +78,8 @@ pub trait JobPart: fmt::Debug + Send + Sync {
     /// Writes its tables, verified and synced.
     ///
     /// # Errors
-    /// What reading or writing them fails with; `Closed`, if the job was cancelled or given up. No
-    /// file is left then, and dropping what other parts returned removes theirs.
+    /// What reading or writing them fails with; `Closed`, if the job was cancelled. No file is left
+    /// then, and dropping what other parts returned removes theirs.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
 }
 
@@ -87,7 +87,7 @@ impl JobContext<'_> {
     /// Whether to go on, after yielding to others if that is due.
     ///
     /// # Errors
-    /// `Closed`, if the job was cancelled or given up.
+    /// `Closed`, if the job was cancelled.
     pub fn go_on(&self) -> Result<()> {
         self.maybe_yield();
         // Relaxed: the flags carry no other data with them.
@@ -98,11 +98,11 @@ impl JobContext<'_> {
         Ok(())
     }
 
-    /// Yields the processor if others go first and this thread has had it
-    /// for a while; returns whether it did.
+    /// Yields the processor if jobs are to, and this thread has had it for a while; returns whether
+    /// it did.
     ///
-    /// Cost: a load while nobody is to go first, else a look at the clock.
-    pub fn maybe_yield(&self) -> bool {
+    /// Cost: a load while jobs need not yield, else a look at the clock.
+    fn maybe_yield(&self) -> bool {
         // Relaxed: it carries no other data with it.
         if !self.should_yield.load(Ordering::Relaxed) {
             return false;
@@ -163,7 +163,8 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if self.fate == Fate::Remove {
-            // There is nobody left to tell: what cannot be removed now is an orphan for the purge.
+            // The error is dropped, because there is no caller to return it to: what cannot be
+            // removed now is an orphan for the purge.
             let _ = self.files.remove(self.number);
         }
     }
@@ -179,8 +180,8 @@ pub enum Opening {
 }
 
 impl Opening {
-    /// For tables that take the place of `tables`, or a place beside them: readers who look at
-    /// these will look at the new ones.
+    /// For tables that take the place of `tables`, or a place beside them. Readers of these will
+    /// read the new ones.
     pub fn like<'t>(mut tables: impl Iterator<Item = &'t Arc<OpenReference>>) -> Self {
         if tables.any(|table| table.is_read()) { Self::Readahead } else { Self::WhenRead }
     }
@@ -199,9 +200,9 @@ pub struct NewTable {
     pub opening: Opening,
 }
 
-/// Tables that a job has written, and their files, which vanish if nobody keeps them.
+/// Tables that a job has written, and their files, which are removed unless they are kept.
 ///
-/// A disk has time to write a file while it is verified, and while the next one is written: only
+/// A disk has time to write a file while it is verified, and while the next one is written. Only
 /// then it is synced, so that the sync finds little left to do.
 #[derive(Debug, Default)]
 pub struct NewTables {
@@ -261,7 +262,7 @@ impl NewTables {
         self.files.append(&mut other.files);
     }
 
-    /// The tables.
+    /// The tables written so far.
     #[must_use]
     pub fn tables(&self) -> &[NewTable] {
         &self.tables

@@ -1,15 +1,18 @@
-//! A cursor that fails when its job is cancelled, and tells the job how far it has come.
+//! A cursor that fails when its job is cancelled, tells the job how far it has come, and leaves out
+//! blocks that are copied.
 //!
 //! It stands under everything that drops entries: a job that drops millions in a row must end soon
 //! too.
 
-use crate::rewrite::job::JobContext;
+use crate::rewrite::{block_copy::BlockCopies, job::JobContext};
 use siltdb_base::{
     cursor::{EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
     key::Entry,
+    slice::Slice,
 };
+use std::collections::VecDeque;
 
 /// Steps between two looks at whether the job was cancelled, and two reports: few enough that they
 /// do not take long with large values either.
@@ -21,13 +24,15 @@ pub struct JobCursor<'a, C> {
     cursor: C,
     context: JobContext<'a>,
     steps: u32,
+    /// The first key of the next run of copied blocks, and the first key after it.
+    skips: VecDeque<(Slice, Slice)>,
 }
 
 impl<'a, C> JobCursor<'a, C> {
     /// Reports for `cursor`, which stays where it stands.
     #[must_use]
     pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
-        Self { cursor, context: *context, steps: 0 }
+        Self { cursor, context: *context, steps: 0, skips: VecDeque::new() }
     }
 
     #[inline]
@@ -48,6 +53,30 @@ impl<'a, C> JobCursor<'a, C> {
     }
 }
 
+impl<C: EntryCursor> JobCursor<'_, C> {
+    /// The same going round the blocks of `copies`, forward. It stands before all of them.
+    ///
+    /// # Errors
+    /// What going round the first blocks fails with.
+    pub fn around(mut self, copies: &BlockCopies) -> Result<Self> {
+        self.skips = copies.skips().collect();
+        self.skip()?;
+        Ok(self)
+    }
+
+    #[inline]
+    fn skip(&mut self) -> Result<()> {
+        while let Some((first, after)) = self.skips.front() {
+            if self.cursor.entry().is_none_or(|entry| entry.key < first.as_bytes()) {
+                break;
+            }
+            self.cursor.seek(after, SequenceNumber::MAX)?;
+            self.skips.pop_front();
+        }
+        Ok(())
+    }
+}
+
 impl<C> Drop for JobCursor<'_, C> {
     fn drop(&mut self) {
         self.report();
@@ -61,7 +90,8 @@ impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.cursor.seek_to_first()
+        self.cursor.seek_to_first()?;
+        self.skip()
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
@@ -69,7 +99,8 @@ impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.cursor.seek(key, sequence)
+        self.cursor.seek(key, sequence)?;
+        self.skip()
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
@@ -79,7 +110,8 @@ impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     #[inline]
     fn next(&mut self) -> Result<()> {
         self.step()?;
-        self.cursor.next()
+        self.cursor.next()?;
+        self.skip()
     }
 
     #[inline]

@@ -4,11 +4,11 @@
 //!
 //! # Invariants of what is written
 //! 1. All versions of a user key are in one table.
-//! 2. The tables are in key order, and no two ranges overlap, range tombstones included: a
+//! 2. The tables are in key order, and no two ranges overlap, range tombstones included. A
 //!    tombstone that reaches over a border is cut there, and each table gets its part.
 //! 3. A value has a [`SharedSequence`] instead of its own sequence number only if every reader sees
-//!    it, and no older entry or range tombstone of its key is left, here or deeper: to all readers
-//!    it stays what it was.
+//!    it. Nor may an older entry or range tombstone of its key be left, here or deeper. So no
+//!    reader sees a difference.
 
 use crate::{
     files::open_files::{OpenFiles, OpenReference},
@@ -23,7 +23,7 @@ use siltdb_base::{
     error::Result,
     fs::WriteFile,
     id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind, order},
+    key::{Entry, EntryKind},
     limits::REPLACED_TABLES_MAX,
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
@@ -41,14 +41,14 @@ const UNDER_TARGETS_MAX: u64 = 10;
 /// Where tables go.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
-    /// The family.
+    /// The id of the family.
     pub family: FamilyId,
-    /// The level.
+    /// The level of the tables.
     pub level: usize,
     /// The family's options.
     pub options: &'a TreeOptions,
-    /// The tables of the level under it, in key order: no table shall overlap too many of them, or
-    /// bringing it down would rewrite all of these at once.
+    /// The tables of the level under it, in key order. No table shall overlap too many of them,
+    /// because bringing it down would rewrite all of these at once.
     pub under: &'a [Arc<OpenReference>],
     /// What the tables replace.
     pub merged: &'a Merged,
@@ -90,7 +90,7 @@ impl Merged {
 }
 
 impl Destination<'_> {
-    /// What tables say of the family, for those who read them without a manifest.
+    /// What tables say of the family, for a salvage that reads them without a manifest.
     fn origin(&self, context: &JobContext<'_>) -> TableOrigin {
         let name = (context.family_names)(self.family);
         let name = name.map_or_else(String::new, |name| name.as_ref().to_owned());
@@ -116,13 +116,13 @@ pub enum OutputPlace<'f> {
     Shared(&'f NewFile, &'f mut dyn WriteFile),
 }
 
-/// The one sequence number of values at the bottom that everybody sees. Numbers that differ in each
-/// entry, and that nobody asks for any more, would take up three or four bytes of it.
+/// The one sequence number of values at the bottom that every reader sees. Their own numbers, which
+/// no reader needs any more, would take three or four bytes of each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedSequence {
     /// Values up to this one get it.
     pub up_to: SequenceNumber,
-    /// It; not newer than any entry.
+    /// The sequence number to assign. It is not newer than that of any entry.
     pub sequence: SequenceNumber,
 }
 
@@ -226,7 +226,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
     fn next(&mut self) -> Result<Option<Entry<'_>>> {
         let upper = self.borders.upper.as_ref();
         let entry = self.retain.next()?;
-        let entry = entry.filter(|entry| upper.is_none_or(|upper| order(entry.key, upper).is_lt()));
+        let entry = entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes()));
         Ok(match (entry, self.shared) {
             (Some(entry), Some(shared)) => Some(shared.give_to(entry)),
             (entry, _) => entry,

@@ -1,9 +1,9 @@
-//! How far a job is: a hint for those who wait for it.
+//! How far a job is: a hint for writers that wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an entry counts when it was read, and when what became of it was verified: to write it into
-/// a table takes about twice as long as to read it back and check it.
+/// What an entry counts when it was read, and when what became of it was verified. Writing it into
+/// a table takes about twice as long as reading it back and checking it.
 const READ: u64 = 2;
 const VERIFIED: u64 = 1;
 
@@ -18,17 +18,17 @@ pub struct Progress {
 impl Progress {
     /// Begins again: nothing of `all` entries is read.
     pub fn begin(&self, all: u64) {
-        // Relaxed, here and below: it carries no other data with it, and nobody relies on it.
+        // Relaxed, here and below: it carries no other data with it, and no decision relies on it.
         self.done.store(0, Ordering::Relaxed);
         self.all.store(all * (READ + VERIFIED), Ordering::Relaxed);
     }
 
-    /// So many more are read.
+    /// Counts `entries` more as read.
     pub fn read(&self, entries: u64) {
         self.done.fetch_add(entries * READ, Ordering::Relaxed);
     }
 
-    /// Of so many more it is verified what became of them.
+    /// Counts `entries` more as written and verified.
     pub fn verified(&self, entries: u64) {
         self.done.fetch_add(entries * VERIFIED, Ordering::Relaxed);
     }
@@ -44,8 +44,8 @@ impl Progress {
 
 /// What one part of a job does for its progress.
 ///
-/// Many entries may be read for one that is written, as nobody sees the others any more: that one
-/// stands for all of them when it is verified.
+/// Many entries may be read for one that is written, because no reader sees the others any more.
+/// That one stands for all of them when it is verified.
 #[derive(Debug)]
 pub struct PartProgress<'a> {
     whole: &'a Progress,
@@ -60,13 +60,13 @@ impl<'a> PartProgress<'a> {
         Self { whole, unverified: AtomicU64::new(0) }
     }
 
-    /// So many more entries are read.
+    /// Counts `entries` more as read.
     pub fn read(&self, entries: u64) {
         self.unverified.fetch_add(entries, Ordering::Relaxed);
         self.whole.read(entries);
     }
 
-    /// Ends it: of all that was read it is known what became of it.
+    /// Ends the part. What was read and is not written counts as verified, too.
     pub fn finish(&self) {
         drop(self.verification_of(0));
     }
@@ -83,16 +83,16 @@ impl<'a> PartProgress<'a> {
 #[derive(Debug)]
 pub struct Verification<'a> {
     progress: &'a Progress,
-    /// Entries of them.
+    /// Entries in these tables.
     entries: u64,
-    /// As many were read for them.
+    /// Entries that were read for these tables.
     stand_for: u64,
     verified: u64,
     told: u64,
 }
 
 impl Verification<'_> {
-    /// So many more entries are verified.
+    /// Counts `entries` more as verified.
     pub fn advance(&mut self, entries: u64) {
         self.verified += entries;
         let part = self.verified as f64 / self.entries.max(1) as f64;
@@ -107,7 +107,7 @@ impl Verification<'_> {
 
 impl Drop for Verification<'_> {
     fn drop(&mut self) {
-        // Also what nothing was written of.
+        // So do entries that were read and not written.
         self.tell_up_to(self.stand_for);
     }
 }

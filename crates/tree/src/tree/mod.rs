@@ -1,7 +1,7 @@
 //! One family's ordered map: what it is now, and the only two ways in which that changes.
 //!
-//! It starts no thread, writes no log and no manifest: memtables are filled by the engine, jobs
-//! return changes, and the engine installs them here once they are durable.
+//! It starts no thread, and writes no log and no manifest. The engine fills memtables; jobs return
+//! changes, and the engine installs them here once they are durable.
 
 use crate::{
     files::open_files::OpenFiles,
@@ -41,9 +41,9 @@ use std::sync::{
 /// engine's install.
 ///
 /// # Invariants
-/// 1. The view is replaced under `change`, as a whole, and `changes` counts up after each
-///    replacement and before the lock is given back: whoever finds the count unchanged after
-///    looking at the published sequence number had, when that was published, the current view.
+/// 1. The view is replaced under `change`, as a whole. `changes` counts up after each replacement
+///    and before the lock is given back. A reader that finds the count unchanged after looking at
+///    the published sequence number had, when that was published, the current view.
 /// 2. Generations leave the memory oldest first, and none comes back: `flushed` is the newest that
 ///    has left.
 ///
@@ -107,13 +107,13 @@ impl Tree {
         }
     }
 
-    /// The tree, noting in `holders` of which generations it has memtables.
+    /// Has the tree note in `holders` the generations of its memtables.
     #[must_use]
     pub fn with_holders(self, holders: Arc<Holders>) -> Self {
         Self { holders, ..self }
     }
 
-    /// The family.
+    /// The id of the family.
     #[must_use]
     pub fn id(&self) -> FamilyId {
         self.id
@@ -144,15 +144,15 @@ impl Tree {
         self.options.store(Arc::new(options));
     }
 
-    /// Who is told of commits. Every writer runs it once its entries are in the memtables, and
-    /// before they are published.
+    /// The hook that is told of commits. Every writer runs it once its entries are in the
+    /// memtables, and before they are published.
     #[inline]
     #[must_use]
     pub fn commit_hook(&self) -> &CommitHook {
         &self.hook
     }
 
-    /// Where it is known to hold nothing, as far as the commit hook is run.
+    /// The empty ranges of the family, which its commit hook keeps up to date.
     #[inline]
     #[must_use]
     pub fn empty_ranges(&self) -> &Arc<EmptyRanges> {
@@ -176,12 +176,12 @@ impl Tree {
         self.view.load()
     }
 
-    /// The view, and a sequence number it is good for without being registered: the one that
+    /// The view, and a sequence number it is good for without being registered. That number is what
     /// `published` gives, which must be an acquiring load of the published present.
     ///
     /// The view is taken first, so that no flush or compaction can have dropped a version that is
-    /// visible at the sequence number. And it was still current after that, so that it has the
-    /// memtable of everything published by then: if a memtable has come meanwhile, both are taken
+    /// visible at the sequence number. It must still be current after that, so that it has the
+    /// memtable of everything published by then. If a memtable has come meanwhile, both are taken
     /// anew.
     #[inline]
     pub fn pin(
@@ -220,7 +220,7 @@ impl Tree {
     /// without a reference count that writers would contend for.
     ///
     /// # Panics
-    /// As [`Tree::memtable`].
+    /// Where [`Tree::memtable`] does.
     #[inline]
     pub fn with_memtable(
         &self,
@@ -258,7 +258,7 @@ impl Tree {
     }
 
     /// Works out the version that the family's changes among `changes` lead to, before they are
-    /// made durable: changes that cannot be applied must not get into the manifest.
+    /// made durable. Changes that cannot be applied must not get into the manifest.
     ///
     /// # Errors
     /// Corruption, as [`Version::apply`].
@@ -340,7 +340,7 @@ impl Tree {
 
     /// The next compaction that is due, noted as running: [`Tree::end_plan`] must follow.
     ///
-    /// `oldest_snapshot` is the oldest sequence number anybody may still read at.
+    /// `oldest_snapshot` is the oldest sequence number that may still be read at.
     pub fn begin_plan(&self, oldest_snapshot: SequenceNumber, writers: WriteLoad) -> Option<Plan> {
         let mut busy = lock(&self.busy);
         if busy.is_paused() {
@@ -380,8 +380,8 @@ impl Tree {
             && is_quiet(version, &self.options.load())
     }
 
-    /// The removal of the tables of which nothing can be seen any more, noted as running if there
-    /// are any: [`Tree::end_plan`] must follow. Costs as [`GarbageWatch::begin_drop`].
+    /// The removal of the tables that no reader can see anything of any more, noted as running if
+    /// there are any. [`Tree::end_plan`] must follow. Costs as [`GarbageWatch::begin_drop`].
     pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
         self.garbage.begin_drop(|| self.version(), &self.busy, moment)
     }
@@ -427,8 +427,8 @@ impl Tree {
         step
     }
 
-    /// Makes room for a request for everything: running plans that it would repeat are given
-    /// up, and none begins by itself until what is returned is dropped.
+    /// Makes room for a request for everything. Running plans that it would repeat are cancelled,
+    /// and none begins by itself until what is returned is dropped.
     ///
     /// Writers may need a compaction meanwhile, so that should be soon.
     ///
@@ -461,7 +461,7 @@ impl Tree {
         lock(&self.busy).runs_any_of(count)
     }
 
-    /// Notes that a plan was installed or given up.
+    /// Notes that a plan was installed or cancelled.
     ///
     /// # Panics
     /// If it is not running.

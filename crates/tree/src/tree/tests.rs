@@ -1,4 +1,4 @@
-//! TestRandom histories against a model, and how views, memtables and versions change.
+//! Random histories against a model, and how views, memtables and versions change.
 
 use super::*;
 use crate::{

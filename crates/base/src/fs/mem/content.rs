@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //! 1. `current` is `durable` with all of `unsynced` applied in order, except for bytes that a
-//!    failed sync gave up: those are in `current` only, and no later sync brings them back.
+//!    failed sync gave up. Those are in `current` only, and no later sync brings them back.
 //! 2. After power loss each sector (512 bytes) holds `durable` or what `current` held there after
-//!    some unsynced write: a page cache writes sectors whole and in any order.
+//!    some unsynced write. A page cache writes sectors whole and in any order.
 
 use super::{pages::MemPages, seed::Seed};
 use std::sync::Arc;
@@ -40,9 +40,10 @@ enum Fate {
     None,
     All,
     AllBut(usize),
-    /// The first so many, and the next one torn.
+    /// The first `n` writes, and a torn part of the next one.
     Prefix(usize),
-    /// Each by itself: so many of 16 kept, the same number dropped, the rest torn.
+    /// Each write by itself: with a chance of `n` in 16 kept, with the same chance dropped, else
+    /// torn.
     Each(u64),
 }
 
@@ -121,8 +122,8 @@ impl Content {
         }
     }
 
-    /// A sync fails: some of what was unsynced is durable, the rest is given up for good, as a
-    /// kernel does that marks pages clean after it could not write them.
+    /// A sync fails: some of what was unsynced becomes durable, the rest is given up for good. So
+    /// does a kernel that marks pages clean after it could not write them.
     pub(super) fn fail_sync(&mut self, seed: u64) {
         self.durable = self.after_power_loss(&mut Seed::new(seed, 0));
         self.unsynced.clear();

@@ -133,7 +133,7 @@ impl State {
         }
     }
 
-    /// Follows names, and links, of which `links` were followed before.
+    /// Follows names and links; `links` is the count of links followed before.
     fn walk(&self, start: NodeId, way: &[&OsStr], links: usize) -> io::Result<NodeId> {
         let mut node = start;
         for &name in way {

@@ -1,16 +1,15 @@
-//! Files that are read, of which no more are held open than the process can spare.
+//! Open files for reading, at most as many at a time as the process can spare descriptors.
 //!
-//! It does not read them. A file over the limit is closed, and opened again by its path when it is
-//! read next; which one, the clock algorithm says: one that was not read since the hand last came
-//! by.
+//! It does not read them. A file over the limit is closed, and opened again by its path at its next
+//! read. The clock algorithm chooses one that was not read since the hand last came by.
 //!
 //! # Thread safety
 //! Any thread may ask for a descriptor. No lock is held while a file is opened.
 //!
 //! # Invariants
-//! 1. A file is in the ring exactly once from when it got a descriptor until that is taken from
-//!    it. Who takes it has taken the file out of the ring before; who puts one in has found none
-//!    there.
+//! 1. A file is in the ring exactly once from when it gets a descriptor until that is taken from
+//!    it. The file leaves the ring before its descriptor is taken, and enters only when it is not
+//!    in it.
 //!
 //! Lock order: the ring, then the descriptor of one file.
 
@@ -69,7 +68,7 @@ impl ReadableFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub(super) fn open(place: &OsPlace, path: &Path) -> io::Result<Arc<Self>> {
         Self::open_among(&DESCRIPTORS, place, path)
     }
@@ -151,7 +150,8 @@ impl Descriptors {
             if file.is_used.swap(false, Ordering::Relaxed) {
                 ring.push_back(next);
             } else {
-                // By (1): it is out of the ring. Who reads just now keeps it open until then.
+                // By (1): it is out of the ring. A read that is under way keeps it open until its
+                // end.
                 lock(&file.descriptor).take();
             }
         }

@@ -76,7 +76,7 @@ pub(super) struct OsWriteFile {
     path: PathBuf,
     held: Vec<u8>,
     written: u64,
-    /// Up to where the system was asked to begin writing to the disk: a sync that finds everything
+    /// Up to where the system was asked to begin writing to the disk. A sync that finds everything
     /// still to be written keeps a thread from its work for as long as that takes.
     begun: u64,
     failed: bool,
@@ -87,7 +87,7 @@ impl OsWriteFile {
         Self { file, path: path.to_owned(), held: Vec::new(), written: 0, begun: 0, failed: false }
     }
 
-    /// After a failure nobody knows what the file holds: it stays failed.
+    /// A file stays failed, because after a failure its contents are unknown.
     fn check(&self) -> Result<()> {
         if self.failed {
             let message = "an earlier write to this file failed";

@@ -1,13 +1,13 @@
 //! The lock that keeps a second opener away: other processes by the system, this one by a registry.
 //!
-//! A system's lock belongs to an open file, so a process could take it twice under two names or
-//! lose it by closing another handle, on some platforms. Hence the registry of (device, inode).
-//! The directory is locked as well as the lock file in it: removing the file lets no other process
-//! in. A directory that the system cannot lock (NFS) has the file alone.
+//! A system's lock belongs to an open file. On some platforms a process could take it twice under
+//! two names, or lose it by closing another handle. Hence the registry of (device, inode). The
+//! directory is locked as well as the lock file in it, so that removing the file lets no other
+//! process in. A directory that the system cannot lock (NFS) has the file alone.
 //!
-//! The lock file says which process wrote it last, for messages. It decides nothing. What else is
-//! in a file of that name is left alone, and a symbolic link is not followed: it would lead to a
-//! file that is not ours.
+//! The lock file says which process wrote it last, for messages. It decides nothing. A file of that
+//! name with other contents is left alone. A symbolic link is not followed, because it would lead
+//! to a file outside the database.
 //!
 //! # Invariants
 //! 1. A file is in the registry from before its lock is tried until after it is given back.
@@ -185,7 +185,7 @@ impl Attempt<'_> {
             TryLockError::WouldBlock => self.held_elsewhere(),
             TryLockError::Error(error) => self.failed(error),
         })?;
-        // By (2).
+        // By (2), the file may have been replaced.
         match self.place.stat(self.path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) if identity(&now) == locked._registered.0 => {}
             Ok(_) => return Ok(None),
@@ -248,7 +248,7 @@ fn write_holder(file: &File) {
     let _ = file.set_len(0).and_then(|()| file.write_all_at(line.as_bytes(), 0));
 }
 
-/// Whether a lock file holds nothing but a line that says who holds it, if anything.
+/// Whether a lock file is empty or holds nothing but the line that names its holder.
 fn is_ours(file: &File) -> bool {
     let Ok(metadata) = file.metadata() else { return false };
     let is_line = || metadata.len() <= HOLDER_BYTES_MAX as u64 && read_holder(file).is_some();

@@ -8,32 +8,32 @@
 //! Preparing takes a lock; nothing else does, unless a fill has to prepare.
 //!
 //! # What is populated
-//! A page that is copied into was put into the page tables before, so that nobody waits for it.
-//! But a page that is populated is in memory and will be written to the disk, used or not, so the
-//! first two MiB, which may be all that a small database needs, have blocks only: each page that is
-//! copied into costs a fault, more than it costs to populate it (1.1 ms/MiB). So has a window where
-//! syncs follow each other closely, which cost far more. Only short records are copied; who writes
-//! needs no page tables: where the last window was mostly written, or one fill is longer than a
-//! window, the next has blocks only.
+//! A page that is copied into was put into the page tables before, so that the copy does not wait
+//! for it. But a page that is populated is in memory and will be written to the disk, used or not.
+//! So the first two MiB, which may be all that a small database needs, have blocks only. Each page
+//! there that is copied into costs a fault, more than it costs to populate it (1.1 ms/MiB). A
+//! window has blocks only, too, where syncs follow each other closely, because those would cost far
+//! more. Only short records are copied; a `pwrite` needs no page tables. So the next window has
+//! blocks only, too, where the last one was mostly written, or one fill is longer than a window.
 //!
 //! # How large pages are
 //! The page cache of ext4 and xfs holds pages of up to 2 MiB, as long as what was written or read
-//! ahead at once, and a sync writes those that were touched as a whole. They stay when a file is
-//! used again. So nothing is read ahead, and what is written is written in short pieces: in pages
-//! at the beginning, where a fresh database finds itself, in 16 KiB behind it.
+//! ahead at once. A sync writes each page that was touched as a whole, and the pages stay when a
+//! file is used again. So nothing is read ahead, and writes are short: in pages at the beginning,
+//! where a fresh database finds itself, in 16 KiB behind it.
 //!
 //! # What is written with zeros
-//! The first sync over a block that is reserved and was never written makes the file system note
-//! that it is written now, in its journal: it takes about twice as long as a sync over a block that
-//! was written before. Where syncs follow each other closely, the next window is therefore written
-//! with zeros, page by page: a page cache that holds larger pieces would write whole pieces for a
-//! few bytes that are copied. Nobody waits for these writes, and what they cannot write is for the
+//! The first sync over a reserved block that was never written makes the file system note in its
+//! journal that it is written now. It takes about twice as long as a sync over a block that was
+//! written before. Where syncs follow each other closely, the next window is therefore written with
+//! zeros, page by page. A page cache that holds larger pieces would write whole pieces for a few
+//! bytes that are copied. No thread waits for these writes, and what they cannot write is for the
 //! next sync to report.
 //!
 //! # Invariants
 //! 1. Bytes before `prepared` have blocks and lie within the file; it only grows, until `shorten`.
 //!    It is stored (release) after that is so and loaded (acquire) before bytes are copied.
-//! 2. The file is not shortened while anybody fills it (the contract of `shorten`), so what (1)
+//! 2. The file is not shortened while a thread fills it (the contract of `shorten`), so what (1)
 //!    says stays true. `prepared` goes first: a later fill would prepare anew.
 //! 3. Releasing drops page table entries only (see `map`): a late fill before `released` would be
 //!    slow, not wrong. Each range is dropped once, and only below `prepared`, so never while it is
@@ -41,15 +41,15 @@
 //!
 //! # What a mapping risks
 //! A page that the kernel gave up under memory pressure is read again when it is touched. If the
-//! device cannot read it, or somebody else shortens the file, the process is killed (SIGBUS);
+//! device cannot read it, or another process shortens the file, the process is killed (SIGBUS);
 //! writing would return an error. Hence `LogIo::Write`, and few windows ahead of the tail.
 //!
 //! # Syncing a mapping
 //! `msync` with `MS_SYNC` does for a range what `fdatasync` does for the file, whether the page
-//! cache was modified by a store or by `pwrite`: on Linux, the only platform that maps here, both
+//! cache was modified by a store or by `pwrite`. On Linux, the only platform that maps here, both
 //! end in the same call of the file system. `fdatasync` would also write the pages that were
-//! populated ahead of the tail, and take each from the page tables while it does: fills would fault
-//! on them again, and wait for the writing.
+//! populated ahead of the tail, and take each from the page tables meanwhile. Fills would fault on
+//! them again, and wait for the writing.
 
 use super::platform::{
     EARLY_WRITE_BYTES_MAX, FILLED_WINDOW_BYTES, LOG_WINDOW_BYTES_LEAST, MAPPED_FILL_BYTES_MAX,
@@ -90,7 +90,7 @@ pub(super) struct OsLogFile {
     syncs: AtomicU64,
     /// Bytes that the file had when it was opened, and that were written in an earlier life.
     recycled: u64,
-    /// Held by the one who prepares: where the last window begins.
+    /// Where the last window begins; locked while a thread prepares the next.
     preparing_io: Mutex<u64>,
 }
 
@@ -135,7 +135,7 @@ impl OsLogFile {
         };
         let mapping = if wanted && capacity > 0 && allocates(&file) {
             match Mapping::new(&file, capacity) {
-                // Whoever has no addresses left can still write.
+                // A process that has no addresses left can still write.
                 Err(_) if io == LogIo::Auto => None,
                 mapping => Some(mapping?),
             }

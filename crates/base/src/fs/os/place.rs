@@ -1,6 +1,6 @@
 //! The directory that names are looked up in: the working directory, or one that is held open.
 //!
-//! A held directory is a descriptor: it stays the same directory when it is renamed, when another
+//! A held directory is a descriptor. It stays the same directory when it is renamed, when another
 //! takes its name, and when the working directory changes.
 
 use super::platform::{OPEN_FLAGS, check_plain};

@@ -21,9 +21,9 @@ pub(super) const POPULATED_FROM: u64 = 2 << 20;
 /// Pages of a log are given back in multiples of this, in bytes.
 pub(super) const RELEASED_BYTES: u64 = 256 << 10;
 
-/// Longest fill that is copied into a mapping, in bytes. Copying wins for small records; for more a
-/// system call costs less than the pages it would take in the page tables (8 % at 5 KB in all, a
-/// quarter at 116 KB). At 1 KB writers that wait for each other's calls lose a tenth.
+/// Longest fill that is copied into a mapping, in bytes. Copying wins for small records. For larger
+/// ones a system call costs less than the entries in the page tables. It saves 8 % at 5 KB in all,
+/// a quarter at 116 KB. At 1 KB, writers that wait for each other's calls lose a tenth.
 pub(super) const MAPPED_FILL_BYTES_MAX: usize = 2 << 10;
 
 /// A write to a file that is mapped is shorter than twice this, in bytes: no page of the page cache
@@ -33,10 +33,11 @@ pub(super) const MAPPED_WRITE_BYTES_MAX: usize = 16 << 10;
 /// The same below `POPULATED_FROM`: pages of a small database are the smallest there are.
 pub(super) const EARLY_WRITE_BYTES_MAX: usize = 4 << 10;
 
-/// Where at least so many syncs came in a window of the log, and
+/// Syncs in one window of the log from which commits are likely to wait for syncs, if also
+/// `SYNCED_BYTES_MAX` holds.
 pub(super) const SYNCS_MIN: u64 = 8;
 
-/// at most so many bytes between two of them, commits are likely to wait for syncs.
+/// Most bytes between two syncs, on average, at which commits are likely to wait for them.
 pub(super) const SYNCED_BYTES_MAX: u64 = 256 << 10;
 
 /// A file that is appended to goes to the disk in pieces of at least this size while it grows, in
@@ -67,8 +68,8 @@ pub(super) fn maps_safely(_file: &File) -> bool {
     false
 }
 
-/// Whether [`allocate`] works on `file`: it does not on every file system, nor on each file of
-/// those it does (a file of ext4 that came from ext3).
+/// Whether [`allocate`] works on `file`. It does not on every file system, nor on every file of one
+/// where it does: a file of ext4 may come from ext3.
 pub(super) fn allocates(file: &File) -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! What the system's file system answers to right and wrong paths, and who gets a lock.
+//! What the system's file system answers to right and wrong paths, and which opener gets a lock.
 
 use super::{file::OsWriteFile, *};
 use crate::{error::ErrorKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES};

@@ -5,7 +5,7 @@ use crate::checksum::xxh3;
 
 const CHUNK: u32 = 1024;
 
-/// Who has each unit; 0 for nobody.
+/// The holder of each unit, as a number from 1; 0 for none.
 struct Model {
     extents: Extents,
     owners: Vec<u64>,

@@ -35,12 +35,12 @@ fn length(random: u64) -> usize {
     }
 }
 
-/// A buffer of so many bytes, in whatever memory it gets.
+/// A buffer of `bytes`, in whatever memory it gets.
 fn take(region: &Arc<Region>, bytes: usize) -> Buffer {
     region.copy(&[], Margins { front: bytes, back: 0 })
 }
 
-/// Takes and drops buffers in random order, each of which must keep what was written to it.
+/// Takes and drops buffers in random order. Each must keep what was written to it.
 fn churn(region: &Arc<Region>, thread: u64) {
     let mut held: VecDeque<(Bytes, u64)> = VecDeque::new();
     let mut bytes = 0;

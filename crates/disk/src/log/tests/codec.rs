@@ -172,7 +172,7 @@ fn implausible_headers_with_good_checksums_are_none() {
     for (back, is_one) in [(1, true), (2, true), (3, false)] {
         let bytes = tied(&change(0, &[back << 4 | 5]), segment, OFFSET);
         let found = PlacedHeader::decode(&bytes, OFFSET, Some(segment)).unwrap();
-        assert_eq!(found.is_some(), is_one, "there are no so many segments before");
+        assert_eq!(found.is_some(), is_one, "there are fewer segments before");
     }
     for segment in [0, 1 << 63, u64::MAX] {
         let segment = SegmentId(segment | 8);
@@ -199,7 +199,7 @@ fn implausible_headers_with_good_checksums_are_none() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let is_reserved = matches!(form & 0x0f, 8 | 9);
         assert_eq!(error.to_string().contains("a prepared transaction"), is_reserved, "{error}");
-        // Of no segment that was asked for: whoever wrote it may have meant anything.
+        // Of no segment that was asked for: its writer may have meant anything.
         assert_eq!(of(Some(SegmentId(7))).unwrap(), None);
         assert_eq!(of(None).unwrap(), None);
     }

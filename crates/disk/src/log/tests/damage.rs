@@ -58,7 +58,7 @@ fn a_log_that_the_manifest_knows_to_be_durable_must_be_there() {
 }
 
 /// Each truncation of one file gives a prefix of the records that ends at or behind the synced
-/// position, or a corruption error; and always the latter if synced records are gone.
+/// position, or a corruption error. It is always the latter if synced records are gone.
 #[test]
 fn every_truncation_gives_an_error_or_a_prefix() {
     let writer = small_log();
@@ -112,8 +112,8 @@ fn every_flipped_bit_of_an_open_log_gives_an_error_or_a_prefix() {
     assert!(errors > 0 && prefixes > 0, "both must happen: {errors} errors, {prefixes} prefixes");
 }
 
-/// Each flipped bit of a closed log is an error, except where it harms nothing: in what fills up
-/// to 8, behind the end, and in the `End` record itself.
+/// Each flipped bit of a closed log is an error, except where it harms nothing. That is in what
+/// fills up to 8, behind the end, and in the `End` record itself.
 #[test]
 fn every_flipped_bit_of_a_closed_log_is_an_error_or_harmless() {
     let mut writer = small_log();
@@ -283,8 +283,8 @@ fn a_synced_segment_without_its_header_is_damage() {
     assert!(error.to_string().contains("000002.log says"), "{error}");
 }
 
-/// A log of four segments of one record each; once the last is begun the one so many before it is
-/// synced, which only the record in the last can say.
+/// A log of four segments of one record each. Once the last is begun, the segment `back` before it
+/// is synced, which only the record in the last can say.
 fn synced_late(back: usize) -> Writer {
     let mut writer = Writer::new(1, vec![0; 512]);
     for number in 2..=4 {
@@ -333,7 +333,7 @@ fn a_record_knows_that_a_segment_before_it_was_synced() {
 
 #[test]
 fn a_header_that_is_lost_in_a_crash_is_no_damage() {
-    // The segment before is retired: what its successor says of it concerns nobody.
+    // The segment before is retired, so what its successor says of it does not matter.
     let mut writer = synced_late(1);
     writer.files[3][..64].fill(0);
     let next = segments_end(id(3));
@@ -446,7 +446,7 @@ fn a_cut_behind_an_end_record_does_not_count_it() {
     writer.append_numbered(10);
     let end = writer.position;
     writer.close();
-    // A process that came after the close began a segment, of which a crash left the tail alone.
+    // A process that came after the close began a segment, and a crash left only its tail.
     let closed = writer.files.clone();
     let sequence = recovered(&closed, &from_first(1)).unwrap().1.next_sequence.unwrap().0;
     let mut lost = Writer { files: closed.clone(), position: end, sequence, ..writer };
@@ -455,8 +455,9 @@ fn a_cut_behind_an_end_record_does_not_count_it() {
     lost.files[1][..SEGMENT_HEADER_BYTES].fill(0);
     let cut = recovered(&lost.files, &from_first(1)).unwrap().1.cut.unwrap();
     assert_eq!(cut.at, end);
-    // The recovery after that finds the same end, whether the manifest learned of the cut from this
-    // build or from one that counted the mark, and so do those after the next segment.
+    // The recovery after that finds the same end, and so do those after the next segment. It makes
+    // no difference whether the manifest learned of the cut from this build or from one that
+    // counted the mark.
     let mut next = Writer { files: closed.clone(), position: end, sequence, ..lost };
     next.payloads.truncate(1);
     next.begin(3, vec![0; 512]);
@@ -473,7 +474,7 @@ fn a_cut_behind_an_end_record_does_not_count_it() {
     }
 }
 
-/// A header of form 9 with a right checksum, as somebody may put it into a value.
+/// A header of form 9 with a right checksum, as a user may put it into a value.
 fn forged(segment: u64, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
     let segment = id(segment).0;
     let mut bytes = [0; RECORD_HEADER_BYTES];
@@ -509,7 +510,7 @@ fn an_unknown_form_is_refused_only_in_its_own_segment() {
             assert_eq!((error.kind(), error.offset()), (ErrorKind::Unsupported, Some(end + gap)));
         }
     }
-    // Nobody knows which segment a file without a header holds.
+    // A file without a header does not tell which segment it holds.
     let mut lost = vec![0; 1024];
     lost[64..88].copy_from_slice(&forged(6, 64));
     let expected = recovered(std::slice::from_ref(&open.0), &from_first(5)).unwrap();

@@ -1,4 +1,4 @@
-//! A log through the file system's door: filled, synced, killed and cut off from power.
+//! A log on a file system: filled, synced, killed and cut off from power.
 
 use crate::log::{
     fill::{fill_record, fill_segment_header},

@@ -17,13 +17,13 @@ pub struct Contents(u8);
 impl Contents {
     /// Only `Put`, and of each key one entry.
     pub const PLAIN: Self = Self(0);
-    /// Point tombstones.
+    /// Entries that are point tombstones.
     pub const TOMBSTONES: Self = Self(1);
     /// Several entries of one key.
     pub const VERSIONS: Self = Self(1 << 1);
     /// Entries that expire.
     pub const EXPIRING: Self = Self(1 << 2);
-    /// Merge operands.
+    /// Entries that are merge operands.
     pub const MERGES: Self = Self(1 << 3);
     /// Values that lie in blob files.
     pub const BLOB_POINTERS: Self = Self(1 << 4);
@@ -42,7 +42,7 @@ impl Contents {
         }
     }
 
-    /// The bits.
+    /// The bits as the index stores them.
     #[must_use]
     pub fn bits(self) -> u8 {
         self.0
@@ -67,7 +67,7 @@ const EXPIRY_MS_MAX: u64 = u64::MAX - 1;
 /// What is known of a run of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStats {
-    /// Entries.
+    /// Entries of all kinds.
     pub entries: u64,
     /// Entries that delete.
     pub point_tombstones: u64,
@@ -81,7 +81,7 @@ pub struct BlockStats {
     pub expiry_min_ms: Option<u64>,
     /// Keys and payloads, in bytes.
     pub logical_bytes: u64,
-    /// Kinds of entries; [`Contents::VERSIONS`] is added by who compares the keys.
+    /// Kinds of entries. The caller adds [`Contents::VERSIONS`], because it compares the keys.
     pub contents: Contents,
 }
 

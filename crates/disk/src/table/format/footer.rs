@@ -34,7 +34,7 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// The encoding.
+    /// Encodes the footer, with its checksum.
     #[must_use]
     pub fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];

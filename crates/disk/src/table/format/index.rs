@@ -14,18 +14,17 @@
 //!        | expiry min + 1 varint (0: none) |
 //! ```
 //!
-//! `shared` counts the bytes at the front that a key has in common with the one written before it
-//! (first of the frame: the empty key). Data frames touch, so their lengths give their offsets.
+//! `shared` counts the bytes at the front that a key has in common with the one written before it.
+//! Before the first of the frame that is the empty key. Data frames touch, so their lengths give
+//! their offsets.
 //!
 //! # Invariants
 //! Checked when an index is read:
-//! 1. Of each block, first key <= last key; of neighbours, last key <= first key, and the places
+//! 1. Of each block, first key <= last key. Of neighbours, last key <= first key, and the places
 //!    (last key, sequence of the last entry) ascend.
-//! 2. All arrays have one element per block; `offsets` and `borders` one more and two per block
-//!    and one more.
+//! 2. The ends of keys and frames ascend, and those of keys lie within `keys`.
 
 use crate::table::format::block_stats::{BlockStats, Contents};
-use crate::table::format::heads::Heads;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
@@ -52,7 +51,7 @@ pub struct BlockInfo<'a> {
     pub expiry_min_ms: Option<u64>,
     /// What it holds beside plain entries.
     pub contents: Contents,
-    /// Entries.
+    /// Entries of the block.
     pub entries: u64,
     /// Offset of its frame from the start of the table, in bytes.
     pub offset: u64,
@@ -111,7 +110,7 @@ impl IndexBuilder {
         self.blocks += 1;
     }
 
-    /// Blocks added.
+    /// The blocks that were added so far.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
@@ -137,59 +136,50 @@ impl IndexBuilder {
 #[derive(Debug, Default)]
 pub struct Index {
     /// Heads of the last keys after the prefix that all last keys share.
-    heads: Heads,
+    heads: Vec<u64>,
     prefix_bytes: usize,
     /// First and last key of each block, one after the other.
     keys: Vec<u8>,
-    /// Where each of them begins, and where the last of them ends.
-    borders: Vec<u64>,
-    /// Where each block begins, and where the last of them ends.
-    offsets: Vec<u64>,
-    last_sequences: Vec<SequenceNumber>,
-    sequences_max: Vec<SequenceNumber>,
-    entries: Vec<u32>,
-    contents: Vec<Contents>,
-    /// Whether each begins with the key that the one before ends with.
-    continues: Vec<bool>,
-    /// Expiry plus one, 0 for none; empty if no block has any.
-    expiries: Vec<u64>,
+    /// Where the first block begins.
+    begin: u64,
+    blocks: Vec<BlockRow>,
+}
+
+/// A block. It begins where the one before ends.
+#[derive(Debug)]
+struct BlockRow {
+    /// Where its first and its last key end.
+    key_ends: [u64; 2],
+    /// Where its frame ends.
+    end: u64,
+    last_sequence: SequenceNumber,
+    sequence_max: SequenceNumber,
+    /// Expiry plus one, 0 for none.
+    expiry: u64,
+    entries: u32,
+    contents: Contents,
+    /// Whether it begins with the key that the one before ends with.
+    continues: bool,
 }
 
 impl Index {
-    /// An index with room for so many blocks: their numbers are put where they will stay. Columns
-    /// that grow would leave holes of all sizes.
+    /// An index with room for `blocks` blocks, so that it does not grow. Growing would fragment the
+    /// heap of the C library.
     #[must_use]
     pub fn with_capacity(blocks: usize) -> Self {
-        Self {
-            borders: Vec::with_capacity(2 * blocks + 1),
-            offsets: Vec::with_capacity(blocks + 1),
-            last_sequences: Vec::with_capacity(blocks),
-            sequences_max: Vec::with_capacity(blocks),
-            entries: Vec::with_capacity(blocks),
-            contents: Vec::with_capacity(blocks),
-            continues: Vec::with_capacity(blocks),
-            ..Self::default()
-        }
+        Self { blocks: Vec::with_capacity(blocks), ..Self::default() }
     }
 
     /// Forgets all blocks; those that are read next begin at `offset` of the table.
     pub fn begin_at(&mut self, offset: u64) {
         self.keys.clear();
-        self.borders.clear();
-        self.borders.push(0);
-        self.offsets.clear();
-        self.offsets.push(offset);
-        self.last_sequences.clear();
-        self.sequences_max.clear();
-        self.entries.clear();
-        self.contents.clear();
-        self.continues.clear();
-        self.expiries.clear();
+        self.blocks.clear();
+        self.begin = offset;
     }
 
     /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
     ///
-    /// A block beyond these is refused before the next is read. As no key is longer than its block,
+    /// A block beyond these is refused before the next is read. No key is longer than its block. So
     /// the keys in memory are at any time bounded by the data: twice the longest raw form of its
     /// blocks, and two keys.
     ///
@@ -197,10 +187,6 @@ impl Index {
     /// Corruption, if the invariants do not hold or the blocks take more than `data_bytes`.
     pub fn read_frame(&mut self, raw: &[u8], data_bytes: u64) -> Result<()> {
         let mut reader = ByteReader::new(raw);
-        if self.borders.is_empty() {
-            self.borders.push(0);
-            self.offsets.push(0);
-        }
         // The key written before lies here: from `before` to the end of `keys`.
         let mut before = self.keys.len();
         while !reader.is_empty() {
@@ -226,17 +212,17 @@ impl Index {
             let Some(end) = end.filter(|&end| end <= data_bytes) else {
                 return Err(Error::corruption("an index goes beyond the data of its table"));
             };
-            self.borders.extend_from_slice(&[last as u64, self.keys.len() as u64]);
-            self.offsets.push(end);
-            self.last_sequences.push(SequenceNumber(last_sequence));
-            self.sequences_max.push(SequenceNumber(sequence_max));
-            self.entries.push(entries);
-            self.contents.push(contents);
-            if expiry > 0 || !self.expiries.is_empty() {
-                self.expiries.resize(self.entries.len() - 1, 0);
-                self.expiries.push(expiry);
-            }
-            self.check_order(self.entries.len() - 1)?;
+            self.blocks.push(BlockRow {
+                key_ends: [last as u64, self.keys.len() as u64],
+                end,
+                last_sequence: SequenceNumber(last_sequence),
+                sequence_max: SequenceNumber(sequence_max),
+                expiry,
+                entries,
+                contents,
+                continues: false,
+            });
+            self.check_order(self.blocks.len() - 1)?;
         }
         Ok(())
     }
@@ -258,23 +244,21 @@ impl Index {
 
     /// Checks (1) for the block that was added last, and notes whether it continues a key.
     fn check_order(&mut self, index: usize) -> Result<()> {
-        let before = index.checked_sub(1);
-        let before = before.map(|before| (self.last_key(before), self.last_sequences[before]));
-        let continues = self.check_follows(before, index)?;
-        self.continues.push(continues);
+        let before = index.checked_sub(1).map(|before| self.end_of(before));
+        self.blocks[index].continues = self.check_follows(before, index)?;
         Ok(())
     }
 
     /// Checks (1) for a block after one that ends at `before`; returns whether it continues a key.
     fn check_follows(&self, before: Option<(&[u8], SequenceNumber)>, index: usize) -> Result<bool> {
-        let (first, last) = (self.key(2 * index), self.last_key(index));
-        let mut ordered = first <= last;
+        let (first, end) = (self.first_key(index), self.end_of(index));
+        let mut ordered = first <= end.0;
         let mut continues = false;
         if let Some(before) = before {
             let apart = before.0.cmp(first);
             continues = apart.is_eq();
             // Where the one before ends below this one's beginning, it ends below its end.
-            let ascends = || compare(before, (last, self.last_sequences[index])).is_lt();
+            let ascends = || compare(before, end).is_lt();
             ordered &= apart.is_lt() || continues && ascends();
         }
         if ordered { Ok(continues) } else { Err(Error::corruption("index out of order")) }
@@ -288,7 +272,7 @@ impl Index {
     /// # Panics
     /// If there is no block.
     pub fn come_after(&mut self, before: (&[u8], SequenceNumber)) -> Result<()> {
-        self.continues[0] = self.check_follows(Some(before), 0)?;
+        self.blocks[0].continues = self.check_follows(Some(before), 0)?;
         Ok(())
     }
 
@@ -296,45 +280,35 @@ impl Index {
     pub fn finish(&mut self) {
         let Some(last) = self.count().checked_sub(1) else { return };
         self.prefix_bytes = shared_prefix_bytes(self.last_key(0), self.last_key(last));
-        let heads = (0..=last).map(|index| head(&self.last_key(index)[self.prefix_bytes..]));
-        self.heads = Heads::new(heads.collect());
-        if !self.expiries.is_empty() {
-            self.expiries.resize(last + 1, 0);
-        }
+        let head_of = |index| head(&self.last_key(index)[self.prefix_bytes..]);
+        self.heads = (0..=last).map(head_of).collect();
         self.keys.shrink_to_fit();
-        self.borders.shrink_to_fit();
-        self.offsets.shrink_to_fit();
-        self.last_sequences.shrink_to_fit();
-        self.sequences_max.shrink_to_fit();
-        self.entries.shrink_to_fit();
-        self.contents.shrink_to_fit();
-        self.continues.shrink_to_fit();
-        self.expiries.shrink_to_fit();
+        self.blocks.shrink_to_fit();
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     #[inline]
     #[must_use]
     pub fn count(&self) -> usize {
-        self.entries.len()
+        self.blocks.len()
     }
 
     /// Length of all data frames, in bytes.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
-        self.offsets.last().copied().unwrap_or(0)
+        self.blocks.last().map_or(self.begin, |last| last.end)
     }
 
     /// Entries of all blocks.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        self.entries.iter().map(|&entries| u64::from(entries)).sum()
+        self.blocks.iter().map(|block| u64::from(block.entries)).sum()
     }
 
     /// Entries of the block that has most.
     #[must_use]
     pub fn entries_max(&self) -> u32 {
-        self.entries.iter().copied().max().unwrap_or(0)
+        self.blocks.iter().map(|block| block.entries).max().unwrap_or(0)
     }
 
     /// Whether the block at `index` begins with the key that the one before ends with.
@@ -343,22 +317,13 @@ impl Index {
     /// If there is none.
     #[must_use]
     pub fn continues(&self, index: usize) -> bool {
-        self.continues[index]
+        self.blocks[index].continues
     }
 
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.heads.memory_bytes()
-            + self.keys.len()
-            + size_of_val(&self.borders[..])
-            + size_of_val(&self.offsets[..])
-            + size_of_val(&self.last_sequences[..])
-            + size_of_val(&self.sequences_max[..])
-            + size_of_val(&self.entries[..])
-            + size_of_val(&self.contents[..])
-            + size_of_val(&self.continues[..])
-            + size_of_val(&self.expiries[..])
+        size_of_val(&self.heads[..]) + self.keys.len() + size_of_val(&self.blocks[..])
     }
 
     /// What is known of the block at `index`.
@@ -367,16 +332,18 @@ impl Index {
     /// If there is none.
     #[must_use]
     pub fn info(&self, index: usize) -> BlockInfo<'_> {
+        let block = &self.blocks[index];
+        let offset = self.before(index).map_or(self.begin, |before| before.end);
         BlockInfo {
-            first_key: self.key(2 * index),
-            last_key: self.key(2 * index + 1),
-            last_sequence: self.last_sequences[index],
-            sequence_max: self.sequences_max[index],
-            expiry_min_ms: self.expiries.get(index).and_then(|expiry| expiry.checked_sub(1)),
-            contents: self.contents[index],
-            entries: u64::from(self.entries[index]),
-            offset: self.offsets[index],
-            bytes: self.offsets[index + 1] - self.offsets[index],
+            first_key: self.first_key(index),
+            last_key: self.last_key(index),
+            last_sequence: block.last_sequence,
+            sequence_max: block.sequence_max,
+            expiry_min_ms: block.expiry.checked_sub(1),
+            contents: block.contents,
+            entries: u64::from(block.entries),
+            offset,
+            bytes: block.end - offset,
         }
     }
 
@@ -384,9 +351,10 @@ impl Index {
     #[inline]
     #[must_use]
     pub fn is_plain(&self, index: usize) -> bool {
-        self.contents[index] == Contents::PLAIN
-            && !self.continues[index]
-            && !self.continues.get(index + 1).is_some_and(|&continues| continues)
+        let block = &self.blocks[index];
+        block.contents == Contents::PLAIN
+            && !block.continues
+            && !self.blocks.get(index + 1).is_some_and(|next| next.continues)
     }
 
     /// The plain blocks that follow the one at `index` along `direction`, at most `limit` of them.
@@ -401,8 +369,9 @@ impl Index {
             };
             let Some(next) = next.filter(|&next| self.is_plain(next)) else { break };
             beside.last = next;
-            beside.entries += self.entries[next] as usize;
-            beside.sequence_max = beside.sequence_max.max(self.sequences_max[next]);
+            let block = &self.blocks[next];
+            beside.entries += block.entries as usize;
+            beside.sequence_max = beside.sequence_max.max(block.sequence_max);
         }
         beside
     }
@@ -426,8 +395,11 @@ impl Index {
         let Some(suffix) = key.strip_prefix(prefix) else {
             return if key < prefix { 0 } else { self.count() };
         };
+        let sought = head(suffix);
+        let start = self.heads.partition_point(|&head| head < sought);
+        let equal = self.heads[start..].partition_point(|&head| head == sought);
         // Last keys that agree with the key in their heads are compared whole.
-        self.lower_bound_within(self.heads.equal(head(suffix)), key, sequence)
+        self.lower_bound_within(start..start + equal, key, sequence)
     }
 
     /// The first block of all, if it is one of `blocks` or the one after them, whose last entry is
@@ -443,8 +415,7 @@ impl Index {
         let Range { start: mut low, end: mut high } = blocks;
         while low < high {
             let middle = low.midpoint(high);
-            let last = (self.last_key(middle), self.last_sequences[middle]);
-            if compare(last, (key, sequence)) == Ordering::Less {
+            if compare(self.end_of(middle), (key, sequence)) == Ordering::Less {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -453,14 +424,27 @@ impl Index {
         low
     }
 
+    /// Its last entry.
     #[inline]
-    fn last_key(&self, index: usize) -> &[u8] {
-        self.key(2 * index + 1)
+    fn end_of(&self, index: usize) -> (&[u8], SequenceNumber) {
+        (self.last_key(index), self.blocks[index].last_sequence)
     }
 
     #[inline]
-    fn key(&self, index: usize) -> &[u8] {
-        &self.keys[self.borders[index] as usize..self.borders[index + 1] as usize]
+    fn first_key(&self, index: usize) -> &[u8] {
+        let start = self.before(index).map_or(0, |before| before.key_ends[1]);
+        &self.keys[start as usize..self.blocks[index].key_ends[0] as usize]
+    }
+
+    #[inline]
+    fn last_key(&self, index: usize) -> &[u8] {
+        let [start, end] = self.blocks[index].key_ends;
+        &self.keys[start as usize..end as usize]
+    }
+
+    #[inline]
+    fn before(&self, index: usize) -> Option<&BlockRow> {
+        self.blocks[..index].last()
     }
 }
 

@@ -43,7 +43,7 @@ const FIELDS: FieldList =
 /// The manifest alone says which family a table belongs to. This is what is left without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableOrigin {
-    /// The family.
+    /// The id of the family.
     pub family: FamilyId,
     /// What it was called.
     pub name: String,
@@ -60,9 +60,9 @@ pub struct TableOrigin {
 /// A table that others replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplacedTable {
-    /// Its file.
+    /// The number of its file.
     pub file: FileNumber,
-    /// Its name.
+    /// The random number that names it.
     pub uid: TableUid,
 }
 
@@ -128,7 +128,7 @@ pub struct Properties {
     pub meta: TableMeta,
     /// Length of all data frames, in bytes.
     pub data_bytes: u64,
-    /// Data frames.
+    /// The number of data frames.
     pub data_frames: u64,
     /// Length of the filter frame, in bytes; 0: there is none.
     pub filter_bytes: u64,

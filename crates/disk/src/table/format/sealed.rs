@@ -51,7 +51,7 @@ impl SealedBlock {
         Ok(Self { frame, place, block, stats })
     }
 
-    /// The entries.
+    /// The block that holds the entries.
     #[must_use]
     pub fn block(&self) -> &Block {
         &self.block

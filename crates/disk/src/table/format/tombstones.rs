@@ -37,8 +37,8 @@ pub fn encode(fragments: &Fragments, out: &mut Vec<u8>) {
 
 /// Reads an encoding that fills `bytes`.
 ///
-/// Memory: for each fragment its keys and about 150 bytes, for each sequence number, which takes a
-/// byte at least, 16 bytes; most of the former and half of the latter stay.
+/// Memory: about 150 bytes and its keys for each fragment, and 16 bytes for each sequence number,
+/// which takes a byte at least. Most of the former and half of the latter stay.
 ///
 /// # Errors
 /// Corruption, if it is none.

@@ -19,15 +19,16 @@ use siltdb_base::{
 };
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Blocks that a span covers at most: so many that what is done once for a span hardly counts, and
-/// so few that it is not done in vain for a short range.
+/// Blocks that a span covers at most. With eight, what is done once for a span hardly counts, and
+/// little of it is in vain for a short range.
 const SPAN_BLOCKS_MAX: usize = 8;
 
 /// Blocks that a walk leads into before those it goes on to no longer displace others in the cache.
 const WALK_BLOCKS: u32 = 8;
 
-/// Seeks to keys that the maplet does not lead to, one after the other, before a cursor gives up
-/// asking it: who looks for prefixes, or in a table of few of the keys, asks in vain each time.
+/// Seeks to keys that the maplet does not lead to, one after the other, before a cursor stops
+/// asking it. A seek to a prefix, or in a table with few of the keys sought, asks in vain each
+/// time.
 const VAIN_LOOKS_MAX: u8 = 8;
 
 /// A position among the point entries of a table. Holds the table and one block.
@@ -48,7 +49,7 @@ pub struct TableCursor {
     key: Vec<u8>,
     /// How the block was entered; `None` for a jump.
     direction: Option<Direction>,
-    /// Blocks that were entered one after the other on this direction.
+    /// Blocks that were entered one after the other along this direction.
     walked: u32,
     /// For long walks.
     ahead: Readahead,
@@ -64,8 +65,8 @@ impl Table {
         self.cursor_fetching(Fetch::Values)
     }
 
-    /// A cursor that stands nowhere yet. With [`Fetch::KeysOnly`] it does not read blocks of which
-    /// the index tells the only key, and shows an empty value there.
+    /// A cursor that stands nowhere yet. With [`Fetch::KeysOnly`] it does not read a block if the
+    /// index tells its only key, and shows an empty value there.
     #[must_use]
     pub fn cursor_fetching(self: &Arc<Self>, fetch: Fetch) -> TableCursor {
         TableCursor {
@@ -183,7 +184,7 @@ impl TableCursor {
     }
 
     /// Goes over at most `steps` entries of the block, and says what `seen` said last.
-    // Never: alone, the loop keeps more of what it needs in registers.
+    // Never inlined: alone, the loop keeps more of what it needs in registers.
     #[inline(never)]
     fn walk_block(
         &mut self,
@@ -202,8 +203,8 @@ impl TableCursor {
         };
         let steps = steps.min(ahead);
         let (entries, prefix_bytes) = (block.entries(), block.prefix().len());
-        // What is carried from one entry to the next is only where it begins: so what `seen` does
-        // not look at need not be worked out.
+        // Only where an entry begins is carried from one entry to the next. So what `seen` does not
+        // look at need not be worked out.
         let mut offset = None;
         let mut next = located.end();
         let mut made = 0;
@@ -228,7 +229,7 @@ impl TableCursor {
         (made, flow)
     }
 
-    /// Stands on an entry of the block; nowhere, if it has not so many.
+    /// Stands on the entry at `index` of the block; nowhere, if the block has none there.
     #[inline]
     fn stand_at(&mut self, index: usize) {
         let Some(block) = self.block.as_ref().filter(|block| index < block.count()) else {
@@ -244,8 +245,8 @@ impl TableCursor {
 
 /// Makes `suffix` what follows the first `prefix_bytes` of `key`.
 ///
-/// Most are between 8 and 16 bytes long, and most follow one of the same length: two moves then,
-/// where a copy of any length would be a call.
+/// Most are between 8 and 16 bytes long, and most follow one of the same length. Two moves suffice
+/// then, where a copy of any length would be a call.
 #[inline]
 pub(in crate::table) fn set_suffix(key: &mut Vec<u8>, prefix_bytes: usize, suffix: &[u8]) {
     if let Some(place) = key.get_mut(prefix_bytes..)
@@ -312,7 +313,7 @@ impl EntryCursor for TableCursor {
         }
         // The last entry of the block is at or after the key, so this is an entry of the block.
         self.stand_at(entry);
-        // So that the next one who looks for the key is led there.
+        // So that the next lookup of the key is led there.
         if let Some(block) = self.block.as_ref().filter(|_| self.key == key) {
             self.table.add_to_maplet(index, block);
         }

@@ -8,7 +8,7 @@ use siltdb_base::id::SequenceNumber;
 /// About how much lies in a range of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Entries.
+    /// Entries in the range.
     pub entries: u64,
     /// Bytes in the file.
     pub bytes: u64,

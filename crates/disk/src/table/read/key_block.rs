@@ -1,4 +1,4 @@
-//! Blocks that stand for data blocks of which only the key is wanted.
+//! Blocks that stand for data blocks when only the key is wanted.
 //!
 //! A value of about the size of a block or more has a block of its own, and the index holds the
 //! block's first key. A walk over keys alone need not read such a block.
@@ -13,9 +13,9 @@ use siltdb_base::key::{Entry, EntryKind};
 use std::sync::Arc;
 
 impl Table {
-    /// A block that shows the key of the block at `index` with an empty value, if the index tells
-    /// that this is all there is: one entry, and that a `Put` without an expiry. Costs no read, and
-    /// must not get into the cache.
+    /// A block that shows the key of the block at `index` with an empty value. `None` unless the
+    /// index tells that the block has one entry, a `Put` without an expiry. Costs no read, and must
+    /// not get into the cache.
     pub(in crate::table) fn key_block(&self, index: usize) -> Option<Arc<Cached<Block>>> {
         let info = self.block_info(index);
         if info.entries != 1 || info.contents != Contents::PLAIN {

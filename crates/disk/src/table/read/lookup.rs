@@ -23,7 +23,7 @@ pub struct FoundEntry<'a> {
     pub sequence: SequenceNumber,
     /// What it does.
     pub kind: EntryKind,
-    /// Its payload.
+    /// The payload, as the kind says.
     pub value: Pinnable<'a>,
 }
 
@@ -48,7 +48,7 @@ pub(in crate::table) enum LookupOutcome<R, L> {
     Shown(R),
     /// A newer entry of the key than the reader sees, or perhaps not the newest that it sees.
     Newer(L),
-    /// Another key.
+    /// An entry of another key.
     Other(L),
 }
 
@@ -107,8 +107,8 @@ impl Table {
         };
         self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
             CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
-            // Unlike the entry of a place, what a glance finds may be that of a key that goes on
-            // from the block before, where a newer one lies.
+            // Unlike the entry of a place, what a glance finds may belong to a key that goes on
+            // from the block before. A newer entry lies there.
             CacheFill::Pass if self.goes_on_with(index, key) => Ok(LookupOutcome::Newer(look)),
             CacheFill::Pass => self.glance_at(index, key, visible, look),
         })
@@ -142,7 +142,7 @@ impl Table {
         })
     }
 
-    /// Asks for the memory of an entry, as far as its block is in the cache.
+    /// Prefetches the memory of an entry, as far as its block is in the cache.
     #[inline]
     pub(in crate::table) fn prefetch_place(&self, place: EntryPlace) {
         self.slots.prefetch_part(place.block, |front, layout| {
@@ -242,7 +242,7 @@ impl Table {
         });
     }
 
-    /// Asks for the memory that [`Table::get`] and [`Table::may_hold`] will look at first.
+    /// Prefetches the memory that [`Table::get`] and [`Table::may_hold`] will look at first.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(maplet) = self.maplet.get() {

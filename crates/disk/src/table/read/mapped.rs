@@ -47,7 +47,7 @@ impl AsRef<[u8]> for Share {
 }
 
 impl Mapped {
-    /// The table `uid` of so many `blocks`, which lies in `bytes`.
+    /// The table `uid` of `blocks` data blocks, which lies in `bytes`.
     pub(in crate::table) fn new(bytes: Bytes, uid: TableUid, blocks: usize) -> Self {
         let words = blocks.div_ceil(BLOCKS_PER_WORD);
         Self { bytes, uid, verified: (0..words).map(|_| AtomicU64::new(0)).collect() }
@@ -60,13 +60,13 @@ impl Mapped {
 
     /// Whether [`Mapped::note_verified`] was called for the block at `index`.
     pub(in crate::table) fn is_verified(&self, index: usize) -> bool {
-        // Relaxed, here and below: the bytes are the same for everybody, verified or not.
+        // Relaxed, here and below: the bytes are the same for all threads, verified or not.
         let word = self.verified[index / BLOCKS_PER_WORD].load(Ordering::Relaxed);
         word & bit_of(index) != 0
     }
 
-    /// From now on the block at `index`, of which the index knows `info`, is taken for what it
-    /// says, if it is looked at where it lies.
+    /// Notes that the block at `index`, described by `info`, was verified. If it is read in place,
+    /// it is not verified again.
     pub(in crate::table) fn note_verified(&self, index: usize, info: &BlockInfo<'_>) {
         if self.is_raw(info) {
             self.verified[index / BLOCKS_PER_WORD].fetch_or(bit_of(index), Ordering::Relaxed);
@@ -79,8 +79,8 @@ impl Mapped {
         frame.is_some_and(|frame| Frame::codec_of(frame) == Some(Codec::Raw))
     }
 
-    /// The block at `index`, of which the index knows `info`: where it lies, unless it is
-    /// compressed. `copy` chooses the memory of what lies elsewhere, `buffer` is working memory.
+    /// The block at `index`, described by `info`: in place, unless it is compressed. `copy` chooses
+    /// the memory of what lies elsewhere, `buffer` is working memory.
     ///
     /// # Errors
     /// Corruption, if it is damaged; `Unsupported`, if its codec is unknown.
@@ -101,11 +101,11 @@ impl Mapped {
         }
     }
 
-    /// Calls `look` with the bytes of the block at `index`, of which the index knows `info`, and
-    /// with [`Block::BYTES_BEHIND`] after them. `buffer` is working memory.
+    /// Calls `look` with the bytes of the block at `index`, described by `info`, and with
+    /// [`Block::BYTES_BEHIND`] after them. `buffer` is working memory.
     ///
     /// # Errors
-    /// As [`Mapped::open`].
+    /// The errors of [`Mapped::open`].
     pub(in crate::table) fn with_raw<R>(
         &self,
         index: usize,

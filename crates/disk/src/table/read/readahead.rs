@@ -1,4 +1,4 @@
-//! Reads frames one after the other in larger pieces, for those who walk a whole table, in either
+//! Reads frames one after the other in larger pieces, for walks over a whole table, in either
 //! direction.
 //!
 //! It does not cache. A walk that jumps reads single frames.
@@ -17,7 +17,7 @@ use std::{mem, ops::Range};
 /// The first piece that holds more than one frame, in bytes.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
 
-/// The largest piece, in bytes, for one who walks alone.
+/// The largest piece, in bytes, for a walk over one table alone.
 pub(in crate::table) const WINDOW_BYTES: u64 = 256 << 10;
 
 /// The same for one of many: a merge has a window on each of its inputs.
@@ -47,7 +47,7 @@ impl Readahead {
     }
 
     /// The frame of the data block at `index` of the table at `source`, whose data frames take
-    /// `data_bytes`; `info` is what its index knows of the block.
+    /// `data_bytes`. `info` is what its index knows of the block.
     ///
     /// # Errors
     /// What reading that frame fails with; frames ahead of it do not matter.
@@ -63,7 +63,7 @@ impl Readahead {
     }
 
     /// The data block of the same frame, verified. It lies where it was read, unless it is
-    /// compressed, and keeps the whole piece in memory: for those who soon let go of it.
+    /// compressed. It then keeps the whole piece in memory, so the caller should soon drop it.
     ///
     /// # Errors
     /// Corruption, if anything is wrong with it; as [`Readahead::frame`].

@@ -33,7 +33,7 @@ use std::{
 /// An open table.
 ///
 /// A lookup goes through filter, index and block. Once half of the blocks are in the cache, a
-/// maplet is made of those that are looked into, so that lookups are led to their entry at once.
+/// maplet is made of those that are looked into. It leads lookups to their entry at once.
 ///
 /// # Thread safety
 /// Any number of threads may read; nothing changes but the cache, the maplet and the filter, which
@@ -114,7 +114,7 @@ impl Table {
         }))
     }
 
-    /// The filter.
+    /// The filter, read from the file when it is first asked for.
     ///
     /// # Errors
     /// Corruption, if it is damaged; what reading it fails with. The next call tries again.
@@ -136,13 +136,13 @@ impl Table {
         Ok(self.filter.get_or_init(|| TableFilter::new(filter, &self.cache)))
     }
 
-    /// Has the table share its filter with one who read it before the table was opened, unless it
-    /// has read it again since.
+    /// Has the table share a filter that was read before the table was opened, unless it has read
+    /// its own since.
     pub fn share_filter(&self, filter: &TableFilter) {
         self.filter.get_or_init(|| filter.clone());
     }
 
-    /// The filter, if anybody has asked for it.
+    /// The filter, if it was read.
     #[inline]
     pub(in crate::table) fn filter_if_read(&self) -> Option<&TableFilter> {
         self.filter.get()
@@ -168,7 +168,7 @@ impl Table {
         self.charged + self.filter_if_read().map_or(0, TableFilter::bytes)
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.contents.index.count()
@@ -194,13 +194,13 @@ impl Table {
         self.source.read_sealed(&self.block_info(index))
     }
 
-    /// Asks for the memory of the data block at `index`, if it is in the cache.
+    /// Prefetches the memory of the data block at `index`, if it is in the cache.
     pub(in crate::table) fn prefetch_block(&self, index: usize) {
         self.slots.prefetch(index, Block::WALK_FRONT_BYTES);
     }
 
-    /// Asks for the memory of the data block that a seek to (`key`, `sequence`) leads to, if it is
-    /// in the cache.
+    /// Prefetches the memory of the data block that a seek to (`key`, `sequence`) leads to, if it
+    /// is in the cache.
     pub(in crate::table) fn prefetch_seek(&self, key: &[u8], sequence: SequenceNumber) {
         if let Some(index) = self.contents.index.find(key, sequence) {
             self.slots.prefetch(index, Block::FRONT_BYTES);
@@ -214,9 +214,9 @@ impl Table {
         self.slots.are_used()
     }
 
-    /// Puts a copy of the data block at `index` into the cache, if there is room to spare, and
-    /// unless it can be looked at where it is mapped: for those who have read it for another
-    /// reason.
+    /// Puts a copy of the data block at `index` into the cache, if there is room to spare. Does
+    /// nothing if the block can be read in place in a mapping. For callers that have read the block
+    /// for another reason.
     ///
     /// # Panics
     /// If there is none of this index.
@@ -240,8 +240,8 @@ impl Table {
         Ok(held)
     }
 
-    /// Reads the data block at `index`, of which there was none in the cache, for one who stays
-    /// there; caches it if the cache admits it.
+    /// Reads the data block at `index`, which the cache did not have, for a cursor that stays
+    /// there. Caches it if the cache admits it.
     #[cold]
     pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Cached<Block>>> {
         match self.slots.admit(index) {
@@ -315,7 +315,7 @@ impl Table {
         Ok(held)
     }
 
-    /// The data block of which the index knows `info`, and whose `frame` was read.
+    /// The data block that `info` describes, from its `frame`, which was read.
     fn hold_read(
         &self,
         info: &BlockInfo<'_>,

@@ -25,8 +25,8 @@ impl TableFilter {
     /// `path`: footer, properties and filter, and nothing else.
     ///
     /// # Errors
-    /// Corruption, if any of them is damaged, or the table is not the one that is `expected`;
-    /// `Unsupported`, if a newer version wrote it; what reading fails with.
+    /// Corruption, if any of them is damaged, or the table is not the one that is `expected`.
+    /// `Unsupported`, if a newer version wrote it. Errors of reading.
     pub fn read(
         file: Arc<dyn File>,
         path: &Path,
@@ -55,7 +55,7 @@ impl TableFilter {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(key.hash()))
     }
 
-    /// Asks for the memory that [`TableFilter::may_contain`] will look at.
+    /// Prefetches the memory that [`TableFilter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(filter) = &self.filter {

@@ -1,6 +1,7 @@
 //! Goes through the blocks of a table in order, with one frame of its index in memory at a time.
 //!
-//! It reads no blocks. For those who read a table once: what they have passed is let go again.
+//! It reads no blocks. It is for jobs that read a table once: what the walk has passed is let go
+//! again.
 
 use crate::frame::FrameKind;
 use crate::table::format::index::{BlockInfo, Index};
@@ -57,7 +58,7 @@ impl TableScan {
 }
 
 impl BlockWalk {
-    /// The table.
+    /// The table that is walked.
     #[must_use]
     pub fn table(&self) -> &Arc<TableScan> {
         &self.table
@@ -108,7 +109,7 @@ impl BlockWalk {
     /// Goes to the first block whose last entry is at or after (`key`, `sequence`).
     ///
     /// # Errors
-    /// As [`BlockWalk::advance`].
+    /// The errors of [`BlockWalk::advance`].
     pub fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let is_within = |first: BlockInfo<'_>| self.blocks_before == 0 || first.first_key <= key;
         if !self.block().is_some_and(|_| is_within(self.part.info(0))) {
@@ -127,7 +128,7 @@ impl BlockWalk {
     /// Goes to the block of this number, or behind the last.
     ///
     /// # Errors
-    /// As [`BlockWalk::advance`].
+    /// The errors of [`BlockWalk::advance`].
     pub fn go_to(&mut self, number: usize) -> Result<()> {
         if number < self.blocks_before || self.block().is_none() {
             self.rewind()?;
@@ -193,7 +194,8 @@ impl BlockWalk {
         }
     }
 
-    /// Compares all frames, the blocks of which end at `data_end`, with properties and summary.
+    /// Compares the counts of blocks and entries, and the end of the blocks, `data_end`, with the
+    /// properties.
     fn check_end(&self, data_end: u64) -> Result<()> {
         let properties = &self.table.properties;
         let agrees = self.blocks_before as u64 == properties.data_frames

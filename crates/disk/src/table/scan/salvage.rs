@@ -4,7 +4,7 @@
 //!
 //! 1. The footer names the table; where it is damaged, the properties do, which are looked for.
 //! 2. The index says where the data frames lie. If any of it is damaged, the frames are found one
-//!    behind the other: each says how long it is, and its checksum ties it to its table and place.
+//!    behind the other. Each says how long it is, and its checksum ties it to its table and place.
 //! 3. Behind a damaged frame, every byte is tried as the beginning of the next one.
 //!
 //! Cost of a sound table: as that of reading it once. Memory: the index, and one block.
@@ -86,8 +86,8 @@ pub(in crate::table) enum DataFrames {
 }
 
 impl TableSalvage {
-    /// Finds what is left of the table at `place` of `file`, which lies at `path`, and which is the
-    /// one that is `expected`, if anything is known of it.
+    /// Finds what is left of the table at `place` of `file`, which lies at `path`. It is the one
+    /// that is `expected`, if anything is known of it.
     ///
     /// Whatever is found to be damaged is added to `lost`; blocks are verified when they are read.
     ///
@@ -378,8 +378,8 @@ fn is_head(head: &[u8]) -> bool {
     head[0] == FrameKind::Data as u8 && head[1] <= 1
 }
 
-/// Looks for the properties in front of a footer that cannot be read: a frame that ends there, and
-/// whose checksum is right for the table that it names itself.
+/// Looks for the properties in front of a footer that cannot be read. They are a frame that ends
+/// there, and whose checksum is right for the table that it names itself.
 fn find_properties(source: &TableSource) -> Option<Properties> {
     let end = source.length.checked_sub(FOOTER_BYTES as u64)?;
     let start = end.saturating_sub(PROPERTIES_BYTES_MAX as u64);

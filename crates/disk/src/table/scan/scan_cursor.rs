@@ -1,4 +1,4 @@
-//! Walks the point entries of a table for one who reads it once.
+//! Walks the point entries of a table that is read once.
 //!
 //! It reads past the cache and leaves nothing in it. Walks go forward; going back is there, and
 //! costs a search.
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// # Invariants
 /// 1. `located` is an entry of `block`, at `entry_index`, and `key` its key.
 /// 2. If there is a block, it is the one of number `block_number`, and `key` begins with its
-///    prefix; if there is an entry, `blocks` stands at that block.
+///    prefix. If there is an entry, `blocks` stands at that block.
 #[derive(Debug)]
 pub struct ScanCursor {
     blocks: BlockWalk,
@@ -53,8 +53,8 @@ impl TableScan {
 }
 
 impl ScanCursor {
-    /// Stands on the entry that `choose` says of the block that the walk stands at; nowhere, if it
-    /// has not so many, or the walk is behind the last block.
+    /// Stands on the entry that `choose` picks in the block where the walk stands. It stands
+    /// nowhere if the block has none there, or the walk is behind the last block.
     #[inline]
     fn enter(&mut self, choose: impl FnOnce(&Block) -> usize) -> Result<()> {
         self.located = None;
@@ -72,7 +72,7 @@ impl ScanCursor {
         Ok(())
     }
 
-    /// Stands on the entry at `entry_index`; nowhere, if the block has not so many.
+    /// Stands on the entry at `entry_index`; nowhere, if the block has none there.
     #[inline]
     fn stand(&mut self) {
         let index = self.entry_index;

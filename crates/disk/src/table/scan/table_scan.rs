@@ -14,7 +14,7 @@ use std::{path::Path, sync::Arc};
 /// A table whose properties and range tombstones are in memory, and nothing else.
 ///
 /// # Thread safety
-/// Immutable. Each walk over it has its own frame of the index in memory.
+/// It is immutable. Each walk over it has its own frame of the index in memory.
 #[derive(Debug)]
 pub struct TableScan {
     pub(in crate::table) source: TableSource,
@@ -67,7 +67,7 @@ impl TableScan {
         &self.tombstones
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     #[must_use]
     pub fn block_count(&self) -> u64 {
         self.properties.data_frames

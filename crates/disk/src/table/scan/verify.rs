@@ -1,7 +1,7 @@
 //! Reads a whole table and checks that its parts agree.
 //!
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
-//! by those who look for damage.
+//! by a check of the database.
 
 use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::index::BlockInfo;
@@ -26,7 +26,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 impl TableScan {
     /// Checks every frame of the file, the order of the entries, and index, filter and summary
-    /// against them; calls `on_block` with the number of each data block, what the index knows of
+    /// against them. Calls `on_block` with the number of each data block, what the index knows of
     /// it, and the block.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl TableScan {
             hash_keys(&block, &mut hashes);
             hashes.iter().for_each(|&hash| sample.add(hash));
             if let Some(filter) = &filter {
-                // Their lines of the filter are asked for before the first is looked at.
+                // Their lines of the filter are prefetched before the first is looked at.
                 hashes.iter().for_each(|&hash| filter.prefetch(hash));
                 if !hashes.iter().all(|&hash| filter.may_contain(hash)) {
                     return Err(wrong("a key is missing from the filter of its table"));

@@ -33,8 +33,8 @@ fn victim(compression: Compression) -> (Bytes, TableMeta, Vec<Owned>, Vec<RangeT
 }
 
 /// Reads everything in every way; the answers must be right. Says whether damage was noticed: by
-/// lookups as well, if any was by a scan, whether the cache keeps blocks or not; and by them alone,
-/// if it is the filter's.
+/// lookups as well, if any was by a scan, whether the cache keeps blocks or not. Damage of the
+/// filter is noticed by lookups alone.
 fn read_all(
     bytes: &[u8],
     expected: Option<&TableMeta>,
@@ -46,7 +46,7 @@ fn read_all(
     let mut noticed = verify(&table);
     let uncached = open(bytes, expected, &new_cache(0))?;
     let is_damaged = scan(&table).is_err() || uncached.filter().is_err();
-    // Who reads the filter alone notices the same of it.
+    // A reader of the filter alone notices the same of it.
     let alone = filter_alone(bytes, table.meta());
     assert_eq!(alone.is_err(), uncached.filter().is_err());
     if let Ok(filter) = alone {
@@ -225,7 +225,7 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     let mut properties = source.read_properties(None).unwrap();
     let at = properties.index_offset();
     let mut bytes = file.0[..at as usize].to_vec();
-    // A sound frame but for its claim: an attacker who writes the file knows what it is tied to.
+    // A sound frame but for its claim: an attacker that writes the file knows what it is tied to.
     let mut frame = vec![FrameKind::Index as u8, 1];
     put_varint(&mut frame, CLAIM);
     put_varint(&mut frame, CLAIM / 255);
@@ -299,7 +299,7 @@ impl Forgery {
         Self { blocks, shown: Vec::new(), forgotten: Vec::new(), change: |_| {} }
     }
 
-    /// Verifies it as a job does, which notices whatever a reader who opens it does.
+    /// Verifies it as a job does, which notices whatever a reader that opens it does.
     fn verify(&self) -> Result<()> {
         self.with_each(|bytes, table| {
             let verified = table.verify(&mut |_, _, _| {});

@@ -93,8 +93,8 @@ fn lookups_answer_the_same_where_no_block_stays() {
     }
 }
 
-/// A maplet may lead to any block, for a key that shares a fingerprint with one of it: also to one
-/// that a key goes on in.
+/// A maplet may lead to any block, for a key that shares a fingerprint with one of it. That may be
+/// a block into which a key goes on, too.
 #[test]
 fn no_block_shows_an_entry_that_is_not_the_newest() {
     let entries = versions();
@@ -147,7 +147,7 @@ fn seeks_are_led_by_the_maplet_and_stand_where_others_do() {
     check_seeks(&table, &entries);
 }
 
-/// A table of which the first `cached` blocks, more than half, are in the cache and its maplet.
+/// A table whose first `cached` blocks, more than half, are in the cache and its maplet.
 fn partly_cached(entries: &[Owned], cached: usize, cache: &Arc<Cache>) -> Arc<Table> {
     let table = opened(entries, 10, cache);
     assert!(cached > table.block_count() / 2 && cached + 1 < table.block_count());

@@ -124,7 +124,7 @@ fn jobs_read_past_the_mapping() {
         check_get(&table, &entries, &entries[0].0, entries[0].1).unwrap();
         assert_eq!(cache.stats().insertions, 1);
         verify(&table).unwrap();
-        assert!(scan(&table).unwrap() == entries, "one who passes");
+        assert!(scan(&table).unwrap() == entries, "a scan");
         assert_eq!(cache.stats().hits, 0, "and is not shown what others have looked at");
         let last = &entries[entries.len() - 1];
         check_get(&table, &entries, &last.0, last.1).unwrap_err();
@@ -149,7 +149,7 @@ fn what_was_verified_is_kept_unless_it_lies_mapped() {
     }
 }
 
-/// A file that nobody can map.
+/// A file that cannot be mapped.
 #[derive(Debug)]
 struct Unmappable(Bytes);
 

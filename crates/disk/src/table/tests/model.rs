@@ -47,7 +47,7 @@ enum Knows {
     Some,
 }
 
-/// Takes `steps` with the cursor of a reader, and with that of one who reads the table once.
+/// Takes `steps` with the cursor of a reader, and with that of a scan.
 fn walk(table: &Arc<Table>, entries: &[Owned], steps: &[Step]) {
     walk_with(table.cursor(), Knows::All, entries, steps);
     walk_with(passing(table).unwrap().cursor().unwrap(), Knows::Some, entries, steps);

@@ -81,7 +81,7 @@ fn a_walk_backward_reads_large_pieces_too() {
     assert!(cache.stats().insertions <= 10);
     let mut cursor = passing(&table).unwrap().cursor().unwrap();
     let reads = reads_backward(&file, &mut cursor, &entries);
-    assert!(reads < 20, "{reads} reads of one who passes");
+    assert!(reads < 20, "{reads} reads of a scan");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Work {
             }
             engine.flush().unwrap();
         }
-        let tree = &engine.family("default").unwrap().tree;
+        let tree = &engine.catalog.families.named("default").unwrap().tree;
         let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
         let present = SequenceNumber(engine.stats().sequence);
@@ -61,7 +61,7 @@ impl Work {
     /// What a helper does.
     fn run_parts(&self) {
         let next = || self.numbers.fetch_add(1, Ordering::Relaxed);
-        let family = self.engine.family("default").unwrap();
+        let family = self.engine.catalog.families.named("default").unwrap();
         self.shared.run_parts(&JobContext {
             files: family.tree.files(),
             file_numbers: &|| FileNumber(next()),

@@ -19,7 +19,7 @@ use crate::{
     open::recovery,
     options::FROZEN_MAX,
     options::{Durability, EngineOptions},
-    read::ReadRange,
+    read::{PinnedReader, ReadRange},
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -30,7 +30,7 @@ use siltdb_tree::options::TreeOptions;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     thread,
 };
 
@@ -48,7 +48,7 @@ fn with_tables(fs: &MemFs) -> Engine {
 fn used(engine: &Engine) -> BTreeSet<PathBuf> {
     let mut used = BTreeSet::new();
     for name in engine.family_names() {
-        let family = engine.family(&name).unwrap();
+        let family = engine.catalog.families.named(&name).unwrap();
         let view = family.tree.view();
         let path = |number| family.tree.files().path(number);
         used.extend(view.version.tables().map(|(_, table)| path(table.id().file)));
@@ -66,9 +66,10 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
     let engine = with_tables(&fs);
     let old = tables(&fs);
     let expected = contents(&engine, "default", None);
-    let family = engine.family("default").unwrap();
+    let family = engine.catalog.families.named("default").unwrap();
     // The cursor alone keeps them.
-    let mut cursor = engine.reader(&family, None).unwrap().cursor(ReadRange::default()).unwrap();
+    let mut cursor =
+        PinnedReader::new(&engine, &family, None).unwrap().cursor(ReadRange::default()).unwrap();
     cursor.seek_to_first().unwrap();
     put_range(&engine, "a", 0..100, b"newer");
     engine.compact_all().unwrap();
@@ -86,8 +87,8 @@ fn files_of_a_dropped_family_go_with_its_last_reader() {
     engine.create_family("short", tree_options()).unwrap();
     crate::fixture::put(&engine, "short", b"key", b"value");
     engine.flush().unwrap();
-    let family = engine.family("short").unwrap();
-    let reader = engine.reader(&family, None).unwrap();
+    let family = engine.catalog.families.named("short").unwrap();
+    let reader = PinnedReader::new(&engine, &family, None).unwrap();
     engine.drop_family("short").unwrap();
     assert!(!engine.run_job().unwrap());
     assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -117,7 +118,7 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
         }
     }
     let runs = |family: &str| {
-        let family = engine.family(family).unwrap();
+        let family = engine.catalog.families.named(family).unwrap();
         family.tree.view().version.levels()[0].tables().len()
     };
     assert!(engine.background_error().is_none());
@@ -194,7 +195,7 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
         move || engine.run_job()
     });
     stopped.wait();
-    let family = engine.family("default").unwrap();
+    let family = engine.catalog.families.named("default").unwrap();
     let compacting = held_up({
         let engine = engine.clone();
         move || engine.compact_all()
@@ -353,7 +354,7 @@ fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
         let works = engine.clone();
         let worker = thread::spawn(move || match job {
             Job::Flush => works.flush(),
-            Job::Merge => works.compact(&works.family("short").unwrap()),
+            Job::Merge => works.compact(&works.catalog.families.named("short").unwrap()),
         });
         stopped.wait();
         engine.drop_family("short").unwrap();

@@ -140,7 +140,7 @@ fn settling_leaves_nothing_to_do_whoever_looked_first() {
             engine.flush().unwrap();
         }
         engine.settle().unwrap();
-        let view = engine.family("default").unwrap().tree.view();
+        let view = engine.catalog.families.named("default").unwrap().tree.view();
         let runs = view.version.levels()[0].runs();
         assert!(runs < tree_options().level0_runs_trigger as usize, "{runs}, round {round}");
     }

@@ -125,7 +125,7 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
     let table = present.table.get().unwrap();
     assert_eq!(held(), 2 * filter_bytes + table.memory_bytes(), "the filter is there once");
     assert_eq!(table.filter().unwrap().bytes(), filter_bytes);
-    // Who refers to a table that is open asks its filter; a clone shares the one it finds.
+    // A reference to a table that is open asks its filter; a clone shares the one it finds.
     let [open, clone] =
         [present, absent].map(|table| world.files.reference(table.reference().clone()).unwrap());
     assert!(open.table.get().is_some() && clone.table.get().is_none());

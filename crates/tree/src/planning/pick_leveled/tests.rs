@@ -298,7 +298,7 @@ fn a_small_database_at_rest_is_merged_for_less() {
     };
     assert_eq!(outlined(&deleting(2, 14)), merged(vec![2], vec![1]));
     assert_eq!(outlined(&deleting(2, 15)), None);
-    // Who writes again is not to wait for long.
+    // A writer that begins again is not to wait for long.
     let beside = |bytes| [of(2, 0, 160, 18..20), of(1, 6, bytes, 0..20)];
     assert_eq!(outlined(&beside(10 * KIB - 160)), merged(vec![2], vec![1]));
     assert_eq!(outlined(&beside(10 * KIB - 159)), None);

@@ -1,4 +1,4 @@
-//! Who is told of what.
+//! What observers are told about commits.
 
 use super::*;
 use siltdb_base::{id::SequenceNumber, key::EntryKind, sync::lock};

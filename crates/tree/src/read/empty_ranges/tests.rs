@@ -1,4 +1,4 @@
-//! EmptyRanges against their invariants, step by step and with all steps in any order.
+//! Empty ranges against their invariants, step by step and with all steps in any order.
 
 use super::*;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn tracking() -> Arc<EmptyRanges> {
     ranges
 }
 
-/// EmptyRanges that know of one from `start` to `end`, seen at `since`.
+/// Empty ranges that know of one from `start` to `end`, seen at `since`.
 fn with_empty_range(start: &[u8], end: &[u8], since: u64) -> Arc<EmptyRanges> {
     let ranges = tracking();
     let candidate = ranges.candidate(start, SequenceNumber(since), FORWARD);
@@ -104,7 +104,7 @@ fn a_write_ends_a_survey_in_which_it_lies() {
 fn who_cannot_know_of_all_writes_finds_no_empty_range() {
     let ranges = Arc::new(EmptyRanges::default());
     let candidate = |snapshot| ranges.candidate(b"b", SequenceNumber(snapshot), FORWARD);
-    assert!(candidate(7).is_none(), "nobody watches");
+    assert!(candidate(7).is_none(), "no writer reports to it");
     ranges.track(SequenceNumber(7));
     assert!(ranges.is_tracking());
     assert!(candidate(6).is_none(), "a write below 7 may have looked before");
@@ -177,9 +177,9 @@ const KEYS: u8 = 12;
 enum Step {
     /// A writer gets its number; it puts, or it deletes.
     Reserve(u8, EntryKind),
-    /// One of those who have numbers looks whether it is to report.
+    /// One of the writers that have numbers looks whether it is to report.
     Look(u8),
-    /// One of those who have numbers reports, if it is to.
+    /// One of the writers that have numbers reports, if it is to.
     Report(u8),
     /// The oldest of them publishes.
     Publish,
@@ -313,7 +313,7 @@ impl Model {
         }
     }
 
-    /// No reader who can exist sees what lies in an empty range.
+    /// No reader that can exist sees what lies in an empty range.
     fn check(&self, ranges: &EmptyRanges) {
         let present = self.published.last().map_or(0, |commit| commit.sequence);
         for snapshot in 0..=present {
@@ -346,8 +346,8 @@ proptest! {
     }
 }
 
-/// A write into what a reader looks through, while the family comes to be tracked; if `again`, for
-/// the second time, and while the first watch ends.
+/// A write into what a reader looks through, while the family comes to be tracked. If `again`, it
+/// is for the second time, and while the first watch ends.
 #[cfg(loom)]
 fn loom_write_and_look(again: bool) {
     use crate::read::commit_hook::CommitHook;

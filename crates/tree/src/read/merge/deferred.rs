@@ -2,8 +2,8 @@
 
 use std::vec::Drain;
 
-/// Seeks one after the other that had to search the deferred sources after all, because the key was
-/// not there or somebody went on from it, before deferring is given up.
+/// Seeks in vain, one after the other, before deferring is given up. A seek was in vain if the key
+/// was not there or the cursor moved on. The deferred sources then had to be searched after all.
 pub const VAIN_MAX: u8 = 8;
 
 /// Sources of a merge, by index, that its last seek has left where they were.
@@ -26,8 +26,8 @@ impl Deferred {
         self.sources.is_empty()
     }
 
-    /// Says whether a seek that begins should defer sources. If there still are any, nobody went on
-    /// from where the last one ended, so it was worth it.
+    /// Says whether a seek that begins should defer sources. If there still are any, the cursor did
+    /// not move on from where the last seek ended, so deferring was worth it.
     pub fn begin(&mut self) -> bool {
         if !self.is_empty() {
             self.clear();

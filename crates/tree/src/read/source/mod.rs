@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 
 /// One input of a merge.
 ///
-/// An enum, because each step of a scan goes through here: a branch that is always the same costs
+/// An enum, because each step of a scan goes through here. A branch that is always the same costs
 /// less than a call through a table of functions, and the steps below it can be inlined.
 #[expect(
     clippy::large_enum_variant,
@@ -37,38 +37,33 @@ pub enum SourceCursor<C = TableCursor> {
     Run(RunCursor<C>),
 }
 
+/// The same of each kind.
+macro_rules! each {
+    ($source:expr, $cursor:ident => $do:expr) => {
+        match $source {
+            Self::Memtable($cursor) => $do,
+            Self::Table($cursor) => $do,
+            Self::Run($cursor) => $do,
+        }
+    };
+}
+
 impl<C: OfTable> EntryCursor for SourceCursor<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        match self {
-            Self::Memtable(cursor) => cursor.entry(),
-            Self::Table(cursor) => cursor.entry(),
-            Self::Run(cursor) => cursor.entry(),
-        }
+        each!(self, cursor => cursor.entry())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable(cursor) => cursor.seek_to_first(),
-            Self::Table(cursor) => cursor.seek_to_first(),
-            Self::Run(cursor) => cursor.seek_to_first(),
-        }
+        each!(self, cursor => cursor.seek_to_first())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable(cursor) => cursor.seek_to_last(),
-            Self::Table(cursor) => cursor.seek_to_last(),
-            Self::Run(cursor) => cursor.seek_to_last(),
-        }
+        each!(self, cursor => cursor.seek_to_last())
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        match self {
-            Self::Memtable(cursor) => cursor.seek(key, sequence),
-            Self::Table(cursor) => cursor.seek(key, sequence),
-            Self::Run(cursor) => cursor.seek(key, sequence),
-        }
+        each!(self, cursor => cursor.seek(key, sequence))
     }
 
     fn prefetch(&self, key: &[u8], sequence: SequenceNumber) {
@@ -88,28 +83,16 @@ impl<C: OfTable> EntryCursor for SourceCursor<C> {
     }
 
     fn may_hold(&self, key: LookupKey<'_>) -> bool {
-        match self {
-            Self::Memtable(_) => true,
-            Self::Table(cursor) => cursor.may_hold(key),
-            Self::Run(cursor) => cursor.may_hold(key),
-        }
+        each!(self, cursor => cursor.may_hold(key))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        match self {
-            Self::Memtable(cursor) => cursor.seek_before(key, sequence),
-            Self::Table(cursor) => cursor.seek_before(key, sequence),
-            Self::Run(cursor) => cursor.seek_before(key, sequence),
-        }
+        each!(self, cursor => cursor.seek_before(key, sequence))
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable(cursor) => cursor.next(),
-            Self::Table(cursor) => cursor.next(),
-            Self::Run(cursor) => cursor.next(),
-        }
+        each!(self, cursor => cursor.next())
     }
 
     #[inline]
@@ -119,38 +102,22 @@ impl<C: OfTable> EntryCursor for SourceCursor<C> {
         steps: usize,
         seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<usize> {
-        match self {
-            Self::Memtable(cursor) => cursor.walk(direction, steps, seen),
-            Self::Table(cursor) => cursor.walk(direction, steps, seen),
-            Self::Run(cursor) => cursor.walk(direction, steps, seen),
-        }
+        each!(self, cursor => cursor.walk(direction, steps, seen))
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        match self {
-            Self::Memtable(cursor) => cursor.prev(),
-            Self::Table(cursor) => cursor.prev(),
-            Self::Run(cursor) => cursor.prev(),
-        }
+        each!(self, cursor => cursor.prev())
     }
 
     #[inline]
     fn stretch(&self) -> Option<Stretch<'_>> {
-        match self {
-            Self::Memtable(cursor) => cursor.stretch(),
-            Self::Table(cursor) => cursor.stretch(),
-            Self::Run(cursor) => cursor.stretch(),
-        }
+        each!(self, cursor => cursor.stretch())
     }
 
     #[inline]
     fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
-        match self {
-            Self::Memtable(cursor) => cursor.stretch_along(direction),
-            Self::Table(cursor) => cursor.stretch_along(direction),
-            Self::Run(cursor) => cursor.stretch_along(direction),
-        }
+        each!(self, cursor => cursor.stretch_along(direction))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A cursor over what is seen of one table through its reference.
 //!
-//! A reference can cut a table to a slice of its keys, hide what is newer than a clone, and give
-//! all entries one sequence number; most do none of this and cost nothing.
+//! A reference can cut a table to a slice of its keys and hide what is newer than a clone. It can
+//! also give all entries one sequence number. Most do none of this and cost nothing.
 
 use crate::files::open_files::OpenReference;
 use siltdb_base::{

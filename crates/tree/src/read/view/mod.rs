@@ -28,22 +28,22 @@ pub type ViewIter = VisibleIter<SourceCursor>;
 /// The memtables and tables of a tree at one moment, replaced as a whole.
 ///
 /// # Invariants
-/// 1. Of a key, every entry of a memtable is newer than every entry of an older memtable, and those
-///    are newer than every entry of a table. A flushed memtable leaves in the same step in which
-///    its tables come, so no reader sees a gap or an entry twice.
+/// 1. Of a key, every entry of a memtable is newer than every entry of an older memtable. Those in
+///    turn are newer than every entry of a table. A flushed memtable leaves in the same step in
+///    which its tables come, so no reader sees a gap or an entry twice.
 #[derive(Debug)]
 pub struct View {
-    /// The memtables.
+    /// The memtables, active and frozen.
     pub memory: Memtables,
-    /// The tables.
+    /// The tables, by level.
     pub version: Arc<Version>,
 }
 
 impl View {
     /// Calls `look` with the value of `key` that a reader at `snapshot` sees, if there is one.
     ///
-    /// Cost: at most one block of each run of level 0 and of each level, and with a filter hardly
-    /// ever more than one in all.
+    /// Cost: at most one block of each run of level 0 and of each level. With a filter, hardly ever
+    /// more than one in all.
     ///
     /// # Errors
     /// What reading a table fails with; corruption; `Unsupported` where the `resolver`, which is
@@ -65,7 +65,7 @@ impl View {
     /// As [`View::get`], where the writes of `own` are the newest.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// The errors of [`View::get`].
     pub fn get_with_own<'a, R>(
         &self,
         key: &[u8],

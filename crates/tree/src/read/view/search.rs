@@ -8,17 +8,13 @@ use crate::{
     read::visible::reader::OwnWrites,
 };
 use siltdb_base::{
-    cursor::EntryCursor,
-    error::Result,
-    id::SequenceNumber,
-    key::{LookupKey, is_same},
-    limits::LEVELS,
+    cursor::EntryCursor, error::Result, id::SequenceNumber, key::LookupKey, limits::LEVELS,
 };
 use siltdb_disk::table::{FoundEntry, TableCursor};
 use siltdb_memtable::memtable::Memtable;
 use std::{ops::ControlFlow, sync::Arc};
 
-/// Versions of one source that are looked up; more are walked over by a cursor, which costs more to
+/// Versions of one source that are looked up. More are walked over by a cursor, which costs more to
 /// begin with and much less for each.
 const LOOKED_UP_MAX: u32 = 4;
 
@@ -39,8 +35,8 @@ impl<'k> VersionSearch<'k> {
         Self { key, snapshot, upto: snapshot, covering: None }
     }
 
-    /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough: from
-    /// the memtables, the tables of level 0, and one table of each further level.
+    /// Shows the versions, from the newest to the oldest, to `seen`, until it has seen enough. They
+    /// come from the memtables, the tables of level 0, and one table of each further level.
     ///
     /// No older source is worth it once a range tombstone covers the key, for that hides everything
     /// in it.
@@ -65,7 +61,7 @@ impl<'k> VersionSearch<'k> {
     /// As [`Search::each`], after a look into writes that only this reader sees.
     ///
     /// # Errors
-    /// As [`Search::each`].
+    /// The errors of [`Search::each`].
     pub fn each_with_own(
         &mut self,
         own: &OwnWrites,
@@ -88,8 +84,8 @@ impl<'k> VersionSearch<'k> {
     ) -> Result<()> {
         let key = LookupKey::new(self.key);
         let mut candidates = [None; LEVELS];
-        // What the filters of all sources need is asked for before the first one is: one after the
-        // other each would cost the time of a cache miss.
+        // What the filters of all sources need is prefetched before the first one is asked. One
+        // after the other, each would cost the time of a cache miss.
         for table in tables.stack().tables() {
             table.prefetch(key);
         }
@@ -165,7 +161,7 @@ impl<'k> VersionSearch<'k> {
         seen: &mut impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         cursor.seek(self.key, self.upto)?;
-        while let Some(entry) = cursor.entry().filter(|entry| is_same(entry.key, self.key)) {
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key == self.key) {
             let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value.into());
             let goes_on = seen(KeyVersion { sequence, kind, value, covering: self.covering })?;
             if goes_on.is_break() || self.pass(sequence).is_break() {

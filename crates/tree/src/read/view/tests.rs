@@ -16,7 +16,7 @@ use siltdb_base::{
     slice::Slice,
 };
 
-/// A tree with the keys 0 to 99 in two runs of tables and one memtable, and a snapshot from when
+/// A tree with the keys 0 to 99 in two runs of tables and one memtable. Its snapshot is from when
 /// it had 42 of them.
 fn layered() -> World {
     let mut world = World::new(small_options());
@@ -85,7 +85,7 @@ fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
     let mut world = layered();
     world.flush();
     world.write(b"key40", EntryKind::RangeDelete, b"key50");
-    // Whoever looks into a table now fails.
+    // A read of any table fails from now on.
     for number in world.files_there() {
         world.fs.remove(&world.files.path(FileNumber(number))).unwrap();
     }

@@ -22,9 +22,9 @@ pub(super) struct HiddenRun {
 #[derive(Debug)]
 pub(super) struct DeletedRun {
     pub(super) keys: u32,
-    /// An empty range is looked for when there are so many, ...
+    /// An empty range is looked for when `keys` reaches this.
     pub(super) ask_at: u32,
-    /// ... and if there is none, so many later.
+    /// Further keys after which the search is tried again, if there was none.
     pub(super) pause: u32,
     pub(super) candidate: Option<Candidate>,
 }
@@ -36,7 +36,7 @@ impl Default for DeletedRun {
 }
 
 impl DeletedRun {
-    /// Begins anew.
+    /// Begins a new run, without keys.
     #[inline]
     pub(super) fn clear(&mut self) {
         if self.is_short() {
@@ -46,7 +46,7 @@ impl DeletedRun {
         }
     }
 
-    /// Whether nobody has looked for an empty range yet.
+    /// Whether the run is still too short to look for an empty range.
     #[inline]
     pub(super) fn is_short(&self) -> bool {
         self.keys < ASKED_AFTER

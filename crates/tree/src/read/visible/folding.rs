@@ -47,7 +47,7 @@ impl Folding {
     }
 
     /// Adds an operand of `key`. If an earlier reader kept the value that the key has from this
-    /// operand and everything older, returns that: newer operands are to be applied to it.
+    /// operand and everything older, returns that. Newer operands are to be applied to it.
     pub fn add<'r>(
         &mut self,
         key: &[u8],
@@ -78,7 +78,7 @@ impl Folding {
     pub fn pass(&mut self, expiry_ms: Option<u64>) {
         self.expiry_ms = expiry_ms;
         if self.added == Added::OldestFirst {
-            // By (1).
+            // By (1), because the operands so far are older.
             self.operands.clear();
         }
     }
@@ -87,7 +87,7 @@ impl Folding {
     /// there were many.
     ///
     /// # Errors
-    /// As [`Resolver::combine`].
+    /// The errors of [`Resolver::combine`].
     pub fn finish(
         &self,
         key: &[u8],

@@ -2,16 +2,16 @@
 //!
 //! It does not pin its sources; it does not remember that it failed once it is positioned anew.
 //!
-//! Forward, a key is shown where it lies: its newest visible version comes first, and key and
-//! value are borrowed from the cursor. Backward, its versions come oldest first, so the newest
-//! visible one is known only when the cursor has gone on to the key before; key and value are
-//! copied. In both directions a stretch of plain entries (one `Put` per key, none newer than the
-//! snapshot, no range tombstone, within the bounds) is shown where it lies, unchecked.
+//! Forward, a key is shown where it lies: its newest visible version comes first, and key and value
+//! are borrowed from the cursor. Backward, its versions come oldest first. So the newest visible
+//! one is known only when the cursor has gone on to the key before, and key and value are copied.
+//! In both directions a stretch of plain entries is shown where it lies, unchecked. These are one
+//! `Put` per key, none newer than the snapshot, no range tombstone, within the bounds.
 //!
 //! # Invariants
 //! 1. `KeyPlace::Cursor`: the merge stands on the version that is shown.
-//! 2. `KeyPlace::Buffer`: going on in the direction of the direction, the merge stands behind the
-//!    version that is shown: backward on a smaller key, forward perhaps still on the same key.
+//! 2. `KeyPlace::Buffer`: along the direction, the merge stands behind the version that is shown.
+//!    Backward that is on a smaller key, forward perhaps still on the same key.
 //! 3. `plain` more steps along the direction lead to plain entries, each of another key.
 
 use crate::{
@@ -102,7 +102,7 @@ pub struct VisibleIter<C> {
     /// Operands of the key at hand.
     folding: Folding,
     pub(super) plain: usize,
-    /// `plain` is 0 because nobody has looked ahead yet: who only seeks need not.
+    /// `plain` is 0 because the iterator has not looked ahead yet; seeks alone need not.
     is_unexplored: bool,
     /// Steps until the cursor's span is worth a look.
     span_wait: usize,
@@ -198,7 +198,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// Goes to the last key.
     ///
     /// # Errors
-    /// As [`VisibleIter::seek_to_first`].
+    /// The errors of [`VisibleIter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.set_out(Direction::Backward);
         match &self.bounds.upper {
@@ -211,7 +211,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// Goes to the first key at or after `key`.
     ///
     /// # Errors
-    /// As [`VisibleIter::seek_to_first`].
+    /// The errors of [`VisibleIter::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.set_out(Direction::Forward);
         let from = match &self.bounds.lower {
@@ -225,7 +225,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// Goes to the last key at or before `key`.
     ///
     /// # Errors
-    /// As [`VisibleIter::seek_to_first`].
+    /// The errors of [`VisibleIter::seek_to_first`].
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         if self.bounds.is_after(key) {
             return self.seek_to_last();
@@ -239,7 +239,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// Goes to the next key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`VisibleIter::seek_to_first`].
+    /// The errors of [`VisibleIter::seek_to_first`].
     #[expect(clippy::should_implement_trait, reason = "the word of every cursor; it lends")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
@@ -255,7 +255,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// Goes to the previous key; does nothing if the iterator stands nowhere.
     ///
     /// # Errors
-    /// As [`VisibleIter::seek_to_first`].
+    /// The errors of [`VisibleIter::seek_to_first`].
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.plain > 0 && self.direction == Direction::Backward {

@@ -263,7 +263,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
     }
 }
 
-/// A merge over the entries of `histories`, in blocks of so many entries.
+/// A merge over the entries of `histories`, in blocks of `block_entries`.
 pub(crate) fn merge(histories: &[History], block_entries: usize) -> Merge<VecCursor> {
     let source = |history: &History| {
         let cursor = VecCursor::new(history.entries.clone(), block_entries);

@@ -14,14 +14,14 @@ use siltdb_base::{
 /// What is known of the entries after the one that a merge stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
-    /// So many are plain: one `Put` of each key, none newer than the snapshot, no range tombstone
+    /// This many are plain: one `Put` of each key, none newer than the snapshot, no range tombstone
     /// over them, all within the bounds.
     Steps(usize),
-    /// Nothing, and nothing will be for so many.
+    /// Nothing is known, nor will be for this many entries.
     NotFor(usize),
 }
 
-/// Who looks, and at what.
+/// What the reader sees, and which tombstones are over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook<'a> {
     /// What is newer is not seen.

@@ -24,12 +24,12 @@ pub struct KeyVersion<'v> {
     pub sequence: SequenceNumber,
     /// What it does.
     pub kind: EntryKind,
-    /// Its payload.
+    /// The payload, as the kind says.
     pub value: Pinnable<'v>,
     /// The newest range tombstone over the key that the snapshot sees, as far as is known.
     ///
-    /// It must be known from every source that can hold a tombstone newer than this version:
-    /// those searched so far, if the caller goes from the newest source to the oldest.
+    /// It must be known from every source that can hold a tombstone newer than this version. These
+    /// are the sources searched so far, if the caller goes from the newest source to the oldest.
     pub covering: Option<SequenceNumber>,
 }
 

@@ -1,4 +1,4 @@
-//! Who reads: at which point of the order, by which clock, and with what means.
+//! A reader: at which point of the order it reads, by which clock, and with what means.
 //!
 //! It does not read anything itself.
 
@@ -25,9 +25,9 @@ pub struct Reader {
     pub blobs: Option<Arc<dyn BlobSource>>,
     /// What is wanted.
     pub fetch: Fetch,
-    /// Where nothing is, as others found.
+    /// The empty ranges of the family, as earlier readers found them.
     pub empty_ranges: Option<Arc<EmptyRanges>>,
-    /// By what it has the family tracked, if it comes across many deleted keys.
+    /// The lock under which the reader has the family tracked, if it passes many deleted keys.
     pub sequence_lock: Option<Arc<dyn SequenceLock>>,
     /// What earlier readers folded, and where to keep more.
     pub folds: Option<Arc<Folds>>,
@@ -42,11 +42,11 @@ pub const OWN_FIRST: SequenceNumber = SequenceNumber(1 << 55);
 /// The uncommitted writes of a transaction in one family, as a reader sees them.
 ///
 /// They lie in a memtable that nothing else reads, under numbers from [`OWN_FIRST`] on. So they are
-/// the newest versions of their keys, and range tombstones, merges and expiry among them follow the
+/// the newest versions of their keys. Range tombstones, merges and expiry among them follow the
 /// same rules as those of committed entries.
 #[derive(Clone, Debug)]
 pub struct OwnWrites {
-    /// The writes.
+    /// The memtable with the writes.
     pub memtable: Arc<Memtable>,
     /// The newest that the reader sees.
     pub last: SequenceNumber,

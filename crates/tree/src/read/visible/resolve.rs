@@ -2,8 +2,8 @@
 //!
 //! Point reads, iterators and compaction all ask here; nothing here finds versions.
 //!
-//! Of the versions of a key a reader looks at those that are not newer than its snapshot, from the
-//! newest to the oldest, until one decides:
+//! Of the versions of a key a reader looks at those that are not newer than its snapshot. It goes
+//! from the newest to the oldest, until one decides:
 //!
 //! 1. A version older than a visible range tombstone over its key says that there is no value.
 //! 2. So does a deletion. A `SingleDelete` hides as a `Delete` does.
@@ -36,7 +36,7 @@ pub enum Verdict<'a> {
     Operand(&'a [u8]),
 }
 
-/// Says what a version means to a reader who sees it.
+/// Says what a version means to a reader that sees it.
 ///
 /// `covering` is the newest range tombstone over the key that the reader sees.
 ///

@@ -1,7 +1,7 @@
-//! Skipping what is deleted: a reader that passes many keys skips what a range tombstone hides,
+//! Skipping what is deleted. A reader that passes many keys skips what a range tombstone hides,
 //! skips empty ranges that are known, and makes known what it found out.
 //!
-//! Where it leads is the same without; only how many entries are looked at on the way is not.
+//! It changes only how many entries are looked at on the way, not which key is found.
 
 use crate::read::visible::{
     coverage::Cover,
@@ -56,7 +56,7 @@ impl<C: EntryCursor> VisibleIter<C> {
             return Ok(false);
         }
         // The next deleted key is one that a writer took out of an empty range, or that has become
-        // deleted since: another empty range may follow at once.
+        // deleted since. Another empty range may follow at once.
         deleted_run.ask_at = deleted_run.keys.saturating_add(1);
         deleted_run.pause = 1;
         match direction {

@@ -48,7 +48,7 @@ fn open_with(
     VisibleIter::new(merge(histories, block), tombstones, reader, bounds)
 }
 
-/// EmptyRanges that know of none yet, and are told of all writes after `last`.
+/// Empty ranges that know of none yet, and are told of all writes after `last`.
 fn tracking(last: u64) -> Arc<EmptyRanges> {
     let empty_ranges = Arc::new(EmptyRanges::default());
     empty_ranges.track(SequenceNumber(last));
@@ -91,7 +91,7 @@ enum Move {
     SeekForPrev(u8),
     Next(u8),
     Prev(u8),
-    /// At most so many, until so many.
+    /// At most as many as the first, until as many as the second were shown.
     Walk(u8, u8),
     WalkBack(u8, u8),
 }
@@ -550,7 +550,7 @@ fn version(entry: &Owned, covering: Option<SequenceNumber>) -> KeyVersion<'_> {
     KeyVersion { sequence: entry.sequence, kind: entry.kind, value, covering }
 }
 
-/// The value of a key from its versions, no more of which are shown than are wanted.
+/// The value of a key from its versions; no more of them are shown than are wanted.
 fn resolve<'v>(
     key: &[u8],
     reader: &Reader,

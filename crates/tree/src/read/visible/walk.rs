@@ -1,7 +1,7 @@
 //! Walking over many keys in one go, for less than a step at a time.
 //!
-//! Where it leads and what it shows is the same; the checks of a step are made once for a stretch
-//! of entries, or left out, or made without setting the iterator down on each key.
+//! Where it leads and what it shows is the same. The checks of a step are made once for a stretch
+//! of entries, or left out. Or they are made without setting the iterator down on each key.
 
 use crate::read::visible::{
     iter::{From, KeyPlace, ValuePlace, VisibleIter, copy},
@@ -10,7 +10,7 @@ use crate::read::visible::{
 use siltdb_base::{
     cursor::{Direction, EntryCursor},
     error::Result,
-    key::{Entry, is_same},
+    key::Entry,
 };
 use std::ops::ControlFlow;
 
@@ -27,11 +27,11 @@ enum Stand {
 
 impl<C: EntryCursor> VisibleIter<C> {
     /// Shows the key under the iterator and at most `limit` in all from there on along `direction`,
-    /// with their values, until `seen` says that it is enough; then stands on the first
+    /// with their values. It ends when `seen` says that it is enough, and stands on the first key
     /// that was not shown. Returns how many were shown.
     ///
     /// # Errors
-    /// As [`VisibleIter::seek_to_first`].
+    /// The errors of [`VisibleIter::seek_to_first`].
     #[inline]
     pub fn walk(
         &mut self,
@@ -116,7 +116,7 @@ impl<C: EntryCursor> VisibleIter<C> {
         let (key, sight, bounds) = (&mut self.key, self.reader.sight(), &self.bounds);
         let mut judged = |entry: Entry<'_>| {
             stands = Stand::Hidden;
-            if !sight.sees(entry.sequence) || is_same(entry.key, key) {
+            if !sight.sees(entry.sequence) || entry.key == key {
                 return ControlFlow::Continue(());
             }
             let verdict = match depends_on_time(entry.kind) || bounds.is_after(entry.key) {
@@ -137,7 +137,7 @@ impl<C: EntryCursor> VisibleIter<C> {
                     ControlFlow::Continue(())
                 }
                 // What takes more, is damaged, or lies behind the bound is looked at again with all
-                // means, and so are many deleted keys: perhaps there is an empty range.
+                // means. So are many deleted keys, because there may be an empty range.
                 _ => {
                     stands = Stand::Unknown;
                     ControlFlow::Break(())

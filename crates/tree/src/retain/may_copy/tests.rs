@@ -3,7 +3,7 @@
 use super::*;
 use siltdb_base::{id::SequenceNumber, slice::Slice, tombstone::RangeTombstone};
 
-/// The keys d to m, of which every condition holds.
+/// The keys d to m; every condition holds for them.
 const STRETCH: CopyCandidate<'_> = CopyCandidate {
     first_key: b"d",
     last_key: b"m",

@@ -1,4 +1,4 @@
-//! Which blocks are copied, and that nobody can tell.
+//! Which blocks are copied, and that no reader can tell.
 
 use super::*;
 use crate::{
@@ -12,7 +12,9 @@ use crate::{
     planning::pick_range::{Request, Step},
     planning::plan::Plan,
 };
-use siltdb_base::{error::ErrorKind, fs::Fs, key::EntryKind};
+use siltdb_base::{
+    cursor::EntryCursor, error::ErrorKind, fs::Fs, id::SequenceNumber, key::EntryKind,
+};
 
 /// Tables of about sixteen blocks.
 fn options() -> TreeOptions {

@@ -16,7 +16,7 @@ use siltdb_base::{
     id::FileNumber,
     key::EntryKind,
 };
-use siltdb_disk::edit::Change;
+use siltdb_disk::edit::{Change, TableReference};
 
 /// Four runs of level 0 over the same keys, with tombstones and snapshots among them.
 fn four_runs(random: &mut TestRandom, keys: u64) -> World {
@@ -232,10 +232,10 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
         file: table.file,
         offset: table.offset,
     });
-    let additions = version.references_at(snapshot).map(|(level, table)| Change::AddTable {
-        family: FAMILY,
-        level,
-        table,
+    let seen = version.references().filter(|(_, table)| table.meta.sequence_min <= snapshot);
+    let additions = seen.map(|(level, table)| {
+        let table = TableReference { visible_to: Some(snapshot), ..table.clone() };
+        Change::AddTable { family: FAMILY, level, table }
     });
     let limited: Vec<_> = removals.chain(additions).collect();
     drop(version);
@@ -278,8 +278,8 @@ fn a_part_that_drops_everything_can_be_cancelled_too() {
     assert_eq!(world.carry_out(&plan, 1).unwrap().bytes_written, 0);
 }
 
-/// A tree of puts, and of what `change` writes while they are seen by a snapshot, brought down to
-/// where it stays, and the plan that would rewrite it there.
+/// A tree of puts, and of what `change` writes while they are seen by a snapshot. All is brought
+/// down to where it stays. Also the plan that would rewrite it there.
 fn at_the_bottom(change: impl FnOnce(&mut World)) -> (World, Plan) {
     let mut world = World::new(small_options());
     for number in 0..4000 {

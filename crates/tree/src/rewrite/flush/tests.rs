@@ -200,7 +200,7 @@ fn a_failed_flush_leaves_no_file_and_the_view_as_it_was() {
     }
 }
 
-/// Of a memtable that is cut into so many parts.
+/// Of a memtable that is cut into `parts`.
 fn check_failed_flushes(parts: usize) {
     let mut failures = 0;
     for span in [FaultSpan::Once, FaultSpan::FromThenOn] {
@@ -427,8 +427,8 @@ fn a_flush_tells_how_much_of_its_memtables_it_has_read() {
 
 #[test]
 fn when_a_flush_comes_to_its_last_sync_it_has_told_of_all_else() {
-    // In the first all entries but one are read without being written, as nobody sees them any
-    // more; the last is large, and read and verified in many tables of a file of their own.
+    // In the first all entries but one are read without being written, because no reader sees them
+    // any more. The last is large, and read and verified in many tables of a file of their own.
     for (keys, entries) in [(1_u64, 200_u64), (200, 200), (10_000, 10_000)] {
         let mut world = World::new(small_options());
         for key in 0..entries {
@@ -480,8 +480,8 @@ fn put_all(world: &mut World, keys: std::ops::Range<u32>) {
     }
 }
 
-/// A world with the keys before 10,000 in tables, `keys` in the memtable that is flushed next, and
-/// those of `younger` in the one after it. Returns how many parts that flush has.
+/// A world with the keys before 10,000 in tables. `keys` are in the memtable that is flushed next,
+/// and `younger` in the one after it. Returns how many parts that flush has.
 fn flush_between(
     keys: std::ops::Range<u32>,
     younger: std::ops::Range<u32>,

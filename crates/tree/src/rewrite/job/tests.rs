@@ -70,7 +70,7 @@ fn a_job_keeps_its_processor_for_a_while_and_as_long_as_it_likes_if_nobody_is_to
     });
 }
 
-/// A clock of which it is counted how often it is looked at.
+/// A clock that counts how often it is looked at.
 #[derive(Debug, Default)]
 struct Watched {
     clock: ManualClock,

@@ -1,4 +1,4 @@
-//! Removing directories.
+//! Removing directories from the memory file system.
 
 use super::{MemPlace, State};
 use std::io;

@@ -11,8 +11,8 @@ impl State {
         }
     }
 
-    /// Notes both names of a rename, unless it renames a directory that is itself locked: so does a
-    /// checkpoint, whose directory gets its name once it is whole.
+    /// Notes both names of a rename, unless the renamed directory is itself locked. A checkpoint
+    /// renames such a directory, which gets its name once it is whole.
     pub(in super::super) fn note_renamed(&mut self, from: MemPlace<'_>, to: MemPlace<'_>) {
         let node = self.parent(from).and_then(|named| self.named(&named));
         let is_own =

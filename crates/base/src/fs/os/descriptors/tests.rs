@@ -97,7 +97,7 @@ fn many_threads_read_more_files_than_may_be_open() {
             });
         }
     });
-    // One more, alone, so that nobody sets marks meanwhile.
+    // One more, alone, so that no other read sets marks meanwhile.
     let _last =
         ReadableFile::open_among(&descriptors, &OsPlace::default(), &files[0].path).unwrap();
     let open = lock(&descriptors.ring).len();

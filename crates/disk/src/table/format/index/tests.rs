@@ -1,4 +1,4 @@
-//! How much memory an index may take that nobody honest wrote.
+//! How much memory a forged index may take.
 
 use super::*;
 use siltdb_base::error::ErrorKind;
@@ -7,7 +7,7 @@ static KEY: [u8; KEY_BYTES_MAX] = [7; KEY_BYTES_MAX];
 /// The shortest frame that may hold such a key.
 const FRAME_BYTES: u64 = 257;
 
-/// An index of `count` blocks, each of which holds the longest key alone, and takes a few bytes.
+/// An index of `count` blocks. Each holds the longest key alone, and takes a few bytes.
 fn long_keys(count: u64) -> Vec<u8> {
     let mut builder = IndexBuilder::default();
     for sequence in (1..=count).rev().map(SequenceNumber) {

@@ -1,5 +1,5 @@
-//! A tree of number sets instead of files: the picker's plans are carried out at once or late, and
-//! what it comes to is compared with a plain map.
+//! A tree of number sets instead of files. The picker's plans are carried out at once or late, and
+//! the outcome is compared with a plain map.
 
 use super::*;
 use crate::{
@@ -91,7 +91,7 @@ impl Simulation {
         self.install(&changes);
     }
 
-    /// Works out what a plan leads to; nobody sees it before it is installed.
+    /// Works out what a plan leads to; no reader sees it before it is installed.
     fn carry_out(&mut self, plan: &Plan) -> Vec<Change> {
         if plan.kind == PlanKind::TrivialMove {
             return plan.edit_changes(FAMILY);

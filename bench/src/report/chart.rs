@@ -1,0 +1,233 @@
+//! Results as pictures in SVG: bars of workloads side by side, and operations by second.
+//!
+//! A picture stands alone in a page of Markdown, so each comes in a light and a dark theme, with
+//! what it was measured on in its foot. It needs no font and no style of the page.
+
+use crate::report::markup::escape;
+use crate::report::numbers::{NONE, date, rate};
+use crate::report::ranking::{Group, OURS};
+use crate::result::{Results, Row};
+use std::fmt::Write;
+
+const WRITTEN: &str = "writing to a string succeeds";
+
+/// The engines of a chart unless others are asked for.
+pub const ENGINES: [&str; 4] = ["siltdb", "rocksdb", "lmdb", "fjall"];
+
+const WIDTH: f64 = 860.0;
+const MARGIN: f64 = 24.0;
+/// Where bars begin and how long the longest is; figures stand behind it.
+const BARS: (f64, f64) = (330.0, 420.0);
+/// A label is cut after this many characters, so that it ends before the bars.
+const LABEL_CHARACTERS: usize = 42;
+const BAR: f64 = 13.0;
+const GAP: f64 = 14.0;
+const HEAD: f64 = 66.0;
+const FOOT: f64 = 52.0;
+/// Height of a plot of curves.
+const PLOT: f64 = 260.0;
+
+/// The colours of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// On white.
+    Light,
+    /// On almost black.
+    Dark,
+}
+
+impl Theme {
+    /// Ground, text, faint text, lines.
+    fn colours(self) -> [&'static str; 4] {
+        match self {
+            Self::Light => ["#ffffff", "#1c1e21", "#5a5f66", "#dcdcd6"],
+            Self::Dark => ["#0d1117", "#e8eaed", "#a2a8b0", "#30363d"],
+        }
+    }
+
+    fn engine(self, index: usize) -> &'static str {
+        let all = match self {
+            Self::Light => ["#0b6bcb", "#b45309", "#be123c", "#15803d", "#7c3aed", "#475569"],
+            Self::Dark => ["#4da3ff", "#f0a030", "#fb7185", "#4ade80", "#a78bfa", "#94a3b8"],
+        };
+        all[index % all.len()]
+    }
+}
+
+/// A bar for each of `engines` in each of `groups`; each group has a scale of its own, because
+/// scans read a hundred entries in the time of a put. An engine without a figure, or of another
+/// durability class than siltdb, has a dash.
+#[must_use]
+pub fn bars(results: &Results, groups: &[&Group<'_>], engines: &[String], theme: Theme) -> String {
+    let group_height = BAR * engines.len() as f64 + GAP;
+    let height = HEAD + group_height * groups.len() as f64 + FOOT;
+    let label =
+        format!("Operations a second of {} in {} workloads", engines.join(", "), groups.len());
+    let mut text = head(height, &label, engines, theme);
+    let [_, ink, faint, _] = theme.colours();
+    for (index, group) in groups.iter().enumerate() {
+        let top = HEAD + group_height * index as f64;
+        let middle = top + BAR * engines.len() as f64 / 2.0 + 4.0;
+        let label = escape(&short_label(group));
+        writeln!(text, "<text x=\"{MARGIN}\" y=\"{middle:.1}\" fill=\"{ink}\">{label}</text>")
+            .expect(WRITTEN);
+        let figures: Vec<Option<f64>> = engines.iter().map(|one| comparable(group, one)).collect();
+        let most = figures.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
+        for (index, figure) in figures.iter().enumerate() {
+            let y = top + BAR * index as f64;
+            let length = BARS.1 * figure.unwrap_or(0.0) / most;
+            let (x, colour) = (BARS.0, theme.engine(index));
+            writeln!(
+                text,
+                "<rect x=\"{x}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{:.1}\" \
+                 fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" \
+                 fill=\"{faint}\">{}</text>",
+                BAR - 2.0,
+                x + length + 6.0,
+                y + BAR - 3.5,
+                figure.map_or_else(|| NONE.to_owned(), rate),
+            )
+            .expect(WRITTEN);
+        }
+    }
+    let says = "Operations a second, longer is better; each workload has its own scale.";
+    text + &foot(results, height, says, theme)
+}
+
+/// What a group does, as long as it fits beside the bars.
+fn short_label(group: &Group<'_>) -> String {
+    let about = group.definition.map_or(group.row, |definition| &definition.about);
+    match about.char_indices().nth(LABEL_CHARACTERS) {
+        Some((end, _)) => format!("{}…", about[..end].trim_end()),
+        None => about.to_owned(),
+    }
+}
+
+/// An engine's median in a group, if it may be compared with siltdb's there.
+fn comparable(group: &Group<'_>, engine: &str) -> Option<f64> {
+    let contests = group.contests();
+    let ours = contests.iter().find(|contest| contest.entry(OURS).is_some())?;
+    ours.entry(engine).map(|(_, figure)| figure.median)
+}
+
+/// A curve for each of `engines` that has one: operations finished in each second of a row.
+#[must_use]
+pub fn curves(results: &Results, group: &Group<'_>, engines: &[String], theme: Theme) -> String {
+    let height = HEAD + PLOT + 20.0 + FOOT;
+    let about = group.definition.map_or(group.row, |definition| &definition.about);
+    let mut text = head(height, &format!("Operations in each second: {about}"), engines, theme);
+    let sampled = |engine: &String| -> Option<&Row> {
+        let row = group.entries.iter().find(|row| row.engine == *engine)?;
+        (row.figure().is_some() && row.extra.samples.len() > 1).then_some(*row)
+    };
+    let rows: Vec<Option<&Row>> = engines.iter().map(sampled).collect();
+    let samples = || rows.iter().flatten().map(|row| &row.extra.samples);
+    let seconds = samples().map(Vec::len).max().unwrap_or(0).max(2);
+    let most = samples().flatten().max().copied().unwrap_or(0).max(1) as f64;
+    let (left, width) = (MARGIN + 48.0, WIDTH - 2.0 * MARGIN - 48.0);
+    let up = |ops: f64| HEAD + PLOT * (1.0 - ops / most);
+    let [_, _, faint, line] = theme.colours();
+    for quarter in 0..=4 {
+        let ops = most * f64::from(quarter) / 4.0;
+        writeln!(
+            text,
+            "<path d=\"M{left} {y:.1}h{width}\" stroke=\"{line}\"/><text x=\"{:.1}\" y=\"{:.1}\" \
+             text-anchor=\"end\" font-size=\"11\" fill=\"{faint}\">{}</text>",
+            left - 6.0,
+            up(ops) + 4.0,
+            rate(ops),
+            y = up(ops),
+        )
+        .expect(WRITTEN);
+        let second = seconds as f64 * f64::from(quarter) / 4.0;
+        writeln!(
+            text,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\" \
+             fill=\"{faint}\">{second:.0} s</text>",
+            left + width * f64::from(quarter) / 4.0,
+            HEAD + PLOT + 18.0,
+        )
+        .expect(WRITTEN);
+    }
+    for (index, row) in rows.iter().enumerate() {
+        let Some(row) = row else { continue };
+        let point = |(second, &ops): (usize, &u64)| {
+            let x = left + width * second as f64 / (seconds - 1) as f64;
+            format!("{x:.1},{:.1}", up(ops as f64))
+        };
+        let points: Vec<String> = row.extra.samples.iter().enumerate().map(point).collect();
+        writeln!(
+            text,
+            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" points=\"{}\"/>",
+            theme.engine(index),
+            points.join(" ")
+        )
+        .expect(WRITTEN);
+    }
+    text + &foot(results, height, &format!("Operations in each second: {about}."), theme)
+}
+
+/// The ground and the legend.
+fn head(height: f64, label: &str, engines: &[String], theme: Theme) -> String {
+    let [ground, ink, _, _] = theme.colours();
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-label=\"{}\" font-size=\"13\" \
+         font-family=\"system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"8\" fill=\"{ground}\"/>\n",
+        escape(label)
+    );
+    for (index, engine) in engines.iter().enumerate() {
+        let x = MARGIN + 120.0 * index as f64;
+        writeln!(
+            text,
+            "<rect x=\"{x}\" y=\"24\" width=\"14\" height=\"14\" rx=\"2\" fill=\"{}\"/>\
+             <text x=\"{}\" y=\"35.5\" font-size=\"15\" font-weight=\"{}\" \
+             fill=\"{ink}\">{}</text>",
+            theme.engine(index),
+            x + 21.0,
+            if engine == OURS { 600 } else { 400 },
+            escape(display(engine)),
+        )
+        .expect(WRITTEN);
+    }
+    text
+}
+
+/// What is drawn, and what it was measured on.
+fn foot(results: &Results, height: f64, says: &str, theme: Theme) -> String {
+    let [_, _, faint, _] = theme.colours();
+    let line = |y: f64, words: &str| {
+        let words = escape(words);
+        format!("<text x=\"{MARGIN}\" y=\"{y}\" font-size=\"11\" fill=\"{faint}\">{words}</text>\n")
+    };
+    line(height - 30.0, says) + &line(height - 13.0, &provenance(results)) + "</svg>\n"
+}
+
+/// Commit, machine, date and scale of a run, in a line.
+#[must_use]
+pub fn provenance(results: &Results) -> String {
+    let machine = &results.machine;
+    let commit = if results.commit.is_empty() { "unknown" } else { &results.commit };
+    let day = date(results.created);
+    let day = day.split(' ').next().unwrap_or(&day);
+    format!(
+        "Commit {commit}, {} ({} cores), {day}, scale {}",
+        machine.cpu, machine.cores, results.options.scale
+    )
+}
+
+/// The name of an engine as its makers write it.
+#[must_use]
+pub fn display(engine: &str) -> &str {
+    match engine {
+        "siltdb" => "SiltDB",
+        "rocksdb" => "RocksDB",
+        "lmdb" => "LMDB",
+        "sqlite" => "SQLite",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! Tests of pages: markers are filled, and what the repository holds is what its results say.
+
+use super::*;
+use crate::report::claims::tests::claimed;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+#[test]
+fn what_stands_between_markers_is_replaced_and_nothing_else() {
+    let tables = [("one", "1\n".to_owned()), ("two", "2\n".to_owned())];
+    let text = "a\n<!-- generated: two -->\nold\n<!-- /generated -->\nb\n\
+                <!-- generated: one -->\n<!-- /generated -->\nc\n";
+    let wanted = "a\n<!-- generated: two -->\n2\n<!-- /generated -->\nb\n\
+                  <!-- generated: one -->\n1\n<!-- /generated -->\nc\n";
+    assert_eq!(filled(text, &tables).unwrap(), wanted);
+    assert_eq!(filled(wanted, &tables).unwrap(), wanted, "again it changes nothing");
+    assert_eq!(filled("plain", &tables).unwrap(), "plain");
+}
+
+#[test]
+fn a_marker_that_is_unknown_or_has_no_end_is_an_error() {
+    let tables = [("one", String::new())];
+    let message = |text: &str| filled(text, &tables).unwrap_err();
+    let unknown = "<!-- generated: three -->\n<!-- /generated -->";
+    assert_eq!(message(unknown), "no table is called `three`");
+    assert_eq!(message("<!-- generated: one -->\n"), "`one` has no end");
+}
+
+#[test]
+fn results_are_written_into_a_repository_with_their_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
+    let page = "x\n<!-- generated: claims -->\n<!-- /generated -->\n";
+    PAGES.iter().for_each(|name| fs::write(dir.path().join(name), page).unwrap());
+    let results = claimed();
+    write(dir.path(), &results).unwrap();
+    assert_eq!(files::read(&dir.path().join(RESULTS)).unwrap(), results);
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(read(PAGES[1]).contains("| What get does |") && read(PAGES[1]).starts_with("x\n"));
+    assert!(read(INDEX).contains("| [claims.json.gz](claims.json.gz) | 2026-"), "{}", read(INDEX));
+    assert!(read("docs/charts/workloads-dark.svg").contains("Commit abc1234"));
+}
+
+#[test]
+fn pages_of_the_repository_say_what_its_results_say() {
+    let root = root();
+    let results = files::read(&root.join(RESULTS)).unwrap();
+    let mut pages = pages(&root, &results).unwrap();
+    pages.push((root.join(INDEX), index(&root).unwrap()));
+    for (path, wanted) in pages {
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        let name = path.strip_prefix(&root).unwrap().display();
+        assert!(found == wanted, "{name} is old: silt-bench report {RESULTS} --into .");
+    }
+}

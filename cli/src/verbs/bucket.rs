@@ -1,0 +1,137 @@
+//! The verbs on buckets: create, list, move, delete. And data verbs within one.
+//!
+//! They do not open the database.
+
+use crate::argument::{self, DurabilityArguments, FamilyArguments};
+use crate::failure::Result;
+use crate::session::Session;
+use clap::Args;
+use serde_json::json;
+use siltdb::{Bucket, Durability, Transaction, UpdateOptions};
+use std::ffi::OsString;
+
+/// The end of the help of the verbs.
+pub const HELP: &str = "\
+A path is the names from the root to the bucket, with / between: at most 16, each of 1 to 255 \
+bytes. get, put, delete, scan and count take it as --bucket. Moving and deleting cost the same \
+whatever is in the bucket; the keys of buckets in a deleted one are deleted after it.
+
+Example:
+  silt bucket create demo.db ada/inbox
+  silt put demo.db 1 hello --bucket ada/inbox
+  silt scan demo.db --bucket ada/inbox
+  silt bucket list demo.db ada
+  silt bucket move demo.db ada/inbox ada/read
+  silt bucket delete demo.db ada";
+
+/// What `bucket create` and `bucket delete` are told.
+#[derive(Args, Debug)]
+pub struct PathArguments {
+    /// The names from the root to the bucket, as a/b.
+    path: OsString,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// What `bucket list` is told.
+#[derive(Args, Debug)]
+pub struct ListArguments {
+    /// The bucket, as a/b [default: the root]
+    path: Option<OsString>,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// What `bucket move` is told.
+#[derive(Args, Debug)]
+pub struct MoveArguments {
+    /// The path it has.
+    from: OsString,
+    /// The path it gets.
+    to: OsString,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// Makes a bucket, and those it lies in as far as they are missing.
+///
+/// # Errors
+/// Those of the database: the bucket exists, or its path is not allowed.
+pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
+    let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
+    write(session, (&arguments.family, Durability::Synced), |tx| {
+        if let Some((_, before)) = path.split_last().filter(|(_, before)| !before.is_empty()) {
+            tx.bucket(before)?.create_if_missing()?;
+        }
+        tx.bucket(&path)?.create()
+    })?;
+    session.output.result("", &json!({ "created": arguments.path.to_string_lossy() }))
+}
+
+/// Prints the names of the buckets in a bucket.
+///
+/// # Errors
+/// Those of the database and of stdout.
+pub fn list(session: &mut Session, arguments: &ListArguments) -> Result<()> {
+    let form = session.output.settings().form;
+    let path = arguments.path.as_ref().map(|path| argument::bucket_path(path, form)).transpose()?;
+    let family = session.family(arguments.family.name())?;
+    let names = family.bucket(path.unwrap_or_default())?.children()?;
+    names.iter().try_for_each(|name| session.output.key(name))
+}
+
+/// Gives a bucket another path, with everything in it.
+///
+/// # Errors
+/// Those of the database: there is no such bucket, or the new path is taken or not allowed.
+pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
+    let form = session.output.settings().form;
+    let from = argument::bucket_path(&arguments.from, form)?;
+    let to = argument::bucket_path(&arguments.to, form)?;
+    write(session, (&arguments.family, Durability::Synced), |tx| {
+        tx.bucket(&from)?.rename(&to).map(|_| ())
+    })?;
+    let (from, to) = (arguments.from.to_string_lossy(), arguments.to.to_string_lossy());
+    session.output.result("", &json!({ "moved": { "from": from, "to": to } }))
+}
+
+/// Deletes a bucket with everything in it.
+///
+/// # Errors
+/// Those of the database: there is no such bucket.
+pub fn delete(session: &mut Session, arguments: &PathArguments) -> Result<()> {
+    let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
+    write(session, (&arguments.family, Durability::Synced), |tx| tx.bucket(&path)?.remove())?;
+    session.family(arguments.family.name())?.reclaim_buckets()?;
+    session.output.result("", &json!({ "deleted": arguments.path.to_string_lossy() }))
+}
+
+/// Runs `change` in a transaction on a family, to last as `durability` says.
+///
+/// # Errors
+/// Those of the database and of `change`.
+pub fn write<T>(
+    session: &Session,
+    (family, durability): (&FamilyArguments, Durability),
+    mut change: impl FnMut(&Transaction) -> siltdb::Result<T>,
+) -> Result<T> {
+    let family = session.family(family.name())?;
+    let options = UpdateOptions::new().durability(durability);
+    let value = session.db().update_with(&options, |tx| change(&tx.family(&family)?))?;
+    session.finish_once(durability)?;
+    Ok(value)
+}
+
+/// As [`write`], in the bucket that a data verb names.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_in(
+    session: &Session,
+    path: &[Vec<u8>],
+    (family, durability): (&FamilyArguments, DurabilityArguments),
+    mut change: impl FnMut(&Bucket<Transaction>) -> siltdb::Result<()>,
+) -> Result<()> {
+    let durability = durability.or(Durability::Synced);
+    write(session, (family, durability), |tx| change(&tx.bucket(path)?))
+}

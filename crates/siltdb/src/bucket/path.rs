@@ -1,0 +1,160 @@
+//! Paths of buckets and the keys that hold them; docs/buckets.md describes both.
+//!
+//! It reads and writes nothing.
+
+use crate::key_range::KeyRange;
+use siltdb_base::error::{Error, Result};
+use std::{fmt, ops::Bound};
+
+/// Most names of a path: each costs a lookup whenever the path is followed.
+pub const BUCKET_DEPTH_MAX: usize = 16;
+
+/// Longest name of a bucket, in bytes.
+pub const BUCKET_NAME_BYTES_MAX: usize = 255;
+
+/// How every key of a bucket begins.
+const MARK: [u8; 3] = [0x00, 0xff, b'b'];
+
+/// The bucket that holds the others. It has no name and no data.
+pub(super) const ROOT: u64 = 0;
+
+/// What a key holds, after the id of its bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// A bucket within: its name follows.
+    Child = 0,
+    /// The next id.
+    Sequence = 1,
+    /// Data: the key of the bucket follows.
+    Data = 2,
+    /// Of the root: the id of a deleted bucket that may hold buckets follows.
+    Trash = 3,
+}
+
+/// How the keys of everything in a bucket begin.
+pub(super) fn bucket_prefix(id: u64) -> Vec<u8> {
+    [&MARK[..], &id.to_be_bytes()].concat()
+}
+
+/// The key of a part of a bucket.
+pub(super) fn key(id: u64, part: Part, rest: &[u8]) -> Vec<u8> {
+    [&MARK[..], &id.to_be_bytes(), &[part as u8], rest].concat()
+}
+
+/// The keys of the database that hold a range of keys of a bucket.
+pub(super) fn data_range(id: u64, range: &impl KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let data = |bytes: &[u8]| key(id, Part::Data, bytes);
+    let start = match range.start() {
+        Bound::Unbounded => Bound::Included(data(b"")),
+        bound => bound.map(data),
+    };
+    let end = match range.end() {
+        Bound::Unbounded => Bound::Excluded(key(id, Part::Trash, b"")),
+        bound => bound.map(data),
+    };
+    (start, end)
+}
+
+/// What stands under the name of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) id: u64,
+    /// Most buckets on a way down from it, itself included, or more.
+    pub(super) height: usize,
+}
+
+impl Entry {
+    /// A bucket without others in it.
+    pub(super) const LEAF: usize = 1;
+
+    pub(super) fn encode(self) -> [u8; 9] {
+        let mut bytes = [0; 9];
+        bytes[..8].copy_from_slice(&self.id.to_be_bytes());
+        bytes[8] = u8::try_from(self.height).expect("checked against the greatest depth");
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        let bad = || Error::corruption("what stands under the name of a bucket is no bucket");
+        let (id, height) = bytes.split_at_checked(8).ok_or_else(bad)?;
+        let id = u64::from_be_bytes(id.try_into().expect("8 bytes were split off"));
+        match height {
+            &[height] if (1..=BUCKET_DEPTH_MAX).contains(&height.into()) && id != ROOT => {
+                Ok(Self { id, height: height.into() })
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// Names from the root to a bucket, within the bounds.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Path {
+    names: Vec<Vec<u8>>,
+}
+
+impl Path {
+    pub(super) fn new(names: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<Self> {
+        let mut path = Self { names: Vec::new() };
+        for name in names {
+            let name = name.as_ref();
+            if name.is_empty() || name.len() > BUCKET_NAME_BYTES_MAX {
+                return Err(Error::invalid("the name of the bucket is empty or too long")
+                    .with_mismatch(
+                        format_args!("1 to {BUCKET_NAME_BYTES_MAX} bytes"),
+                        name.len(),
+                    ));
+            }
+            path.names.push(name.to_vec());
+            check_depth(path.names.len())?;
+        }
+        Ok(path)
+    }
+
+    pub(super) fn names(&self) -> &[Vec<u8>] {
+        &self.names
+    }
+
+    /// The names before the last one, and that one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the root.
+    pub(super) fn split_last(&self) -> Result<(&[Vec<u8>], &[u8])> {
+        let (last, before) = self.names.split_last().ok_or_else(|| {
+            Error::invalid("the root holds buckets only, and always exists")
+                .with_hint("name a bucket")
+        })?;
+        Ok((before, last))
+    }
+}
+
+/// Passes if a bucket may lie so deep.
+pub(super) fn check_depth(depth: usize) -> Result<()> {
+    if depth <= BUCKET_DEPTH_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid("the path of the bucket is too deep")
+        .with_mismatch(format_args!("at most {BUCKET_DEPTH_MAX} names"), depth))
+}
+
+/// Names as they are shown.
+pub(super) struct Shown<'a>(pub(super) &'a [Vec<u8>]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, name) in self.0.iter().enumerate() {
+            let slash = if index == 0 { "" } else { "/" };
+            write!(f, "{slash}{}", name.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Shown(&self.names))
+    }
+}
+
+#[cfg(test)]
+mod tests;

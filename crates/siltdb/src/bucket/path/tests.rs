@@ -1,0 +1,46 @@
+//! Bounds of paths, and damaged entries.
+
+use super::{BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Entry, Part, Path, key};
+use siltdb_base::error::ErrorKind;
+
+#[test]
+fn names_and_depth_have_bounds() {
+    let kind = |names: Vec<Vec<u8>>| Path::new(names).map(|_| ()).map_err(|error| error.kind());
+    assert_eq!(kind(vec![vec![0xff; BUCKET_NAME_BYTES_MAX]; BUCKET_DEPTH_MAX]), Ok(()));
+    assert_eq!(kind(vec![]), Ok(()));
+    let invalid = Err(ErrorKind::InvalidArgument);
+    assert_eq!(kind(vec![vec![b'a']; BUCKET_DEPTH_MAX + 1]), invalid);
+    assert_eq!(kind(vec![vec![b'a'; BUCKET_NAME_BYTES_MAX + 1]]), invalid);
+    assert_eq!(kind(vec![vec![b'a'], vec![]]), invalid);
+}
+
+#[test]
+fn keys_are_in_the_order_of_what_they_hold() {
+    let keys = [
+        key(1, Part::Child, b"\xff"),
+        key(1, Part::Sequence, b""),
+        key(1, Part::Data, b""),
+        key(1, Part::Data, b"a"),
+        key(1, Part::Data, b"a\0"),
+        key(1, Part::Data, b"\xff\xff"),
+        key(1, Part::Trash, b""),
+        key(256, Part::Child, b""),
+    ];
+    assert!(keys.is_sorted());
+}
+
+#[test]
+fn entries_come_back_and_damaged_ones_are_refused() {
+    let entry = Entry { id: 77, height: 16 };
+    assert_eq!(Entry::decode(&entry.encode()).unwrap(), entry);
+    let mut bytes = entry.encode().to_vec();
+    for height in [0, 17, 255] {
+        bytes[8] = height;
+        assert_eq!(Entry::decode(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    for length in [0, 8, 10] {
+        bytes.resize(length, 1);
+        assert_eq!(Entry::decode(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    assert!(Entry::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 1]).is_err());
+}

@@ -1,0 +1,148 @@
+//! The tree of buckets: entries under names, within a transaction.
+//!
+//! It does not touch data, but to delete it.
+
+use super::path::{Entry, Part, Path, ROOT, Shown, bucket_prefix, check_depth, data_range, key};
+use crate::{read::Read, transaction::Transaction};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    slice::Slice,
+};
+
+/// The buckets on the way along `names`, from the one below the root on.
+pub(super) fn follow(
+    names: &[Vec<u8>],
+    mut get: impl FnMut(&[u8]) -> Result<Option<Slice>>,
+) -> Result<Vec<Entry>> {
+    let mut way: Vec<Entry> = Vec::with_capacity(names.len());
+    for (index, name) in names.iter().enumerate() {
+        let entry = get(&key(last_id(&way), Part::Child, name))?;
+        let entry = entry.ok_or_else(|| missing(&names[..=index]))?;
+        way.push(Entry::decode(&entry)?);
+    }
+    Ok(way)
+}
+
+/// No bucket is there.
+#[cold]
+pub(super) fn missing(names: &[Vec<u8>]) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no bucket {}", Shown(names)))
+}
+
+/// The bucket at the end of a way.
+pub(super) fn last_id(way: &[Entry]) -> u64 {
+    way.last().map_or(ROOT, |entry| entry.id)
+}
+
+/// Makes a bucket; its parent must be there.
+pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
+    let (before, name) = path.split_last()?;
+    let way = follow(before, |key| transaction.get(key))?;
+    let place = free_place(transaction, path, (last_id(&way), name))?;
+    let id = transaction.next_id(key(ROOT, Part::Sequence, b""))?;
+    transaction.put(place, Entry { id, height: Entry::LEAF }.encode())?;
+    raise(transaction, before, (&way, Entry::LEAF))
+}
+
+/// Makes a bucket and those on the way to it, as far as they are missing.
+pub(super) fn create_if_missing(transaction: &Transaction, path: &Path) -> Result<()> {
+    path.split_last()?;
+    for depth in 1..=path.names().len() {
+        let part = Path::new(&path.names()[..depth])?;
+        match create(transaction, &part) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => created?,
+        }
+    }
+    Ok(())
+}
+
+/// Gives a bucket another path, with everything in it.
+pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Result<()> {
+    let (from_before, from_name) = from.split_last()?;
+    let (to_before, to_name) = to.split_last()?;
+    let from_way = follow(from.names(), |key| transaction.get(key))?;
+    let entry = *from_way.last().expect("it is not the root");
+    let to_way = follow(to_before, |key| transaction.get(key))?;
+    if to_way.iter().any(|parent| parent.id == entry.id) {
+        return Err(Error::invalid("a bucket cannot be moved into itself"));
+    }
+    check_depth(to_before.len() + entry.height)?;
+    let place = free_place(transaction, to, (last_id(&to_way), to_name))?;
+    let from_parent = last_id(&from_way[..from_before.len()]);
+    transaction.delete(key(from_parent, Part::Child, from_name))?;
+    transaction.put(place, entry.encode())?;
+    raise(transaction, to_before, (&to_way, entry.height))
+}
+
+/// Deletes a bucket with everything in it, whatever that is.
+pub(super) fn remove(transaction: &Transaction, path: &Path) -> Result<()> {
+    let (before, name) = path.split_last()?;
+    let way = follow(path.names(), |key| transaction.get(key))?;
+    transaction.delete(key(last_id(&way[..before.len()]), Part::Child, name))?;
+    discard(transaction, *way.last().expect("it is not the root"))
+}
+
+/// Deletes what a bucket without a name holds. The buckets in it wait in the trash.
+fn discard(transaction: &Transaction, Entry { id, height }: Entry) -> Result<()> {
+    if height == Entry::LEAF {
+        return transaction.delete_prefix(bucket_prefix(id));
+    }
+    transaction.delete_range(data_range(id, &..))?;
+    transaction.put(key(ROOT, Part::Trash, &id.to_be_bytes()), b"")
+}
+
+/// Deletes up to `most` of the buckets that lie in deleted ones; returns the number of steps that
+/// it took, 0 if there is nothing left.
+pub(super) fn reclaim(transaction: &Transaction, most: usize) -> Result<usize> {
+    let mut steps = 0;
+    while steps < most {
+        let Some(trash) = transaction.prefix(key(ROOT, Part::Trash, b""))?.next() else { break };
+        let (trash, _) = trash?;
+        let id = trash.as_bytes().last_chunk().ok_or_else(|| Error::corruption("no bucket id"))?;
+        let id = u64::from_be_bytes(*id);
+        let mut children = transaction.prefix(key(id, Part::Child, b""))?;
+        for child in children.by_ref().take(most - steps) {
+            let (child, entry) = child?;
+            transaction.delete(child)?;
+            discard(transaction, Entry::decode(&entry)?)?;
+            steps += 1;
+        }
+        if steps < most {
+            transaction.delete_prefix(bucket_prefix(id))?;
+            transaction.delete(trash)?;
+            steps += 1;
+        }
+    }
+    Ok(steps)
+}
+
+/// The key for a bucket's entry, if none is there.
+fn free_place(
+    transaction: &Transaction,
+    path: &Path,
+    (parent, name): (u64, &[u8]),
+) -> Result<Vec<u8>> {
+    let place = key(parent, Part::Child, name);
+    if transaction.contains(&place)? {
+        let message = format!("the bucket {} exists", Shown(path.names()));
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    Ok(place)
+}
+
+/// Notes at the buckets of a way that one of `height` lies in the last of them.
+fn raise(
+    transaction: &Transaction,
+    names: &[Vec<u8>],
+    (way, height): (&[Entry], usize),
+) -> Result<()> {
+    for (index, entry) in way.iter().enumerate() {
+        let height = way.len() - index + height;
+        if entry.height < height {
+            let place = key(last_id(&way[..index]), Part::Child, &names[index]);
+            transaction.put(place, Entry { height, ..*entry }.encode())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Updates and views of a database, and the steps on one key of its default family.
+
+use crate::{
+    db::Db,
+    single_key::Swap,
+    snapshot::Snapshot,
+    transaction::Transaction,
+    update::{UpdateOptions, update},
+};
+use siltdb_base::{error::Result, slice::Slice};
+
+impl Db {
+    /// Runs `run` in a serializable transaction and commits it; after a conflict with another
+    /// commit it runs again, up to 1000 times.
+    ///
+    /// An error of `run` rolls the transaction back and is returned. `run` must not do anything
+    /// else than read and write the transaction that it would be wrong to do twice. Between
+    /// attempts it pauses for up to 2 ms; after three conflicts it waits up to 50 ms for others
+    /// that conflicted as often, so that they go one after the other.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Error, Read};
+    ///
+    /// db.put("alice", [100])?;
+    /// db.put("bob", [0])?;
+    /// db.update(|tx| {
+    ///     let balance = |name| Ok::<u8, Error>(tx.get(name)?.map_or(0, |value| value[0]));
+    ///     let (alice, bob) = (balance("alice")?, balance("bob")?);
+    ///     tx.put("alice", [alice.checked_sub(30).ok_or(Error::invalid("too little"))?])?;
+    ///     tx.put("bob", [bob + 30])
+    /// })?;
+    /// assert_eq!(db.get("bob")?.as_deref(), Some(&[30][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `run`; `Conflict` after the last attempt, with their number; as
+    /// [`Transaction::commit`].
+    pub fn update<T>(&self, run: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        self.update_with(&UpdateOptions::new(), run)
+    }
+
+    /// As [`Db::update`], with options of its own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Durability, Isolation, UpdateOptions};
+    ///
+    /// let options = UpdateOptions::new()
+    ///     .isolation(Isolation::Snapshot)
+    ///     .durability(Durability::Synced)
+    ///     .attempts(10);
+    /// db.update_with(&options, |tx| tx.put("k", "v"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::update`].
+    pub fn update_with<T>(
+        &self,
+        options: &UpdateOptions,
+        run: impl FnMut(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        update(&self.default, options, run)
+    }
+
+    /// Runs `look` on a snapshot of this moment. It has nothing to write with.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    ///
+    /// let ends = db.view(|snapshot| Ok((snapshot.first()?, snapshot.last()?)))?;
+    /// assert_eq!(ends, (None, None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `look`.
+    pub fn view<T>(&self, look: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+        look(&self.snapshot())
+    }
+
+    /// Swaps the value of a key of the default family; see
+    /// [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Swap> {
+        self.default.compare_and_swap(key, expected, new)
+    }
+
+    /// Gives a key of the default family a value unless it has one; see
+    /// [`Family::put_if_absent`](crate::Family::put_if_absent).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn put_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>> {
+        self.default.put_if_absent(key, value)
+    }
+
+    /// Changes the value of a key of the default family and returns the old one; see
+    /// [`Family::fetch_and_update`](crate::Family::fetch_and_update).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn fetch_and_update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<Slice>> {
+        self.default.fetch_and_update(key, change)
+    }
+
+    /// Changes the value of a key of the default family and returns the new one; see
+    /// [`Family::update_and_fetch`](crate::Family::update_and_fetch).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn update_and_fetch<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        self.default.update_and_fetch(key, change)
+    }
+
+    /// Deletes a key of the default family and returns its value; see
+    /// [`Family::take`](crate::Family::take).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.default.take(key)
+    }
+
+    /// Deletes the first key of the default family and returns it with its value; see
+    /// [`Family::pop_first`](crate::Family::pop_first).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.default.pop_first()
+    }
+
+    /// Deletes the last key of the default family and returns it with its value; see
+    /// [`Family::pop_first`](crate::Family::pop_first).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn pop_last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.default.pop_last()
+    }
+
+    /// The next number of a counter in the default family; see
+    /// [`Family::next_id`](crate::Family::next_id).
+    ///
+    /// # Errors
+    /// As [`Family::next_id`](crate::Family::next_id).
+    pub fn next_id(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        self.default.next_id(key)
+    }
+}

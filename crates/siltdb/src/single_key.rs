@@ -1,0 +1,352 @@
+//! Reads and writes of one key in one atomic step.
+//!
+//! Each is written once, for a [`Transaction`]. That of a [`Family`] is an update with that one
+//! step, so it is atomic against all other writers: plain writes, batches and transactions.
+
+use crate::{
+    family::Family,
+    isolation::Isolation,
+    options::Durability,
+    read::Read,
+    transaction::Transaction,
+    update::{UpdateOptions, update},
+};
+use siltdb_base::{
+    error::{Error, Result},
+    slice::Slice,
+};
+
+/// Ids that are reserved at a time, at the cost of one sync.
+const BLOCK_IDS: u64 = 4096;
+
+/// What a `compare_and_swap` came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "whether the value was swapped is the answer"]
+pub enum Swap {
+    /// The key had the expected value, and has the new one.
+    Swapped,
+    /// The key has another value than was expected, and keeps it; `None` is no value.
+    Differs(Option<Slice>),
+}
+
+impl Swap {
+    /// Whether the key has the new value.
+    #[must_use]
+    pub fn is_swapped(&self) -> bool {
+        *self == Self::Swapped
+    }
+}
+
+impl Transaction {
+    /// As [`Family::compare_and_swap`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Swap> {
+        let current = self.get(key.as_ref())?;
+        if current.as_deref() != expected {
+            return Ok(Swap::Differs(current));
+        }
+        self.put_or_delete(key, new)?;
+        Ok(Swap::Swapped)
+    }
+
+    /// As [`Family::put_if_absent`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn put_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>> {
+        let current = self.get(key.as_ref())?;
+        if current.is_none() {
+            self.put(key, value)?;
+        }
+        Ok(current)
+    }
+
+    /// As [`Family::fetch_and_update`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn fetch_and_update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnOnce(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<Slice>> {
+        let current = self.get(key.as_ref())?;
+        self.put_or_delete(key, change(current.as_deref()))?;
+        Ok(current)
+    }
+
+    /// As [`Family::update_and_fetch`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn update_and_fetch<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnOnce(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        let current = self.get(key.as_ref())?;
+        let new = change(current.as_deref());
+        self.put_or_delete(key, new.as_ref())?;
+        Ok(new)
+    }
+
+    /// As [`Family::take`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let current = self.get(key.as_ref())?;
+        if current.is_some() {
+            self.delete(key)?;
+        }
+        Ok(current)
+    }
+
+    /// As [`Family::pop_first`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.first().and_then(|pair| self.pop(pair))
+    }
+
+    /// As [`Family::pop_last`], as one step of the transaction.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Transaction::put`].
+    pub fn pop_last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.last().and_then(|pair| self.pop(pair))
+    }
+
+    fn pop(&self, pair: Option<(Slice, Slice)>) -> Result<Option<(Slice, Slice)>> {
+        if let Some((key, _)) = &pair {
+            self.delete(key)?;
+        }
+        Ok(pair)
+    }
+
+    fn put_or_delete<V: AsRef<[u8]>>(&self, key: impl AsRef<[u8]>, new: Option<V>) -> Result<()> {
+        match new {
+            Some(value) => self.put(key, value),
+            None => self.delete(key),
+        }
+    }
+
+    /// The next number of the counter `key`: as [`Family::next_id`], but it goes back if the
+    /// transaction does not commit, and two transactions that take one at a time conflict.
+    ///
+    /// # Errors
+    /// As [`Family::next_id`]; `InvalidArgument` below [`Isolation::RepeatableRead`], where two
+    /// transactions could get the same number.
+    pub fn next_id(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        if self.isolation() < Isolation::RepeatableRead {
+            return Err(Error::invalid("at this isolation level ids would not be unique")
+                .with_mismatch("repeatable-read or stronger", self.isolation().as_str()));
+        }
+        Ok(self.reserve_ids(key.as_ref(), 0, 1)?.start)
+    }
+
+    /// Reserves `count` ids, none of them below `least`.
+    fn reserve_ids(&self, key: &[u8], least: u64, count: u64) -> Result<std::ops::Range<u64>> {
+        let next = match self.get(key)? {
+            None => 1,
+            Some(value) => u64::from_be_bytes(value.as_bytes().try_into().map_err(|_| {
+                Error::invalid("the value of the key is no counter of ids")
+                    .with_mismatch("8 bytes", value.len())
+            })?),
+        };
+        let start = next.max(least);
+        let end = start.checked_add(count).ok_or_else(|| Error::invalid("all ids are used up"))?;
+        self.put(key, end.to_be_bytes())?;
+        Ok(start..end)
+    }
+}
+
+impl Family {
+    /// Gives a key a new value if it has the expected one, in one step. `None` is no value: as
+    /// `expected` it inserts, as `new` it deletes.
+    ///
+    /// Costs as [`Read::get`] and [`Family::put`], and a search in memory for another commit. If
+    /// another commit changed the key meanwhile, it is compared again. Where the value differs
+    /// nothing is written.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Swap;
+    ///
+    /// assert!(db.compare_and_swap("lock", None, Some(b"mine"))?.is_swapped());
+    /// match db.compare_and_swap("lock", Some(b"free"), Some(b"mine"))? {
+    ///     Swap::Swapped => unreachable!(),
+    ///     Swap::Differs(current) => assert_eq!(current.as_deref(), Some(&b"mine"[..])),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Family::put`]; `Conflict`, if it lost against other writers 1000
+    /// times in a row.
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Swap> {
+        self.step(|step| step.compare_and_swap(key.as_ref(), expected, new))
+    }
+
+    /// Gives a key a value unless it has one, in one step; returns the one that it had and keeps.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// assert_eq!(db.put_if_absent("name", "Ada")?, None);
+    /// assert_eq!(db.put_if_absent("name", "Eve")?.as_deref(), Some(&b"Ada"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn put_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>> {
+        self.step(|step| step.put_if_absent(key.as_ref(), value.as_ref()))
+    }
+
+    /// Gives a key the value that `change` makes of its value, in one step, and returns the old
+    /// one. `None` is no value. `change` runs again whenever another commit was faster.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// let add = |old: Option<&[u8]>| Some([old.unwrap_or(b""), b"+"].concat());
+    /// assert_eq!(db.fetch_and_update("tally", add)?, None);
+    /// assert_eq!(db.fetch_and_update("tally", add)?.as_deref(), Some(&b"+"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn fetch_and_update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<Slice>> {
+        self.step(|step| step.fetch_and_update(key.as_ref(), &mut change))
+    }
+
+    /// As [`Family::fetch_and_update`], but returns the new value.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// let add = |old: Option<&[u8]>| Some([old.unwrap_or(b""), b"+"].concat());
+    /// assert_eq!(db.update_and_fetch("tally", add)?, Some(b"+".to_vec()));
+    /// assert_eq!(db.update_and_fetch("tally", add)?, Some(b"++".to_vec()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn update_and_fetch<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        self.step(|step| step.update_and_fetch(key.as_ref(), &mut change))
+    }
+
+    /// Deletes a key and returns the value that it had, in one step. Without a value nothing is
+    /// written.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.put("job", "work")?;
+    /// assert_eq!(db.take("job")?.as_deref(), Some(&b"work"[..]));
+    /// assert_eq!(db.take("job")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.step(|step| step.take(key.as_ref()))
+    }
+
+    /// Deletes the first key and returns it with its value, in one step: no other caller gets the
+    /// same pair, and no key before it was there. Costs as [`Read::first`] and [`Family::put`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// for job in ["1", "2", "3"] {
+    ///     db.put(job, "work")?;
+    /// }
+    /// assert_eq!(db.pop_first()?.unwrap().0, b"1");
+    /// assert_eq!(db.pop_last()?.unwrap().0, b"3");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
+        self.step(Transaction::pop_first)
+    }
+
+    /// As [`Family::pop_first`], from the other end.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn pop_last(&self) -> Result<Option<(Slice, Slice)>> {
+        self.step(Transaction::pop_last)
+    }
+
+    /// The next number of a counter, from 1 on: greater than each that any thread got before, and
+    /// given once, also across crashes. Numbers may be left out.
+    ///
+    /// The counter is the value of `key`, an ordinary key of the family: the first number that is
+    /// not reserved, as 8 bytes, big-endian. 4096 numbers are reserved at a time, with a sync; the
+    /// others cost a lock. A process that ends leaves out what is reserved. Deleting the key starts
+    /// the counter anew at some later time, at the next opening at the latest.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// let first = db.next_id("ids")?;
+    /// db.put(format!("user:{first:020}"), "Ada")?;
+    /// assert!(db.next_id("ids")? > first);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the value of the key is no counter; as [`Family::compare_and_swap`].
+    pub fn next_id(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        let key = key.as_ref();
+        self.place.engine.check_writable(&self.place.family)?;
+        let options = UpdateOptions::new().durability(Durability::Synced);
+        self.place.engine.id_blocks.next(self.id(), key, |least| {
+            if cfg!(seeded_fault = "ids_not_reserved") {
+                return Ok(least.max(1)..least.max(1) + BLOCK_IDS);
+            }
+            update(self, &options, |step| step.reserve_ids(key, least, BLOCK_IDS))
+        })
+    }
+
+    fn step<T>(&self, step: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        update(self, &UpdateOptions::new(), step)
+    }
+}

@@ -1,0 +1,101 @@
+//! What a transaction did, and what it saw.
+
+/// What a key is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Writes append to it by merge: its value shows the order of its writes.
+    List,
+    /// Writes replace it.
+    Register,
+    /// As a register, but missing at first, and read by ranges only.
+    Slot,
+}
+
+/// A key of the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub kind: Kind,
+    pub number: u64,
+}
+
+impl Key {
+    pub fn bytes(self) -> Vec<u8> {
+        let prefix = match self.kind {
+            Kind::List => b'l',
+            Kind::Register => b'r',
+            Kind::Slot => b's',
+        };
+        [&[prefix][..], &self.number.to_be_bytes()].concat()
+    }
+
+    pub fn of_bytes(kind: Kind, bytes: &[u8]) -> Self {
+        Self { kind, number: u64::from_be_bytes(bytes[1..].try_into().unwrap()) }
+    }
+}
+
+/// One write, unique in the history; 0 is the state before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+/// Writes of one transaction, at most.
+const WRITES_MAX: u64 = 1 << 8;
+
+impl Version {
+    pub fn new(transaction: u64, nth: usize) -> Self {
+        assert!((nth as u64) < WRITES_MAX);
+        Self(transaction * WRITES_MAX + nth as u64)
+    }
+
+    pub fn transaction(self) -> u64 {
+        self.0 / WRITES_MAX
+    }
+
+    pub fn bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// The versions in a value.
+    pub fn all(value: &[u8]) -> Vec<Self> {
+        let (all, rest) = value.as_chunks::<8>();
+        assert!(rest.is_empty(), "a torn value: {value:?}");
+        all.iter().map(|bytes| Self(u64::from_le_bytes(*bytes))).collect()
+    }
+}
+
+/// How a version was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// By its key, or shown by a range.
+    Item,
+    /// Missing in a range.
+    Range,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOf {
+    pub key: Key,
+    /// The newest version that was seen; of lists, all those before it were seen, too.
+    pub version: Version,
+    pub access: Access,
+}
+
+/// A transaction that committed.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Its number, from 1 on.
+    pub transaction: u64,
+    /// Its place; 0 for a write without transaction, which only appends.
+    pub sequence: u64,
+    pub reads: Vec<ReadOf>,
+    /// Every write, in order.
+    pub writes: Vec<(Key, Version)>,
+    /// The lists that it saw, without its own writes.
+    pub lists: Vec<(Key, Vec<Version>)>,
+}
+
+impl Record {
+    /// Own writes of a key.
+    pub fn written(&self, key: Key) -> impl Iterator<Item = Version> {
+        self.writes.iter().filter(move |(of, _)| *of == key).map(|(_, version)| *version)
+    }
+}
