@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, shell, step, txn, upkeep,
+    recover, scan, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -128,8 +128,11 @@ enum Verb {
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
     /// Make a second database of what this one holds, by hard links
-    #[command(after_help = CHECKPOINT)]
+    #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
+    /// Print the commits that the log still has, in their order
+    #[command(after_help = watch::HELP)]
+    Watch(On<watch::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<upkeep::CompactArguments>),
@@ -343,14 +346,6 @@ Example:
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
-const CHECKPOINT: &str = "\
-Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
-hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
-whole it is called DIR.partial.
-
-Example:
-  silt checkpoint demo.db demo-before.db";
-
 const COMPACT: &str = "\
 Space comes back by itself, in time; this does it at once. It needs room for what it writes anew.
 With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
@@ -480,6 +475,7 @@ impl CommandLine {
                 flushed(outcome, &mut start.output)
             }
             Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
+            Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Compact(on) => existing(&on, start, upkeep::compact),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {

@@ -7,7 +7,7 @@
 mod completion;
 
 use super::{batch, bucket, checkpoint, export, families, import, point, scan, step};
-use super::{transactions, txn, upkeep};
+use super::{transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -146,6 +146,8 @@ enum Verb {
     Check,
     /// Make a second database of what this one holds
     Checkpoint(checkpoint::Arguments),
+    /// Print the commits that the log still has
+    Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
     Compact(upkeep::CompactArguments),
     /// Write what is in memory to tables
@@ -495,6 +497,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
+        Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),
         Verb::Quit => return Ok(Next::End),

@@ -9,7 +9,9 @@ use crate::{
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options, footprint, install, jobs,
+    family_commit, family_options,
+    feed::{Feed, FeedItem},
+    footprint, install, jobs,
     jobs::replayed,
     jobs::request,
     jobs::workers::Workers,
@@ -208,6 +210,22 @@ impl Engine {
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
         self.log.publisher.published()
+    }
+
+    /// A feed of commits.
+    ///
+    /// # Errors
+    /// As [`Feed::new`].
+    pub fn feed(&self, first: Option<SequenceNumber>) -> Result<Feed> {
+        Feed::new(self, first)
+    }
+
+    /// The next commit of a feed of this database.
+    ///
+    /// # Errors
+    /// As [`Feed::next`].
+    pub fn feed_next(&self, feed: &mut Feed, timeout: Duration) -> Result<Option<FeedItem>> {
+        feed.next(self, timeout)
     }
 
     /// Registers a snapshot of this moment.

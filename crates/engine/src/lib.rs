@@ -22,6 +22,7 @@ pub mod background;
 pub mod database;
 pub mod install;
 pub mod log_sync;
+pub mod feed;
 pub mod family_options;
 pub mod locks;
 pub mod commit;

@@ -49,6 +49,7 @@
 //! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *what was committed* `subscribe` | all | | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
 //! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
 //! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last` | default | ✓ | | |
@@ -95,6 +96,7 @@ mod single_key;
 mod bucket;
 mod db;
 mod db_write;
+mod subscription;
 mod db_update;
 mod place;
 pub mod inspect;
@@ -110,6 +112,7 @@ pub struct Readme;
 /// So are those of the pages for users.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tuning.md")]
+#[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
@@ -145,6 +148,9 @@ pub use siltdb_engine::{
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use single_key::Swap;
 pub use snapshot::Snapshot;
+pub use subscription::{
+    Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
+};
 pub use transaction::{CommitInfo, Transaction};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
