@@ -6,6 +6,7 @@ use crate::database::Database;
 use siltdb_base::{
     error::Result,
     id::{FamilyId, SequenceNumber},
+    key::EntryKind,
 };
 use siltdb_disk::batch::BatchBytes;
 use siltdb_memtable::memtable::Memtable;
@@ -48,7 +49,10 @@ impl IndexedWrites {
         for operation in writes.operations_from(self.bytes, self.count) {
             let operation = operation?;
             let sequence = SequenceNumber(OWN_FIRST.0 + u64::from(self.count));
-            self.memtable(database, operation.family).insert(operation.entry(sequence));
+            let is_range = operation.kind == EntryKind::RangeDelete;
+            if !is_range || !cfg!(seeded_fault = "own_range_deletions_not_read") {
+                self.memtable(database, operation.family).insert(operation.entry(sequence));
+            }
             self.count += 1;
         }
         self.bytes = writes.as_bytes().len();
