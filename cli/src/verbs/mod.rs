@@ -8,6 +8,8 @@ pub mod step;
 pub mod point;
 pub mod scan;
 pub mod batch;
+pub mod txn;
+pub mod transactions;
 pub mod import;
 pub mod recover;
 pub mod export;

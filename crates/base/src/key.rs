@@ -125,7 +125,7 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// Its place in the order of the database; unique among the entries of a key.
     pub sequence: SequenceNumber,
-    /// What it does.
+    /// The operation that the entry stands for.
     pub kind: EntryKind,
     /// Its payload, as [`EntryKind`] says.
     pub value: &'a [u8],

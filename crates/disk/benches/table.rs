@@ -97,7 +97,7 @@ fn entry<'a>(index: usize, key: &'a [u8], value: &'a [u8]) -> Entry<'a> {
 
 struct Tables {
     tables: Vec<Arc<Table>>,
-    /// The same, for one who reads them once.
+    /// The same tables, to be read once each.
     passing: Vec<Arc<TableScan>>,
     cache: Arc<Cache>,
 }

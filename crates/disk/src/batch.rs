@@ -292,7 +292,7 @@ impl BatchBytes {
 /// One operation, borrowed from the bytes of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOperation<'a> {
-    /// What it does.
+    /// The kind of the operation.
     pub kind: EntryKind,
     /// The family it does it to.
     pub family: FamilyId,

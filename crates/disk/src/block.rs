@@ -178,7 +178,7 @@ pub struct BlockEntry<'a> {
     pub suffix: &'a [u8],
     /// Its place in the order of the database.
     pub sequence: SequenceNumber,
-    /// What it does.
+    /// The operation that the entry stands for.
     pub kind: EntryKind,
     /// The payload, as the kind says.
     pub value: &'a [u8],

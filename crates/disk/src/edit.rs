@@ -263,7 +263,7 @@ pub enum Change {
     Unknown {
         /// The tag, unknown to this build.
         tag: u64,
-        /// What it says.
+        /// The bytes of the change, kept unchanged.
         value: Vec<u8>,
     },
 }

@@ -207,8 +207,8 @@ fn fill_by_two(side: &dyn Side, data: &Data) {
     });
 }
 
-/// Lets the allocator join what was freed before. It puts that off until it is next asked for a
-/// large piece: without this, the memtable's first chunk pays for the skip list's million nodes.
+/// Lets the allocator join what was freed before, which it puts off until it is asked for a large
+/// piece. Without this, the memtable's first chunk pays for the skip list's million nodes.
 ///
 /// Each thread may have memory of its own, which its successors take over, so as many as insert at
 /// the same time ask.

@@ -7,14 +7,14 @@ use siltdb::{
 use std::{collections::BTreeMap, thread};
 
 fn open() -> (tempfile::TempDir, Db, Family) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path()).unwrap();
-    let family = db.create_family("nested", FamilyOptions::new()).unwrap();
+    let dir = tempfile::tempdir().expect("it is there");
+    let db = Db::open(dir.path()).expect("it is there");
+    let family = db.create_family("nested", FamilyOptions::new()).expect("it is there");
     (dir, db, family)
 }
 
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
-    result.unwrap_err().kind()
+    result.expect_err("it fails").kind()
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,27 +59,31 @@ impl Model {
             return Err(ErrorKind::AlreadyExists);
         }
         let moved = self.remove(from)?;
-        self.at(before).unwrap().children.insert(name.clone(), moved);
+        self.at(before).expect("it is there").children.insert(name.clone(), moved);
         Ok(())
     }
 }
 
 /// Reads everything below a bucket.
 fn read_all(family: &Family, path: &[Vec<u8>]) -> Model {
-    let bucket = family.bucket(path).unwrap();
+    let bucket = family.bucket(path).expect("it is there");
     let mut model = Model::default();
     if !path.is_empty() {
-        for pair in bucket.range(..).unwrap() {
-            let (key, value) = pair.unwrap();
+        for pair in bucket.range(..).expect("it is there") {
+            let (key, value) = pair.expect("it is there");
             model.data.insert(key.to_vec(), value.to_vec());
         }
-        let back: Vec<_> =
-            bucket.range(..).unwrap().rev().map(|pair| pair.unwrap().0.to_vec()).collect();
+        let back: Vec<_> = bucket
+            .range(..)
+            .expect("it is there")
+            .rev()
+            .map(|pair| pair.expect("it is there").0.to_vec())
+            .collect();
         assert!(back.iter().rev().eq(model.data.keys()));
-        assert_eq!(bucket.count(..).unwrap(), model.data.len() as u64);
+        assert_eq!(bucket.count(..).expect("it is there"), model.data.len() as u64);
         model.next = 1;
     }
-    for name in bucket.children().unwrap() {
+    for name in bucket.children().expect("it is there") {
         let child = [path, std::slice::from_ref(&name)].concat();
         model.children.insert(name, read_all(family, &child));
     }
@@ -131,7 +135,7 @@ fn step<S: BucketTarget>(
             if path.is_empty() {
                 assert_eq!(made, Err(ErrorKind::InvalidArgument));
             } else {
-                made.unwrap();
+                made.expect("it is there");
                 for depth in 1..=path.len() {
                     let _exists = model.create(&path[..depth]);
                 }
@@ -146,24 +150,25 @@ fn step<S: BucketTarget>(
         6..9 => {
             assert_eq!(outcome(bucket.put(&key, &value)), of_data(model));
             if of_data(model).is_ok() {
-                model.at(&path).unwrap().data.insert(key, value);
+                model.at(&path).expect("it is there").data.insert(key, value);
             }
         }
         9 => {
             assert_eq!(outcome(bucket.delete_range(&key..)), of_data(model));
             if of_data(model).is_ok() {
-                model.at(&path).unwrap().data.split_off(&key);
+                model.at(&path).expect("it is there").data.split_off(&key);
             }
         }
         10 => {
             let taken = bucket.take(&key).map_err(|error| error.kind());
-            let expected = of_data(model).map(|()| model.at(&path).unwrap().data.remove(&key));
+            let expected =
+                of_data(model).map(|()| model.at(&path).expect("it is there").data.remove(&key));
             assert_eq!(taken.map(|value| value.map(|value| value.to_vec())), expected);
         }
         _ => {
             let id = bucket.next_id().map_err(|error| error.kind());
             let expected = of_data(model).map(|()| {
-                let model = model.at(&path).unwrap();
+                let model = model.at(&path).expect("it is there");
                 model.next += 1;
                 model.next - 1
             });

@@ -1,4 +1,5 @@
 //! Locks of transactions: what waits for what, for how long, and what a lock promises.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Db, Error, ErrorKind, Isolation, LockMode, Options, Read, Result, Transaction,

@@ -13,13 +13,13 @@ use std::{
 const THREADS: u64 = 8;
 
 fn open() -> (tempfile::TempDir, Db) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path()).unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = Db::open(dir.path()).expect("a database");
     (dir, db)
 }
 
 fn number(value: Option<&[u8]>) -> u64 {
-    value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
+    value.map_or(0, |value| u64::from_be_bytes(value.try_into().expect("8 bytes")))
 }
 
 fn plus_one(value: Option<&[u8]>) -> Option<[u8; 8]> {
@@ -28,7 +28,7 @@ fn plus_one(value: Option<&[u8]>) -> Option<[u8; 8]> {
 
 /// Runs `work` in eight threads that begin together and returns what each made.
 fn together<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
-    let start = Barrier::new(usize::try_from(THREADS).unwrap());
+    let start = Barrier::new(usize::try_from(THREADS).expect("8"));
     thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
@@ -39,7 +39,7 @@ fn together<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
     })
 }
 
@@ -51,7 +51,7 @@ fn an_update_runs_again_after_a_conflict() {
         runs += 1;
         let value = number(tx.get("k")?.as_deref());
         if runs <= 5 {
-            db.put("k", (10 * runs).to_string().repeat(8).as_bytes()[..8].to_vec())?;
+            db.put("k", &(10 * runs).to_string().repeat(8).as_bytes()[..8])?;
         }
         tx.put("k", b"from tx.")?;
         Ok(value)

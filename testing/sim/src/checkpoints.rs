@@ -47,7 +47,8 @@ impl Run {
     /// Makes a checkpoint, looks at it and removes it.
     pub(crate) fn checkpoint(&mut self) -> Checked<()> {
         let stats = self.database.db.stats();
-        let is_held = !self.snapshots.is_empty() || !self.walks.is_empty();
+        let is_held =
+            !self.snapshots.is_empty() || !self.walks.is_empty() || !self.transactions.is_empty();
         let is_resumed = must(self.database.fs.metadata(Path::new(PARTIAL)), "looking")?.is_some();
         let path = self.draw.pick(&[COPY, COPY_FROM_WORKING]);
         self.note(format!("checkpoint in {path}"));

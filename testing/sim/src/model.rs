@@ -22,6 +22,60 @@ pub const DEFAULT: FamilyIndex = FamilyIndex(0);
 /// Bytes shared by all who speak of them.
 pub type Shared = Arc<[u8]>;
 
+/// The keys from one on up to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first key.
+    pub lower: Shared,
+    /// The first key behind them; `None` is behind every key.
+    pub upper: Option<Shared>,
+}
+
+impl Span {
+    /// A single key.
+    #[must_use]
+    pub fn of_key(key: &Shared) -> Self {
+        Self { lower: Arc::clone(key), upper: Some(successor(key)) }
+    }
+
+    /// Every key.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { lower: Shared::from(&b""[..]), upper: None }
+    }
+
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn of_prefix(prefix: &Shared) -> Self {
+        let kept = prefix.iter().rposition(|byte| *byte < 0xff);
+        let upper = kept.map(|last| {
+            let mut upper = prefix[..=last].to_vec();
+            upper[last] += 1;
+            Shared::from(upper)
+        });
+        Self { lower: Arc::clone(prefix), upper }
+    }
+
+    /// Whether the key is one of them.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        &self.lower[..] <= key && self.upper.as_ref().is_none_or(|upper| key < &upper[..])
+    }
+
+    /// Whether there may be a key in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let lower = (&self.lower).max(&other.lower);
+        self.contains(lower) && other.contains(lower)
+    }
+}
+
+/// The first key behind `key`.
+#[must_use]
+pub fn successor(key: &[u8]) -> Shared {
+    [key, b"\0"].concat().into()
+}
+
 /// One operation of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -65,6 +119,27 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// The keys that it changes, whether they are there or not.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Put { key, .. }
+            | Self::Delete { key }
+            | Self::SingleDelete { key }
+            | Self::Merge { key, .. } => Span::of_key(key),
+            Self::DeleteRange { start, end } => {
+                Span { lower: Arc::clone(start), upper: Some(Arc::clone(end)) }
+            }
+            Self::DeletePrefix { prefix } => Span::of_prefix(prefix),
+        }
+    }
+
+    fn is_range_deletion(&self) -> bool {
+        matches!(self, Self::DeleteRange { .. } | Self::DeletePrefix { .. })
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Effect {
     Put { value: Shared, expiry_ms: Option<u64> },
@@ -89,6 +164,8 @@ pub struct Commit {
     pub sequence: u64,
     /// When it was acknowledged, by the monotonic clock.
     pub acknowledged_ns: u64,
+    /// The ranges that it deleted.
+    deletions: Arc<[(FamilyIndex, Span)]>,
 }
 
 /// Whether a commit says its number.
@@ -161,7 +238,10 @@ impl Model {
         operations: &[(FamilyIndex, Operation)],
     ) -> u64 {
         self.truncate(self.acknowledged());
-        self.commits.push(Commit { durability, clock, sequence: 0, acknowledged_ns: 0 });
+        let deletions = operations.iter().filter(|(_, operation)| operation.is_range_deletion());
+        let deletions = deletions.map(|(family, operation)| (*family, operation.span())).collect();
+        let (sequence, acknowledged_ns) = (0, 0);
+        self.commits.push(Commit { durability, clock, sequence, acknowledged_ns, deletions });
         self.in_doubt = true;
         let number = self.possible();
         for (family, operation) in operations {
@@ -301,6 +381,47 @@ impl Model {
             Some((Arc::clone(key), self.fold(versions, at)?))
         };
         versions.filter_map(pair).collect()
+    }
+
+    /// One family as a transaction sees it: after commit number `commit`, and the writes of the
+    /// transaction on top, as the last commit.
+    #[must_use]
+    pub fn with_own(
+        &self,
+        family: FamilyIndex,
+        commit: u64,
+        writes: &[(FamilyIndex, Operation)],
+    ) -> Self {
+        let seen = |versions: &Vec<Version>| {
+            let seen = versions.iter().filter(|version| version.commit <= commit);
+            seen.cloned().collect::<Vec<_>>()
+        };
+        let versions = self.families[family.0].iter();
+        let mut families = vec![BTreeMap::new(); self.families.len()];
+        families[family.0] = versions.map(|(key, of)| (Arc::clone(key), seen(of))).collect();
+        let commits = self.commits[..commit as usize].to_vec();
+        let mut own = Self { operator: self.operator, commits, in_doubt: false, families };
+        let writes: Vec<_> = writes.iter().filter(|(of, _)| *of == family).cloned().collect();
+        own.begin(Durability::Buffered, Clock::Silent, &writes);
+        own
+    }
+
+    /// Whether a key of `span` reads differently at two moments.
+    #[must_use]
+    pub fn differs(&self, family: FamilyIndex, span: &Span, moments: [Moment; 2]) -> bool {
+        let keys = self.families[family.0].iter().filter(|(key, _)| span.contains(key));
+        let values = keys.map(|(_, versions)| moments.map(|at| self.fold(versions, at)));
+        values.into_iter().any(|[before, after]| before != after)
+    }
+
+    /// Whether a key of `span` was written or deleted after commit number `after`, there or not.
+    #[must_use]
+    pub fn touched(&self, family: FamilyIndex, span: &Span, after: u64) -> bool {
+        let mut keys = self.families[family.0].iter().filter(|(key, _)| span.contains(key));
+        let is_newer = |versions: &Vec<Version>| versions.iter().any(|one| one.commit > after);
+        let mut deletions = self.commits[after as usize..].iter().flat_map(|one| &*one.deletions);
+        keys.any(|(_, versions)| is_newer(versions))
+            || deletions.any(|(of, deleted)| *of == family && deleted.overlaps(span))
     }
 
     /// Every key a family ever had.

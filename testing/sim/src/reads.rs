@@ -31,7 +31,9 @@ pub struct Truth<'a> {
 }
 
 impl Truth<'_> {
-    fn pairs(&self) -> Pairs {
+    /// All of it.
+    #[must_use]
+    pub fn pairs(&self) -> Pairs {
         self.model.pairs(self.family, self.at)
     }
 
@@ -39,7 +41,9 @@ impl Truth<'_> {
         self.model.value(self.family, key, self.at)
     }
 
-    fn blame(&self, violation: Violation) -> Violation {
+    /// Where a difference was found.
+    #[must_use]
+    pub fn blame(&self, violation: Violation) -> Violation {
         let (family, at) = (self.family.0, self.at);
         violation.during(format!("family #{family} at commit {}, {} ms", at.commit, at.wall_ms))
     }
@@ -116,7 +120,11 @@ pub fn compare_pairs(found: &Pairs, expected: &Pairs) -> Checked<()> {
     }
 }
 
-fn compare_walk<'a>(
+/// Compares what an iterator yields.
+///
+/// # Errors
+/// If anything differs.
+pub fn compare_walk<'a>(
     found: impl Iterator<Item = siltdb::Result<(siltdb::Slice, siltdb::Slice)>>,
     expected: impl Iterator<Item = &'a (Shared, Shared)>,
     what: &str,
@@ -130,7 +138,11 @@ fn compare_walk<'a>(
     compare_pairs(&pairs, &expected).map_err(|violation| violation.during(what))
 }
 
-fn compare_get(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()> {
+/// Compares the value of a key.
+///
+/// # Errors
+/// If it differs.
+pub fn compare_get(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()> {
     let found = must(source.get(key), "get")?;
     compare_value(found.as_deref(), truth, key, "get")
 }
@@ -273,7 +285,11 @@ fn compare_keys(
     Err(Violation::new(format!("{count} keys counted, expected {}", expected.len())))
 }
 
-fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Checked<u64> {
+/// Compares the values of some keys.
+///
+/// # Errors
+/// If one differs.
+pub fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Checked<u64> {
     let found = must(source.get_many(keys), "get_many")?;
     if found.len() != keys.len() {
         return Err(Violation::new(format!("{} values for {} keys", found.len(), keys.len())));

@@ -11,6 +11,8 @@ pub enum Phase {
     Idle,
     /// A commit.
     Commit,
+    /// The commit of a transaction.
+    Transaction,
     /// A flush of memtables, from the freeze to the edit.
     Flush,
     /// A compaction.
@@ -27,9 +29,10 @@ pub enum Phase {
     Other,
 }
 
-const PHASES: [(Phase, &str); 9] = [
+const PHASES: [(Phase, &str); 10] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
+    (Phase::Transaction, "transaction"),
     (Phase::Flush, "flush"),
     (Phase::Compaction, "compaction"),
     (Phase::Install, "install"),
@@ -40,9 +43,10 @@ const PHASES: [(Phase, &str); 9] = [
 ];
 
 /// The phases that a simulation worth its name has crashed in.
-const REQUIRED: [Phase; 8] = [
+const REQUIRED: [Phase; 9] = [
     Phase::Idle,
     Phase::Commit,
+    Phase::Transaction,
     Phase::Flush,
     Phase::Compaction,
     Phase::Install,
@@ -82,6 +86,8 @@ pub struct Report {
     pub salvages: u64,
     /// Openings that only read, compared with the one after them.
     pub looks: u64,
+    /// What became of transactions.
+    pub transactions: Transactions,
     /// What became of checkpoints.
     pub checkpoints: Checkpoints,
     /// Times that the directory had another name for a while.
@@ -106,6 +112,70 @@ pub struct Report {
     pub space_compactions: u64,
     /// A hash of everything that happened: the same for the same seed.
     pub fingerprint: u64,
+}
+
+/// Counts of transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transactions {
+    /// Committed with what they wrote.
+    pub committed: u64,
+    /// Of these, begun before the commit of another.
+    pub overtaken: u64,
+    /// Of these, begun before a flush or a compaction.
+    pub across_jobs: u64,
+    /// Committed, having written nothing.
+    pub read_only: u64,
+    /// Refused with `Conflict`, as the model had foretold.
+    pub conflicts: u64,
+    /// Rolled back.
+    pub rolled_back: u64,
+    /// Returns to a savepoint.
+    pub returns: u64,
+    /// Refused because a family they wrote to was gone.
+    pub dropped: u64,
+}
+
+impl Transactions {
+    fn add(&mut self, other: &Self) {
+        self.committed += other.committed;
+        self.overtaken += other.overtaken;
+        self.across_jobs += other.across_jobs;
+        self.read_only += other.read_only;
+        self.conflicts += other.conflicts;
+        self.rolled_back += other.rolled_back;
+        self.returns += other.returns;
+        self.dropped += other.dropped;
+    }
+
+    /// Each count with what it would show; not of dropped families, which are too rare.
+    fn counts(&self) -> [(&'static str, u64); 7] {
+        [
+            ("transactions", self.committed),
+            ("transactions overtaken by a commit", self.overtaken),
+            ("transactions across a flush or compaction", self.across_jobs),
+            ("transactions that only read", self.read_only),
+            ("transactions that conflict", self.conflicts),
+            ("transactions rolled back", self.rolled_back),
+            ("returns to a savepoint", self.returns),
+        ]
+    }
+}
+
+impl fmt::Display for Transactions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "transactions {:>9}  committed, {} of them overtaken, {} across a flush or compaction; \
+             {} only read",
+            self.committed, self.overtaken, self.across_jobs, self.read_only
+        )?;
+        write!(
+            f,
+            "             {:>9}  conflicts; {} rolled back, {} returns to a savepoint, {} without \
+             their family",
+            self.conflicts, self.rolled_back, self.returns, self.dropped
+        )
+    }
 }
 
 /// Counts of checkpoints.
@@ -203,6 +273,7 @@ impl Report {
         self.recoveries += other.recoveries;
         self.salvages += other.salvages;
         self.looks += other.looks;
+        self.transactions.add(&other.transactions);
         self.checkpoints.add(&other.checkpoints);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
@@ -225,6 +296,7 @@ impl Report {
             .filter(|(phase, _)| REQUIRED.contains(phase) && self.crashes[*phase as usize] == 0)
             .map(|(_, name)| *name)
             .collect();
+        let transactions = self.transactions.counts();
         let checkpoints = self.checkpoints.counts();
         let counts = [
             ("power losses", self.power_losses),
@@ -250,7 +322,7 @@ impl Report {
             ("compactions for space", self.space_compactions),
             ("a clock set back", self.turns_back),
         ];
-        let counts = counts.iter().chain(&checkpoints);
+        let counts = counts.iter().chain(&transactions).chain(&checkpoints);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -284,6 +356,7 @@ impl fmt::Display for Report {
             "recoveries   {:>9}  {} of them compared with a salvage, {} with a reader",
             self.recoveries, self.salvages, self.looks
         )?;
+        writeln!(f, "{}", self.transactions)?;
         writeln!(f, "{}", self.checkpoints)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(

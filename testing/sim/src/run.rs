@@ -14,6 +14,7 @@ use crate::{
     report::Report,
     settings::{Settings, Weather},
     times::Times,
+    transaction::OpenTransaction,
     violation::{Checked, Violation},
     watch::{Activity, CrashState, JobsDone, Watch},
 };
@@ -88,6 +89,7 @@ pub struct Run {
     pub(crate) report: Report,
     pub(crate) snapshots: Vec<Held>,
     pub(crate) walks: Vec<Walk>,
+    pub(crate) transactions: Vec<OpenTransaction>,
     pub(crate) database: Database,
     pub(crate) watch: Option<Watch>,
     /// The time of the database.
@@ -150,6 +152,7 @@ impl Run {
             report,
             snapshots: Vec::new(),
             walks: Vec::new(),
+            transactions: Vec::new(),
             database,
             watch: None,
             times,
@@ -356,6 +359,7 @@ impl Run {
         self.report.faults += self.database.fs.faults() - self.faults_before;
         self.snapshots.clear();
         self.walks.clear();
+        self.transactions.clear();
         self.watch = None;
         self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
@@ -376,7 +380,7 @@ impl Run {
     }
 
     /// Has the database read the clock.
-    fn read_clock(&mut self) {
+    pub(crate) fn read_clock(&mut self) {
         self.database.read_clock();
         self.times.read(&self.clock);
     }

@@ -44,8 +44,9 @@ impl Run {
             self.fault();
         }
         match self.draw.below(100) {
-            0..42 => self.commit(),
-            42..57 => self.read(),
+            0..34 => self.commit(),
+            34..46 => self.transact(),
+            46..57 => self.read(),
             58..63 => self.hold_snapshot(),
             63..68 => self.walk(),
             68..78 => self.run_jobs(),
@@ -137,7 +138,7 @@ impl Run {
     }
 
     /// A commit that met a failure of the log is invisible, or seen as a whole.
-    fn look_at_refused(&mut self) -> Checked<()> {
+    pub(crate) fn look_at_refused(&mut self) -> Checked<()> {
         let Err(absent) = self.compare_everything() else { return Ok(()) };
         self.visible = self.model.possible();
         self.compare_everything().map_err(|present| {
@@ -162,7 +163,7 @@ impl Run {
     }
 
     /// Reads a little, now or at a snapshot.
-    fn read(&mut self) -> Checked<()> {
+    pub(crate) fn read(&mut self) -> Checked<()> {
         let held = if self.snapshots.is_empty() || self.draw.chance(1, 2) {
             None
         } else {
@@ -315,7 +316,8 @@ impl Run {
     /// Compares what lies in the directory of a database at rest with what opening it needs. Not
     /// where readers hold files, nor where what was to be removed may be left for the next open.
     fn look_at_directory(&mut self) -> Checked<()> {
-        let is_held = !self.snapshots.is_empty() || !self.walks.is_empty();
+        let is_held =
+            !self.snapshots.is_empty() || !self.walks.is_empty() || !self.transactions.is_empty();
         let may_leave = matches!(self.settings.weather, Weather::Faults | Weather::FullDisk);
         if is_held || may_leave {
             return Ok(());
@@ -414,6 +416,7 @@ impl Run {
     pub(crate) fn close_and_open(&mut self) -> Checked<()> {
         self.snapshots.clear();
         self.walks.clear();
+        self.transactions.clear();
         self.note("close".to_owned());
         let faults = self.database.fs.faults();
         match self.operate(Activity::Sync, None, |database| database.db.clone().close())? {

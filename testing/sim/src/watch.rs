@@ -14,6 +14,8 @@ const TAKEN_PER_OPERATION_MAX: usize = 2;
 pub enum Activity {
     /// A write, single or batch. It may run jobs when it has to wait.
     Commit,
+    /// A transaction is committed; otherwise as `Commit`.
+    Transaction,
     /// Something that flushes and compacts: a job, or all there is to do.
     Jobs,
     /// A family is created, renamed or dropped.
@@ -31,6 +33,7 @@ impl Activity {
     fn rarity(self, call: CallKind) -> u64 {
         let rarity = match self {
             Self::Commit => 16,
+            Self::Transaction => 8,
             Self::Jobs => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync => 12,
@@ -153,9 +156,11 @@ impl CrashState {
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
+            (Some(Activity::Transaction), Place::Log) => Phase::Transaction,
             (Some(Activity::Sync), _) => Phase::Other,
             (Some(Activity::Commit), _) if done == JobsDone::default() => Phase::Commit,
-            (Some(Activity::Commit | Activity::Jobs), _) => job,
+            (Some(Activity::Transaction), _) if done == JobsDone::default() => Phase::Transaction,
+            (Some(Activity::Commit | Activity::Transaction | Activity::Jobs), _) => job,
         }
     }
 }

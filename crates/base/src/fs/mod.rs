@@ -135,7 +135,7 @@ pub trait Fs: Send + Sync + fmt::Debug {
 pub struct DirEntry {
     /// Its name; bytes that are not UTF-8 are replaced, so such a name matches none of ours.
     pub name: String,
-    /// What it names.
+    /// Kind and length of what the entry names.
     pub metadata: Metadata,
 }
 

@@ -97,7 +97,7 @@ const FIRST_AND_THIRD_GO_ON: u64 = 0x80_0080;
 pub struct Located {
     /// Its place in the order of the database.
     pub sequence: SequenceNumber,
-    /// What it does.
+    /// The operation that the entry stands for.
     pub kind: EntryKind,
     pub(super) suffix_start: usize,
     pub(super) value_start: usize,
@@ -209,7 +209,7 @@ impl BlockForm {
     /// The same for an entry that was checked.
     ///
     /// # Panics
-    /// If it was not.
+    /// If the entry was not checked.
     // Always inlined, because a walk makes this step for each entry, and the call costs an eighth
     // of it.
     #[inline(always)]

@@ -44,7 +44,7 @@ fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
             let engine = &engine;
             scope.spawn(move || {
                 let (holder, family) =
-                    (engine.lock_holder(), engine.catalog.families.named(DEFAULT_FAMILY).unwrap());
+                    (engine.lock_holder(), engine.catalog.families.named("default").unwrap());
                 engine.lock(&holder, &family, key(b"k"), LONG).unwrap();
                 locked.send(()).unwrap();
             });

@@ -73,7 +73,7 @@ fn read_only_anomaly(world: &World) {
     let report = world.begin();
     assert_eq!((get(&report, "x"), get(&report, "y")), (Some(0), Some(20)));
     world.commit(&report);
-    // 10 and a fee, as both were 0; who saw the report expects no fee.
+    // 10 and a fee of 1, as both were 0; after the report there should be no fee.
     put(&withdrawal, "x", -11);
     let outcome = world.commit_unless(&[RepeatableRead, Serializable], &withdrawal);
     let x = if outcome == Outcome::Committed { -11 } else { 0 };

@@ -91,11 +91,11 @@ pub struct PlanInput {
 /// 3. In the output level `range` overlaps inputs only (of a move: nothing overlaps a moved table).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it does.
+    /// What the plan does with its inputs.
     pub kind: PlanKind,
     /// Why the plan was chosen.
     pub reason: Reason,
-    /// What it takes.
+    /// The tables that the plan takes, by level.
     pub inputs: Vec<PlanInput>,
     /// Where the result goes.
     pub output_level: usize,

@@ -85,7 +85,7 @@ impl CallKind {
 pub struct Call<'a> {
     /// Its number: 1 is the first call on this file system.
     pub number: u64,
-    /// What it does.
+    /// Which call it is.
     pub kind: CallKind,
     /// On which path (of a rename or link: the new name).
     pub path: &'a Path,

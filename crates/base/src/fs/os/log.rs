@@ -12,9 +12,10 @@
 //! for it. But a page that is populated is in memory and will be written to the disk, used or not.
 //! So the first two MiB, which may be all that a small database needs, have blocks only. Each page
 //! there that is copied into costs a fault, more than it costs to populate it (1.1 ms/MiB). A
-//! window has blocks only, too, where syncs follow each other closely, because those would cost far
-//! more. Only short records are copied; a `pwrite` needs no page tables. So the next window has
-//! blocks only, too, where the last one was mostly written, or one fill is longer than a window.
+//! window has blocks only, too, where syncs follow each other closely, because they cost far more
+//! than the faults. Only short records are copied; a `pwrite` needs no page tables. So the next
+//! window has blocks only, too, where the last one was mostly written, or one fill is longer than a
+//! window.
 //!
 //! # How large pages are
 //! The page cache of ext4 and xfs holds pages of up to 2 MiB, as long as what was written or read
@@ -108,7 +109,7 @@ struct Use {
 enum Fills {
     /// Bytes are copied into it.
     Copied,
-    /// It is written.
+    /// It is written by `pwritev`.
     Written,
 }
 

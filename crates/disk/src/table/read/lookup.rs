@@ -21,7 +21,7 @@ use siltdb_base::{
 pub struct FoundEntry<'a> {
     /// Its place in the order of the database.
     pub sequence: SequenceNumber,
-    /// What it does.
+    /// The operation that the entry stands for.
     pub kind: EntryKind,
     /// The payload, as the kind says.
     pub value: Pinnable<'a>,

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 pub struct KeyVersion<'v> {
     /// Its place in the order; not newer than the snapshot.
     pub sequence: SequenceNumber,
-    /// What it does.
+    /// The operation that the version stands for.
     pub kind: EntryKind,
     /// The payload, as the kind says.
     pub value: Pinnable<'v>,

@@ -1,6 +1,6 @@
 //! A mailbox: buckets within buckets, moved and deleted as a whole.
 //!
-//! `cargo run -p siltdb --example buckets`
+//! `cargo run --example buckets`
 
 use siltdb::Db;
 use std::{error::Error, io::Write};

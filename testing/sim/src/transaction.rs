@@ -1,0 +1,447 @@
+//! A transaction that is open, with what it should see and what it depends on.
+//!
+//! It reads, takes notes of what it read, and foretells how its commit ends; steps are elsewhere.
+
+use crate::{
+    draw::Draw,
+    keys::KeyShape,
+    model::{FamilyIndex, Model, Moment, Operation, Shared, Span, successor},
+    reads::{Pairs, Truth, Walk, compare_get, compare_get_many, compare_pairs, compare_some},
+    violation::{Checked, Violation, must},
+};
+use siltdb::{Durability, Family, Isolation, Read, Transaction};
+use siltdb_base::cursor::Direction;
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+
+/// How a commit ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It happens.
+    Commit,
+    /// It is refused with `Conflict`.
+    Conflict,
+    /// Either: what was changed meanwhile reads as it did, which the engine may see or not.
+    Either,
+    /// It is refused, because a family that it wrote to is gone.
+    Dropped,
+}
+
+/// How much the harness knows of what a transaction reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notes {
+    /// Every key and range.
+    Exact,
+    /// The families.
+    Families,
+}
+
+/// Keys of families that must not have changed.
+#[derive(Clone, Debug, Default)]
+struct Footprint {
+    /// If one of them reads differently, there is a conflict.
+    certain: Vec<(FamilyIndex, Span)>,
+    /// If none of them was touched, there is none.
+    possible: Vec<(FamilyIndex, Span)>,
+}
+
+impl Footprint {
+    fn add(&mut self, family: FamilyIndex, span: Span) {
+        self.certain.push((family, span.clone()));
+        self.possible.push((family, span));
+    }
+}
+
+/// What a transaction reads from, and by what it chooses.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// The family.
+    pub family: FamilyIndex,
+    /// A handle of it.
+    pub handle: &'a Family,
+    /// The present.
+    pub now: Moment,
+    /// What keys look like.
+    pub shape: KeyShape,
+    /// How many there are.
+    pub key_count: u64,
+}
+
+/// An open transaction.
+#[derive(Debug)]
+pub struct OpenTransaction {
+    /// Itself.
+    pub transaction: Transaction,
+    /// The last commit when it began.
+    pub began: u64,
+    /// Flushes and compactions until then.
+    pub jobs_before: u64,
+    /// The families when it began.
+    pub families: BTreeMap<FamilyIndex, Family>,
+    /// What its commit waits for.
+    pub durability: Durability,
+    /// What it wrote.
+    pub writes: Vec<(FamilyIndex, Operation)>,
+    savepoints: Vec<(String, usize)>,
+    notes: Notes,
+    reads: Footprint,
+    /// An iterator that stays, beside what it walks over.
+    walk: Option<(Walk, Model)>,
+}
+
+impl OpenTransaction {
+    /// One that began now, after commit number `began`.
+    #[must_use]
+    pub fn new(
+        transaction: Transaction,
+        durability: Durability,
+        (began, jobs_before): (u64, u64),
+        families: BTreeMap<FamilyIndex, Family>,
+        notes: Notes,
+    ) -> Self {
+        Self {
+            transaction,
+            began,
+            jobs_before,
+            families,
+            durability,
+            writes: Vec::new(),
+            savepoints: Vec::new(),
+            notes,
+            reads: Footprint::default(),
+            walk: None,
+        }
+    }
+
+    fn has_snapshot(&self) -> bool {
+        self.transaction.isolation() >= Isolation::RepeatableRead
+    }
+
+    /// What its reads see of a family.
+    fn own_model(&self, model: &Model, look: &Look<'_>) -> Model {
+        let commit = if self.has_snapshot() { self.began } else { look.now.commit };
+        model.with_own(look.family, commit, &self.writes)
+    }
+
+    /// Reads a little and compares it. Returns how many reads were compared.
+    ///
+    /// # Errors
+    /// If anything differs.
+    pub fn read(&mut self, model: &Model, look: &Look<'_>, draw: &mut Draw) -> Checked<u64> {
+        let own = self.own_model(model, look);
+        let at = Moment { commit: own.possible(), ..look.now };
+        let truth = Truth { model: &own, family: look.family, at };
+        let source = must(self.transaction.family(look.handle), "a family in a transaction")?;
+        let read = match self.notes {
+            Notes::Families => {
+                self.read_anything(look.family);
+                compare_some(&source, truth, look.shape, look.key_count, draw)
+            }
+            Notes::Exact => match draw.below(6) {
+                0 | 1 => self.read_keys(&source, truth, look, draw),
+                2 | 3 => self.scan(&source, truth, look, draw),
+                4 => self.count(&source, truth, look, draw),
+                _ => self.move_cursor(&source, truth, look, draw),
+            },
+        };
+        read.map_err(|violation| truth.blame(violation))
+    }
+
+    /// Anything in a family may have been noted as read.
+    pub fn read_anything(&mut self, family: FamilyIndex) {
+        self.reads.possible.push((family, Span::all()));
+    }
+
+    /// Opens an iterator that stays, or walks it on. Only where anything may be noted as read.
+    ///
+    /// # Errors
+    /// If it yields anything but what the transaction saw when it was opened.
+    pub fn walk(&mut self, model: &Model, look: &Look<'_>, draw: &mut Draw) -> Checked<u64> {
+        let Some((walk, own)) = &mut self.walk else {
+            let own = self.own_model(model, look);
+            let at = Moment { commit: own.possible(), ..look.now };
+            let truth = Truth { model: &own, family: look.family, at };
+            let source = must(self.transaction.family(look.handle), "a family in a transaction")?;
+            let walk = Walk::new(must(source.iter(), "iter")?, truth, |_| true);
+            self.read_anything(look.family);
+            self.walk = Some((walk, own));
+            return Ok(0);
+        };
+        let steps = draw.pick(&[1, 5, 50, u64::MAX]);
+        let walked = walk.go(steps, own, look.now, draw)?;
+        if steps == u64::MAX || walked.is_err() {
+            self.walk = None;
+        }
+        must(walked, "walking an iterator of a transaction")
+    }
+
+    /// Whether it may hold an iterator.
+    #[must_use]
+    pub fn may_walk(&self) -> bool {
+        self.notes == Notes::Families
+    }
+
+    /// Lets its iterator go: a call has failed under it.
+    pub fn forget_walk(&mut self) {
+        self.walk = None;
+    }
+
+    fn read_keys(
+        &mut self,
+        source: &Transaction,
+        truth: Truth<'_>,
+        look: &Look<'_>,
+        draw: &mut Draw,
+    ) -> Checked<u64> {
+        let count = draw.within(1..=5);
+        let keys: Vec<Shared> = (0..count).map(|_| look.key(draw)).collect();
+        for key in &keys {
+            self.reads.add(look.family, Span::of_key(key));
+        }
+        match draw.chance(1, 2) {
+            true => compare_get_many(source, truth, &keys),
+            false => {
+                keys.iter().try_for_each(|key| compare_get(source, truth, key)).map(|()| count)
+            }
+        }
+    }
+
+    /// Takes notes of a walk over `covered` that showed `shown`.
+    fn covered(&mut self, family: FamilyIndex, covered: Span, shown: &Pairs) {
+        if self.transaction.isolation() == Isolation::Serializable {
+            self.reads.add(family, covered);
+            return;
+        }
+        for (key, _) in shown {
+            self.reads.add(family, Span::of_key(key));
+        }
+    }
+
+    /// Iterates over a range from one end, to the other or less far.
+    fn scan(
+        &mut self,
+        source: &Transaction,
+        truth: Truth<'_>,
+        look: &Look<'_>,
+        draw: &mut Draw,
+    ) -> Checked<u64> {
+        let (mut span, range) = look.span(draw);
+        let direction = draw.pick(&[Direction::Forward, Direction::Backward]);
+        let steps = draw.pick(&[1, 5, 1000]);
+        let mut expected = truth.pairs();
+        expected.retain(|(key, _)| span.contains(key));
+        if direction == Direction::Backward {
+            expected.reverse();
+        }
+        let is_whole = expected.len() < steps;
+        expected.truncate(steps);
+        let mut iter = must(source.range(range), "range")?;
+        let mut found = Pairs::new();
+        for _ in 0..steps {
+            let pair = match direction {
+                Direction::Forward => iter.next(),
+                Direction::Backward => iter.next_back(),
+            };
+            let Some(pair) = pair else { break };
+            let (key, value) = must(pair, "iterating in a transaction")?;
+            found.push((Shared::from(&*key), Shared::from(&*value)));
+        }
+        let what = format!("{direction:?} over {span:?}");
+        compare_pairs(&found, &expected).map_err(|violation| violation.during(what))?;
+        if let Some((last, _)) = expected.last().filter(|_| !is_whole) {
+            match direction {
+                Direction::Forward => span.upper = Some(successor(last)),
+                Direction::Backward => span.lower = Arc::clone(last),
+            }
+        }
+        self.covered(look.family, span, &expected);
+        Ok(expected.len() as u64)
+    }
+
+    fn count(
+        &mut self,
+        source: &Transaction,
+        truth: Truth<'_>,
+        look: &Look<'_>,
+        draw: &mut Draw,
+    ) -> Checked<u64> {
+        let (span, range) = look.span(draw);
+        let mut expected = truth.pairs();
+        expected.retain(|(key, _)| span.contains(key));
+        let count = must(source.count(range), "count")?;
+        if count != expected.len() as u64 {
+            let message = format!("{count} keys counted in {span:?}, expected {}", expected.len());
+            return Err(Violation::new(message));
+        }
+        self.covered(look.family, span, &expected);
+        Ok(1)
+    }
+
+    /// Places a cursor and moves it to and fro, until it stands nowhere.
+    fn move_cursor(
+        &mut self,
+        source: &Transaction,
+        truth: Truth<'_>,
+        look: &Look<'_>,
+        draw: &mut Draw,
+    ) -> Checked<u64> {
+        let pairs = truth.pairs();
+        let key = look.key(draw);
+        let mut cursor = must(source.cursor(), "cursor")?;
+        let mut way = draw.pick(&[Direction::Forward, Direction::Backward]);
+        let (mut span, mut shown) = (Span::of_key(&key), Pairs::new());
+        let mut position = match way {
+            Direction::Forward => {
+                must(cursor.seek(&key), "seek")?;
+                let index = pairs.partition_point(|(other, _)| *other < key);
+                Some(index).filter(|index| *index < pairs.len())
+            }
+            Direction::Backward => {
+                must(cursor.seek_for_prev(&key), "seek_for_prev")?;
+                pairs.partition_point(|(other, _)| *other <= key).checked_sub(1)
+            }
+        };
+        for step in 0..draw.within(1..=12) {
+            let pair = |(key, value): (&[u8], &[u8])| (Shared::from(key), Shared::from(value));
+            let found: Pairs = cursor.entry().map(pair).into_iter().collect();
+            let expected: Pairs = position.map(|at| pairs[at].clone()).into_iter().collect();
+            let what = || format!("a cursor {step} steps from {:?}", key.escape_ascii());
+            compare_pairs(&found, &expected).map_err(|violation| violation.during(what()))?;
+            let at = expected.first().map(|(key, _)| key);
+            match (way, at) {
+                (Direction::Forward, Some(at)) => {
+                    span.upper = span.upper.map(|upper| upper.max(successor(at)));
+                }
+                (Direction::Forward, None) => span.upper = None,
+                (Direction::Backward, Some(at)) => {
+                    span.lower = span.lower.min(Arc::clone(at));
+                }
+                (Direction::Backward, None) => span.lower = Span::all().lower,
+            }
+            shown.extend(expected);
+            let Some(at) = position else { break };
+            way = draw.pick(&[way, way, Direction::Forward, Direction::Backward]);
+            position = match way {
+                Direction::Forward => {
+                    must(cursor.next(), "next")?;
+                    Some(at + 1).filter(|at| *at < pairs.len())
+                }
+                Direction::Backward => {
+                    must(cursor.prev(), "prev")?;
+                    at.checked_sub(1)
+                }
+            };
+        }
+        // Where it stands now was not compared, but was read.
+        let last = position.map(|at| pairs[at].clone());
+        match (way, &last) {
+            (Direction::Forward, Some((at, _))) => {
+                span.upper = span.upper.map(|upper| upper.max(successor(at)));
+            }
+            (Direction::Forward, None) => span.upper = None,
+            (Direction::Backward, Some((at, _))) => span.lower = span.lower.min(Arc::clone(at)),
+            (Direction::Backward, None) => span.lower = Span::all().lower,
+        }
+        shown.extend(last);
+        self.covered(look.family, span, &shown);
+        Ok(shown.len() as u64)
+    }
+
+    /// Names what was written so far.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn savepoint(&mut self, name: &str) -> Checked<()> {
+        must(self.transaction.savepoint(name), "savepoint")?;
+        self.savepoints.push((name.to_owned(), self.writes.len()));
+        Ok(())
+    }
+
+    /// Returns to a savepoint, or releases it. Whether there was one of that name.
+    ///
+    /// # Errors
+    /// If there is one and it fails, or if there is none and it does not.
+    pub fn use_savepoint(&mut self, name: &str, used: Used) -> Checked<bool> {
+        let result = match used {
+            Used::Return => self.transaction.rollback_to(name),
+            Used::Release => self.transaction.release(name),
+        };
+        let index = self.savepoints.iter().rposition(|(known, _)| known == name);
+        let Some(index) = index else {
+            let is_unknown =
+                result.as_ref().is_err_and(|e| e.kind() == siltdb::ErrorKind::NotFound);
+            let message = || Violation::new(format!("an unknown savepoint gave {result:?}"));
+            return if is_unknown { Ok(false) } else { Err(message()) };
+        };
+        must(result, "using a savepoint")?;
+        match used {
+            Used::Return => {
+                self.writes.truncate(self.savepoints[index].1);
+                self.savepoints.truncate(index + 1);
+            }
+            Used::Release => self.savepoints.truncate(index),
+        }
+        Ok(true)
+    }
+
+    /// How its commit ends, if it comes now. `families` are those that there are.
+    #[must_use]
+    pub fn ending(
+        &self,
+        model: &Model,
+        now: Moment,
+        families: &BTreeMap<FamilyIndex, Family>,
+    ) -> Ending {
+        if self.transaction.written() == 0 {
+            return Ending::Commit;
+        }
+        let is_effective = |operation: &Operation| operation.span().overlaps(&operation.span());
+        let mut written = self.writes.iter().filter(|(_, operation)| is_effective(operation));
+        if written.any(|(family, _)| !families.contains_key(family)) {
+            return Ending::Dropped;
+        }
+        let checked = match self.transaction.isolation() {
+            Isolation::RepeatableRead | Isolation::Serializable => self.reads.clone(),
+            Isolation::Snapshot => {
+                let mut writes = Footprint::default();
+                for (family, operation) in &self.writes {
+                    writes.add(*family, operation.span());
+                }
+                writes
+            }
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => Footprint::default(),
+        };
+        let moments = [Moment { commit: self.began, ..now }, now];
+        if checked.certain.iter().any(|(family, span)| model.differs(*family, span, moments)) {
+            return Ending::Conflict;
+        }
+        match checked.possible.iter().any(|(family, span)| model.touched(*family, span, self.began))
+        {
+            true => Ending::Either,
+            false => Ending::Commit,
+        }
+    }
+}
+
+/// What is done with a savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// Everything written since is taken back.
+    Return,
+    /// It is forgotten.
+    Release,
+}
+
+impl Look<'_> {
+    fn key(&self, draw: &mut Draw) -> Shared {
+        self.shape.key(draw.below(self.key_count + 1))
+    }
+
+    /// A range of keys, mostly a part of all.
+    fn span(&self, draw: &mut Draw) -> (Span, (Bound<Shared>, Bound<Shared>)) {
+        let (one, other) = (self.key(draw), self.key(draw));
+        let (lower, upper) = if one <= other { (one, other) } else { (other, one) };
+        let upper = Some(upper).filter(|_| draw.chance(9, 10));
+        let end = upper.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        (Span { lower: Arc::clone(&lower), upper }, (Bound::Included(lower), end))
+    }
+}
