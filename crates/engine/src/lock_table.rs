@@ -18,7 +18,7 @@ use siltdb_base::{
     id::FamilyId,
     slice::Slice,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -27,7 +27,7 @@ use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
     fmt,
     ops::Bound,
-    sync::PoisonError,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 

@@ -6,6 +6,8 @@ use crate::random::Random;
 #[cfg(not(loom))]
 use siltdb_base::clock::ManualClock;
 use siltdb_base::clock::SystemClock;
+#[cfg(loom)]
+use siltdb_base::sync::thread;
 
 const NOW: Duration = Duration::ZERO;
 
