@@ -220,7 +220,7 @@ impl BoundsArguments {
 }
 
 /// How long what a verb writes lasts.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub struct DurabilityArguments {
     /// What the write survives when the verb has ended: `volatile`, `buffered` (a crash of the
     /// process), `interval:MS` or `synced` (a power cut) [default: synced]
@@ -232,6 +232,15 @@ impl DurabilityArguments {
     /// The class asked for, `default` if none was.
     pub fn or(self, default: Durability) -> Durability {
         self.durability.unwrap_or(default)
+    }
+
+    /// Refuses a class for a write inside a transaction.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if one was given.
+    pub fn refuse_in_transaction(self) -> Result<()> {
+        let reason = "the durability is that of the transaction: `begin --durability CLASS`";
+        self.durability.map_or(Ok(()), |_| Err(Failure::Usage(reason.to_owned())))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, shell, step, upkeep,
+    recover, scan, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ Exit codes:
     3  corruption: bytes on disk are not what was written; also after check found some, and after
        recover and export --skip-damaged have left some out
     4  locked: another process has the database open
+    5  conflict: another transaction committed first; run it again
+    6  a condition of txn or cas does not hold; nothing was written
   130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
 
 Example:
@@ -43,7 +45,7 @@ Example:
 
 const VERB_EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 not found or failed, 2 bad command line or input, 3 corruption, 4 locked, \
-130 ended by Ctrl-C";
+5 conflict, 6 condition, 130 ended by Ctrl-C";
 
 /// Fill, query, check and look into a SiltDB database
 #[derive(Parser)]
@@ -75,7 +77,7 @@ struct Nothing {}
 #[derive(Subcommand)]
 enum Verb {
     /// Work on a database line by line, with history and completion
-    #[command(after_help = SHELL)]
+    #[command(after_help = shell::HELP)]
     Shell(On<shell::Arguments>),
     /// Print the value of a key
     #[command(after_help = GET)]
@@ -95,6 +97,9 @@ enum Verb {
     /// Apply the operations of a file, all or none; creates the database
     #[command(after_help = BATCH)]
     Batch(On<batch::Arguments>),
+    /// Run a script of operations and conditions in a transaction, all or none
+    #[command(after_help = txn::HELP)]
+    Txn(On<txn::Arguments>),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
@@ -123,8 +128,11 @@ enum Verb {
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
     /// Make a second database of what this one holds, by hard links
-    #[command(after_help = CHECKPOINT)]
+    #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
+    /// Print the commits that the log still has, in their order
+    #[command(after_help = watch::HELP)]
+    Watch(On<watch::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<upkeep::CompactArguments>),
@@ -189,25 +197,6 @@ enum BucketVerb {
     #[command(after_help = bucket::HELP)]
     Delete(On<bucket::PathArguments>),
 }
-
-const SHELL: &str = "\
-Verbs are those of the command line, without the database, in small letters or capitals; `use \
-NAME` works on another family. A command ends at the line end, and one that begins with # is a \
-remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
-
-Words stand between white space. A word that begins with a quotation mark, double or single, ends \
-at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
-and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
-
-In a terminal, pasted lines run one after another, a failure does not end the shell, Ctrl-C ends \
-the command that runs, Tab completes verbs, options, families and keys, and scan prints 100 \
-entries. Commands can also come from -c, a file or a pipe, each of at most 16 MiB, and then the \
-first failure ends the shell. If the reader of its output goes away, it ends with exit code 1.
-
-Example:
-  silt shell demo.db
-  silt shell demo.db -c 'count --prefix S'
-  silt shell demo.db < commands";
 
 const GET: &str = "\
 Ends with exit code 1 if there is no such key.
@@ -357,14 +346,6 @@ Example:
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
-const CHECKPOINT: &str = "\
-Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
-hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
-whole it is called DIR.partial.
-
-Example:
-  silt checkpoint demo.db demo-before.db";
-
 const COMPACT: &str = "\
 Space comes back by itself, in time; this does it at once. It needs room for what it writes anew.
 With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
@@ -466,6 +447,7 @@ impl CommandLine {
                 let batch = |session: &mut _| batch::run(session, &on.arguments, operations);
                 open(&on.db, on.arguments.opening(), start, batch)
             }
+            Verb::Txn(on) => run_txn(&on, start),
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
@@ -493,6 +475,7 @@ impl CommandLine {
                 flushed(outcome, &mut start.output)
             }
             Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
+            Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Compact(on) => existing(&on, start, upkeep::compact),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {
@@ -522,6 +505,11 @@ impl Verb {
             _ => ("", Reach::Open),
         }
     }
+}
+
+fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
+    let script = on.arguments.script(start.output.settings())?;
+    existing(on, start, |session, arguments| txn::run(session, arguments, script))
 }
 
 fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {

@@ -19,6 +19,8 @@ pub enum Failure {
     Usage(String),
     /// What was asked for is not there.
     Missing(String),
+    /// A condition of a script does not hold; nothing was written.
+    Condition(String),
     /// The check found damage; the report is already on stdout.
     CheckFailed,
     /// Some data could not be read and is not in the result, which is on stdout or written.
@@ -105,6 +107,7 @@ impl Failure {
         match self {
             Self::Usage(_) => "usage",
             Self::Missing(_) => "not found",
+            Self::Condition(_) => "condition",
             Self::CheckFailed => "check failed",
             Self::Lost(_) => "lost",
             Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
@@ -118,6 +121,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
+            Self::Condition(_) => 6,
             Self::CheckFailed | Self::Lost(_) => 3,
             Self::Missing(_)
             | Self::File { .. }
@@ -130,6 +134,7 @@ impl Failure {
                 ErrorKind::InvalidArgument => 2,
                 ErrorKind::Corruption => 3,
                 ErrorKind::Locked => 4,
+                ErrorKind::Conflict => 5,
                 _ => 1,
             },
         }
@@ -182,6 +187,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) => write!(f, "{message}"),
             Self::Missing(message) => write!(f, "not found: {message}"),
+            Self::Condition(message) => write!(f, "condition failed: {message}"),
             Self::CheckFailed => write!(
                 f,
                 "check failed: the database is damaged; `silt recover OLD NEW` writes what \

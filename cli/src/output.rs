@@ -129,7 +129,11 @@ impl Output {
         }
     }
 
-    fn json(&mut self, value: &Value) -> Result<()> {
+    /// Prints a value in a line.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn json(&mut self, value: &Value) -> Result<()> {
         writeln!(self.stdout, "{value}").map_err(Failure::Stdout)
     }
 

@@ -6,9 +6,11 @@ use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
+use crate::scope::{Scope, ScopedBucket};
+use crate::transactions::Transactions;
 use siltdb::{
-    Bucket, Create, Db, Durability, Error, ErrorKind, Family, Options, Read, ReadOptions,
-    RecoveryMode, Slice, WriteBatch, WriteOptions,
+    Create, Db, Durability, Error, ErrorKind, Family, Options, ReadOptions, RecoveryMode, Slice,
+    WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -55,6 +57,8 @@ pub struct Session {
     path: PathBuf,
     family: String,
     entries_shown: Option<u64>,
+    /// The open transactions.
+    pub transactions: Transactions,
     /// Where results go.
     pub output: Output,
 }
@@ -101,7 +105,8 @@ impl Session {
             message(output.settings().style, &format!("created the database {}", path.display()));
         }
         let family = DEFAULT_FAMILY.to_owned();
-        Ok(Self { db, path: path.to_owned(), family, entries_shown: None, output })
+        let transactions = Transactions::default();
+        Ok(Self { db, path: path.to_owned(), family, entries_shown: None, transactions, output })
     }
 
     /// The directory of the database, as it was given.
@@ -152,6 +157,21 @@ impl Session {
             }
             _ => error.into(),
         })
+    }
+
+    /// The family `name`, or the one in use, as the current transaction sees it if there is one.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] if there is no such family.
+    pub fn scope(&self, name: Option<&str>) -> Result<Scope> {
+        let family = self.family(name)?;
+        match self.transactions.current() {
+            None => Ok(Scope::Committed(family)),
+            Some(current) => {
+                let open = self.transactions.find(Some(current))?;
+                Ok(Scope::Transaction(open.transaction.family(&family)?))
+            }
+        }
     }
 
     /// Writes `batch` atomically, to last as `durability` says.
@@ -237,13 +257,13 @@ pub enum Wanted {
 /// # Errors
 /// [`Failure::Interrupted`]; those of the database and of `on_entry`.
 pub fn visit(
-    family: &Family,
+    scope: &Scope,
     range: KeyRange,
     (direction, wanted): (Direction, Wanted),
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
     let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
-    walk(family.iter_with(&options)?, direction, on_entry)
+    walk(scope.iter_with(&options)?, direction, on_entry)
 }
 
 /// As [`visit`], for the keys of a bucket.
@@ -251,7 +271,7 @@ pub fn visit(
 /// # Errors
 /// As [`visit`].
 pub fn visit_bucket(
-    bucket: &Bucket<Family>,
+    bucket: &ScopedBucket,
     range: KeyRange,
     direction: Direction,
     on_entry: &mut OnEntry<'_>,

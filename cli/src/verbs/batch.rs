@@ -12,12 +12,13 @@ use crate::formats::record::BadRecord;
 use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
 use crate::progress::Progress;
+use crate::scope::{Scope, all_or_none};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted};
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, WriteBatch};
+use siltdb::{Durability, Transaction, WriteBatch};
 use std::io::ErrorKind;
 use std::{fmt, path::PathBuf};
 
@@ -118,8 +119,15 @@ fn bad_line(name: &str, line: u64, index: usize, reason: &dyn fmt::Display) -> F
 /// [`Failure::Usage`] with its line for an operation that the database does not take; those of the
 /// database.
 pub fn run(session: &mut Session, arguments: &Arguments, operations: Operations) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
     let count = operations.placed.len();
+    let family = match session.scope(arguments.family.name())? {
+        Scope::Committed(family) => family,
+        Scope::Transaction(transaction) => {
+            arguments.durability.refuse_in_transaction()?;
+            all_or_none(&transaction, || add(&transaction, operations))?;
+            return applied(session, count);
+        }
+    };
     let mut batch = WriteBatch::new();
     for Placed { line, operation } in operations.placed {
         let added = match operation {
@@ -129,6 +137,22 @@ pub fn run(session: &mut Session, arguments: &Arguments, operations: Operations)
         added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
     }
     session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+    applied(session, count)
+}
+
+/// Adds `operations` to a transaction.
+fn add(transaction: &Transaction, operations: Operations) -> Result<()> {
+    for Placed { line, operation } in operations.placed {
+        let added = match operation {
+            Operation::Put { key, value } => transaction.put(&key, &value),
+            Operation::Delete { key } => transaction.delete(&key),
+        };
+        added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
+    }
+    Ok(())
+}
+
+fn applied(session: &mut Session, count: usize) -> Result<()> {
     let text = format!("applied {}", counted(count as u64, "operation"));
     session.output.result(&text, &json!({ "operations": count }))
 }

@@ -4,6 +4,7 @@
 
 use crate::argument::{self, DurabilityArguments, FamilyArguments};
 use crate::failure::Result;
+use crate::scope::{Scope, all_or_none};
 use crate::session::Session;
 use clap::Args;
 use serde_json::json;
@@ -59,7 +60,7 @@ pub struct MoveArguments {
 /// Those of the database: the bucket exists, or its path is not allowed.
 pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
-    write(session, (&arguments.family, Durability::Synced), |tx| {
+    write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
         if let Some((_, before)) = path.split_last().filter(|(_, before)| !before.is_empty()) {
             tx.bucket(before)?.create_if_missing()?;
         }
@@ -75,8 +76,8 @@ pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
 pub fn list(session: &mut Session, arguments: &ListArguments) -> Result<()> {
     let form = session.output.settings().form;
     let path = arguments.path.as_ref().map(|path| argument::bucket_path(path, form)).transpose()?;
-    let family = session.family(arguments.family.name())?;
-    let names = family.bucket(path.unwrap_or_default())?.children()?;
+    let scope = session.scope(arguments.family.name())?;
+    let names = scope.bucket(&path.unwrap_or_default())?.children()?;
     names.iter().try_for_each(|name| session.output.key(name))
 }
 
@@ -88,7 +89,7 @@ pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
     let form = session.output.settings().form;
     let from = argument::bucket_path(&arguments.from, form)?;
     let to = argument::bucket_path(&arguments.to, form)?;
-    write(session, (&arguments.family, Durability::Synced), |tx| {
+    write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
         tx.bucket(&from)?.rename(&to).map(|_| ())
     })?;
     let (from, to) = (arguments.from.to_string_lossy(), arguments.to.to_string_lossy());
@@ -101,21 +102,32 @@ pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
 /// Those of the database: there is no such bucket.
 pub fn delete(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
-    write(session, (&arguments.family, Durability::Synced), |tx| tx.bucket(&path)?.remove())?;
-    session.family(arguments.family.name())?.reclaim_buckets()?;
+    write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
+        tx.bucket(&path)?.remove()
+    })?;
+    if session.transactions.current().is_none() {
+        session.family(arguments.family.name())?.reclaim_buckets()?;
+    }
     session.output.result("", &json!({ "deleted": arguments.path.to_string_lossy() }))
 }
 
-/// Runs `change` in a transaction on a family, to last as `durability` says.
+/// Runs `change` in the current transaction, or in one of its own that lasts as `durability` says.
 ///
 /// # Errors
 /// Those of the database and of `change`.
 pub fn write<T>(
     session: &Session,
-    (family, durability): (&FamilyArguments, Durability),
+    (family, durability): (&FamilyArguments, DurabilityArguments),
     mut change: impl FnMut(&Transaction) -> siltdb::Result<T>,
 ) -> Result<T> {
-    let family = session.family(family.name())?;
+    let family = match session.scope(family.name())? {
+        Scope::Committed(family) => family,
+        Scope::Transaction(transaction) => {
+            durability.refuse_in_transaction()?;
+            return all_or_none(&transaction, || Ok(change(&transaction)?));
+        }
+    };
+    let durability = durability.or(Durability::Synced);
     let options = UpdateOptions::new().durability(durability);
     let value = session.db().update_with(&options, |tx| change(&tx.family(&family)?))?;
     session.finish_once(durability)?;
@@ -132,6 +144,5 @@ pub fn write_in(
     (family, durability): (&FamilyArguments, DurabilityArguments),
     mut change: impl FnMut(&Bucket<Transaction>) -> siltdb::Result<()>,
 ) -> Result<()> {
-    let durability = durability.or(Durability::Synced);
     write(session, (family, durability), |tx| change(&tx.bucket(path)?))
 }

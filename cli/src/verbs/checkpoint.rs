@@ -8,6 +8,15 @@ use serde_json::json;
 use siltdb::Checkpoint;
 use std::path::PathBuf;
 
+/// What `silt checkpoint --help` says at its end.
+pub const HELP: &str = "\
+Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
+hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
+whole it is called DIR.partial.
+
+Example:
+  silt checkpoint demo.db demo-before.db";
+
 /// What `checkpoint` is told.
 #[derive(Args, Debug)]
 pub struct Arguments {

@@ -11,6 +11,7 @@ use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
 use crate::output::{Style, tell};
 use crate::progress::Progress;
+use crate::scope::Scope;
 use crate::session::{Direction, Session, Wanted, visit};
 use crate::text::{Form, counted};
 use clap::Args;
@@ -48,18 +49,18 @@ pub struct Arguments {
 /// [`Failure::Usage`] for entries the format cannot hold; those of the database and the file.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let format = format(session, arguments)?;
-    let family = session.family(arguments.family.name())?;
+    let scope = session.scope(arguments.family.name())?;
     let settings = session.output.settings();
     let range = arguments.bounds.range(settings.form)?;
     let name = arguments.file.display().to_string();
     let is_stdout = arguments.file == Path::new("-");
     let skipped = match arguments.skip_damaged {
-        true => damage(session, &family)?,
+        true => damage(session, &session.family(arguments.family.name())?)?,
         false => Vec::new(),
     };
     let ranges = range.into_iter().flat_map(|range| around(range, &skipped)).collect();
     let mut exporter = Exporter {
-        family,
+        scope,
         ranges,
         format,
         key: arguments.key.clone(),
@@ -194,7 +195,7 @@ fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
 type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 struct Exporter {
-    family: Family,
+    scope: Scope,
     /// In order, apart from each other.
     ranges: Vec<KeyRange>,
     format: Format,
@@ -246,22 +247,17 @@ impl Exporter {
         let progress = Progress::bytes(verb, None);
         let mut bytes = 0;
         self.exported = 0;
-        let Self { family, ranges, exported, .. } = self;
+        let Self { scope, ranges, exported, .. } = self;
         ranges.iter().try_for_each(|range| {
-            visit(
-                family,
-                range.clone(),
-                (Direction::Forward, Wanted::Entries),
-                &mut |key, value| {
-                    on_entry(key, value)?;
-                    *exported += 1;
-                    bytes += (key.len() + value.len()) as u64;
-                    if exported.is_multiple_of(1024) {
-                        progress.set(bytes);
-                    }
-                    Ok(ControlFlow::Continue(()))
-                },
-            )
+            visit(scope, range.clone(), (Direction::Forward, Wanted::Entries), &mut |key, value| {
+                on_entry(key, value)?;
+                *exported += 1;
+                bytes += (key.len() + value.len()) as u64;
+                if exported.is_multiple_of(1024) {
+                    progress.set(bytes);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
         })
     }
 }

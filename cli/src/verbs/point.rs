@@ -7,13 +7,14 @@ use crate::argument::{
 };
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
+use crate::scope::Scope;
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, shortened_bytes};
 use crate::verbs::bucket::write_in;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
+use siltdb::{Durability, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
 use std::ops::Bound;
 use std::{ffi::OsString, path::PathBuf};
@@ -48,31 +49,35 @@ pub struct GetArguments {
 /// [`Failure::Missing`] if there is none.
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
-    let family = session.family(arguments.family.name())?;
+    let scope = session.scope(arguments.family.name())?;
     let path = arguments.bucket.path(session.output.settings().form)?;
     let missing = |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key)));
-    let bucket = path.map(|path| family.bucket(path)).transpose()?;
+    let bucket = path.map(|path| scope.bucket(&path)).transpose()?;
     if arguments.next {
         let next = match &bucket {
-            Some(bucket) => {
-                bucket.range((Bound::Excluded(&key), Bound::Unbounded))?.next().transpose()?
-            }
-            None => family.get_gt(&key)?,
+            Some(bucket) => bucket
+                .range((Bound::Excluded(key.clone()), Bound::Unbounded))?
+                .next()
+                .transpose()?,
+            None => scope.get_gt(&key)?,
         };
         let (key, value) = next.ok_or_else(|| missing("no key after"))?;
         return session.output.entry(&key, &value);
     }
     if arguments.prev {
         let prev = match &bucket {
-            Some(bucket) => bucket.range(..&key)?.next_back().transpose()?,
-            None => family.get_lt(&key)?,
+            Some(bucket) => bucket
+                .range((Bound::Unbounded, Bound::Excluded(key.clone())))?
+                .next_back()
+                .transpose()?,
+            None => scope.get_lt(&key)?,
         };
         let (key, value) = prev.ok_or_else(|| missing("no key before"))?;
         return session.output.entry(&key, &value);
     }
     let value = match &bucket {
         Some(bucket) => bucket.get(&key)?,
-        None => family.get(&key)?,
+        None => scope.get(&key)?,
     };
     let value = value.ok_or_else(|| missing("no key"))?;
     if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
@@ -157,13 +162,20 @@ pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Res
         write_in(session, &path, how, |bucket| bucket.put(&entry.key, &entry.value))?;
         return session.output.result("", &json!({ "operations": 1 }));
     }
-    let family = session.family(arguments.family.name())?;
-    let durability = arguments.durability.or(Durability::Synced);
-    let options = WriteOptions::new().durability(durability);
-    family.put_with(&entry.key, &entry.value, &options)?;
-    // Before a flush reads the table back that it has written.
-    drop(entry);
-    session.finish_once(durability)?;
+    match session.scope(arguments.family.name())? {
+        Scope::Transaction(transaction) => {
+            arguments.durability.refuse_in_transaction()?;
+            transaction.put(&entry.key, &entry.value)?;
+        }
+        Scope::Committed(family) => {
+            let durability = arguments.durability.or(Durability::Synced);
+            let options = WriteOptions::new().durability(durability);
+            family.put_with(&entry.key, &entry.value, &options)?;
+            // Before a flush reads the table back that it has written.
+            drop(entry);
+            session.finish_once(durability)?;
+        }
+    }
     session.output.result("", &json!({ "operations": 1 }))
 }
 
@@ -202,14 +214,25 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
         })?;
         return session.output.result("", &json!({ "operations": 1 }));
     }
-    let family = session.family(arguments.family.name())?;
-    let mut batch = WriteBatch::new();
-    match (key, range) {
-        (Some(key), _) => batch.delete(&family, key)?,
-        (None, Some(range)) => batch.delete_range(&family, range)?,
-        // No key can be in it.
-        (None, None) => {}
+    match (session.scope(arguments.family.name())?, key, range) {
+        (Scope::Transaction(transaction), key, range) => {
+            arguments.durability.refuse_in_transaction()?;
+            match (key, range) {
+                (Some(key), _) => transaction.delete(key)?,
+                (None, Some(range)) => transaction.delete_range(range)?,
+                // No key can be in it.
+                (None, None) => {}
+            }
+        }
+        (Scope::Committed(family), key, range) => {
+            let mut batch = WriteBatch::new();
+            match (key, range) {
+                (Some(key), _) => batch.delete(&family, key)?,
+                (None, Some(range)) => batch.delete_range(&family, range)?,
+                (None, None) => {}
+            }
+            session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+        }
     }
-    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     session.output.result("", &json!({ "operations": 1 }))
 }

@@ -39,7 +39,7 @@ pub struct ScanArguments {
 /// # Errors
 /// Those of the database and of stdout.
 pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
+    let scope = session.scope(arguments.family.name())?;
     let path = arguments.bucket.path(session.output.settings().form)?;
     let shown = session.entries_shown().filter(|_| arguments.limit.is_none());
     let output = &mut session.output;
@@ -66,8 +66,8 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
         Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     match path {
-        Some(path) => visit_bucket(&family.bucket(path)?, range, direction, on_entry)?,
-        None => visit(&family, range, (direction, wanted), on_entry)?,
+        Some(path) => visit_bucket(&scope.bucket(&path)?, range, direction, on_entry)?,
+        None => visit(&scope, range, (direction, wanted), on_entry)?,
     }
     if let Some(shown) = shown.filter(|_| has_more) {
         // The terminal shows both: the message comes after the entries.
@@ -96,7 +96,7 @@ pub struct CountArguments {
     #[command(flatten)]
     bounds: BoundsArguments,
     /// Estimate by what is stored, at once: old versions and deletions count until a compaction
-    /// comes by. With --json the bytes, too.
+    /// comes by, and writes of an open transaction do not. With --json the bytes, too.
     #[arg(long, conflicts_with = "bucket")]
     estimate: bool,
     #[command(flatten)]
@@ -110,8 +110,8 @@ pub struct CountArguments {
 /// # Errors
 /// Those of the database and of stdout.
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
-    let family = session.family(arguments.family.name())?;
     if arguments.estimate {
+        let family = session.family(arguments.family.name())?;
         let range = arguments.bounds.range(session.output.settings().form)?;
         let size = range.map(|range| family.size_of(range)).transpose()?.unwrap_or_default();
         let object = json!({
@@ -121,6 +121,7 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
         });
         return session.output.result(&size.entries.to_string(), &object);
     }
+    let scope = session.scope(arguments.family.name())?;
     let mut entries: u64 = 0;
     if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
         let progress = Progress::entries("counting");
@@ -133,8 +134,8 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
         };
         let direction = Direction::Forward;
         match arguments.bucket.path(session.output.settings().form)? {
-            Some(path) => visit_bucket(&family.bucket(path)?, range, direction, on_entry)?,
-            None => visit(&family, range, (direction, Wanted::Keys), on_entry)?,
+            Some(path) => visit_bucket(&scope.bucket(&path)?, range, direction, on_entry)?,
+            None => visit(&scope, range, (direction, Wanted::Keys), on_entry)?,
         }
     }
     session.output.result(&entries.to_string(), &json!({ "count": entries }))

@@ -4,10 +4,10 @@
 //! forgotten; or from the command line, a file or a pipe, and then the first failure ends the
 //! shell. It opens nothing.
 
-mod words;
 mod completion;
 
-use super::{batch, bucket, checkpoint, export, families, import, point, scan, step, upkeep};
+use super::{batch, bucket, checkpoint, export, families, import, point, scan, step};
+use super::{transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -15,6 +15,7 @@ use crate::interrupt;
 use crate::output::{message, report};
 use crate::session::{Opening, Session};
 use crate::text::{printable, shortened};
+use crate::words::{Command, Script, Splitter};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use completion::Completion;
 use rustyline::error::ReadlineError;
@@ -23,7 +24,6 @@ use rustyline::{CompletionType, Config, Editor};
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use words::{Command, Script, Splitter};
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +33,32 @@ const COMMAND_BYTES_MAX: u64 = 16 << 20;
 
 /// Entries that `scan` shows in a terminal if it is told no other number.
 const ENTRIES_SHOWN: u64 = 100;
+
+/// The end of its help.
+pub const HELP: &str = "\
+Verbs are those of the command line, without the database, in small letters or capitals; `use \
+NAME` works on another family. A command ends at the line end, and one that begins with # is a \
+remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
+
+`begin [NAME] [LEVEL]` opens a transaction: get, put, delete, scan, count, cas, incr, bucket, \
+batch, txn and export then read and write in it until `commit` or `rollback`. `savepoint S`, \
+`rollback to S` and `release S` mark parts of it. Several may be open: `transactions` lists \
+them, `switch NAME` goes on in another, `switch` in none, and `NAME: VERB …` runs one verb in \
+it. The prompt names the current one. What is open at the end is rolled back.
+
+Words stand between white space. A word that begins with a quotation mark, double or single, ends \
+at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
+and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
+
+In a terminal, pasted lines run one after another, a failure does not end the shell, Ctrl-C ends \
+the command that runs, Tab completes verbs, options, families and keys, and scan prints 100 \
+entries. Commands can also come from -c, a file or a pipe, each of at most 16 MiB, and then the \
+first failure ends the shell. If the reader of its output goes away, it ends with exit code 1.
+
+Example:
+  silt shell demo.db
+  silt shell demo.db -c 'count --prefix S'
+  silt shell demo.db < commands";
 
 /// What `shell` is told.
 #[derive(Args, Debug)]
@@ -78,6 +104,22 @@ enum Verb {
     Count(scan::CountArguments),
     /// Apply the operations of a file, all or none
     Batch(batch::Arguments),
+    /// Run a script of operations and conditions, all or none
+    Txn(txn::Arguments),
+    /// Begin a transaction, in which data verbs read and write from now on
+    Begin(transactions::BeginArguments),
+    /// Commit a transaction
+    Commit(transactions::NameArguments),
+    /// Roll a transaction back, or go back `to` a savepoint of it
+    Rollback(transactions::RollbackArguments),
+    /// Mark what the transaction has written, to go back to
+    Savepoint(transactions::SavepointArguments),
+    /// Forget a savepoint; what was written stays
+    Release(transactions::SavepointArguments),
+    /// Go on in another transaction, or in none; `NAME: VERB …` runs one verb in it
+    Switch(transactions::NameArguments),
+    /// List the open transactions
+    Transactions,
     /// Fill the database from a file
     Import(import::Arguments),
     /// Write entries to a file
@@ -104,6 +146,8 @@ enum Verb {
     Check,
     /// Make a second database of what this one holds
     Checkpoint(checkpoint::Arguments),
+    /// Print the commits that the log still has
+    Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
     Compact(upkeep::CompactArguments),
     /// Write what is in memory to tables
@@ -160,6 +204,14 @@ enum Next {
 /// # Errors
 /// Those of a verb if the commands do not come from a terminal; those of stdin and stdout.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let outcome = run_all(session, arguments);
+    if let Some(text) = session.transactions.roll_back_all() {
+        message(session.output.settings().style, &text);
+    }
+    outcome
+}
+
+fn run_all(session: &mut Session, arguments: &Arguments) -> Result<()> {
     if !arguments.command.is_empty() {
         return run_arguments(session, &arguments.command);
     }
@@ -258,9 +310,13 @@ fn run_terminal(session: &mut Session) -> Result<()> {
     loop {
         if let Some(completion) = editor.helper_mut() {
             completion.families = session.db().families();
+            let open = session.transactions.open().iter();
+            completion.transactions = open.map(|open| open.name.clone()).collect();
             completion.family = session.family(None).ok();
         }
-        let prompt = format!("{database}:{}> ", session.family_in_use());
+        let transaction = session.transactions.current();
+        let transaction = transaction.map_or(String::new(), |name| format!(" [{name}]"));
+        let prompt = format!("{database}:{}{transaction}> ", session.family_in_use());
         let text = match editor.readline(&prompt) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
@@ -338,6 +394,18 @@ fn run_command(session: &mut Session, command: Command) -> Result<Next> {
         let hint = "put all of the word in quotes, with \\\" for a quotation mark inside";
         return Err(Failure::Usage(format!("{reason}; {hint}")));
     }
+    let Some(name) = words.first().and_then(|word| word.strip_suffix(':')) else {
+        return run_words(session, words);
+    };
+    let (name, before) = (name.to_owned(), session.transactions.current().map(str::to_owned));
+    session.transactions.switch(Some(&name))?;
+    let outcome = run_words(session, words.split_off(1));
+    session.transactions.go_back(&name, before);
+    outcome
+}
+
+/// Runs the command of `words` in the current transaction, if there is one.
+fn run_words(session: &mut Session, mut words: Vec<String>) -> Result<Next> {
     lower_verbs(&mut words);
     let line = match Line::try_parse_from(&words) {
         Ok(line) => line,
@@ -388,6 +456,21 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             let operations = arguments.operations(settings)?;
             batch::run(session, &arguments, operations)
         }
+        Verb::Txn(arguments) => {
+            let script = arguments.script(settings)?;
+            txn::run(session, &arguments, script)
+        }
+        Verb::Begin(arguments) => transactions::begin(session, &arguments),
+        Verb::Commit(arguments) => transactions::commit(session, &arguments),
+        Verb::Rollback(arguments) => transactions::rollback(session, &arguments),
+        Verb::Savepoint(arguments) => transactions::savepoint(session, &arguments),
+        Verb::Release(arguments) => transactions::release(session, &arguments),
+        Verb::Switch(arguments) => transactions::switch(session, &arguments),
+        Verb::Transactions => transactions::list(session),
+        Verb::Import(_) if session.transactions.current().is_some() => {
+            let reason = "import commits chunk by chunk, in no transaction; `switch` leaves it";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
         Verb::Import(arguments) => {
             let job = arguments.job(session.path(), settings)?;
             import::run(session, job)
@@ -414,6 +497,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
+        Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),
         Verb::Quit => return Ok(Next::End),

@@ -3,18 +3,18 @@
 //! They do not open the database.
 
 use crate::argument::{self, DurabilityArguments, FamilyArguments};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::session::{Opening, Session};
 use crate::text::shortened_bytes;
 use crate::verbs::bucket::write;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Error, ErrorKind, Read, Swap};
+use siltdb::{Error, Read, Swap};
 use std::ffi::OsString;
 
 /// The end of the help of `cas`.
 pub const CAS_HELP: &str = "\
-Compares and swaps in one step, whatever other writers do. Ends with exit code 1 if the key has \
+Compares and swaps in one step, whatever other writers do. Ends with exit code 6 if the key has \
 another value, and then writes nothing.
 
 Example:
@@ -66,7 +66,7 @@ impl CasArguments {
 /// Gives a key a new value if it has the expected one.
 ///
 /// # Errors
-/// `Conflict`, if it has another; those of the database.
+/// [`Failure::Condition`], if it has another; those of the database.
 pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     let form = session.output.settings().form;
     let value = |text: &Option<OsString>| {
@@ -74,8 +74,7 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     };
     let key = argument::bytes(&arguments.key, form)?;
     let (expected, new) = (value(&arguments.expect)?, value(&arguments.new)?);
-    let durability = arguments.durability.or(Durability::Synced);
-    let swap = write(session, (&arguments.family, durability), |tx| {
+    let swap = write(session, (&arguments.family, arguments.durability), |tx| {
         tx.compare_and_swap(&key, expected.as_deref(), new.as_deref())
     })?;
     let current = match swap {
@@ -84,7 +83,7 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
         Swap::Differs(Some(value)) => format!("the value `{}`", shortened_bytes(&value)),
     };
     let message = format!("the key `{}` has {current}", shortened_bytes(&key));
-    Err(Error::new(ErrorKind::Conflict, message).into())
+    Err(Failure::Condition(message))
 }
 
 /// What `incr` is told.
@@ -115,8 +114,7 @@ impl IncrArguments {
 /// `InvalidArgument`, if the value is no number or would be too large; those of the database.
 pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
-    let durability = arguments.durability.or(Durability::Synced);
-    let count = write(session, (&arguments.family, durability), |tx| {
+    let count = write(session, (&arguments.family, arguments.durability), |tx| {
         let old = match tx.get(&key)? {
             None => 0,
             Some(value) => parse_count(&value)?,

@@ -56,12 +56,12 @@ fn bad_paths_are_refused() {
 fn a_value_is_swapped_only_if_it_is_the_expected_one() {
     let place = Place::new();
     place.ok(&["cas", "db", "lock", "--absent", "--new", "mine"]);
-    let run = place.run(&["cas", "db", "lock", "--absent", "--new", "yours"], 1);
-    run.says(&["conflict", "`lock` has the value `mine`"]);
+    let run = place.run(&["cas", "db", "lock", "--absent", "--new", "yours"], 6);
+    run.says(&["condition failed", "`lock` has the value `mine`"]);
     place.ok(&["cas", "db", "lock", "--expect", "mine", "--new", "yours"]);
     assert_eq!(place.ok(&["get", "db", "lock"]), "yours\n");
     place.ok(&["cas", "db", "lock", "--expect", "yours", "--delete"]);
-    place.run(&["cas", "db", "lock", "--expect", "yours", "--delete"], 1).says(&["has no value"]);
+    place.run(&["cas", "db", "lock", "--expect", "yours", "--delete"], 6).says(&["has no value"]);
     place.run(&["cas", "db", "lock", "--expect", "a"], 2);
     place.run(&["cas", "db", "lock", "--expect", "a", "--absent", "--new", "b"], 2);
 }

@@ -14,4 +14,5 @@ mod upkeep;
 mod golden;
 mod damage;
 mod shell;
+mod transactions;
 mod terminal;

@@ -274,7 +274,14 @@ fn help_and_version_are_there_for_each_verb() {
     let place = Place::new();
     assert_eq!(place.ok(&["--version"]), format!("silt {}\n", env!("CARGO_PKG_VERSION")));
     let help = place.ok(&["--help"]);
-    for text in ["Exit codes:", "4  locked", "130  ended by Ctrl-C", "--json"] {
+    for text in [
+        "Exit codes:",
+        "4  locked",
+        "5  conflict",
+        "6  a condition",
+        "130  ended by Ctrl-C",
+        "--json",
+    ] {
         assert!(help.contains(text), "{text}");
     }
     for verb in [
@@ -285,12 +292,14 @@ fn help_and_version_are_there_for_each_verb() {
         "scan",
         "count",
         "batch",
+        "txn",
         "import",
         "export",
         "families",
         "stats",
         "check",
         "checkpoint",
+        "watch",
         "recover",
         "compact",
         "flush",

@@ -110,3 +110,29 @@ fn families_speak_json_and_refuse_what_cannot_be() {
     assert_eq!(dropped, json!({ "dropped": "people" }));
     place.run(&["families"], 2);
 }
+
+#[test]
+fn watch_prints_the_commits_of_the_log_in_their_order() {
+    let place = filled();
+    place.ok(&["put", "db", "d", "d!"]);
+    place.ok(&["delete", "db", "a"]);
+    let lines = ["a", "b", "b1", "b2", "c"].iter().enumerate();
+    let lines = lines.map(|(at, key)| format!("{}\tput\tdefault\t{key}\t{key}!\n", at + 1));
+    let lines: String = lines.collect();
+    let after = "6\tput\tdefault\td\td!\n7\tdelete\tdefault\ta\n";
+    let run = place.run(&["watch", "db"], 0);
+    assert_eq!(run.stdout, format!("{lines}{after}"));
+    run.says(&["the log ends before 8"]);
+    assert_eq!(place.run(&["watch", "db", "--from", "6"], 0).stdout, after);
+    let run = place.run(&["watch", "db", "--prefix", "d", "--family", "default"], 0);
+    assert_eq!(run.stdout, after.lines().next().map(|line| format!("{line}\n")).unwrap());
+    let objects = place.run(&["watch", "db", "--from", "7", "--json"], 0).json();
+    let operation = json!({ "sequence": 7, "action": "delete", "family": "default", "key": "a" });
+    let expected = json!({ "first": 7, "last": 7, "families": [], "operations": [operation] });
+    assert_eq!(objects, [expected]);
+    place.run(&["watch", "db", "--from", "9"], 2).says(&["no commit has this sequence number yet"]);
+    place.run(&["watch", "db", "--family", "absent"], 1).says(&["absent"]);
+    let live = "put e e!\nwatch --from 8\n";
+    let run = place.run_with(&["shell", "db"], live.as_bytes(), 0);
+    assert_eq!(run.stdout, "8\tput\tdefault\te\te!\n");
+}

@@ -261,3 +261,42 @@ fn keys_and_verbs_are_completed_and_the_prompt_names_database_and_family() {
     // Ctrl-D ends the shell.
     terminal.end_with("\x04");
 }
+
+/// Lines with a prompt are typed; those between them are what must be printed, and no error else.
+#[test]
+fn the_sessions_of_the_documents_are_what_the_shell_prints() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/shell.md"));
+    let page = page.expect("the page is there");
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
+    command.env("NO_COLOR", "1");
+    let mut terminal = Terminal::start_with(&place, command);
+    let sessions = page.split("```").filter_map(|block| block.strip_prefix("console\n"));
+    let (mut typed, mut printed, mut is_first) = (0, 0, true);
+    for line in sessions.flat_map(str::lines) {
+        let is_prompt = |(prompt, _): &(&str, &str)| prompt.starts_with("db:");
+        let (wanted, answer) = match line.split_once("> ").filter(is_prompt) {
+            Some((prompt, command)) => (format!("{prompt}> "), Some(command)),
+            None => (format!("\n{line}\r\n"), None),
+        };
+        // The first prompt was waited for when the shell started.
+        if !std::mem::take(&mut is_first) {
+            let passed_over = terminal.expect(&wanted);
+            let passed_over = &passed_over[..passed_over.len() - wanted.len()];
+            assert!(!passed_over.contains("error: "), "before `{line}`: {passed_over}");
+        }
+        match answer {
+            Some(command) => {
+                terminal.send(&format!("{command}\r"));
+                typed += 1;
+            }
+            None => {
+                // The line end is also what the next line is looked for after.
+                terminal.printed.insert(0, '\n');
+                printed += 1;
+            }
+        }
+    }
+    assert!(typed > 30 && printed > 15, "{typed} lines typed, {printed} printed");
+    terminal.end();
+}

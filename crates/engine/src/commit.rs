@@ -14,6 +14,7 @@
 use crate::{
     catalog::family::FamilyData,
     database::Database,
+    locks::{Writer, admit_batch, admit_one, write_of, writes_of},
     log::sequencer::{CommitSize, Counts, NotReady, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
@@ -101,13 +102,19 @@ fn commit_one(
     let parts: &[&[u8]] = &[&head[..head_bytes], operation.key, operation.payload];
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
     let (counts, kind) = (Counts { all: 1, range_deletes }, kind_of(durability));
-    let Committed { end, .. } = commit_parts(database, (kind, parts), counts, |reservation| {
+    let insert = |reservation: &Reservation| {
         let entry = operation.entry(reservation.first);
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
         });
         family.tree.commit_hook().run(slice::from_ref(&entry));
-    })?;
+    };
+    let commit = |owner| {
+        let admit = |_: &Reservation| admit_one(database, owner, family, operation);
+        commit_parts_if(database, (kind, parts), counts, admit, insert)
+    };
+    let writes = || vec![write_of(family, operation)];
+    let Committed { end, .. } = Writer::plain(database).commit(database, commit, writes)?;
     settle(database, end, durability)
 }
 
@@ -133,9 +140,15 @@ pub(crate) fn commit_nothing(database: &Database, durability: Durability) -> Res
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
     let (families, counts) = check_families(database, batch, &[])?;
     let record = (kind_of(durability), &[batch.as_bytes()][..]);
-    let Committed { end, .. } = commit_parts(database, record, counts, |reservation| {
+    let insert = |reservation: &Reservation| {
         insert_batch(database, batch, (reservation, reservation.first), &families);
-    })?;
+    };
+    let commit = |owner| {
+        let admit = |_: &Reservation| admit_batch(database, owner, batch, &families);
+        commit_parts_if(database, record, counts, admit, insert)
+    };
+    let writes = || writes_of(batch, &families).collect();
+    let Committed { end, .. } = Writer::plain(database).commit(database, commit, writes)?;
     settle(database, end, durability)
 }
 
@@ -189,19 +202,9 @@ pub(crate) struct Committed {
     pub(crate) last: SequenceNumber,
 }
 
-/// Writes a record of these parts and publishes it after `insert` has put it into memory.
-#[inline]
-pub(crate) fn commit_parts(
-    database: &Database,
-    record: (RecordKind, &[&[u8]]),
-    counts: Counts,
-    insert: impl FnOnce(&Reservation),
-) -> Result<Committed> {
-    commit_parts_if(database, record, counts, |_| Ok(()), insert)
-}
-
-/// The same, if `admit` lets it happen once its place is reserved: else that becomes void, and the
-/// commit fails with the error of `admit`. The commits behind wait for that to return.
+/// Writes a record of these parts and publishes it after `insert` has put it into memory, if
+/// `admit` lets it happen once its place is reserved. Else the place becomes void, and the commit
+/// fails with the error of `admit`. The commits behind wait for that to return.
 #[inline]
 pub(crate) fn commit_parts_if(
     database: &Database,

@@ -19,6 +19,7 @@ use crate::{
     },
     database::Database,
     footprint::{Footprint, check_key, check_range},
+    locks::{Writer, admit_batch, writes_of},
     log::sequencer::Reservation,
     options::Durability,
 };
@@ -35,6 +36,8 @@ pub struct Conditions<'a> {
     pub reads: Option<&'a Footprint>,
     /// Whether what the batch itself writes counts as well.
     pub writes: Writes,
+    /// Its locks, and how long it waits for those of others.
+    pub writer: Writer<'a>,
 }
 
 /// Whether a commit depends on the keys it writes.
@@ -55,6 +58,44 @@ impl Conditions<'_> {
             check_writes(batch, families, since)?;
         }
         Ok(())
+    }
+
+    /// Checks everything that is in memory, and returns up to where it was published before.
+    fn check_published(
+        &self,
+        database: &Database,
+        batch: &BatchBytes,
+        families: &BatchFamilies,
+    ) -> Result<SequenceNumber> {
+        let published = database.log.publisher.published();
+        if let Some(snapshot) = self.snapshot
+            && published > snapshot
+        {
+            // What is in memory beyond that will be published before us, too.
+            let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
+            self.check(batch, families, since)?;
+        }
+        Ok(published)
+    }
+
+    /// Waits until everything `before` is published, and checks what is newer than `published`.
+    fn check_between(
+        &self,
+        database: &Database,
+        batch: &BatchBytes,
+        families: &BatchFamilies,
+        (published, before): (SequenceNumber, SequenceNumber),
+    ) -> Result<()> {
+        let Some(snapshot) = self.snapshot.filter(|_| before > published) else {
+            return Ok(());
+        };
+        if cfg!(seeded_fault = "validate_only_before_reservation") {
+            return Ok(());
+        }
+        database.log.publisher.wait(before);
+        database.health.check_log()?;
+        let since = Since { snapshot, after: published, upto: before };
+        self.check(batch, families, since)
     }
 }
 
@@ -94,37 +135,26 @@ pub fn commit_if(
     durability: Durability,
     conditions: &Conditions<'_>,
 ) -> Result<SequenceNumber> {
-    let published = database.log.publisher.published();
     if batch.is_empty() {
+        let published = database.log.publisher.published();
         commit_nothing(database, durability)?;
         return Ok(conditions.snapshot.unwrap_or(published));
     }
     let (families, counts) = check_families(database, batch, &[])?;
-    if let Some(snapshot) = conditions.snapshot
-        && published > snapshot
-    {
-        // What is in memory beyond that will be published before us, too.
-        let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
-        conditions.check(batch, &families, since)?;
-    }
-    let admit = |reservation: &Reservation| {
-        let before = SequenceNumber(reservation.first.0 - 1);
-        let Some(snapshot) = conditions.snapshot.filter(|_| before > published) else {
-            return Ok(());
-        };
-        if cfg!(seeded_fault = "validate_only_before_reservation") {
-            return Ok(());
-        }
-        database.log.publisher.wait(before);
-        database.health.check_log()?;
-        let since = Since { snapshot, after: published, upto: before };
-        conditions.check(batch, &families, since)
-    };
     let record = (kind_of(durability), &[batch.as_bytes()][..]);
-    let committed = commit_parts_if(database, record, counts, admit, |reservation| {
-        insert_batch(database, batch, (reservation, reservation.first), &families);
-    });
-    let Committed { end, last } = committed?;
+    let commit = |owner| {
+        let published = conditions.check_published(database, batch, &families)?;
+        let admit = |reservation: &Reservation| {
+            admit_batch(database, owner, batch, &families)?;
+            let before = SequenceNumber(reservation.first.0 - 1);
+            conditions.check_between(database, batch, &families, (published, before))
+        };
+        commit_parts_if(database, record, counts, admit, |reservation| {
+            insert_batch(database, batch, (reservation, reservation.first), &families);
+        })
+    };
+    let writes = || writes_of(batch, &families).collect();
+    let Committed { end, last } = conditions.writer.commit(database, commit, writes)?;
     settle(database, end, durability)?;
     Ok(last)
 }

@@ -13,6 +13,7 @@ use crate::{
     health::Health,
     id_blocks::IdBlocks,
     in_flight::CallInFlight,
+    lock_table::LockTable,
     log::{Log, generation::Frozen, sequencer::Room},
     memory::Memory,
     open_id::OpenId,
@@ -55,6 +56,8 @@ pub struct Database {
     pub health: Health,
     /// What snapshots see stays.
     pub snapshots: Arc<Snapshots>,
+    /// Locks that transactions hold.
+    pub locks: Arc<LockTable>,
     /// Its memory.
     pub memory: Memory,
     /// The log, and what waits for its flush.
@@ -106,7 +109,7 @@ impl Database {
         };
         let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
-        let snapshots = Arc::default();
+        let (snapshots, locks) = (Arc::default(), Arc::default());
         let (turns, id_blocks) = (Turns::new(options.seed), IdBlocks::default());
         let database = Self {
             open_id,
@@ -115,6 +118,7 @@ impl Database {
             dir,
             health,
             snapshots,
+            locks,
             memory,
             log,
             catalog,

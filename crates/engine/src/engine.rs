@@ -9,10 +9,14 @@ use crate::{
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options, install, jobs,
+    family_commit, family_options,
+    feed::{Feed, FeedItem},
+    footprint, install, jobs,
     jobs::replayed,
     jobs::request,
     jobs::workers::Workers,
+    lock_table::{LockMode, LockTarget},
+    locks::{self, LockHolder},
     log_sync,
     open::close::close_log,
     open::destroy::remove_locked,
@@ -32,6 +36,7 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_tree::{
     options::TreeOptions,
+    read::changed::Since,
     read::range_size::{RangeSize, range_size},
     read::visible::reader::OwnWrites,
     tree::Pause,
@@ -40,6 +45,7 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// An open database; cheap to clone. The last clone that is dropped closes it.
@@ -144,6 +150,41 @@ impl Engine {
         conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
     }
 
+    /// A holder of no locks.
+    #[must_use]
+    pub fn lock_holder(&self) -> LockHolder {
+        LockHolder::new(self)
+    }
+
+    /// Locks a key or range of `family` for `holder`.
+    ///
+    /// # Errors
+    /// As [`locks::acquire`].
+    pub fn lock(
+        &self,
+        holder: &LockHolder,
+        family: &FamilyData,
+        lock: (LockTarget, LockMode),
+        timeout: Duration,
+    ) -> Result<()> {
+        locks::acquire(self.writable()?, holder, family, lock, timeout)
+    }
+
+    /// Passes if `key` was not changed after `snapshot`.
+    ///
+    /// # Errors
+    /// `Conflict`; what reading a table fails with.
+    pub fn check_unchanged(
+        &self,
+        family: &FamilyData,
+        key: &[u8],
+        snapshot: &LiveSnapshot,
+    ) -> Result<()> {
+        let snapshot = snapshot.sequence();
+        let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
+        footprint::check_key(&family.tree.view(), family, key, since)
+    }
+
     /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
     ///
     /// # Errors
@@ -169,6 +210,22 @@ impl Engine {
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
         self.log.publisher.published()
+    }
+
+    /// A feed of commits.
+    ///
+    /// # Errors
+    /// As [`Feed::new`].
+    pub fn feed(&self, first: Option<SequenceNumber>) -> Result<Feed> {
+        Feed::new(self, first)
+    }
+
+    /// The next commit of a feed of this database.
+    ///
+    /// # Errors
+    /// As [`Feed::next`].
+    pub fn feed_next(&self, feed: &mut Feed, timeout: Duration) -> Result<Option<FeedItem>> {
+        feed.next(self, timeout)
     }
 
     /// Registers a snapshot of this moment.

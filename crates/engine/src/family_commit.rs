@@ -21,10 +21,12 @@ use crate::{
         family::{DEFAULT_FAMILY, FamilyChanges, FamilyData, FamilyMap, check_name},
         manifest::Manifest,
     },
-    commit::{Committed, check_families, commit_parts, insert_batch},
+    commit::{Committed, check_families, commit_parts_if, insert_batch},
     database::Database,
     install::{Target, create_change, install_with, new_tree},
-    log::sequencer::Counts,
+    lock_table::LockOwner,
+    locks::{Writer, admit_batch, writes_of},
+    log::sequencer::{Counts, Reservation},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -75,6 +77,21 @@ pub fn commit_with_families(
     changes: &FamilyChanges,
 ) -> Result<()> {
     database.health.check()?;
+    // Not with `changing_io`: it waits for locks.
+    let commit = |owner| commit_changes(database, (batch, owner), changes);
+    let writes = || {
+        let families = database.catalog.families.load();
+        let families: Vec<_> = families.iter().map(|f| (f.id, Arc::clone(f))).collect();
+        writes_of(batch, &families).collect()
+    };
+    Writer::plain(database).commit(database, commit, writes)
+}
+
+fn commit_changes(
+    database: &Database,
+    (batch, owner): (&BatchBytes, Option<LockOwner>),
+    changes: &FamilyChanges,
+) -> Result<()> {
     let _changing = lock(&database.catalog.changing_io);
     let (map, dropped) = changed(database, changes)?;
     let (families, counts) = check_families(database, batch, &changes.created)?;
@@ -86,7 +103,8 @@ pub fn commit_with_families(
     let counts = Counts { all: counts.all + 1, ..counts };
     let mut manifest = None;
     let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
-    let Committed { end, .. } = commit_parts(database, record, counts, |reservation| {
+    let admit = |_: &Reservation| admit_batch(database, owner, batch, &families);
+    let Committed { end, .. } = commit_parts_if(database, record, counts, admit, |reservation| {
         insert_batch(database, batch, (reservation, reservation.first.next()), &families);
         let mut owing = lock(&database.catalog.manifest_io);
         let position = behind(reservation.at());

@@ -2,7 +2,7 @@
 //!
 //! It remembers them; whether they changed is asked of the families' trees.
 
-use crate::catalog::family::FamilyData;
+use crate::{catalog::family::FamilyData, lock_table::shown};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::FamilyId,
@@ -16,9 +16,6 @@ use std::{
 
 /// Bytes of keys from which on repeated ones are looked for.
 const DEDUPLICATED_BYTES_MIN: usize = 4 << 10;
-
-/// Most bytes of a key that an error shows.
-const SHOWN_BYTES_MAX: usize = 64;
 
 /// Keys, one after the other in one buffer.
 #[derive(Clone, Debug, Default)]
@@ -215,12 +212,6 @@ fn conflict(family: &FamilyData, what: fmt::Arguments<'_>) -> Error {
     let (name, id): (Arc<str>, FamilyId) = (family.name(), family.id);
     let message = format!("{what} of family {name:?} ({id}) was changed by another commit");
     Error::new(ErrorKind::Conflict, message).with_hint("run the transaction again")
-}
-
-fn shown(key: &[u8]) -> String {
-    let start = &key[..key.len().min(SHOWN_BYTES_MAX)];
-    let dots = if start.len() < key.len() { "..." } else { "" };
-    format!("\"{}\"{dots}", start.escape_ascii())
 }
 
 #[cfg(test)]

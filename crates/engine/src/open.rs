@@ -4,6 +4,7 @@
 pub mod directory;
 pub mod lost_edits;
 pub mod replay;
+mod retained;
 pub mod recovery;
 pub mod destroy;
 pub mod family_names;

@@ -68,6 +68,9 @@ pub enum Lifetime {
     Temporary,
 }
 
+/// How long a write or a transaction waits for a lock, unless told otherwise.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Everything that is decided when a database is opened.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -79,6 +82,8 @@ pub struct EngineOptions {
     pub lifetime: Lifetime,
     /// How long to wait for another opener to close it.
     pub lock_wait: Duration,
+    /// How long a write waits for the locks of transactions.
+    pub lock_timeout: Duration,
     /// The durability of commits that do not say otherwise.
     pub durability: Durability,
     /// Memory for memtables, cache and open tables together, in bytes.
@@ -90,6 +95,12 @@ pub struct EngineOptions {
     pub memtable_bytes: usize,
     /// How the log is written.
     pub log_io: LogIo,
+    /// Retired segments of the log are kept up to this many bytes, for feeds.
+    pub retain_log_bytes: u64,
+    /// And those that were retired less than this long ago.
+    pub retain_log_for: Duration,
+    /// A feed that keeps more of the log than this, in bytes, ends.
+    pub feed_bytes_max: u64,
     /// How the data blocks of tables are read.
     pub read_io: ReadIo,
     /// Threads for compaction; 0: no threads at all, and whoever must wait runs a job instead.
@@ -116,11 +127,15 @@ impl Default for EngineOptions {
             access: Access::default(),
             lifetime: Lifetime::default(),
             lock_wait: Duration::ZERO,
+            lock_timeout: LOCK_TIMEOUT,
             durability: Durability::default(),
             memory_budget: 512 << 20,
             cache_bytes: None,
             memtable_bytes: 32 << 20,
             log_io: LogIo::default(),
+            retain_log_bytes: 0,
+            retain_log_for: Duration::ZERO,
+            feed_bytes_max: 1 << 30,
             read_io: ReadIo::default(),
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
             recovery: RecoveryMode::default(),
@@ -166,6 +181,12 @@ impl EngineOptions {
                 .with_mismatch(format!("<= {}", self.memory_budget), bytes));
         }
         Ok(())
+    }
+
+    /// Whether flushed parts of the log are kept.
+    #[must_use]
+    pub fn retains_log(&self) -> bool {
+        self.retain_log_bytes > 0 || !self.retain_log_for.is_zero()
     }
 
     /// Every merge operator given.

@@ -1,6 +1,7 @@
 //! How far transactions are kept apart, and what one transaction may decide for itself.
 
-use siltdb_engine::options::Durability;
+use siltdb_engine::options::{Durability, LOCK_TIMEOUT};
+use std::time::Duration;
 
 /// Bytes of writes and notes that a transaction may hold, unless told otherwise.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -83,6 +84,7 @@ pub struct TransactionOptions {
     pub(crate) isolation: Isolation,
     pub(crate) durability: Option<Durability>,
     pub(crate) memory_bytes: usize,
+    pub(crate) lock_timeout: Duration,
 }
 
 impl Default for TransactionOptions {
@@ -96,7 +98,7 @@ impl TransactionOptions {
     #[must_use]
     pub fn new() -> Self {
         let (isolation, memory_bytes) = (Isolation::default(), MEMORY_BYTES);
-        Self { isolation, durability: None, memory_bytes }
+        Self { isolation, durability: None, memory_bytes, lock_timeout: LOCK_TIMEOUT }
     }
 
     /// How far it is kept apart from others. Default: [`Isolation::Serializable`].
@@ -118,6 +120,14 @@ impl TransactionOptions {
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
+        self
+    }
+
+    /// How long it waits for a lock that another transaction holds, and its commit for those on
+    /// what it writes, before they fail with `Busy`. Zero does not wait. Default: 1 s.
+    #[must_use]
+    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = timeout;
         self
     }
 }

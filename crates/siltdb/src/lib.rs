@@ -41,6 +41,7 @@
 //! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
+//! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
 //! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
@@ -48,6 +49,7 @@
 //! | *memory* `set_cache_bytes` | all | | | |
 //! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *what was committed* `subscribe` | all | | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
 //! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
 //! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last` | default | ✓ | | |
@@ -94,6 +96,7 @@ mod single_key;
 mod bucket;
 mod db;
 mod db_write;
+mod subscription;
 mod db_update;
 mod place;
 pub mod inspect;
@@ -109,6 +112,7 @@ pub struct Readme;
 /// So are those of the pages for users.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tuning.md")]
+#[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
@@ -138,11 +142,15 @@ pub use siltdb_base::{
 pub use siltdb_engine::{
     check::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    lock_table::LockMode,
     stats::Stats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use single_key::Swap;
 pub use snapshot::Snapshot;
+pub use subscription::{
+    Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
+};
 pub use transaction::{CommitInfo, Transaction};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};

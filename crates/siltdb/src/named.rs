@@ -42,6 +42,7 @@ const OPTIONS: &[Named<Options>] = options! {
     "create", "if_missing, never or new", engine.create, word(CREATES), word_of(CREATES);
     "read_only", "true or false", engine.access, word(ACCESSES), word_of(ACCESSES);
     "lock_wait", "a time, as 200ms or 5s", engine.lock_wait, time, time_text;
+    "lock_timeout", "a time, as 200ms or 5s", engine.lock_timeout, time, time_text;
     "durability", "volatile, buffered, interval:MS or synced",
         engine.durability, durability, durability_text;
     "memory_budget", BYTES, engine.memory_budget, bytes, usize::to_string;
@@ -50,6 +51,9 @@ const OPTIONS: &[Named<Options>] = options! {
     "memtable_bytes", BYTES, engine.memtable_bytes, bytes, usize::to_string;
     "log_io", "auto, map or write", engine.log_io, word(LOG_IOS), word_of(LOG_IOS);
     "read_io", "read or map", engine.read_io, word(READ_IOS), word_of(READ_IOS);
+    "retain_log_bytes", BYTES, engine.retain_log_bytes, bytes, u64::to_string;
+    "retain_log_for", "a time, as 200ms or 5s", engine.retain_log_for, time, time_text;
+    "feed_bytes_max", BYTES, engine.feed_bytes_max, bytes, u64::to_string;
     "workers", NUMBER, engine.workers, number, usize::to_string;
     "recovery", "strict or point_in_time", engine.recovery, word(RECOVERIES), word_of(RECOVERIES);
     "seed", "a number, or auto", engine.seed, or_auto(number), auto_or;

@@ -100,6 +100,35 @@ impl Options {
         self
     }
 
+    /// Keeps flushed parts of the log, for [`Db::subscribe`](crate::Db::subscribe) to begin at,
+    /// also after a reopen: the newest log files that take so many bytes together. Looked at by
+    /// every flush. Default: 0, a log file is used again once it is flushed.
+    ///
+    /// Each file holds what fills about [`Options::memtable_bytes`]. One that alone takes more
+    /// bytes than this is not kept.
+    #[must_use]
+    pub fn retain_log_bytes(mut self, bytes: u64) -> Self {
+        self.engine.retain_log_bytes = bytes;
+        self
+    }
+
+    /// Keeps flushed parts of the log for so long as well, whatever they take. Looked at by every
+    /// flush; a reopen starts the time anew. Default: not at all.
+    #[must_use]
+    pub fn retain_log_for(mut self, time: Duration) -> Self {
+        self.engine.retain_log_for = time;
+        self
+    }
+
+    /// How many bytes of flushed log a [`Subscription`](crate::Subscription) that does not keep up
+    /// may hold back, beyond those that are retained anyway. At the next flush above it the
+    /// subscription loses its place, and its next call fails. Default: 1 GiB.
+    #[must_use]
+    pub fn feed_bytes_max(mut self, bytes: u64) -> Self {
+        self.engine.feed_bytes_max = bytes;
+        self
+    }
+
     /// How the data blocks of tables are read. Default: [`ReadIo::Read`].
     ///
     /// [`ReadIo::Map`] gains most with [`Compression::None`], where more is read than the cache
@@ -182,6 +211,15 @@ impl Options {
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> Self {
         self.engine.lock_wait = wait;
+        self
+    }
+
+    /// How long a write waits while a transaction has locked what it writes, before it fails with
+    /// [`Busy`](crate::ErrorKind::Busy). Zero does not wait. Transactions have a
+    /// [`lock_timeout`](crate::TransactionOptions::lock_timeout) of their own. Default: 1 s.
+    #[must_use]
+    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.engine.lock_timeout = timeout;
         self
     }
 

@@ -1,9 +1,9 @@
 //! Transactions: reads and writes over any number of families that happen together, kept apart
 //! from those of others as far as an [`Isolation`] level says.
 //!
-//! A transaction is optimistic: it locks nothing and learns at its commit whether another one was
-//! first. What the levels demand is written here, in [`Shared::commit`]; how a commit finds out is
-//! the engine's business (`siltdb_engine::conditional_commit`).
+//! A transaction is optimistic: it locks nothing unless told to (`locks`), and learns at its commit
+//! whether another one was first. What the levels demand is written here, in [`Shared::commit`];
+//! how a commit finds out is the engine's business (`siltdb_engine::conditional_commit`).
 //!
 //! Its writes are the bytes of a batch. As soon as one of them is read, they are also put into
 //! memtables of its own, which its readers lay over what is committed: so own range deletions,
@@ -27,6 +27,7 @@ use siltdb_engine::{
     conditional_commit::{Conditions, Writes},
     engine::Engine,
     footprint::Footprint,
+    locks::{LockHolder, Writer},
     own_writes::IndexedWrites,
     snapshots::LiveSnapshot,
 };
@@ -36,6 +37,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
+
+mod locks;
 
 /// A commit that happened.
 #[non_exhaustive]
@@ -94,6 +97,8 @@ struct State {
     /// Also held by its cursors.
     reads: Arc<Mutex<Footprint>>,
     savepoints: Vec<Savepoint>,
+    /// Its locks, once it has asked for one.
+    locks: Option<Arc<LockHolder>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +125,7 @@ impl State {
             indexed: IndexedWrites::default(),
             reads: Arc::default(),
             savepoints: Vec::new(),
+            locks: None,
         }
     }
 
@@ -139,6 +145,14 @@ impl State {
         self.indexed.clear();
         self.reads = Arc::default();
         self.savepoints.clear();
+        self.release_locks();
+    }
+
+    /// Releases its locks, also while another thread waits for one more.
+    fn release_locks(&mut self) {
+        if let Some(locks) = self.locks.take() {
+            locks.release();
+        }
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {
@@ -149,7 +163,9 @@ impl State {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.writes.bytes() + self.indexed.memory_bytes() + lock(&self.reads).memory_bytes()
+        let locks = self.locks.as_ref().map_or(0, |locks| locks.memory_bytes());
+        let writes = self.writes.bytes() + self.indexed.memory_bytes();
+        writes + lock(&self.reads).memory_bytes() + locks
     }
 }
 
@@ -188,6 +204,7 @@ impl Shared {
                 Isolation::Snapshot => Writes::Checked,
                 _ => Writes::Unchecked,
             },
+            writer: Writer { holder: state.locks.as_deref(), timeout: self.options.lock_timeout },
         };
         let committed = self.engine.commit_if(&state.writes.bytes, durability, &conditions);
         // After an error nothing was written, and what it read may be old.
@@ -311,7 +328,8 @@ impl Transaction {
     /// Durability on return: that of its options.
     ///
     /// # Errors
-    /// `Conflict`, if another commit was first with something that the level checks; as
+    /// `Conflict`, if another commit was first with something that the level checks; `Busy`, if
+    /// another transaction holds a lock on what it writes, after its `lock_timeout`; as
     /// [`Db::write`](crate::Db::write); `InvalidArgument`, if it has ended.
     pub fn commit(&self) -> Result<CommitInfo> {
         self.shared.commit()
@@ -330,6 +348,7 @@ impl Transaction {
     /// back, unless it was committed.
     pub fn reset(&self) {
         let mut state = lock(&self.shared.state);
+        state.release_locks();
         *state = State::new(&self.shared.engine, self.shared.options.isolation);
     }
 
@@ -361,7 +380,7 @@ impl Transaction {
     }
 
     /// Takes back what was written since the newest savepoint of this name. It stays; those made
-    /// after it are released. What was read stays read.
+    /// after it are released. What was read stays read, and locks are kept.
     ///
     /// # Errors
     /// `NotFound`, if there is no such savepoint; `InvalidArgument`, if it has ended.

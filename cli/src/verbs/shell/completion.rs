@@ -2,8 +2,8 @@
 //!
 //! It runs no verb, and reads a bounded number of keys.
 
-use super::words::{Script, quoted};
 use crate::text::Form;
+use crate::words::{Script, quoted};
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -25,7 +25,10 @@ pub struct Completion {
     command: clap::Command,
     /// The names of the families.
     pub families: Vec<String>,
-    /// The family in use, whose keys are offered.
+    /// The names of the open transactions.
+    pub transactions: Vec<String>,
+    /// The family in use, whose keys are offered: as they are committed, for a look by an open
+    /// transaction would count among what it has read.
     pub family: Option<Family>,
 }
 
@@ -33,12 +36,17 @@ impl Completion {
     /// Completes the verbs and options of `command`.
     pub fn new(mut command: clap::Command) -> Self {
         command.build();
-        Self { command, families: Vec::new(), family: None }
+        Self { command, families: Vec::new(), transactions: Vec::new(), family: None }
     }
 
     /// What the word that begins after the words `before` can become, if it begins with `start`.
     fn candidates(&self, before: &[&str], start: &str) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
+        // `NAME:` runs the verb after it in a transaction.
+        let before = match before {
+            [first, rest @ ..] if first.ends_with(':') => rest,
+            _ => before,
+        };
         let verb_name = before.first().map(|verb| verb.to_ascii_lowercase());
         let verb = verb_name.as_ref().and_then(|verb| self.command.find_subcommand(verb));
         let positional = before.iter().skip(1).filter(|word| !word.starts_with('-')).count();
@@ -47,6 +55,9 @@ impl Completion {
             | (Some("use"), [_])
             | (Some("families"), [_, "drop" | "rename" | "options"]) => {
                 all.extend(self.families.iter().cloned())
+            }
+            (Some("commit" | "rollback" | "switch"), [_]) => {
+                all.extend(self.transactions.iter().cloned());
             }
             (_, [.., "--prefix" | "--from" | "--to"]) => return self.keys(start),
             (Some("get" | "put" | "delete"), _) if positional == 0 && !start.starts_with('-') => {

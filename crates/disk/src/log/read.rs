@@ -110,6 +110,16 @@ impl SegmentReader {
         self
     }
 
+    /// The same reader at a record that it would come to, and that begins with `sequence`; it reads
+    /// nothing behind `end`. For a segment that is being filled: records that are not published
+    /// must not be asked for.
+    #[must_use]
+    pub fn resumed(mut self, offset: u64, sequence: SequenceNumber, end: u64) -> Self {
+        (self.offset, self.next_sequence) = (offset, sequence);
+        self.window.end_at(end);
+        self.ending_at(end)
+    }
+
     /// The segment's header.
     #[must_use]
     pub fn header(&self) -> &SegmentHeader {

@@ -16,6 +16,8 @@ const WINDOW_BYTES: usize = 1 << 20;
 pub(super) struct Window {
     file: Arc<dyn File>,
     path: PathBuf,
+    /// Nothing from here on is read, in bytes.
+    end: u64,
     /// Where `buffer` begins in the file.
     start: u64,
     buffer: Vec<u8>,
@@ -23,7 +25,12 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(file: Arc<dyn File>, path: PathBuf) -> Self {
-        Self { file, path, start: 0, buffer: Vec::new() }
+        Self { end: file.len(), file, path, start: 0, buffer: Vec::new() }
+    }
+
+    /// Reads nothing from `end` on.
+    pub(super) fn end_at(&mut self, end: u64) {
+        self.end = self.end.min(end);
     }
 
     pub(super) fn path(&self) -> &PathBuf {
@@ -32,7 +39,8 @@ impl Window {
 
     /// The bytes of the file from `offset`: at least `wanted`, and as many more as are at hand.
     ///
-    /// `offset + wanted` must lie within the file: this is what bounds the memory.
+    /// `offset + wanted` must lie within the file and before the end that was set: this is what
+    /// bounds the memory.
     #[inline]
     pub(super) fn view(&mut self, offset: u64, wanted: usize) -> Result<&[u8]> {
         let held = self.start..self.start + self.buffer.len() as u64;
@@ -44,7 +52,7 @@ impl Window {
 
     #[cold]
     fn load(&mut self, offset: u64, wanted: usize) -> Result<()> {
-        let left = self.file.len().checked_sub(offset).filter(|&left| left >= wanted as u64);
+        let left = self.end.checked_sub(offset).filter(|&left| left >= wanted as u64);
         let left = left.expect("callers ask for what lies within the file");
         let end = self.start + self.buffer.len() as u64;
         let kept = if (self.start..end).contains(&offset) {

@@ -2,7 +2,7 @@
 //!
 //! It finds them; creating, renaming and dropping are edits (see `install`).
 
-use crate::catalog::chunked::ChunkedMap;
+use crate::{catalog::chunked::ChunkedMap, lock_table::LockFlag};
 use arc_swap::ArcSwap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -27,6 +27,8 @@ pub struct FamilyData {
     name: Mutex<Arc<str>>,
     /// Its ordered map.
     pub tree: Tree,
+    /// Whether keys of it are locked.
+    pub lock_flag: Arc<LockFlag>,
     /// Whether it is in no map: not created yet, or dropped.
     absent: AtomicBool,
     created: AtomicBool,
@@ -37,7 +39,8 @@ impl FamilyData {
     #[must_use]
     pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
         let (absent, created) = (AtomicBool::new(false), AtomicBool::new(true));
-        Self { id, name: Mutex::new(name.into()), tree, absent, created }
+        let lock_flag = Arc::new(LockFlag::new(id));
+        Self { id, name: Mutex::new(name.into()), tree, lock_flag, absent, created }
     }
 
     /// A family that is to be called `name` once a commit creates it.

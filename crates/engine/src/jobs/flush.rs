@@ -10,6 +10,7 @@ use crate::{
         space::stripes,
     },
     log::generation::{Flushed, Frozen},
+    log_sync::sync_wal,
     options::FROZEN_MAX,
 };
 use siltdb_base::{
@@ -81,6 +82,10 @@ pub fn free_flushed(database: &Database) {
 fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
     // Its writers hold places before this one; once it is published they are done.
     database.log.publisher.wait(frozen.last);
+    if database.options.retains_log() {
+        // Tables are durable from now on: what is retained of the log must not lack what they have.
+        sync_wal(database)?;
+    }
     let stripes = stripes(database);
     let families = database.catalog.families.load();
     let holders = database.catalog.families.holders().of(frozen.number);

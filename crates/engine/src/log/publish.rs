@@ -15,6 +15,7 @@ use siltdb_base::{
         thread,
     },
 };
+use std::time::Duration;
 
 /// Most commits that may be between reservation and publication.
 #[cfg(not(loom))]
@@ -177,6 +178,30 @@ impl Publisher {
     /// Returns once `sequence` is published.
     pub fn wait(&self, sequence: SequenceNumber) {
         self.wait_until(|| self.published() >= sequence);
+    }
+
+    /// Returns once `sequence` is published, or `timeout` is over; says whether it is published.
+    pub fn wait_within(&self, sequence: SequenceNumber, timeout: Duration) -> bool {
+        let holds = || self.published() >= sequence;
+        if holds() || timeout.is_zero() {
+            return holds();
+        }
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        total_order();
+        // As in `sleep`.
+        self.head.load(Ordering::SeqCst);
+        let mut guard = self.lock();
+        let mut is_over = false;
+        while !is_over && !holds() {
+            let woken = self.woken.wait_timeout(guard, timeout);
+            let (again, result) = woken.unwrap_or_else(|poisoned| poisoned.into_inner());
+            is_over = result.timed_out();
+            guard = again;
+        }
+        drop(guard);
+        // Relaxed: as in `sleep`.
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        holds()
     }
 
     /// Returns once `ticket` may be drawn. Not once a number is published: the head, which lets

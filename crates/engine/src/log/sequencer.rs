@@ -8,7 +8,7 @@ use crate::{
     log::generation::Frozen,
     log::publish::Publisher,
     log::{
-        pins::SegmentSlot,
+        pins::{KnownSegment, Origin, SegmentSlot},
         wal::{Segment, Wal},
     },
 };
@@ -404,6 +404,13 @@ impl Sequencer {
             previous: self.end,
             synced: self.synced,
         };
+        wal.begin(KnownSegment {
+            slot: SegmentSlot { id: segment.id, slot: segment.slot },
+            first: header.first_sequence,
+            previous: header.previous,
+            bytes: 0,
+            origin: Origin::Ours,
+        });
         self.end = header.first_record();
         self.active = Some(Active {
             segment,

@@ -9,7 +9,7 @@
 
 use crate::{
     health::Health,
-    log::pins::{Pin, Pins, SegmentSlot},
+    log::pins::{KnownSegment, Pin, Pins, SegmentSlot},
     random::Random,
 };
 use siltdb_base::{
@@ -168,6 +168,23 @@ impl Wal {
             noted_segment: AtomicU64::new(start.end.segment.0),
             pins: Arc::default(),
         }
+    }
+
+    /// The same log, whose retired files stay as `pins` say.
+    #[must_use]
+    pub fn with_pins(self, pins: Pins) -> Self {
+        Self { pins: Arc::new(pins), ..self }
+    }
+
+    /// What keeps retired files.
+    #[must_use]
+    pub fn pins(&self) -> &Arc<Pins> {
+        &self.pins
+    }
+
+    /// Notes a segment that was taken, before anything in it is published.
+    pub fn begin(&self, segment: KnownSegment) {
+        self.pins.begin(segment);
     }
 
     /// No segment so far has a larger id.

@@ -20,7 +20,7 @@ use crate::{
     database::{Database, Parts, Waiting},
     install::{self, ManifestReplay, Target},
     log::Log,
-    log::pins::SegmentSlot,
+    log::pins::{Pins, SegmentSlot},
     log::publish::Publisher,
     log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
@@ -30,6 +30,7 @@ use crate::{
     },
     open::lost_edits::{check_log_begin, check_unnamed_table},
     open::replay::{Replay, Replayed},
+    open::retained::{note_segments, retention},
     options::{Access, Create, EngineOptions},
     random::Random,
 };
@@ -201,7 +202,9 @@ fn load(
         usual.next_multiple_of(8),
         &start,
         Random::new(Some(random.next_u64())),
-    );
+    )
+    .with_pins(Pins::new(retention(&options)));
+    note_segments(&wal, (&*directory, &options), &slots.files, (&recovered, last))?;
     let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
     manifest.owe(owed, Vec::new());
     let ids = IdAllocator::new(known.next_file, next_family, random);
@@ -439,7 +442,10 @@ fn remove_orphans(database: &Database) -> Result<()> {
         let is_orphan = match own_file(&entry) {
             Some(FileName::Table(number)) => !database.catalog.files.is_in_use(number),
             Some(FileName::Manifest(number)) => Some(number) != manifest,
-            Some(FileName::Segment(slot)) => !live.iter().any(|segment| segment.slot == slot),
+            Some(FileName::Segment(slot)) => {
+                let is_retained = || database.log.wal.pins().has_slot(slot);
+                !live.iter().any(|segment| segment.slot == slot) && !is_retained()
+            }
             Some(FileName::Temporary(_)) => true,
             Some(FileName::Current | FileName::Lock | FileName::Blob(_)) | None => false,
         };

@@ -19,14 +19,21 @@ fn offered(completion: &Completion, line: &str) -> Vec<String> {
 fn verbs_options_and_families_are_completed() {
     let mut completion = Completion::new(Line::command());
     completion.families = vec!["default".to_owned(), "users".to_owned()];
-    assert_eq!(offered(&completion, "c"), ["check", "checkpoint", "compact", "count"]);
-    assert_eq!(offered(&completion, "COM"), ["compact "]);
-    assert_eq!(offered(&completion, "get a\ncom"), ["compact "]);
+    assert_eq!(
+        offered(&completion, "c"),
+        ["cas", "check", "checkpoint", "commit", "compact", "count"]
+    );
+    assert_eq!(offered(&completion, "COMP"), ["compact "]);
+    assert_eq!(offered(&completion, "get a\ncomp"), ["compact "]);
     assert_eq!(offered(&completion, "scan --re"), ["--reverse "]);
     assert_eq!(offered(&completion, "get a --family "), ["default", "users"]);
     assert_eq!(offered(&completion, "use u"), ["users "]);
     assert_eq!(offered(&completion, "families d"), ["drop "]);
     assert_eq!(offered(&completion, "families drop d"), ["default "]);
+    completion.transactions = vec!["alpha".to_owned(), "beta".to_owned()];
+    assert_eq!(offered(&completion, "commit "), ["alpha", "beta"]);
+    assert_eq!(offered(&completion, "beta: rollback a"), ["alpha "]);
+    assert_eq!(offered(&completion, "beta: cou"), ["count "]);
     assert!(offered(&completion, "get x").is_empty());
 }
 

@@ -36,3 +36,69 @@ fn the_oldest_of_several_pins_counts() {
     drop(late);
     assert_eq!(pins.retire(&[]), [segment(3)]);
 }
+
+fn known(id: u64, first: u64) -> KnownSegment {
+    KnownSegment {
+        slot: segment(id),
+        first: SequenceNumber(first),
+        previous: LogPosition { segment: SegmentId(id - 1), offset: 100 },
+        bytes: 0,
+        origin: Origin::Ours,
+    }
+}
+
+/// Pins with segments of 100 bytes and 10 sequence numbers: 1 from number 1, 2 from number 11, …
+fn with_segments(retention: Retention, count: u64) -> Arc<Pins> {
+    let pins = Arc::new(Pins::new(retention));
+    (1..=count).for_each(|id| pins.begin(known(id, (id - 1) * 10 + 1)));
+    pins
+}
+
+#[test]
+fn a_feed_keeps_what_it_has_not_read() {
+    let feed_bytes_max = 1 << 20;
+    let pins = with_segments(Retention { feed_bytes_max, ..Retention::default() }, 4);
+    let end = SequenceNumber(41);
+    let feed = pins.follow(SequenceNumber(15), end).unwrap();
+    assert_eq!(pins.retire(&[segment(1), segment(2), segment(3)]), [segment(1)]);
+    let found = feed.advance(SequenceNumber(30)).unwrap();
+    assert_eq!((found.segment.slot, found.following.unwrap().slot), (segment(3), segment(4)));
+    assert_eq!(pins.retire(&[]), [segment(2)]);
+    assert_eq!(pins.follow(SequenceNumber(20), end).unwrap_err(), SequenceNumber(21));
+    drop(feed);
+    assert_eq!(pins.retire(&[]), [segment(3)]);
+    assert!(!pins.has_slot(103) && pins.has_slot(104));
+}
+
+#[test]
+fn a_feed_that_begins_in_an_empty_log_keeps_its_first_segment() {
+    let pins = with_segments(Retention::default(), 0);
+    let feed = pins.follow(SequenceNumber(7), SequenceNumber(7)).unwrap();
+    assert_eq!(pins.follow(SequenceNumber(6), SequenceNumber(7)).unwrap_err(), SequenceNumber(7));
+    pins.begin(known(1, 7));
+    assert_eq!(pins.retire(&[segment(1)]), []);
+    assert_eq!(feed.advance(SequenceNumber(7)).unwrap().segment.slot, segment(1));
+}
+
+#[test]
+fn a_feed_loses_its_pin_at_one_byte_too_many_of_what_it_alone_keeps() {
+    for (bytes, feed_bytes_max, is_held) in
+        [(0, 300, true), (0, 299, false), (200, 100, true), (200, 99, false)]
+    {
+        let retention = Retention { bytes, feed_bytes_max, time: None };
+        let pins = with_segments(retention, 4);
+        let feed = pins.follow(SequenceNumber(1), SequenceNumber(41)).unwrap();
+        let free = pins.retire(&[segment(1), segment(2), segment(3)]);
+        assert_eq!(feed.is_held(), is_held, "{bytes} {feed_bytes_max}");
+        assert_eq!(free.is_empty(), is_held);
+        assert_eq!(feed.advance(SequenceNumber(1)).is_some(), is_held);
+    }
+}
+
+#[test]
+fn retired_segments_are_retained_up_to_their_bytes() {
+    for (bytes, free) in [(99, 3), (100, 2), (299, 1), (300, 0)] {
+        let pins = with_segments(Retention { bytes, ..Retention::default() }, 4);
+        assert_eq!(pins.retire(&[segment(1), segment(2), segment(3)]).len(), free, "{bytes}");
+    }
+}

@@ -1,0 +1,182 @@
+//! The verbs of the shell that begin, end and list transactions, and mark savepoints in them.
+//!
+//! The data verbs find the current transaction by themselves, see `Session::scope`.
+
+use crate::argument::DurabilityArguments;
+use crate::failure::{Failure, Result};
+use crate::output::Style;
+use crate::session::Session;
+use crate::text::counted;
+use crate::transactions::{Open, TO, parse_isolation};
+use clap::Args;
+use serde_json::json;
+use siltdb::{Durability, Isolation, TransactionOptions};
+
+/// What `begin` is told.
+#[derive(Args, Debug)]
+pub struct BeginArguments {
+    /// Its name [default: the first of t1, t2, … that is free], and its isolation level:
+    /// read-uncommitted, read-committed, repeatable-read, snapshot or serializable
+    /// [default: serializable]
+    #[arg(value_name = "NAME|LEVEL", num_args = 0..=2)]
+    words: Vec<String>,
+    #[command(flatten)]
+    durability: DurabilityArguments,
+}
+
+/// What `commit` and `switch` are told.
+#[derive(Args, Debug)]
+pub struct NameArguments {
+    /// The name of the transaction.
+    name: Option<String>,
+}
+
+/// What `rollback` is told.
+#[derive(Args, Debug)]
+pub struct RollbackArguments {
+    /// The name of the transaction [default: the current one], or `to` and the name of a savepoint.
+    #[arg(value_name = "NAME|to SAVEPOINT", num_args = 0..=2)]
+    words: Vec<String>,
+}
+
+/// What `savepoint` and `release` are told.
+#[derive(Args, Debug)]
+pub struct SavepointArguments {
+    /// The name of the savepoint.
+    name: String,
+}
+
+impl BeginArguments {
+    /// The name, if one was given, and the level.
+    fn parse(&self) -> Result<(Option<&str>, Isolation)> {
+        let (mut name, mut level) = (None, None);
+        for word in &self.words {
+            match parse_isolation(word) {
+                Ok(parsed) if level.is_none() => level = Some(parsed),
+                Ok(_) => return Err(Failure::Usage("two isolation levels".to_owned())),
+                Err(_) if name.is_none() => name = Some(word.as_str()),
+                Err(reason) => return Err(Failure::Usage(format!("`{word}`: {reason}"))),
+            }
+        }
+        Ok((name, level.unwrap_or_default()))
+    }
+}
+
+/// Begins a transaction, which becomes the current one.
+///
+/// # Errors
+/// [`Failure::Usage`] for a bad name or level.
+pub fn begin(session: &mut Session, arguments: &BeginArguments) -> Result<()> {
+    let (name, isolation) = arguments.parse()?;
+    let name = name.map_or_else(|| session.transactions.free_name(), str::to_owned);
+    session.transactions.check_new(&name)?;
+    let durability = arguments.durability.or(Durability::Synced);
+    let options = TransactionOptions::new().isolation(isolation).durability(durability);
+    let transaction = session.db().begin_with(&options);
+    let level = isolation.as_str();
+    let text = format!("began {name}, {level}");
+    let object = json!({ "began": name, "isolation": level });
+    session.transactions.add(Open { name, transaction, durability });
+    session.output.result(&text, &object)
+}
+
+/// Commits the current transaction, or the one named. It has ended then, either way.
+///
+/// # Errors
+/// `Conflict`, with the key and the family; [`Failure::Missing`]; those of the database.
+pub fn commit(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+    let taken = session.transactions.take(arguments.name.as_deref())?;
+    let Open { name, transaction, durability } = taken;
+    let operations = transaction.written();
+    let committed = transaction.commit().map_err(|error| {
+        Failure::from(error).with_note(format!("the transaction `{name}` was rolled back"))
+    })?;
+    // A volatile commit is in no log; as with other writes of the tool, it goes to a table.
+    if operations > 0 {
+        session.finish_once(durability)?;
+    }
+    let text = format!("committed {name}, {}", counted(operations as u64, "operation"));
+    let sequence = committed.sequence;
+    let object = json!({ "committed": name, "operations": operations, "sequence": sequence });
+    session.output.result(&text, &object)
+}
+
+/// Rolls back the current transaction, the one named, or the current one to a savepoint.
+///
+/// # Errors
+/// [`Failure::Missing`]; those of the database: there is no such savepoint.
+pub fn rollback(session: &mut Session, arguments: &RollbackArguments) -> Result<()> {
+    let name = match arguments.words.as_slice() {
+        [to, savepoint] if to.eq_ignore_ascii_case(TO) => {
+            session.transactions.find(None)?.transaction.rollback_to(savepoint)?;
+            return session.output.result("", &json!({ "rolled_back_to": savepoint }));
+        }
+        [to] if to.eq_ignore_ascii_case(TO) => {
+            return Err(Failure::Usage("`rollback to` takes the name of a savepoint".to_owned()));
+        }
+        [_, second, ..] => {
+            let reason = format!("`{second}`: expected `rollback NAME` or `rollback to SAVEPOINT`");
+            return Err(Failure::Usage(reason));
+        }
+        [name] => Some(name.as_str()),
+        [] => None,
+    };
+    let Open { name, transaction, .. } = session.transactions.take(name)?;
+    let operations = transaction.written();
+    transaction.rollback()?;
+    let text = format!("rolled back {name}, {}", counted(operations as u64, "operation"));
+    session.output.result(&text, &json!({ "rolled_back": name, "operations": operations }))
+}
+
+/// Marks a savepoint in the current transaction.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is none.
+pub fn savepoint(session: &mut Session, arguments: &SavepointArguments) -> Result<()> {
+    session.transactions.find(None)?.transaction.savepoint(&arguments.name)?;
+    session.output.result("", &json!({ "savepoint": arguments.name }))
+}
+
+/// Forgets a savepoint of the current transaction; what was written since stays.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is no transaction; `NotFound` if there is no such savepoint.
+pub fn release(session: &mut Session, arguments: &SavepointArguments) -> Result<()> {
+    session.transactions.find(None)?.transaction.release(&arguments.name)?;
+    session.output.result("", &json!({ "released": arguments.name }))
+}
+
+/// Makes another transaction the current one, or none, so that each write is a commit again.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is no such transaction.
+pub fn switch(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+    session.transactions.switch(arguments.name.as_deref())?;
+    session.output.result("", &json!({ "current": arguments.name }))
+}
+
+/// Prints the open transactions, the oldest first: name, level, operations.
+///
+/// # Errors
+/// Those of stdout.
+pub fn list(session: &mut Session) -> Result<()> {
+    let Session { transactions, output, .. } = session;
+    for Open { name, transaction, .. } in transactions.open() {
+        let is_current = transactions.current() == Some(name);
+        let (level, operations) = (transaction.isolation().as_str(), transaction.written());
+        let written = counted(operations as u64, "operation");
+        let mark = if is_current { "\tcurrent" } else { "" };
+        let text = format!("{name}\t{level}\t{written}{mark}");
+        let object = json!({
+            "transaction": name,
+            "isolation": level,
+            "operations": operations,
+            "current": is_current,
+        });
+        output.result(&text, &object)?;
+    }
+    if transactions.open().is_empty() && output.settings().style == Style::Text {
+        output.result("none is open", &json!(null))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,446 @@
+//! The verb txn: a script of operations and conditions in one transaction, all or none.
+//!
+//! The words of a line are those of the shell. All lines are read before the first one runs, and
+//! each sees what those above it wrote. It does not open the database.
+
+use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
+use crate::failure::{Failure, Result};
+use crate::formats::input::{BYTE_ORDER_MARK, LineReader};
+use crate::limits::check_entry;
+use crate::output::Settings;
+use crate::scope::all_or_none;
+use crate::session::Session;
+use crate::source::{Source, read_failure};
+use crate::text::{Form, counted, shortened_bytes};
+use crate::transactions::parse_isolation;
+use crate::words::{Command, Splitter};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use serde_json::json;
+use siltdb::{Durability, Isolation, Read, Transaction, TransactionOptions};
+use std::io::ErrorKind;
+use std::{ffi::OsString, fmt, path::PathBuf};
+
+#[cfg(test)]
+mod tests;
+
+/// Longest script, in bytes: a transaction holds as much.
+const SCRIPT_BYTES_MAX: u64 = 64 << 20;
+
+/// The end of its help.
+pub const HELP: &str = "\
+One operation or condition a line, with words and quotes as in the shell; # begins a remark. Each \
+sees what those above it wrote. The keys and values are in escape form with --escape, and \
+hexadecimal with --hex. All of it happens, or nothing:
+
+  check KEY = VALUE    the value is this one; != is any other, or none
+  check KEY >= NUMBER  the value is such a number; also >, <= and <
+  check KEY absent     there is no value; `present` is the opposite
+  put KEY VALUE        write a value
+  delete KEY           delete a key; it need not exist
+  delete-range         delete the keys of a range: --prefix, --from, --to
+  incr KEY [BY]        add to a decimal number, 1 unless told; an absent one is 0
+
+Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
+line with 2, and nothing is written. There must be a database.
+
+Example:
+  printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
+  silt txn demo.db rename-user --durability buffered";
+
+/// What `txn` is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The file of operations and conditions; `-` is stdin.
+    file: PathBuf,
+    /// How far the transaction is kept apart from others: read-uncommitted, read-committed,
+    /// repeatable-read, snapshot or serializable [default: serializable]
+    #[arg(long, value_name = "LEVEL", value_parser = parse_isolation)]
+    isolation: Option<Isolation>,
+    #[command(flatten)]
+    family: FamilyArguments,
+    #[command(flatten)]
+    durability: DurabilityArguments,
+}
+
+/// The lines of a script, none of which is bad.
+#[derive(Debug)]
+pub struct Script {
+    name: String,
+    form: Form,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    line: u64,
+    operation: Operation,
+}
+
+/// A line.
+#[derive(Parser, Debug)]
+#[command(name = "", no_binary_name = true, disable_help_flag = true)]
+#[command(disable_help_subcommand = true, override_usage = "put KEY VALUE, check KEY = VALUE, …")]
+struct Line {
+    #[command(subcommand)]
+    operation: Operation,
+}
+
+#[derive(Subcommand, Debug)]
+enum Operation {
+    Put(PutArguments),
+    Delete(DeleteArguments),
+    DeleteRange(RangeArguments),
+    Incr(IncrArguments),
+    Check(CheckArguments),
+}
+
+#[derive(Args, Debug)]
+struct PutArguments {
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    #[arg(allow_negative_numbers = true)]
+    value: OsString,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+#[derive(Args, Debug)]
+struct DeleteArguments {
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+#[derive(Args, Debug)]
+struct RangeArguments {
+    #[command(flatten)]
+    bounds: BoundsArguments,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+#[derive(Args, Debug)]
+struct IncrArguments {
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    #[arg(allow_negative_numbers = true, default_value_t = 1)]
+    by: i64,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+#[derive(Args, Debug)]
+struct CheckArguments {
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    #[arg(value_name = "CONDITION", value_parser = parse_comparison)]
+    comparison: Comparison,
+    #[arg(allow_negative_numbers = true)]
+    value: Option<OsString>,
+    #[command(flatten)]
+    family: FamilyArguments,
+}
+
+/// What a condition asks of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Absent,
+    Present,
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+/// The comparisons, as a script names them.
+const COMPARISONS: [(&str, Comparison); 8] = [
+    ("=", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    ("<", Comparison::Less),
+    ("<=", Comparison::AtMost),
+    (">", Comparison::Greater),
+    (">=", Comparison::AtLeast),
+    ("absent", Comparison::Absent),
+    ("present", Comparison::Present),
+];
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = COMPARISONS.iter().find(|(_, comparison)| comparison == self);
+        f.write_str(found.expect("each has a name").0)
+    }
+}
+
+impl Comparison {
+    /// Whether it compares with nothing.
+    fn is_alone(self) -> bool {
+        matches!(self, Self::Absent | Self::Present)
+    }
+}
+
+fn parse_comparison(text: &str) -> std::result::Result<Comparison, String> {
+    let found = COMPARISONS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    found.map(|(_, comparison)| *comparison).ok_or_else(|| {
+        let names: Vec<_> = COMPARISONS.iter().map(|(name, _)| *name).collect();
+        format!("expected one of {}", names.join(" "))
+    })
+}
+
+impl Arguments {
+    /// Reads the script, before a database is opened for it.
+    ///
+    /// # Errors
+    /// [`Failure::File`]; [`Failure::Usage`] with its line for a bad line.
+    pub fn script(&self, settings: Settings) -> Result<Script> {
+        read(Source::open(&self.file)?, settings.form)
+    }
+}
+
+fn read(source: Source, form: Form) -> Result<Script> {
+    let name = source.name;
+    let mut lines = LineReader::new(source.input, SCRIPT_BYTES_MAX);
+    let (mut bytes, mut bytes_total) = (Vec::new(), 0);
+    let (mut splitter, mut steps, mut start) = (Splitter::default(), Vec::new(), 1);
+    loop {
+        let more = lines.read(&mut bytes).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => bad_line(&name, lines.line() + 1, &error),
+            _ => read_failure(&name, error),
+        })?;
+        if !more {
+            return match splitter.open() {
+                Some(mark) => Err(bad_line(&name, start, &format!("a quote {mark} is not closed"))),
+                None => Ok(Script { name, form, steps }),
+            };
+        }
+        let number = lines.line();
+        bytes_total += bytes.len() as u64 + 1;
+        if bytes_total > SCRIPT_BYTES_MAX {
+            return Err(bad_line(
+                &name,
+                number,
+                &format!("the script has more than {SCRIPT_BYTES_MAX} bytes"),
+            ));
+        }
+        if number == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+            bytes.drain(..BYTE_ORDER_MARK.len());
+        }
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|error| bad_line(&name, number, &format!("not valid UTF-8: {error}")))?;
+        splitter.push(text);
+        splitter.push("\n");
+        for command in splitter.take_commands() {
+            let operation = parse(command, form);
+            let operation = operation.map_err(|failure| bad_line(&name, start, &failure))?;
+            steps.push(Step { line: start, operation });
+        }
+        if splitter.open().is_none() {
+            start = number + 1;
+        }
+    }
+}
+
+/// The operation that the words of `command` stand for, its keys and values checked.
+fn parse(command: Command, form: Form) -> Result<Operation> {
+    let Command { mut words, glued } = command;
+    if let Some(text) = glued {
+        return Err(Failure::Usage(format!("`{text}` stands right after a closing quote")));
+    }
+    if let Some(verb) = words.first_mut() {
+        verb.make_ascii_lowercase();
+    }
+    let line = Line::try_parse_from(&words)
+        .map_err(|error| Failure::command_line(&error, &Line::command(), &words))?;
+    match &line.operation {
+        Operation::Put(put) => {
+            check_entry(&argument::bytes(&put.key, form)?, &argument::bytes(&put.value, form)?)?;
+        }
+        Operation::Delete(DeleteArguments { key, .. })
+        | Operation::Incr(IncrArguments { key, .. }) => {
+            check_entry(&argument::bytes(key, form)?, &[])?;
+        }
+        Operation::DeleteRange(range) => {
+            range.bounds.range(form)?;
+            if !range.bounds.is_given() {
+                let reason = "delete-range takes --prefix, --from or --to";
+                return Err(Failure::Usage(reason.to_owned()));
+            }
+        }
+        Operation::Check(check) => check.check(form)?,
+    }
+    Ok(line.operation)
+}
+
+/// What is wrong with a line.
+fn bad_line(name: &str, line: u64, reason: &dyn fmt::Display) -> Failure {
+    Failure::Usage(format!("{name}: line {line}: {reason}; nothing was written"))
+}
+
+/// Runs `script`, all or none: in a transaction of its own, or as part of the current one.
+///
+/// # Errors
+/// [`Failure::Condition`]; [`Failure::Usage`] with its line for an operation that the database does
+/// not take, and for options that are those of the current transaction; those of the database.
+pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Result<()> {
+    let is_condition = |step: &&Step| matches!(step.operation, Operation::Check(_));
+    let conditions = script.steps.iter().filter(is_condition).count();
+    let operations = script.steps.len() - conditions;
+    let family = arguments.family.name();
+    if session.transactions.current().is_some() {
+        arguments.durability.refuse_in_transaction()?;
+        if arguments.isolation.is_some() {
+            let reason = "the isolation level is that of the transaction: `begin LEVEL`";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        let transaction = &session.transactions.find(None)?.transaction;
+        all_or_none(transaction, || apply(session, transaction, family, &script))?;
+    } else {
+        let isolation = arguments.isolation.unwrap_or_default();
+        let durability = arguments.durability.or(Durability::Synced);
+        let options = TransactionOptions::new().isolation(isolation).durability(durability);
+        let transaction = session.db().begin_with(&options);
+        apply(session, &transaction, family, &script)?;
+        transaction.commit()?;
+        if operations > 0 {
+            session.finish_once(durability)?;
+        }
+    }
+    let applied = format!("applied {}", counted(operations as u64, "operation"));
+    let text = match conditions {
+        0 => applied,
+        _ => format!("{applied}, {} held", counted(conditions as u64, "condition")),
+    };
+    session.output.result(&text, &json!({ "operations": operations, "conditions": conditions }))
+}
+
+fn apply(
+    session: &Session,
+    transaction: &Transaction,
+    family: Option<&str>,
+    script: &Script,
+) -> Result<()> {
+    let Script { name, form, steps } = script;
+    for Step { line, operation } in steps {
+        let in_family = |family| Ok::<_, Failure>(transaction.family(&session.family(family)?)?);
+        let transaction = in_family(operation.family().name().or(family));
+        transaction.and_then(|transaction| operation.run(&transaction, *form)).map_err(
+            |failure| match failure {
+                Failure::Condition(reason) => Failure::Condition(format!(
+                    "{name}: line {line}: {reason}; nothing was written"
+                )),
+                Failure::Usage(reason) => bad_line(name, *line, &reason),
+                failure => failure.with_note(format!("{name}: line {line}; nothing was written")),
+            },
+        )?;
+    }
+    Ok(())
+}
+
+impl Operation {
+    fn family(&self) -> &FamilyArguments {
+        match self {
+            Self::Put(PutArguments { family, .. })
+            | Self::Delete(DeleteArguments { family, .. })
+            | Self::DeleteRange(RangeArguments { family, .. })
+            | Self::Incr(IncrArguments { family, .. })
+            | Self::Check(CheckArguments { family, .. }) => family,
+        }
+    }
+
+    fn run(&self, transaction: &Transaction, form: Form) -> Result<()> {
+        match self {
+            Self::Put(put) => {
+                let (key, value) = (&put.key, &put.value);
+                transaction.put(argument::bytes(key, form)?, argument::bytes(value, form)?)?;
+            }
+            Self::Delete(delete) => transaction.delete(argument::bytes(&delete.key, form)?)?,
+            Self::DeleteRange(delete) => {
+                // No key can be in an empty one.
+                if let Some(range) = delete.bounds.range(form)? {
+                    transaction.delete_range(range)?;
+                }
+            }
+            Self::Incr(incr) => incr.run(transaction, form)?,
+            Self::Check(check) => check.run(transaction, form)?,
+        }
+        Ok(())
+    }
+}
+
+impl IncrArguments {
+    fn run(&self, transaction: &Transaction, form: Form) -> Result<()> {
+        let key = argument::bytes(&self.key, form)?;
+        let value = transaction.get(&key)?;
+        let number = match &value {
+            Some(value) => number(&key, value)?,
+            None => 0,
+        };
+        let sum = number.checked_add(self.by).ok_or_else(|| {
+            let (key, by) = (shortened_bytes(&key), self.by);
+            Failure::Usage(format!("`{key}` is {number}, and {by} more does not fit in 64 bits"))
+        })?;
+        Ok(transaction.put(&key, sum.to_string())?)
+    }
+}
+
+impl CheckArguments {
+    /// Passes if it can be asked.
+    fn check(&self, form: Form) -> Result<()> {
+        let Self { key, comparison, value, .. } = self;
+        let bytes = argument::bytes(key, form)?;
+        check_entry(&bytes, &[])?;
+        match (comparison, value) {
+            (alone, None) if alone.is_alone() => Ok(()),
+            (alone, Some(_)) if alone.is_alone() => {
+                Err(Failure::Usage(format!("`{alone}` takes no value")))
+            }
+            (_, None) => Err(Failure::Usage(format!("no value after `{comparison}`"))),
+            (Comparison::Equal | Comparison::NotEqual, Some(value)) => {
+                argument::bytes(value, form).map(|_| ())
+            }
+            (_, Some(value)) => number(&bytes, &argument::bytes(value, form)?).map(|_| ()),
+        }
+    }
+
+    fn run(&self, transaction: &Transaction, form: Form) -> Result<()> {
+        let key = argument::bytes(&self.key, form)?;
+        let wanted = self.value.as_deref().map(|value| argument::bytes(value, form)).transpose()?;
+        let wanted = wanted.unwrap_or_default();
+        let found = transaction.get(&key)?;
+        let compare = |holds: fn(&i64, &i64) -> bool| match &found {
+            Some(found) => Ok(holds(&number(&key, found)?, &number(&key, &wanted)?)),
+            None => Ok::<_, Failure>(false),
+        };
+        let holds = match self.comparison {
+            Comparison::Absent => found.is_none(),
+            Comparison::Present => found.is_some(),
+            Comparison::Equal => found.as_deref() == Some(&wanted[..]),
+            Comparison::NotEqual => found.as_deref() != Some(&wanted[..]),
+            Comparison::Less => compare(i64::lt)?,
+            Comparison::AtMost => compare(i64::le)?,
+            Comparison::Greater => compare(i64::gt)?,
+            Comparison::AtLeast => compare(i64::ge)?,
+        };
+        if holds {
+            return Ok(());
+        }
+        let expected = match self.comparison {
+            alone if alone.is_alone() => alone.to_string(),
+            comparison => format!("{comparison} `{}`", shortened_bytes(&wanted)),
+        };
+        let found = found.map_or("absent".to_owned(), |v| format!("`{}`", shortened_bytes(&v)));
+        let key = shortened_bytes(&key);
+        Err(Failure::Condition(format!("`{key}` is {found}, expected {expected}")))
+    }
+}
+
+/// The decimal number that `value`, at `key` or compared with that, is.
+fn number(key: &[u8], value: &[u8]) -> Result<i64> {
+    let text = std::str::from_utf8(value).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let (key, value) = (shortened_bytes(key), shortened_bytes(value));
+        Failure::Usage(format!("`{key}`: `{value}` is no decimal number of 64 bits"))
+    })
+}

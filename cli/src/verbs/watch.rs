@@ -1,0 +1,174 @@
+//! The verb watch: the commits that the log of the database still has, in their order.
+//!
+//! It does not wait: a database has one process at a time, so while this one reads it, only the
+//! shell that runs the verb can write.
+
+use crate::argument::bytes;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::json;
+use crate::output::{Output, Style, message};
+use crate::session::Session;
+use crate::text::Form;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use siltdb::{Action, Commit, Db, Event, FamilyChange, FamilyId, KeyChange, SubscribeOptions};
+use std::ffi::OsString;
+
+/// What `silt watch --help` says at its end.
+pub const HELP: &str = "\
+A line is: sequence number, action, family, key and value or end, between tabs; with --json a \
+commit. The log has what is not flushed yet, and what retain_log_bytes and retain_log_for keep of \
+it. These options are not stored: an opening that writes without them gives up what they kept. \
+One process at a time has a database, so nothing is written while it is watched; in `silt shell`, \
+`watch --from N` prints what the shell has written since.
+
+Example:
+  silt watch demo.db --prefix user: --from 1000 --json";
+
+/// What `watch` is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Only changes of this family [default: of all]
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+    /// Only changes of keys that begin with this.
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
+    /// From this sequence number on [default: the oldest that the log has]
+    #[arg(long, value_name = "N")]
+    from: Option<u64>,
+}
+
+/// Prints the commits that the log has.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is no such family; those of the database and of stdout.
+pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let mut options = SubscribeOptions::new();
+    options = match arguments.from {
+        Some(sequence) => options.from(sequence),
+        None => options.from_oldest(),
+    };
+    if let Some(name) = &arguments.family {
+        options = options.family(&session.family(Some(name))?);
+    }
+    let settings = session.output.settings();
+    if let Some(prefix) = &arguments.prefix {
+        options = options.prefix(bytes(prefix, settings.form)?);
+    }
+    let db = session.db().clone();
+    let mut subscription = db.subscribe(&options)?;
+    while let Some(event) = subscription.try_next()? {
+        interrupt::check()?;
+        match settings.style {
+            Style::Json => session.output.json(&object(&db, &event, settings.form))?,
+            Style::Text => print(&db, &event, &mut session.output)?,
+        }
+    }
+    session.output.flush()?;
+    let text = format!(
+        "the log ends before {}; no other process writes while this one has the database open",
+        subscription.position()
+    );
+    message(settings.style, &text);
+    Ok(())
+}
+
+/// The name of a family, or its number if it was dropped.
+fn family_name(db: &Db, id: FamilyId) -> String {
+    db.family_by_id(id).map_or_else(|_| id.to_string(), |family| family.name())
+}
+
+fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
+    let commit = match event {
+        Event::Commit(commit) => commit,
+        Event::Unlogged(range) => {
+            return output
+                .raw(format!("{}\tunlogged\t{}\n", range.start(), range.end()).as_bytes());
+        }
+        other => return Err(unknown(other)),
+    };
+    let form = output.settings().form;
+    for change in commit.families() {
+        let line = match change {
+            FamilyChange::Created { name, .. } => format!("create-family\t{name}"),
+            FamilyChange::Dropped { id } => format!("drop-family\t{id}"),
+            other => format!("{other:?}"),
+        };
+        output.raw(format!("{}\t{line}\n", commit.first).as_bytes())?;
+    }
+    for KeyChange { sequence, operation } in commit.changes() {
+        let (action, operand) = action(&operation.action);
+        let family = family_name(db, operation.family);
+        let mut line = format!("{sequence}\t{action}\t{family}\t");
+        form.render(operation.key, &mut line);
+        if let Some(operand) = operand {
+            line.push('\t');
+            form.render(operand, &mut line);
+        }
+        line.push('\n');
+        output.raw(line.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The word for an action, and what it has besides a key.
+fn action<'a>(action: &Action<'a>) -> (&'static str, Option<&'a [u8]>) {
+    match *action {
+        Action::Put(value) => ("put", Some(value)),
+        Action::PutUntil { value, .. } => ("put-until", Some(value)),
+        Action::Delete => ("delete", None),
+        Action::SingleDelete => ("single-delete", None),
+        Action::DeleteRange(end) => ("delete-range", Some(end)),
+        Action::Merge(operand) => ("merge", Some(operand)),
+        _ => ("unknown", None),
+    }
+}
+
+/// An event as one object: a commit with its operations.
+fn object(db: &Db, event: &Event, form: Form) -> Value {
+    match event {
+        Event::Commit(commit) => commit_object(db, commit, form),
+        Event::Unlogged(range) => {
+            json!({ "unlogged": { "first": range.start(), "last": range.end() } })
+        }
+        other => json!({ "unknown": format!("{other:?}") }),
+    }
+}
+
+fn commit_object(db: &Db, commit: &Commit, form: Form) -> Value {
+    let families = commit.families().iter().map(|change| match change {
+        FamilyChange::Created { id, name } => json!({ "created": name, "id": id.0 }),
+        FamilyChange::Dropped { id } => json!({ "dropped": id.0 }),
+        other => json!({ "unknown": format!("{other:?}") }),
+    });
+    let families: Vec<Value> = families.collect();
+    let operations = commit.changes().map(|KeyChange { sequence, operation }| {
+        let (word, operand) = action(&operation.action);
+        let mut object = Map::new();
+        object.insert("sequence".to_owned(), json!(sequence));
+        object.insert("action".to_owned(), json!(word));
+        object.insert("family".to_owned(), json!(family_name(db, operation.family)));
+        object.insert("key".to_owned(), json::of_bytes(operation.key, form));
+        if let Some(operand) = operand {
+            let name = if word == "delete-range" { "end" } else { "value" };
+            object.insert(name.to_owned(), json::of_bytes(operand, form));
+        }
+        if let Action::PutUntil { expiry_ms, .. } = operation.action {
+            object.insert("expiry_ms".to_owned(), json!(expiry_ms));
+        }
+        Value::Object(object)
+    });
+    let operations: Vec<Value> = operations.collect();
+    json!({
+        "first": commit.first,
+        "last": commit.last,
+        "families": families,
+        "operations": operations,
+    })
+}
+
+fn unknown(event: &Event) -> Failure {
+    Failure::Usage(format!("this version of silt cannot print {event:?}"))
+}

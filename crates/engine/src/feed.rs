@@ -1,0 +1,266 @@
+//! A feed: the commits of the log in their order, read behind those who write.
+//!
+//! It costs writers nothing but log files that are used again later. The log already holds every
+//! commit, in order; a feed reads the files and never beyond the published sequence number, so what
+//! it reads is filled. It does not know families, keys or who is interested.
+//!
+//! What the log lacks is told as a range of sequence numbers: commits that were not logged, and
+//! what a loss of power took from segments that were flushed before.
+//!
+//! # Seeded fault
+//! `feed_skips_a_commit`: the first record of a segment that a feed comes to is passed over.
+
+use crate::{
+    database::Database,
+    log::pins::{FeedPin, Found, KnownSegment, Origin},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::Fs,
+    id::{SegmentId, SequenceNumber},
+    sync::lock,
+};
+use siltdb_disk::{
+    edit::Change,
+    family_batch,
+    file_name::FileName,
+    log::{
+        read::{Record, SegmentReader, Stop},
+        record::RecordKind,
+    },
+};
+use std::time::Duration;
+
+/// Longest wait before a feed looks whether the database was closed.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Sequence numbers in the order of commits, and what was committed under them.
+#[derive(Clone, Debug)]
+pub struct FeedItem {
+    /// The first.
+    pub first: SequenceNumber,
+    /// The last.
+    pub last: SequenceNumber,
+    /// What was committed; `None` if the log does not say.
+    pub commit: Option<FeedCommit>,
+}
+
+/// What a commit did.
+#[derive(Clone, Debug)]
+pub struct FeedCommit {
+    /// Families that it created or dropped; they take the first sequence number.
+    pub families: Vec<Change>,
+    /// Its operations, as a batch encodes them.
+    pub operations: Vec<u8>,
+    /// How many there are.
+    pub count: u32,
+}
+
+/// A place in the order of commits, and a pin of what comes after it.
+#[derive(Debug)]
+pub struct Feed {
+    pin: FeedPin,
+    /// No commit up to here is read again.
+    next: SequenceNumber,
+    reader: Option<Reader>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    segment: SegmentId,
+    reader: SegmentReader,
+    /// Everything up to here was filled when the reader was made.
+    filled: SequenceNumber,
+}
+
+impl Feed {
+    /// A feed of the commits from `first` on, or with `None` of those that the log still has. A
+    /// commit that `first` is in the middle of is read as a whole.
+    ///
+    /// # Errors
+    /// `NotFound`, if the log does not reach back so far: the hint names the oldest sequence number
+    /// that it has. `InvalidArgument`, if `first` is beyond the next commit. `Closed`.
+    pub fn new(database: &Database, first: Option<SequenceNumber>) -> Result<Self> {
+        database.health.check_open()?;
+        let end = database.log.publisher.published().next();
+        let pins = database.log.wal.pins();
+        let first = match first {
+            Some(first) => first.max(SequenceNumber(1)),
+            None => pins.oldest().unwrap_or(end),
+        };
+        if first > end {
+            return Err(Error::invalid("no commit has this sequence number yet")
+                .with_mismatch(format_args!("at most {}", end.0), first.0));
+        }
+        let pin = pins.follow(first, end).map_err(|oldest| not_retained(first, oldest))?;
+        Ok(Self { pin, next: first, reader: None })
+    }
+
+    /// The sequence number to go on from, in a later feed.
+    #[must_use]
+    pub fn position(&self) -> SequenceNumber {
+        self.next
+    }
+
+    /// The next commit; `None` if none was published for `timeout`.
+    ///
+    /// # Errors
+    /// `NotFound`, if the feed was so slow that it lost its pin: the error names the lost range.
+    /// `Corruption`, with file and offset; what reading fails with; `Closed`.
+    pub fn next(&mut self, database: &Database, timeout: Duration) -> Result<Option<FeedItem>> {
+        let mut left = timeout;
+        loop {
+            database.health.check_open()?;
+            if !self.pin.is_held() {
+                return Err(self.lost(database));
+            }
+            let published = database.log.publisher.published();
+            if self.next <= published {
+                if let Some(item) = self.read(database, published)? {
+                    return Ok(Some(item));
+                }
+                continue;
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let patience = left.min(PATIENCE);
+            if !database.log.publisher.wait_within(self.next, patience) {
+                left -= patience;
+            }
+        }
+    }
+
+    /// Reads a record, of which `published` is not beyond; `None`, if it says nothing.
+    fn read(&mut self, database: &Database, published: SequenceNumber) -> Result<Option<FeedItem>> {
+        let Some(found) = self.pin.advance(self.next) else { return Err(self.lost(database)) };
+        let item = self.read_in(database, &found, published);
+        // What was read while the pin was lost may be what a later segment put there.
+        if !self.pin.is_held() {
+            return Err(self.lost(database));
+        }
+        let (item, next) = item?;
+        self.next = next;
+        Ok(item)
+    }
+
+    fn read_in(
+        &mut self,
+        database: &Database,
+        found: &Found,
+        published: SequenceNumber,
+    ) -> Result<(Option<FeedItem>, SequenceNumber)> {
+        let next = self.next;
+        let end = found.following.map_or(published, |next| before(next.first));
+        let filled = published.min(end);
+        let Reader { reader, .. } = self.reader(database, &found.segment, filled)?;
+        loop {
+            if reader.next_sequence() > end {
+                // Records behind this point were cut off.
+                return Ok((Some(unlogged(next, end)), end.next()));
+            }
+            let Some(record) = reader.next()? else { break };
+            let after = record.header.next_sequence();
+            if before(after) > end {
+                return Ok((Some(unlogged(next, end)), end.next()));
+            }
+            if after > next {
+                let item = item(&record).map_err(|error| error.or_offset(record.at.offset));
+                return Ok((item?, after));
+            }
+        }
+        let is_whole = found.following.is_some_and(|next| next.previous == reader.position());
+        if is_whole || found.segment.origin == Origin::Retained {
+            let first = next.max(reader.next_sequence());
+            return Ok((Some(unlogged(first, end)), end.next()));
+        }
+        // A commit that failed is published, so that others see that it did.
+        database.health.check_log()?;
+        let stop = reader.stop().unwrap_or(Stop::SegmentEnd);
+        Err(Error::corruption(format!("the log stops before a published commit, at {stop}"))
+            .with_file(reader.path())
+            .with_offset(reader.position().offset))
+    }
+
+    /// The reader of a segment, able to read what is published up to `filled`.
+    fn reader(
+        &mut self,
+        database: &Database,
+        segment: &KnownSegment,
+        filled: SequenceNumber,
+    ) -> Result<&mut Reader> {
+        let id = segment.slot.id;
+        let current = self.reader.take().filter(|current| current.segment == id);
+        let reader = match current {
+            // Bytes behind what was filled may have been read before they were.
+            Some(current) if self.next <= current.filled => current,
+            current => {
+                let (_, end) = lock(&database.log.sequencer).last();
+                let end = if end.segment == id { end.offset } else { u64::MAX };
+                let directory = &**database.catalog.files.directory();
+                let reader = open(directory, segment)?;
+                let first = (reader.position().offset, segment.first);
+                let at = current.map_or(first, |current| {
+                    (current.reader.position().offset, current.reader.next_sequence())
+                });
+                let mut reader = reader.resumed(at.0, at.1, end);
+                if cfg!(seeded_fault = "feed_skips_a_commit") && at == first && segment.first.0 > 1
+                {
+                    let _ = reader.next()?;
+                    self.next = self.next.max(reader.next_sequence());
+                }
+                Reader { segment: id, reader, filled }
+            }
+        };
+        Ok(self.reader.insert(reader))
+    }
+
+    fn lost(&self, database: &Database) -> Error {
+        let end = database.log.publisher.published().next();
+        let oldest = database.log.wal.pins().oldest().unwrap_or(end);
+        let last = oldest.0.max(self.next.0 + 1) - 1;
+        not_retained(self.next, oldest).with_mismatch(
+            format_args!("a feed that keeps at most {} bytes", database.options.feed_bytes_max),
+            format_args!("operations {}..={last} were let go", self.next.0),
+        )
+    }
+}
+
+fn open(directory: &dyn Fs, segment: &KnownSegment) -> Result<SegmentReader> {
+    let name = FileName::Segment(segment.slot.slot).to_path();
+    SegmentReader::new(directory.open(&name)?, directory.full_path(&name), segment.slot.id)
+}
+
+fn before(sequence: SequenceNumber) -> SequenceNumber {
+    SequenceNumber(sequence.0.saturating_sub(1))
+}
+
+fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem {
+    FeedItem { first, last, commit: None }
+}
+
+/// What a record tells a feed.
+fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
+    let header = &record.header;
+    let first = header.first_sequence;
+    let last = before(header.next_sequence());
+    let (families, operations, count) = match header.kind {
+        RecordKind::Void | RecordKind::End => return Ok(None),
+        RecordKind::Batch => (Vec::new(), record.payload, header.count),
+        RecordKind::FamilyBatch => {
+            let (edit, operations) = family_batch::split(record.payload)?;
+            (edit.changes, operations, header.count.saturating_sub(1))
+        }
+        // Whatever a feed cannot tell, it says so.
+        _ => return Ok(Some(unlogged(first, last))),
+    };
+    let operations = operations.to_vec();
+    let commit = Some(FeedCommit { families, operations, count });
+    Ok(Some(FeedItem { first, last, commit }))
+}
+
+fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
+    Error::new(ErrorKind::NotFound, "the log does not reach back so far")
+        .with_mismatch(format_args!("a sequence number of at least {}", oldest.0), first.0)
+        .with_hint("retain_log_bytes and retain_log_for keep more of the log")
+}

@@ -1,0 +1,201 @@
+//! The lock table against a plain model, its queue, and the protocol of flag and table under loom.
+
+use super::*;
+#[cfg(not(loom))]
+use crate::random::Random;
+#[cfg(not(loom))]
+use siltdb_base::clock::ManualClock;
+use siltdb_base::clock::SystemClock;
+
+const NOW: Duration = Duration::ZERO;
+
+fn key(key: &[u8]) -> LockTarget {
+    LockTarget::Key(Slice::copy_from(key))
+}
+
+fn request(flag: &Arc<LockFlag>, target: LockTarget, mode: LockMode) -> LockRequest {
+    LockRequest { flag: Arc::clone(flag), target, mode }
+}
+
+#[cfg(not(loom))]
+fn range(lower: u8, upper: u8) -> LockTarget {
+    let bound = |key: u8| (key < 16).then(|| Slice::copy_from(&[key]));
+    LockTarget::Range(Bounds { lower: bound(lower), upper: bound(upper) })
+}
+
+/// Random locks of some owners on keys and ranges of one byte, against a list of all that is held.
+#[cfg(not(loom))]
+#[test]
+fn what_is_granted_and_refused_is_what_a_list_of_locks_says() {
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(3))));
+    let clock = ManualClock::new(0);
+    let owners: Vec<_> = (0..4).map(|_| table.new_owner()).collect();
+    let mut held: Vec<(LockOwner, u8, u8, LockMode)> = Vec::new();
+    let mut random = Random::new(Some(7));
+    let mut below = |end: u64| (random.next_u64() >> 32) as u8 as u64 % end;
+    let (mut granted, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let owner = owners[below(4) as usize];
+        if below(12) == 0 {
+            table.release(owner);
+            held.retain(|(holder, ..)| *holder != owner);
+            // As a locker would.
+            if !held.is_empty() {
+                flag.set();
+            }
+            assert_eq!(flag.is_set(), !held.is_empty());
+            continue;
+        }
+        let mode = if below(2) == 0 { LockMode::Shared } else { LockMode::Exclusive };
+        let lower = below(16) as u8;
+        let (upper, target) = match below(3) {
+            0 => {
+                let upper = lower + 1 + below(16 - u64::from(lower)) as u8;
+                (upper, range(lower, upper))
+            }
+            _ => (lower + 1, key(&[lower])),
+        };
+        let is_free = held.iter().all(|&(holder, from, to, other)| {
+            holder == owner || !mode.conflicts(other) || upper <= from || to <= lower
+        });
+        let write = || std::iter::once(request(&flag, target.clone(), LockMode::Exclusive));
+        let is_writable = held
+            .iter()
+            .all(|&(holder, from, to, _)| holder == owner || upper <= from || to <= lower);
+        assert_eq!(table.check(Some(owner), write()).is_ok(), is_writable);
+        let wanted = vec![request(&flag, target, mode)];
+        let result = table.acquire(owner, wanted, (NOW, &clock));
+        assert_eq!(result.is_ok(), is_free, "{owner:?} {lower}..{upper} {mode:?}: {held:?}");
+        if is_free {
+            held.push((owner, lower, upper, mode));
+            flag.set();
+            granted += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(granted > 1_000 && refused > 1_000, "{granted} {refused}");
+    owners.iter().for_each(|&owner| table.release(owner));
+    let table = table.lock();
+    assert!(table.families.is_empty() && table.held.is_empty() && table.waiting.is_empty());
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_queue_moves_in_order_and_an_owner_with_locks_passes_it() {
+    const LONG: Duration = Duration::from_secs(60);
+    let table = Arc::new(LockTable::default());
+    let flag = Arc::new(LockFlag::new(FamilyId(0)));
+    let clock = SystemClock::default();
+    let k = |mode| vec![request(&flag, key(b"k"), mode)];
+    let [holder, waiter, late, other] = [(); 4].map(|()| table.new_owner());
+    table.acquire(holder, k(LockMode::Shared), (NOW, &clock)).unwrap();
+    table.acquire(other, vec![request(&flag, key(b"o"), LockMode::Shared)], (NOW, &clock)).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            table.acquire(waiter, k(LockMode::Exclusive), (LONG, &SystemClock::default()))
+        });
+        while table.lock().waiting.is_empty() {
+            std::thread::yield_now();
+        }
+        // Beside the holder, but behind the one that waits for it.
+        table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap_err();
+        table.acquire(other, k(LockMode::Shared), (NOW, &clock)).unwrap();
+        table.release(holder);
+        table.release(other);
+        waiting.join().unwrap().unwrap();
+    });
+    table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap_err();
+    table.release(waiter);
+    table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap();
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_request_is_granted_as_a_whole_or_not_at_all() {
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
+    let clock = ManualClock::new(0);
+    let of = |keys: &[&[u8]]| {
+        keys.iter().map(|k| request(&flag, key(k), LockMode::Exclusive)).collect::<Vec<_>>()
+    };
+    let [a, b] = [(); 2].map(|()| table.new_owner());
+    table.acquire(a, of(&[b"2"]), (NOW, &clock)).unwrap();
+    table.acquire(b, of(&[b"1", b"2", b"3"]), (NOW, &clock)).unwrap_err();
+    table.acquire(a, of(&[b"1", b"3"]), (NOW, &clock)).unwrap();
+}
+
+/// A locker and a writer of the same key, as `locks` has them: one mutex stands for the sequencer,
+/// one number for what is published. The locked read must be the last there is until the release.
+#[cfg(loom)]
+#[test]
+fn loom_a_write_is_published_before_a_locked_read_or_after_the_release() {
+    loom::model(|| {
+        let table = Arc::new(LockTable::default());
+        let flag = Arc::new(LockFlag::new(FamilyId(0)));
+        let sequencer = Arc::new(Mutex::new(0_u64));
+        let value = Arc::new((Mutex::new(0_u64), Condvar::new()));
+        let writer = {
+            let (table, flag) = (Arc::clone(&table), Arc::clone(&flag));
+            let (sequencer, value) = (Arc::clone(&sequencer), Arc::clone(&value));
+            thread::spawn(move || {
+                *sequencer.lock().unwrap() = 1;
+                let write = request(&flag, key(b"k"), LockMode::Exclusive);
+                let is_admitted =
+                    !flag.is_set() || table.check(None, std::iter::once(write)).is_ok();
+                // 2 stands for a place that became void.
+                *value.0.lock().unwrap() = if is_admitted { 1 } else { 2 };
+                value.1.notify_all();
+            })
+        };
+        let owner = table.new_owner();
+        let wanted = vec![request(&flag, key(b"k"), LockMode::Exclusive)];
+        table.acquire(owner, wanted, (NOW, &SystemClock::default())).unwrap();
+        let last = {
+            let sequencer = sequencer.lock().unwrap();
+            flag.set();
+            *sequencer
+        };
+        let mut published = value.0.lock().unwrap();
+        while last == 1 && *published == 0 {
+            published = value.1.wait(published).unwrap();
+        }
+        let read = *published == 1;
+        drop(published);
+        thread::yield_now();
+        assert_eq!(*value.0.lock().unwrap() == 1, read, "a write slipped in");
+        table.release(owner);
+        writer.join().unwrap();
+        assert!(!flag.is_set());
+    });
+}
+
+/// Two owners that lock two keys in opposite orders: one fails, and none waits for ever.
+#[cfg(loom)]
+#[test]
+fn loom_a_deadlock_is_found_by_exactly_one_of_its_owners() {
+    const LONG: Duration = Duration::from_secs(3600);
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let table = Arc::new(LockTable::default());
+        let flag = Arc::new(LockFlag::new(FamilyId(0)));
+        let run = |first: &'static [u8], second: &'static [u8]| {
+            let (table, flag) = (Arc::clone(&table), Arc::clone(&flag));
+            move || {
+                let owner = table.new_owner();
+                let clock = SystemClock::default();
+                let lock = |k| {
+                    let wanted = vec![request(&flag, key(k), LockMode::Exclusive)];
+                    table.acquire(owner, wanted, (LONG, &clock))
+                };
+                let is_ok = lock(first).is_ok() && lock(second).is_ok();
+                table.release(owner);
+                is_ok
+            }
+        };
+        let other = thread::spawn(run(b"b", b"a"));
+        let here = run(b"a", b"b")();
+        let there = other.join().unwrap();
+        assert!(here || there, "both gave way");
+    });
+}
