@@ -134,10 +134,10 @@ pub fn write<T>(
     Ok(value)
 }
 
-/// As [`write`], in the bucket that a data verb names.
+/// As [`write()`], in the bucket that a data verb names.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_in(
     session: &Session,
     path: &[Vec<u8>],
