@@ -1,5 +1,5 @@
 //! What is kept in the repository is text and small: dumps have no place in it, nor have databases
-//! but those that tests open.
+//! but those that tests open. Merges are finished.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
@@ -24,10 +24,19 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
         }
         let is_result = path.starts_with(RESULTS.0) && path.ends_with(RESULTS.1);
         let may_be_binary = is_result || path.starts_with(GOLDEN);
-        if checkout.source(path).is_none() && !may_be_binary {
+        let source = checkout.source(path);
+        if source.is_some_and(|source| source.lines().any(is_conflict_marker)) {
+            broken("a conflict of a merge is not resolved".to_owned());
+        }
+        if source.is_none() && !may_be_binary {
             broken("neither text, nor a result of the benchmark, nor in testing/golden".to_owned());
         }
     }
+}
+
+/// Whether a line begins or ends the two sides of a conflict, as git writes it.
+fn is_conflict_marker(line: &str) -> bool {
+    ["<", ">"].iter().any(|sign| line.starts_with(&format!("{} ", sign.repeat(7))))
 }
 
 #[cfg(test)]

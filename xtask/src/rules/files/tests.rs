@@ -27,3 +27,13 @@ fn only_results_and_stored_databases_need_not_be_text() {
     assert_eq!(findings("docs/a.json.gz", vec![0x1f, 0x8b]).len(), 1);
     assert_eq!(findings("docs/results/a.gz", vec![0x1f, 0x8b]).len(), 1);
 }
+
+#[test]
+fn a_conflict_that_is_not_resolved_is_refused() {
+    let sides = ["<".repeat(7), ">".repeat(7)];
+    for side in sides {
+        let found = findings("a.md", format!("one\n{side} main\n").into_bytes());
+        assert_eq!(found, ["a.md:1: files: a conflict of a merge is not resolved"]);
+        assert!(findings("a.md", format!("quoted: {side} main\n").into_bytes()).is_empty());
+    }
+}
