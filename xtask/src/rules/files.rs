@@ -25,7 +25,7 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
         let is_result = path.starts_with(RESULTS.0) && path.ends_with(RESULTS.1);
         let may_be_binary = is_result || path.starts_with(GOLDEN);
         let source = checkout.source(path);
-        if source.is_some_and(|source| source.lines().any(is_conflict_marker)) {
+        if source.is_some_and(|source| source.text.lines().any(is_conflict_marker)) {
             broken("a conflict of a merge is not resolved".to_owned());
         }
         if source.is_none() && !may_be_binary {
