@@ -13,9 +13,12 @@ pub const OTHER_JOBS: &[(&str, &str)] = &[
     ("cargo test -p siltdb-tree", "the tests of one crate"),
     ("cargo test --workspace --quiet", "all tests"),
     ("cargo sim --crashes 2000", "random operations, faults and crashes against a model"),
-    ("cargo run --example sessions", "an example: also time_series, event_store, bank"),
+    (
+        "cargo run --example sessions",
+        "an example: also time_series, event_store, bank, buckets, change_feed",
+    ),
     ("cargo run -p siltdb-cli -- --help", "the tool `silt`"),
-    ("cargo run --release -p siltdb-bench -- quick", "a few benchmark rows on SiltDB alone"),
+    ("cargo silt-bench quick", "a few benchmark rows on SiltDB alone"),
     ("cargo bench-all", "as cargo xtask bench-all"),
 ];
 
