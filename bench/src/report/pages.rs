@@ -42,7 +42,7 @@ pub fn write(root: &Path, results: &Results) -> Result<(), String> {
 /// Every page but the index, as it must be with these results.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn pages(root: &Path, results: &Results) -> Result<Vec<(PathBuf, String)>, String> {
     let claims = Claims::of(results)?;
     let tables = claims.tables();
