@@ -100,24 +100,22 @@ impl Conditions<'_> {
 }
 
 fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> Result<()> {
-    for (id, family) in families {
-        let view = family.tree.view();
-        for operation in batch.operations() {
-            let BatchOperation { family: of, kind, key, payload } = operation?;
-            if of != *id {
-                continue;
-            }
-            if kind != EntryKind::RangeDelete {
-                check_key(&view, family, key, since)?;
-                continue;
-            }
-            if cfg!(seeded_fault = "deleted_ranges_not_validated") {
-                continue;
-            }
-            let bound = |key| Some(Slice::copy_from(key));
-            let bounds = Bounds { lower: bound(key), upper: bound(payload) };
-            check_range(&view, family, &bounds, since)?;
+    let views: Vec<_> = families.iter().map(|(_, family)| family.tree.view()).collect();
+    for operation in batch.operations() {
+        let BatchOperation { family, kind, key, payload } = operation?;
+        let index = families.iter().position(|(id, _)| *id == family);
+        let index = index.expect("the families of a batch were collected before");
+        let (family, view) = (&families[index].1, &views[index]);
+        if kind != EntryKind::RangeDelete {
+            check_key(view, family, key, since)?;
+            continue;
         }
+        if cfg!(seeded_fault = "deleted_ranges_not_validated") {
+            continue;
+        }
+        let bound = |key| Some(Slice::copy_from(key));
+        let bounds = Bounds { lower: bound(key), upper: bound(payload) };
+        check_range(view, family, &bounds, since)?;
     }
     Ok(())
 }

@@ -7,11 +7,15 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::FamilyId,
     slice::Slice,
+    sync::lock,
 };
 use siltdb_tree::read::{changed::Since, view::View, visible::bounds::Bounds};
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Bytes of keys from which on repeated ones are looked for.
@@ -61,45 +65,55 @@ impl Keys {
 }
 
 /// A range that a reader has covered so far. It grows as the reader goes on.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug)]
 pub struct CoveredRange {
     bounds: Arc<Mutex<Option<Bounds>>>,
-}
-
-impl fmt::Debug for CoveredRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CoveredRange").field(&*self.lock()).finish()
-    }
+    /// Bytes of the bounds of all ranges of the footprint.
+    bytes: Arc<AtomicUsize>,
 }
 
 impl CoveredRange {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Bounds>> {
-        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes the range `bounds`.
     pub fn set(&self, bounds: Bounds) {
-        *self.lock() = Some(bounds);
+        self.change(|range| *range = Some(bounds));
     }
 
     /// Moves the upper bound up to `upper`, if it lies below; `None` is behind every key.
     pub fn extend_up(&self, upper: Option<Slice>) {
-        if let Some(bounds) = &mut *self.lock()
-            && bounds.upper.is_some()
-            && (upper.is_none() || bounds.upper < upper)
-        {
-            bounds.upper = upper;
-        }
+        self.change(|range| {
+            if let Some(bounds) = range
+                && bounds.upper.is_some()
+                && (upper.is_none() || bounds.upper < upper)
+            {
+                bounds.upper = upper;
+            }
+        });
     }
 
     /// Moves the lower bound down to `lower`, if it lies above; `None` is before every key.
     pub fn extend_down(&self, lower: Option<Slice>) {
-        if let Some(bounds) = &mut *self.lock()
-            && bounds.lower > lower
-        {
-            bounds.lower = lower;
-        }
+        self.change(|range| {
+            if let Some(bounds) = range
+                && bounds.lower > lower
+            {
+                bounds.lower = lower;
+            }
+        });
     }
+
+    fn change(&self, change: impl FnOnce(&mut Option<Bounds>)) {
+        let mut range = lock(&self.bounds);
+        let before = key_bytes(range.as_ref());
+        change(&mut range);
+        // Relaxed: a counter that carries no data with it.
+        self.bytes.fetch_add(key_bytes(range.as_ref()), Ordering::Relaxed);
+        self.bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+}
+
+fn key_bytes(bounds: Option<&Bounds>) -> usize {
+    let bytes = |key: &Option<Slice>| key.as_ref().map_or(0, |key| key.len());
+    bounds.map_or(0, |bounds| bytes(&bounds.lower) + bytes(&bounds.upper))
 }
 
 /// What a transaction depends on in one family.
@@ -114,6 +128,7 @@ struct FamilyFootprint {
 #[derive(Debug, Default)]
 pub struct Footprint {
     families: Vec<FamilyFootprint>,
+    range_key_bytes: Arc<AtomicUsize>,
 }
 
 impl Footprint {
@@ -137,7 +152,8 @@ impl Footprint {
 
     /// Adds a range that covers nothing yet.
     pub fn add_range(&mut self, family: &Arc<FamilyData>) -> CoveredRange {
-        let range = CoveredRange::default();
+        let range =
+            CoveredRange { bounds: Arc::default(), bytes: Arc::clone(&self.range_key_bytes) };
         self.of(family).ranges.push(range.clone());
         range
     }
@@ -148,18 +164,8 @@ impl Footprint {
         let of = |family: &FamilyFootprint| {
             family.keys.memory_bytes() + family.ranges.len() * size_of::<(CoveredRange, Bounds)>()
         };
-        self.families.iter().map(of).sum()
-    }
-
-    /// Whether it holds nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.families.is_empty()
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.families.clear();
+        let range_key_bytes = self.range_key_bytes.load(Ordering::Relaxed);
+        self.families.iter().map(of).sum::<usize>() + range_key_bytes
     }
 
     /// Passes if nothing of it changed within `since`.
@@ -173,7 +179,7 @@ impl Footprint {
                 check_key(&view, family, key, since)?;
             }
             for range in ranges {
-                let bounds = range.lock().clone();
+                let bounds = lock(&range.bounds).clone();
                 if let Some(bounds) = bounds {
                     check_range(&view, family, &bounds, since)?;
                 }

@@ -1,4 +1,4 @@
-//! Writes that are not committed, as memtables, so that the one who made them can read them.
+//! Writes that are not committed, as memtables, so that their transaction can read them.
 //!
 //! They follow the bytes of a batch. Once the batch was cut they must be cleared.
 

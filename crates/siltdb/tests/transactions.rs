@@ -267,3 +267,14 @@ fn what_lies_beside_the_range_that_was_read_is_no_conflict() {
     }
     assert!(!is_conflict(&transaction));
 }
+
+#[test]
+fn the_bounds_of_ranges_that_were_read_count_as_memory() {
+    let (_dir, db) = open();
+    let options = TransactionOptions::new().memory_bytes(100_000);
+    let transaction = db.begin_with(&options);
+    let reads =
+        (0..100_u8).map(|number| transaction.get_ge([vec![number], vec![0; 10_000]].concat()));
+    let error = reads.filter_map(Result::err).next().unwrap();
+    assert!(error.to_string().contains("memory"), "{error}");
+}

@@ -1,4 +1,4 @@
-//! Files go when nobody needs them any more, and not before (laws C6 and F7); and jobs yield.
+//! Files go when nothing refers to them, and not before (laws C6 and F7); and jobs yield.
 
 use super::*;
 use crate::{
