@@ -78,6 +78,8 @@ fn a_cursor_does_not_see_own_writes_that_come_after_it() {
     let mut cursor = transaction.cursor().unwrap();
     transaction.put("b", "2").unwrap();
     transaction.put("c", "2").unwrap();
+    // Own writes get where cursors find them when they are read.
+    assert!(transaction.contains("c").unwrap());
     cursor.seek("b").unwrap();
     assert_eq!(cursor.entry(), Some((&b"b"[..], &b"1"[..])));
     cursor.next().unwrap();
@@ -277,4 +279,81 @@ fn the_bounds_of_ranges_that_were_read_count_as_memory() {
         (0..100_u8).map(|number| transaction.get_ge([vec![number], vec![0; 10_000]].concat()));
     let error = reads.filter_map(Result::err).next().unwrap();
     assert!(error.to_string().contains("memory"), "{error}");
+}
+
+#[test]
+fn own_writes_lie_over_the_moment_that_is_read_not_over_later_commits() {
+    let (_dir, db) = open();
+    for key in ["a", "c", "e", "g"] {
+        db.put(key, "old").unwrap();
+    }
+    for &isolation in &[Isolation::RepeatableRead, Isolation::Snapshot, Isolation::Serializable] {
+        let transaction = db.begin(isolation);
+        transaction.merge("c", "er").unwrap();
+        transaction.put("d", "own").unwrap();
+        // Later commits: before, at, between and behind the own writes.
+        for key in ["a", "b", "c", "d", "e", "h"] {
+            db.put(key, "later").unwrap();
+        }
+        db.merge("c", "+").unwrap();
+        db.delete("g").unwrap();
+        let expected = [("a", "old"), ("c", "older"), ("d", "own"), ("e", "old"), ("g", "old")];
+        let pair =
+            |(key, value): (&str, &str)| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let mut expected = expected.map(pair).to_vec();
+        let read = |pairs: &mut dyn Iterator<Item = siltdb::Result<_>>| -> Vec<_> {
+            let copy =
+                |(key, value): (siltdb::Slice, siltdb::Slice)| (key.to_vec(), value.to_vec());
+            pairs.map(|pair| copy(pair.unwrap())).collect()
+        };
+        assert_eq!(read(&mut transaction.iter().unwrap()), expected, "{isolation:?}");
+        let (mut cursor, mut walked) = (transaction.cursor().unwrap(), Vec::new());
+        cursor.seek_to_first().unwrap();
+        let walk = cursor.walk(10, |key, value| {
+            walked.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        });
+        assert_eq!((walk.unwrap(), walked), (5, expected.clone()), "{isolation:?}");
+        for (key, value) in &expected {
+            assert_eq!(transaction.get(key).unwrap().unwrap().as_bytes(), value);
+        }
+        assert!(!transaction.contains("b").unwrap() && !transaction.contains("h").unwrap());
+        expected.reverse();
+        assert_eq!(read(&mut transaction.iter().unwrap().rev()), expected, "{isolation:?}");
+        transaction.rollback().unwrap();
+        for key in ["b", "d", "h"] {
+            db.delete(key).unwrap();
+        }
+        for key in ["a", "c", "e", "g"] {
+            db.put(key, "old").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_repeatable_read_of_a_walk_is_checked_for_each_key_that_it_showed() {
+    type Reader = fn(&Transaction);
+    let readers: [(&str, Reader); 3] = [
+        ("iter", |t| drop(keys(t))),
+        ("back", |t| assert_eq!(t.iter().unwrap().rev().count(), 3)),
+        ("walk", |t| {
+            let mut cursor = t.cursor().unwrap();
+            cursor.seek_to_first().unwrap();
+            let shown = cursor.walk(10, |_, _| ControlFlow::Continue(())).unwrap();
+            assert_eq!((shown, cursor.key()), (3, None));
+        }),
+    ];
+    for (name, read) in readers {
+        for (changed, is_read) in [("a", true), ("b", true), ("c", true), ("bb", false)] {
+            let (_dir, db) = open();
+            for key in ["a", "b", "c"] {
+                db.put(key, "").unwrap();
+            }
+            let transaction = db.begin(Isolation::RepeatableRead);
+            read(&transaction);
+            transaction.put("x", "").unwrap();
+            db.put(changed, "later").unwrap();
+            assert_eq!(is_conflict(&transaction), is_read, "{name}, {changed}");
+        }
+    }
 }
