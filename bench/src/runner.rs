@@ -235,6 +235,10 @@ impl<'a> Entry<'a> {
 
 /// Whether each entry is worth another round.
 fn repeated(row: &Chosen, entries: &[Entry<'_>], options: &Options<'_>) -> Vec<bool> {
+    // A row that runs for a time shows its variation by the second.
+    if row.seconds.is_some() {
+        return vec![false; entries.len()];
+    }
     let Some(within) = options.repeat_within else { return vec![true; entries.len()] };
     let writes = row.work.run.op.writes();
     // Reads compare across classes.

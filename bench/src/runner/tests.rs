@@ -173,6 +173,8 @@ fn only_who_is_near_the_best_of_its_class_is_repeated() {
     assert_eq!(of("readseq/5k", &options), [false, false, false, true, false, true]);
     options.repeat_within = None;
     assert_eq!(of("fill/5k", &options), [true; 6]);
+    let sustained = chosen_of("claims", "sustained");
+    assert_eq!(repeated(&sustained, &entries, &options), [false; 6]);
 }
 
 #[test]
