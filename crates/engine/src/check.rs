@@ -76,8 +76,7 @@ impl CheckReport {
 }
 
 impl Database {
-    /// Verifies every table of every family: each block, order, filter and count. It reads all
-    /// tables once.
+    /// Verifies every table of every family: each block, order, filter and count.
     ///
     /// # Errors
     /// None of its own; damage is in the report.
