@@ -63,7 +63,7 @@ const STEP_BYTES: u64 = 64 << 10;
 /// The pace of the writers of a database.
 #[derive(Debug)]
 pub struct Pacer {
-    /// Whose writers they are.
+    /// The opening that the writers belong to.
     open_id: OpenId,
     /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
     pressure: AtomicU64,
