@@ -87,7 +87,7 @@ pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
         flush_all(database)?;
     }
     let name = dir.file_name().ok_or_else(|| {
-        Error::invalid("the path of a checkpoint has no name of its own").with_file(dir)
+        Error::invalid("the path of a checkpoint does not end in a name").with_file(dir)
     })?;
     let parent = open_parent(fs, dir)?;
     let (name, partial) = (Path::new(name), partial_name(name));
@@ -119,7 +119,7 @@ fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if is_free {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::AlreadyExists, "something is where the checkpoint would be")
+    Err(Error::new(ErrorKind::AlreadyExists, "the path of the checkpoint is in use")
         .with_file(dir)
         .with_hint("give a directory that does not exist"))
 }
@@ -151,7 +151,7 @@ fn empty(target: &dyn Fs) -> Result<()> {
         None => Ok(()),
         Some(entry) => Err(Error::new(
             ErrorKind::AlreadyExists,
-            "a foreign file is in the way of a checkpoint",
+            "the partial directory of a checkpoint has a foreign file",
         )
         .with_file(&target.full_path(Path::new(&entry.name)))),
     }

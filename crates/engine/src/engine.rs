@@ -240,8 +240,7 @@ impl Engine {
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
         self.catalog.families.get(id).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no family with this number")
-                .with_mismatch("a family", id)
+            Error::new(ErrorKind::NotFound, "no family with this id").with_mismatch("a family", id)
         })
     }
 

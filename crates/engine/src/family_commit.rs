@@ -222,8 +222,7 @@ pub fn replay_changes(
     }
     let mut map = (*target.families.load()).clone();
     let dropped = map.change(&changes).map_err(|error| {
-        Error::corruption("a commit changes families that are not as it found them")
-            .with_source(error)
+        Error::corruption("the families do not match the changes of a commit").with_source(error)
     })?;
     target.families.store_changed(map, &changes, &dropped);
     owed.extend(edit.changes);

@@ -33,7 +33,7 @@ pub fn change_options(
         (Some(now), Some(given)) if now.name() != given.name() => {
             return Err(Error::invalid("a family keeps its merge operator")
                 .with_mismatch(now.name(), given.name())
-                .with_hint("its operands mean nothing to another"));
+                .with_hint("another operator cannot fold its operands"));
         }
         (Some(now), _) => Some(now.clone()),
         (None, given) => given,

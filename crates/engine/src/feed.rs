@@ -78,7 +78,7 @@ impl Feed {
     /// If `first` is in the middle of a commit, the whole commit is read.
     ///
     /// # Errors
-    /// `NotFound`, if the log does not reach back so far: the error names the oldest sequence
+    /// `NotFound`, if the log does not reach back that far: the error names the oldest sequence
     /// number that it has. `InvalidArgument`, if `first` is beyond the next commit. `Closed`.
     pub fn new(database: &Database, first: Option<SequenceNumber>) -> Result<Self> {
         database.health.check_open()?;
@@ -222,7 +222,7 @@ impl Feed {
         let last = oldest.0.max(self.next.0 + 1) - 1;
         not_retained(self.next, oldest).with_mismatch(
             format_args!("a feed that keeps at most {} bytes", database.options.feed_bytes_max),
-            format_args!("operations {}..={last} were let go", self.next.0),
+            format_args!("operations {}..={last} were released", self.next.0),
         )
     }
 }
@@ -261,7 +261,7 @@ fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
 }
 
 fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
-    Error::new(ErrorKind::NotFound, "the log does not reach back so far")
+    Error::new(ErrorKind::NotFound, "the log does not reach back that far")
         .with_mismatch(format_args!("a sequence number of at least {}", oldest.0), first.0)
         .with_hint("retain_log_bytes and retain_log_for keep more of the log")
 }

@@ -91,8 +91,8 @@ impl Health {
     pub fn poison(&self, cause: Error) -> Error {
         let error = match cause.kind() {
             ErrorKind::Poisoned => cause,
-            _ => Error::new(ErrorKind::Poisoned, "a write failed; nothing more is written")
-                .with_hint("reading goes on; reopen the database to recover")
+            _ => Error::new(ErrorKind::Poisoned, "a write failed, so all later writes fail")
+                .with_hint("reads still work; reopen the database to recover")
                 .with_source(cause),
         };
         lock(&self.cause).get_or_insert(error);

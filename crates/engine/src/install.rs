@@ -287,7 +287,7 @@ impl<'a> ManifestReplay<'a> {
     pub fn finish(self) -> Result<()> {
         let edit = Edit { changes: self.families.into_values().flatten().collect() };
         let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::corruption("two families have one name"),
+            ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
             _ => error,
         })?;
         put_in_force(&self.target, &edit, prepared, None)?;
@@ -514,7 +514,7 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
         }
         return Err(Error::invalid("the default family has another merge operator")
             .with_mismatch(operator.name(), given.name())
-            .with_hint("a family keeps its operator: its operands mean nothing to another"));
+            .with_hint("a family keeps its operator: another cannot fold its operands"));
     }
     let operator = Some(Arc::clone(given));
     let options = TreeOptions { merge_operator: operator, ..TreeOptions::clone(&options) };

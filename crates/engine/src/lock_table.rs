@@ -466,7 +466,7 @@ impl Table {
             Some((request, LockOwner(holder))) => {
                 format!("{request} is locked by transaction {holder}, waited for {timeout:?}")
             }
-            None => format!("others wait for the same lock, waited for {timeout:?}"),
+            None => format!("earlier requests wait for the same lock, waited for {timeout:?}"),
         };
         Error::new(ErrorKind::Busy, message).with_hint("try again, or set `lock_timeout`")
     }

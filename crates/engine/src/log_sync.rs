@@ -65,7 +65,7 @@ fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
     match install_synced_segment(database, end) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
         Err(error) => {
-            log::warn!("the manifest was not told of a log segment: {error}");
+            log::warn!("the manifest does not note a synced log segment yet: {error}");
             Ok(())
         }
         Ok(()) => Ok(()),

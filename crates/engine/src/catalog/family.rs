@@ -92,7 +92,7 @@ impl FamilyData {
         if self.was_created() {
             return error;
         }
-        error.with_hint("it is prepared: a batch that creates it has to be written first")
+        error.with_hint("it is prepared: write a batch that creates it first")
     }
 
     /// Succeeds if the family accepts merge operands.
@@ -104,7 +104,7 @@ impl FamilyData {
             return Ok(());
         }
         Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
-            "a family gets one when it is created or by its options, the default one at opening",
+            "set one when it is created or by its options; for the default family, at open",
         ))
     }
 }

@@ -54,7 +54,7 @@ impl IdAllocator {
             return Ok(());
         }
         Err(Error::corruption("file numbers are used up")
-            .with_hint("the manifest claims numbers that were never given"))
+            .with_hint("the manifest claims numbers that were never handed out"))
     }
 
     /// The next file number: neither it nor a later one was handed out.

@@ -327,7 +327,7 @@ impl Manifest {
         if found == number {
             return Ok(());
         }
-        Err(Error::corruption("what was written is not what is read back")
+        Err(Error::corruption("the bytes read back differ from those written")
             .with_file(&self.directory.full_path(temporary))
             .with_mismatch(number, found))
     }
@@ -486,7 +486,7 @@ pub fn read_edits(
             RecordKind::Edit => {}
             RecordKind::Skip | RecordKind::End => return Ok(()),
             RecordKind::Batch | RecordKind::Void | RecordKind::FamilyBatch => {
-                return Err(Error::corruption("a record of a log stands in the manifest"));
+                return Err(Error::corruption("the manifest has a record of a log"));
             }
         }
         let edit = match edits {

@@ -80,7 +80,7 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
 
 fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     if record.header.kind != RecordKind::Edit {
-        return Err(Error::corruption("a record of a manifest that is no edit"));
+        return Err(Error::corruption("a manifest record is not an edit"));
     }
     let edit = match index {
         0 => Edit::decode_snapshot(record.payload)?,

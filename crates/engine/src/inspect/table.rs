@@ -69,7 +69,7 @@ fn find_tables(file: &dyn File, path: &Path) -> (Vec<(u64, Footer)>, Result<()>)
 /// The footer of the table that ends at `end`.
 fn read_footer(file: &dyn File, path: &Path, end: u64) -> Result<Footer> {
     let Some(at) = end.checked_sub(FOOTER_BYTES as u64) else {
-        return Err(locate(Error::corruption("bytes that are no table"), path, 0));
+        return Err(locate(Error::corruption("the bytes are not a table"), path, 0));
     };
     let mut bytes = [0; FOOTER_BYTES];
     file.read_exact_at(&mut bytes, at)

@@ -143,7 +143,7 @@ pub fn flush_for_close(database: &Database) -> Result<()> {
     if database.log.memory_bytes() > REPLAY_BYTES_MAX
         && let Err(error) = flush_memory(database)
     {
-        log::warn!("memory is left to the log, as it could not be written out: {error}");
+        log::warn!("memtables stay in the log, because their flush failed: {error}");
     }
     Ok(())
 }

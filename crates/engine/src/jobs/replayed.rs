@@ -50,7 +50,7 @@ pub fn settle_replayed(database: &Database) -> Result<()> {
     let flushed = flush_all(database).and_then(|()| join_small(database, &holders));
     if let Err(error) = flushed {
         database.health.check_log()?;
-        log::warn!("what was replayed is left to the log, as it could not be flushed: {error}");
+        log::warn!("the replayed generation stays in the log, because its flush failed: {error}");
     }
     // Every opening ends without unneeded files.
     database.log.wal.give_back_unused();

@@ -443,7 +443,7 @@ impl Sequencer {
 #[cold]
 fn used_up() -> Error {
     Error::corruption("sequence numbers are used up")
-        .with_hint("a file of the database claims numbers that were never given")
+        .with_hint("a file of the database claims numbers that were never handed out")
 }
 
 /// A generation has the number of its first segment.

@@ -133,7 +133,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     if names.contains(&Some(FileName::Current)) {
         return match options.create {
             Create::New => {
-                Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
+                Err(Error::new(ErrorKind::AlreadyExists, "the directory has a database already")
                     .with_file(dir))
             }
             _ => Ok(FoundFiles { contents: DirectoryContents::Database, lock_file }),
@@ -142,7 +142,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     if let Some(index) = names.iter().position(|name| {
         matches!(name, Some(FileName::Table(_) | FileName::Segment(_) | FileName::Blob(_)))
     }) {
-        return Err(Error::corruption("CURRENT is missing, but files of a database are there")
+        return Err(Error::corruption("CURRENT is missing beside other files of a database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint(RECOVER_HINT));
     }
@@ -154,7 +154,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
         None => Ok(FoundFiles { contents: DirectoryContents::Nothing, lock_file }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
-            .with_hint("give a directory of its own to a new database")),
+            .with_hint("give the new database a directory of its own")),
     }
 }
 

@@ -279,7 +279,7 @@ impl Known {
             let is_file = matches!(entry.metadata, Metadata::File { .. });
             if name.is_some() && !is_file {
                 let path = directory.full_path(Path::new(&entry.name));
-                log::warn!("{} is no file; it is left alone", path.display());
+                log::warn!("{} is not a file and is left alone", path.display());
             }
             match name {
                 Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),

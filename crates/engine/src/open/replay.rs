@@ -111,13 +111,14 @@ impl<'a> Replay<'a> {
             RecordKind::FamilyBatch => {
                 let (edit, operations) = family_batch::split(record.payload)?;
                 let count = header.count.checked_sub(1);
-                let count = count.ok_or_else(|| Error::corruption("a commit takes no place"))?;
+                let count =
+                    count.ok_or_else(|| Error::corruption("a commit has no sequence numbers"))?;
                 self.change_families(record.at, edit)?;
                 counts.range_deletes = self.batch(generation, first.next(), count, operations)?;
             }
             RecordKind::Skip | RecordKind::Void => {}
             RecordKind::Edit | RecordKind::End => {
-                return Err(Error::corruption("the log has a record that belongs into a manifest"));
+                return Err(Error::corruption("the log has a record of a manifest"));
             }
         }
         self.records += 1;

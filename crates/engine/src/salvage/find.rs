@@ -447,7 +447,7 @@ impl Salvageable {
             properties.origin.as_ref().map(|origin| (origin, &properties.meta))
         });
         let Some((origin, meta)) = named else {
-            let error = Error::corruption("a table that does not say of which family it is");
+            let error = Error::corruption("a table does not name its family");
             lost.push(Lost::anything(error.with_file(path).with_offset(place.offset)));
             return;
         };

@@ -92,7 +92,7 @@ impl<'a> LogSalvage<'a> {
             self.read_segment(segment, end, next, &ids)?;
         }
         if self.synced > self.end {
-            let error = Error::corruption("the log is not as long as it is said to have been");
+            let error = Error::corruption("the log ends before its synced position");
             let error = error.with_file(dir).with_mismatch(self.synced, self.end);
             self.lost.push(Lost::anything(error));
         }

@@ -166,7 +166,7 @@ fn is_seen(entry: &Entry<'_>, FoundTable { reference, hidden, .. }: &FoundTable)
 
 #[cold]
 fn only_forward<T>() -> Result<T> {
-    Err(Error::invalid("damaged tables are walked from front to back"))
+    Err(Error::invalid("damaged tables can only be read forward"))
 }
 
 impl EntryCursor for SalvageRun {
