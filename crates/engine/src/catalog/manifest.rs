@@ -114,7 +114,7 @@ pub struct LogState {
     pub synced: LogPosition,
     /// The slot of the file with the segment of that position; 0: not known.
     pub synced_slot: u64,
-    /// The settled time, by which expired entries were dropped.
+    /// The time that decided expiry.
     pub time: StoredTime,
     /// The manifest has the changes of families of all records before this position.
     pub families: LogPosition,

@@ -20,7 +20,7 @@ pub fn moment(database: &Database) -> Moment {
 }
 
 /// If range deletes in memory cover tables that are worth a flush, freezes the active generation.
-/// Also makes the flush of a generation due that was left to the log.
+/// In this case it also makes the flush of a generation due that was left to the log.
 ///
 /// Returns whether there was one of these. Otherwise the covered tables would stay until a memtable
 /// is full, perhaps for ever.

@@ -86,7 +86,7 @@ struct Active {
     prepared: u64,
     /// The approximate size of its memtables, in bytes.
     bytes: u64,
-    /// The value of `bytes` up to which no step is over.
+    /// The value of `bytes` beyond which the next step of growth is reported.
     step_end: u64,
     /// It holds a huge commit, which has a generation for itself.
     is_full: bool,

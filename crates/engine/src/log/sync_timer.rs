@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// A commit that asks for no sync is synced after at most this time.
+/// The interval of syncs for commits that ask for none.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time of the next sync.
