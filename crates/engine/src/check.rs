@@ -1,4 +1,4 @@
-//! Reads everything on disk and verifies it, without a change.
+//! Reads and verifies everything on disk, and changes nothing.
 //!
 //! It repairs nothing; the report says what is wrong.
 

@@ -74,8 +74,8 @@ struct Contents {
 /// Makes a checkpoint in `dir`, which must not exist or be empty. Durable on return.
 ///
 /// # Errors
-/// `AlreadyExists`, if `dir` is not empty; `NoSpace`; `Poisoned`; the system's. The database is
-/// unchanged. `dir` does not exist, or is whole if only the sync of its name failed. A
+/// `AlreadyExists`, if `dir` is a file or not empty; `NoSpace`; `Poisoned`; the system's. The
+/// database is unchanged. `dir` does not exist, or is whole if only the sync of its name failed. A
 /// `DIR.partial` beside it may remain; the next checkpoint of that name replaces it.
 pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
     database.health.check()?;
@@ -109,7 +109,7 @@ pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
     Ok(checkpoint)
 }
 
-/// Refuses a directory that is not empty.
+/// Refuses a file and a directory that is not empty.
 fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_free = match fs.metadata(dir)? {
         None => true,

@@ -33,7 +33,7 @@ pub struct KnownSegment {
     pub first: SequenceNumber,
     /// The end of the segment before it; `ZERO` if that is not known.
     pub previous: LogPosition,
-    /// The length of its records, in bytes; 0 as long as no segment follows.
+    /// The length of its filled part, in bytes; 0 as long as no segment follows.
     pub bytes: u64,
     /// How the segment came to be known.
     pub origin: Origin,

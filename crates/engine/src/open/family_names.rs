@@ -1,6 +1,6 @@
 //! The names of the families of a database, without opening it.
 //!
-//! It reads the manifest and no other file.
+//! It reads `CURRENT` and the manifest, and no other file.
 
 use crate::{
     catalog::manifest::{open_manifest, read_current, read_edits},
