@@ -8,7 +8,7 @@
 //! 2. The record gets its place and is filled, and its operations go into memtables.
 //! 3. Under `manifest_io`, before readers see the operations, the families are put in force. From
 //!    now on the manifest owes their changes: its next edit must include them.
-//! 4. The commit is published, and the log synced up to its end, so that no edit is ahead of the log.
+//! 4. The commit is published, and the log synced up to its end, so that no edit is ahead of it.
 //! 5. The edit records the changes, and the log position up to which it does so.
 //!
 //! After a crash before the record is durable, neither families nor data exist. After a later

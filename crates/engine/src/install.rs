@@ -51,6 +51,7 @@ pub struct Target<'a> {
 
 /// Makes `changes` durable and applies them. The memtables of `flushed` go in the same step.
 ///
+/// # Errors
 /// `Poisoned`, if it is unknown whether the changes are durable. Any other error means that nothing
 /// has changed: `NoSpace`, `Corruption` if the changes do not fit, the system's.
 pub fn install(

@@ -353,6 +353,7 @@ impl Table {
 
 /// The locks of a database.
 ///
+/// # Thread safety
 /// Any thread may call anything. The mutex of the table is the innermost lock: a thread that holds
 /// it waits only for `changed`.
 #[derive(Debug)]
