@@ -249,12 +249,12 @@ impl Stopped {
 
     /// Lets the call continue.
     pub fn go_on(self) {
-        self.release.send(|| ()).expect("somebody waits");
+        self.release.send(|| ()).expect("the call waits");
     }
 
     /// Makes the calling thread panic.
     pub fn panic(self) {
-        self.release.send(|| panic!("a panic on purpose")).expect("somebody waits");
+        self.release.send(|| panic!("a panic on purpose")).expect("the call waits");
     }
 }
 

@@ -439,7 +439,7 @@ fn three_generations_may_wait_and_who_would_freeze_a_fourth_makes_room() {
         frozen_max = frozen_max.max(engine.stats().frozen_generations);
         put_range(&engine, "a", count..count + 1, &[7; 1000]);
         count += 1;
-        assert!(count < 1000, "nobody waits");
+        assert!(count < 1000, "no thread waits");
     }
     assert_eq!(frozen_max, FROZEN_MAX as u64);
     let stats = engine.stats();

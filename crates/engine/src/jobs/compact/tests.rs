@@ -494,7 +494,7 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     fill(memtable / 2 - 1_000);
     assert_eq!(now(), WriteLoad::Light);
     freeze();
-    assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so nobody rests");
+    assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so writers are not idle");
     fill(2_000);
     assert_eq!(now(), WriteLoad::Heavy, "half a memtable in two");
     assert_eq!(writers(&database, &[JobOf::Memory]), WriteLoad::Light);

@@ -254,7 +254,7 @@ fn assert_nobody_syncs(fs: &MemFs, wal: &Wal, health: &Health, others: Vec<Resul
     for target in [LogPosition { segment: OLD_END.segment, offset: 136 }, end] {
         assert_eq!(wal.sync_to(target, health).unwrap_err().kind(), ErrorKind::Poisoned);
     }
-    assert_eq!(fs.calls(), calls, "somebody synced again");
+    assert_eq!(fs.calls(), calls, "a thread synced again");
     assert_eq!((wal.synced(), wal.syncs()), (OLD_END, 0));
     assert_eq!(wal.sync_to(OLD_END, health).unwrap(), OLD_END, "that much is durable");
     assert_eq!(health.failure().unwrap().kind(), ErrorKind::Poisoned);
