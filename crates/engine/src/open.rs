@@ -5,6 +5,7 @@ pub mod directory;
 pub mod lost_edits;
 pub mod replay;
 mod retained;
+pub mod manifest_watch;
 pub mod recovery;
 pub mod destroy;
 pub mod family_names;

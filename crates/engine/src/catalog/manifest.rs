@@ -344,6 +344,22 @@ impl ManifestEnd {
     fn is_short(&self) -> bool {
         self.end <= GO_ON_BYTES_MAX.max(4 * self.snapshot_end)
     }
+
+    /// Whether `file`, just opened, is the file with this end, and nothing follows the end. The
+    /// first byte of a record is not zero, and the space for later records is.
+    ///
+    /// # Errors
+    /// `Unsupported`, if it is of another format version; the system's.
+    pub fn is_end_of(&self, file: &dyn File, path: &Path) -> Result<bool> {
+        let header = SegmentHeader::read(file, path)?;
+        if header.is_none_or(|header| header.id != self.segment) {
+            return Ok(false);
+        }
+        let mut next = [0; 8];
+        let bytes = file.len().saturating_sub(self.end).min(next.len() as u64) as usize;
+        file.read_exact_at(&mut next[..bytes], self.end)?;
+        Ok(next == [0; 8])
+    }
 }
 
 /// The end of a manifest that was read.

@@ -35,17 +35,14 @@ use crate::{
     random::Random,
 };
 use siltdb_base::{
-    budget::{Budget, Part as BudgetPart},
     clock::{Clock, ForwardClock, StoredTime},
     error::Result,
     fs::{FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
-    memory::chunk::Pages,
     sync::lock,
 };
 use siltdb_disk::{
-    cache::Cache,
     edit::{Change, Edit},
     file_name::FileName,
     log::{
@@ -54,7 +51,6 @@ use siltdb_disk::{
         segment::{SEGMENT_HEADER_BYTES, segments_end},
     },
 };
-use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
     files::open_files::OpenFiles,
     merge_operator::{AbsentOperator, not_given},
@@ -161,14 +157,9 @@ fn load(
     waiting: Waiting,
 ) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
-    let budget = Arc::new(Budget::new(options.memory_budget));
-    let table_memory = options.table_memory();
-    let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
-    let mut arenas = ArenaOptions::default();
-    arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
-    let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
-    let transaction_arenas = transaction_arenas(&budget);
-    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, Arc::clone(&cache));
+    let memory = Memory::new(&options);
+    let cache = Arc::clone(&memory.cache);
+    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, cache);
     let families = Families::default();
     let operators = options.operators();
     let target = Target {
@@ -190,7 +181,7 @@ fn load(
     let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let families_known = (known.next_family, known.log.families);
-    let mut replay = Replay::new(target, &arenas, families_known, options.memtable_bytes);
+    let mut replay = Replay::new(target, &memory.arenas, families_known, options.memtable_bytes);
     let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
     let Replayed { frozen, last, records, owed, next_family } =
         replay.finish(&recovered, &slots.files);
@@ -213,7 +204,7 @@ fn load(
     let log = Log::new(wal, Sequencer::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
         dir: dir.to_owned(),
-        memory: Memory { budget, cache, arenas, transaction_arenas },
+        memory,
         log: log.with_replayed(records, frozen.into()),
         catalog: Catalog::new(families, files, options.operators(), (ids, manifest)),
         options,
@@ -454,15 +445,6 @@ fn remove_orphans(database: &Database) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The arenas for the writes of transactions. Small pages, because most transactions need little,
-/// and none of this memory is flushed.
-fn transaction_arenas(budget: &Arc<Budget>) -> Arc<ArenaPool> {
-    let mut options = ArenaOptions::default();
-    options.pages = Pages::Small;
-    options.part = BudgetPart::Transactions;
-    ArenaPool::new(Arc::clone(budget), options)
 }
 
 #[cfg(test)]
