@@ -72,6 +72,12 @@ struct Closing {
     failure: Option<Error>,
 }
 
+/// The lock of a state that a follower has read: none.
+#[derive(Debug)]
+struct NoLock;
+
+impl FileLock for NoLock {}
+
 impl Engine {
     /// Opens the database in `dir`; see `recovery` for the steps.
     ///
@@ -97,6 +103,18 @@ impl Engine {
         let database = Arc::new(database);
         let workers = Workers::start(&database)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
+        let closing_io = Mutex::new(closing);
+        Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
+    }
+
+    /// An engine on a state that a follower has read. It holds no lock and has no threads.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn of_state(database: Database) -> Result<Self> {
+        let (process, database) = (Process::current(), Arc::new(database));
+        let workers = Workers::start(&database)?;
+        let closing = Closing { directory: Some(Box::new(NoLock)), failure: None };
         let closing_io = Mutex::new(closing);
         Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
     }

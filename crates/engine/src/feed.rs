@@ -236,12 +236,16 @@ fn before(sequence: SequenceNumber) -> SequenceNumber {
     SequenceNumber(sequence.0.saturating_sub(1))
 }
 
-fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem {
+/// The item for sequence numbers of which the log has nothing.
+pub(crate) fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem {
     FeedItem { first, last, commit: None }
 }
 
-/// What a record contributes to a feed.
-fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
+/// What a record contributes to a feed; `None` if that is nothing.
+///
+/// # Errors
+/// `Corruption` and `Unsupported`, for changes of families that cannot be read.
+pub(crate) fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
     let header = &record.header;
     let first = header.first_sequence;
     let last = before(header.next_sequence());
@@ -260,7 +264,8 @@ fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
     Ok(Some(FeedItem { first, last, commit }))
 }
 
-fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
+/// The error for a feed that is to begin before `oldest`.
+pub(crate) fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
     Error::new(ErrorKind::NotFound, "the log does not reach back that far")
         .with_mismatch(format_args!("a sequence number of at least {}", oldest.0), first.0)
         .with_hint("retain_log_bytes and retain_log_for keep more of the log")

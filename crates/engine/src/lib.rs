@@ -40,6 +40,7 @@ pub mod check;
 pub mod upgrade;
 pub mod inspect;
 pub mod engine;
+pub mod follow;
 pub mod salvage;
 
 #[cfg(test)]

@@ -65,7 +65,11 @@ impl Db {
     }
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
-        let engine = Engine::open(path, options.engine)?;
+        Self::of_engine(Engine::open(path, options.engine)?)
+    }
+
+    /// The database that `engine` has open.
+    pub(crate) fn of_engine(engine: Engine) -> Result<Self> {
         let (family, open_id) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.open_id);
         let place = ReadPlace { engine, open_id, family, sequence: None };
         Ok(Self { default: Family { place } })

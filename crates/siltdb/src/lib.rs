@@ -59,6 +59,7 @@
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` | all | | | |
+//! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! A [`Transaction`] reads as a [`Snapshot`] and writes as a [`WriteBatch`]: it has their verbs for
@@ -98,6 +99,7 @@ mod db;
 mod db_write;
 mod subscription;
 mod db_update;
+mod follower;
 mod place;
 pub mod inspect;
 pub mod salvage;
@@ -113,6 +115,7 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
+#[doc = include_str!("../../../docs/follower.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
@@ -123,6 +126,7 @@ pub use bucket::{
 };
 pub use db::{Db, check};
 pub use family::Family;
+pub use follower::Follower;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
 pub use key_range::KeyRange;

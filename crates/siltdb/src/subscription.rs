@@ -19,6 +19,7 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     feed::{Feed, FeedCommit, FeedItem},
+    follow::log_feed::LogFeed,
     read::ReadRange,
 };
 use std::{
@@ -263,11 +264,47 @@ impl Filter {
 /// ```
 #[derive(Debug)]
 pub struct Subscription {
-    db: Db,
-    feed: Feed,
+    source: Source,
     filter: Arc<Filter>,
     /// The iterator has failed.
     is_over: bool,
+}
+
+/// Where a subscription reads commits.
+#[derive(Debug)]
+enum Source {
+    /// The log of an open database, which is kept open.
+    Database { db: Db, feed: Feed },
+    /// A log that another process writes.
+    Log(LogFeed),
+}
+
+impl Source {
+    fn next(&mut self, timeout: Duration) -> Result<Option<FeedItem>> {
+        match self {
+            Self::Database { db, feed } => db.engine().feed_next(feed, timeout),
+            Self::Log(feed) => feed.next(timeout),
+        }
+    }
+
+    fn position(&self) -> SequenceNumber {
+        match self {
+            Self::Database { feed, .. } => feed.position(),
+            Self::Log(feed) => feed.position(),
+        }
+    }
+}
+
+impl SubscribeOptions {
+    /// The first sequence number, where `next` comes behind the newest commit; `None`: the oldest
+    /// that the log has.
+    pub(crate) fn first(&self, next: SequenceNumber) -> Option<SequenceNumber> {
+        match self.start {
+            Start::Now => Some(next),
+            Start::Oldest => None,
+            Start::At(sequence) => Some(SequenceNumber(sequence)),
+        }
+    }
 }
 
 impl Db {
@@ -285,18 +322,20 @@ impl Db {
     /// number that it has. `InvalidArgument`, if no commit has the number yet, but for the next
     /// one. `Closed`.
     pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
-        let first = match options.start {
-            Start::Now => Some(self.engine().published().next()),
-            Start::Oldest => None,
-            Start::At(sequence) => Some(SequenceNumber(sequence)),
-        };
         let filter = Arc::new(options.filter.clone());
-        let feed = self.engine().feed(first)?;
-        Ok(Subscription { db: self.clone(), feed, filter, is_over: false })
+        let feed = self.engine().feed(options.first(self.engine().published().next()))?;
+        let source = Source::Database { db: self.clone(), feed };
+        Ok(Subscription { source, filter, is_over: false })
     }
 }
 
 impl Subscription {
+    /// A subscription to a log that another process writes.
+    pub(crate) fn to_log(feed: LogFeed, options: &SubscribeOptions) -> Self {
+        let filter = Arc::new(options.filter.clone());
+        Self { source: Source::Log(feed), filter, is_over: false }
+    }
+
     /// The next commit, if there is one.
     ///
     /// # Errors
@@ -311,7 +350,7 @@ impl Subscription {
     /// # Errors
     /// As [`Subscription::try_next`].
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Event>> {
-        while let Some(item) = self.db.engine().feed_next(&mut self.feed, timeout)? {
+        while let Some(item) = self.source.next(timeout)? {
             if let Some(event) = self.event(item)? {
                 return Ok(Some(event));
             }
@@ -322,7 +361,7 @@ impl Subscription {
     /// The sequence number to subscribe from in order to go on behind what was told so far.
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.feed.position().0
+        self.source.position().0
     }
 
     /// What is told of an item, if it is wanted.

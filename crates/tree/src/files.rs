@@ -1,5 +1,6 @@
 //! The table files of a tree: opened, in levels, as versions.
 
+pub mod table_file;
 pub mod open_files;
 pub mod stack;
 pub mod level;

@@ -2,9 +2,9 @@
 //!
 //! It removes nothing: a purge asks it which files are in use.
 
-use bytes::Bytes;
+use crate::files::table_file::{MissingFile, Remover, TableFile};
 use siltdb_base::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
     key::LookupKey,
@@ -23,10 +23,7 @@ use std::{
     collections::HashMap,
     fmt,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, OnceLock, Weak},
 };
 
 /// Where a table lies: unique in a database, because file numbers are never reused.
@@ -57,15 +54,31 @@ pub struct OpenFiles {
     read_io: ReadIo,
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
-    is_closed: AtomicBool,
+    missing: Arc<MissingFile>,
 }
 
 impl OpenFiles {
     /// No file in use, of the database in `directory`; data blocks will be read as `read_io` says.
     #[must_use]
     pub fn new(directory: Arc<dyn Fs>, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
-        let (files, is_closed) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { directory, read_io, cache, files, is_closed })
+        Self::of(directory, read_io, cache, Remover::Ours)
+    }
+
+    /// As [`OpenFiles::new`], for files that another process may remove at any time. A missing file
+    /// is `Busy`, not damage.
+    #[must_use]
+    pub fn following(directory: Arc<dyn Fs>, read_io: ReadIo, cache: Arc<Cache>) -> Arc<Self> {
+        Self::of(directory, read_io, cache, Remover::Writer)
+    }
+
+    fn of(
+        directory: Arc<dyn Fs>,
+        read_io: ReadIo,
+        cache: Arc<Cache>,
+        remover: Remover,
+    ) -> Arc<Self> {
+        let (files, missing) = (Mutex::default(), Arc::new(MissingFile::new(remover)));
+        Arc::new(Self { directory, read_io, cache, files, missing })
     }
 
     /// The directory of the database.
@@ -82,21 +95,7 @@ impl OpenFiles {
 
     /// From now on a missing file is no damage, because others may remove files.
     pub fn close(&self) {
-        // Release pairs with the acquire in `explain`, so that a reader that misses a file removed
-        // after this knows why.
-        self.is_closed.store(true, Ordering::Release);
-    }
-
-    /// What it means that a table file cannot be opened.
-    fn explain(&self, error: Error, path: &Path) -> Error {
-        if error.kind() != ErrorKind::NotFound {
-            return error;
-        }
-        if self.is_closed.load(Ordering::Acquire) {
-            let message = "the database was closed, and a table of it removed since";
-            return Error::new(ErrorKind::Closed, message).with_file(path);
-        }
-        Error::corruption("a table that the manifest names is missing").with_file(path)
+        self.missing.close();
     }
 
     /// The path of a table file, for messages.
@@ -170,49 +169,6 @@ impl fmt::Debug for OpenFiles {
     }
 }
 
-/// An open table file. What is read of it may have to be opened again, and may be gone then.
-#[derive(Debug)]
-struct TableFile {
-    file: Arc<dyn File>,
-    path: PathBuf,
-    files: Arc<OpenFiles>,
-    /// The whole file, once a table in it was mapped.
-    mapping: OnceLock<Bytes>,
-}
-
-impl TableFile {
-    fn mapping(&self) -> Result<&Bytes> {
-        if let Some(mapping) = self.mapping.get() {
-            return Ok(mapping);
-        }
-        let mapped = self.file.map(0, self.file.len());
-        let mapping = mapped.map_err(|error| self.files.explain(error, &self.path))?;
-        Ok(self.mapping.get_or_init(|| mapping))
-    }
-}
-
-impl File for TableFile {
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        let read = self.file.read_exact_at(buffer, offset);
-        read.map_err(|error| self.files.explain(error, &self.path))
-    }
-
-    fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {
-        let mapping = self.mapping()?;
-        let ends_early = || {
-            let error = Error::corruption("file ends early").with_file(&self.path);
-            error.with_offset(offset).with_mismatch(bytes, mapping.len())
-        };
-        let end = offset.checked_add(bytes).filter(|&end| end <= mapping.len() as u64);
-        let end = end.ok_or_else(ends_early)?;
-        Ok(mapping.slice(offset as usize..end as usize))
-    }
-}
-
 /// A table file in use; all tables in it share one open file.
 #[derive(Debug)]
 pub struct SharedFile {
@@ -229,9 +185,8 @@ impl SharedFile {
         }
         let path = files.path(self.number);
         let file = files.directory.open(&FileName::Table(self.number).to_path());
-        let file = file.map_err(|error| files.explain(error, &path))?;
-        let file =
-            Arc::new(TableFile { file, path, files: files.clone(), mapping: OnceLock::new() });
+        let file = file.map_err(|error| files.missing.explain(error, &path))?;
+        let file = Arc::new(TableFile::new(file, path, Arc::clone(&files.missing)));
         Ok(self.file.get_or_init(|| file))
     }
 
@@ -399,6 +354,15 @@ impl OpenReference {
         let file = self.file.open(&self.files)?.clone();
         let path = self.files.path(self.reference.file);
         TableScan::open(file, &path, *offset, *length, meta)
+    }
+
+    /// Opens the file of the table, if it is not open, so that the table can be read after the file
+    /// was removed. A process with too few descriptors closes it again.
+    ///
+    /// # Errors
+    /// What opening a file fails with.
+    pub fn hold_file(&self) -> Result<()> {
+        self.file.open(&self.files).map(drop)
     }
 
     /// Prefetches the memory that a lookup will look at first, if it was read.

@@ -113,6 +113,12 @@ impl Tree {
         Self { holders, ..self }
     }
 
+    /// The same tree with these memtables and tables.
+    #[must_use]
+    pub fn with_view(self, memory: Memtables, version: Arc<Version>) -> Self {
+        Self { view: ArcSwap::from_pointee(View { memory, version }), ..self }
+    }
+
     /// The id of the family.
     #[must_use]
     pub fn id(&self) -> FamilyId {
