@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, shell, step, txn, upkeep, watch,
+    batch, bucket, checkpoint, completions, destroy, export, families, follow, import, inspect,
+    point, recover, scan, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,8 @@ Exit codes:
     2  bad command line or bad input data; nothing else is wrong
     3  corruption: bytes on disk are not what was written; also after check found some, and after
        recover and export --skip-damaged have left some out
-    4  locked: another process has the database open
+    4  locked: another process has the database open; verbs that only read, and check, then read
+       what that process has committed
     5  conflict: another transaction committed first; run it again
     6  a condition of txn or cas does not hold; nothing was written
   130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
@@ -133,6 +134,9 @@ enum Verb {
     /// Print the commits that the log still has, in their order
     #[command(after_help = watch::HELP)]
     Watch(On<watch::Arguments>),
+    /// Print the commits that another process writes, as they come
+    #[command(after_help = follow::HELP)]
+    Follow(On<follow::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<upkeep::CompactArguments>),
@@ -476,6 +480,7 @@ impl CommandLine {
             }
             Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
             Verb::Watch(on) => reading(&on, start, watch::run),
+            Verb::Follow(on) => follow::run(start, &on.db, &on.arguments),
             Verb::Compact(on) => existing(&on, start, upkeep::compact),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {
@@ -501,6 +506,7 @@ impl Verb {
             Self::Check(_) => ("check", Reach::Lock),
             Self::Recover(_) => ("recover", Reach::Lock),
             Self::Inspect(_) => ("inspect", Reach::Files),
+            Self::Follow(_) => ("follow", Reach::Files),
             Self::Completions(_) => ("completions", Reach::Files),
             _ => ("", Reach::Open),
         }

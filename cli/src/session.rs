@@ -9,8 +9,8 @@ use crate::output::{Output, Settings, message};
 use crate::scope::{Scope, ScopedBucket};
 use crate::transactions::Transactions;
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Options, ReadOptions, RecoveryMode, Slice,
-    WriteBatch, WriteOptions,
+    Create, Db, Durability, Error, ErrorKind, Family, Follower, Options, ReadOptions, RecoveryMode,
+    Slice, SubscribeOptions, Subscription, WriteBatch, WriteOptions,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ pub enum Opening {
     Write,
     /// To write to it or, where that may not be, to read it.
     WriteIfAllowed,
-    /// To read it: nothing is written, and others may read it too.
+    /// To read it: nothing is written, and others may read it too. Where a writer has it open, what
+    /// the writer has committed by now is read.
     Read,
 }
 
@@ -54,6 +55,8 @@ pub struct Start {
 /// An open database, the family in use, and where results go.
 pub struct Session {
     db: Db,
+    /// What reads beside the writer that has the database open, if there is one.
+    follower: Option<Follower>,
     path: PathBuf,
     family: String,
     entries_shown: Option<u64>,
@@ -97,6 +100,14 @@ impl Session {
                 message(output.settings().style, &why);
             }
         }
+        let mut follower = None;
+        if let (Err(error), Opening::Read, true) = (&opened, opening, is_strict)
+            && error.kind() == ErrorKind::Locked
+        {
+            let followed = follow(options.clone(), path, error, output.settings())?;
+            opened = Ok(followed.db());
+            follower = Some(followed);
+        }
         let db = opened.map_err(|error| {
             // Nothing on the command line is wrong then, as it is with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
@@ -106,7 +117,8 @@ impl Session {
         }
         let family = DEFAULT_FAMILY.to_owned();
         let transactions = Transactions::default();
-        Ok(Self { db, path: path.to_owned(), family, entries_shown: None, transactions, output })
+        let (path, entries_shown) = (path.to_owned(), None);
+        Ok(Self { db, follower, path, family, entries_shown, transactions, output })
     }
 
     /// The directory of the database, as it was given.
@@ -117,6 +129,17 @@ impl Session {
     /// The database.
     pub fn db(&self) -> &Db {
         &self.db
+    }
+
+    /// The commits in the log: of the writer, if the database is read beside one.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
+        Ok(match &self.follower {
+            Some(follower) => follower.subscribe(options)?,
+            None => self.db.subscribe(options)?,
+        })
     }
 
     /// How many entries a verb shows that is told no number; none for all.
@@ -212,6 +235,24 @@ impl Session {
         self.db.close()?;
         flushed
     }
+}
+
+/// Opens a follower of the database at `path`, which is locked, and tells so.
+///
+/// # Errors
+/// Those of the database.
+pub fn follow(
+    options: Options,
+    path: &Path,
+    locked: &Error,
+    settings: Settings,
+) -> Result<Follower> {
+    let follower = options.open_follower(path)?;
+    let hint = locked.hint().unwrap_or("a process has it open");
+    let text =
+        format!("read beside a writer, as of sequence number {}: {hint}", follower.sequence());
+    message(settings.style, &text);
+    Ok(follower)
 }
 
 /// The options of a verb, on top of those that were asked for by name.

@@ -18,6 +18,7 @@ pub mod destroy;
 pub mod upkeep;
 pub mod checkpoint;
 pub mod watch;
+pub mod follow;
 pub mod inspect;
 pub mod completions;
 pub mod shell;

@@ -7,11 +7,11 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::session::{Session, exists};
+use crate::session::{Session, exists, follow};
 use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::{CheckProgress, CheckReport, Options, salvage::Lost};
+use siltdb::{CheckProgress, CheckReport, Error, ErrorKind, Options, salvage::Lost};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -145,9 +145,37 @@ pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
     }
     let mut progress = CheckBar::start();
     let options = Options::new().lock_wait(output.settings().wait);
-    let report = options.check(path, &mut |done| progress.show(done))?;
+    let checked = options.clone().check(path, &mut |done| progress.show(done));
+    let report = match checked {
+        Err(error) if error.kind() == ErrorKind::Locked => {
+            check_followed(path, &error, output, &mut |done| progress.show(done))?
+        }
+        checked => checked?,
+    };
     drop(progress);
     print_report(output, &report)
+}
+
+/// Verifies what a writer, which has the database at `path` open, has committed by now.
+///
+/// # Errors
+/// Those of the database; damage is in the report.
+fn check_followed(
+    path: &Path,
+    locked: &Error,
+    output: &Output,
+    on_progress: &mut dyn FnMut(CheckProgress),
+) -> Result<CheckReport> {
+    match follow(Options::new(), path, locked, output.settings()) {
+        Ok(follower) => Ok(follower.db().check(on_progress)?),
+        Err(Failure::Database(error)) if error.kind() == ErrorKind::Corruption => {
+            let mut report = CheckReport::default();
+            report.errors.push(error);
+            report.not_verified.extend(["log", "tables"]);
+            Ok(report)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Prints the format of the database at `path`, brought to the newest version.

@@ -1,7 +1,6 @@
 //! The verb watch: the commits that the log of the database still has, in their order.
 //!
-//! It does not wait: a database has one process at a time, so while this one reads it, only the
-//! shell that runs the verb can write.
+//! It does not wait for further ones, as `follow` does.
 
 use crate::argument::bytes;
 use crate::failure::{Failure, Result};
@@ -20,8 +19,8 @@ pub const HELP: &str = "\
 A line is: sequence number, action, family, key and value or end, between tabs; with --json a \
 commit. The log has what is not flushed yet, and what retain_log_bytes and retain_log_for keep of \
 it. These options are not stored: an opening that writes without them gives up what they kept. \
-One process at a time has a database, so nothing is written while it is watched; in `silt shell`, \
-`watch --from N` prints what the shell has written since.
+It ends with the newest commit; `silt follow` goes on with what another process writes, and in \
+`silt shell`, `watch --from N` prints what the shell has written since.
 
 Example:
   silt watch demo.db --prefix user: --from 1000 --json";
@@ -58,7 +57,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         options = options.prefix(bytes(prefix, settings.form)?);
     }
     let db = session.db().clone();
-    let mut subscription = db.subscribe(&options)?;
+    let mut subscription = session.subscribe(&options)?;
     while let Some(event) = subscription.try_next()? {
         interrupt::check()?;
         match settings.style {
@@ -68,7 +67,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     }
     session.output.flush()?;
     let text = format!(
-        "the log ends before {}; no other process writes while this one has the database open",
+        "the log ends before {}; `silt follow` prints what another process writes",
         subscription.position()
     );
     message(settings.style, &text);
@@ -80,7 +79,11 @@ fn family_name(db: &Db, id: FamilyId) -> String {
     db.family_by_id(id).map_or_else(|_| id.to_string(), |family| family.name())
 }
 
-fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
+/// Prints an event as lines of text.
+///
+/// # Errors
+/// [`Failure::Stdout`]; [`Failure::Usage`] for an event of a later version.
+pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
     let commit = match event {
         Event::Commit(commit) => commit,
         Event::Unlogged(range) => {
@@ -127,7 +130,7 @@ fn action<'a>(action: &Action<'a>) -> (&'static str, Option<&'a [u8]>) {
 }
 
 /// An event as one object: a commit with its operations.
-fn object(db: &Db, event: &Event, form: Form) -> Value {
+pub fn object(db: &Db, event: &Event, form: Form) -> Value {
     match event {
         Event::Commit(commit) => commit_object(db, commit, form),
         Event::Unlogged(range) => {

@@ -4,6 +4,7 @@
 
 mod place;
 mod opening;
+mod follow;
 mod options;
 mod point;
 mod bucket;

@@ -53,7 +53,7 @@ fn verbs_that_read_write_nothing_and_need_no_lock_file() {
 }
 
 #[test]
-fn verbs_that_read_run_beside_each_other_and_not_beside_a_writer() {
+fn verbs_that_read_run_beside_each_other_and_beside_a_writer() {
     let place = filled();
     let reader = siltdb::Options::new().read_only(true).open(place.path("db")).unwrap();
     for verb in READING {
@@ -61,12 +61,19 @@ fn verbs_that_read_run_beside_each_other_and_not_beside_a_writer() {
     }
     place.run(&["put", "db", "a", "2"], 4).says(&["has it open"]);
     drop(reader);
-    let writer = Db::open(place.path("db")).unwrap();
+    // Without threads, so that the writer writes nothing meanwhile.
+    let writer = siltdb::Options::new().workers(0).open(place.path("db")).unwrap();
     let holder = format!("process {} (", std::process::id());
+    writer.put("d", "4").unwrap();
+    let before = picture(&place.path("db"));
     for verb in &READING[..7] {
-        place.run(verb, 4).says(&[&holder]);
+        place.run(verb, 0).says(&["read beside a writer", &holder]);
     }
     place.ok(&["inspect", "wal", "db"]);
+    assert!(picture(&place.path("db")) == before);
+    assert_eq!(place.run(&["get", "db", "d"], 0).stdout, "4\n");
+    place.run(&["scan", "db", "--recovery", "point-in-time"], 4).says(&[&holder]);
+    place.run(&["put", "db", "a", "2"], 4).says(&[&holder]);
     writer.close().unwrap();
 }
 
@@ -87,7 +94,7 @@ fn a_copy_of_a_database_in_use_can_be_read() {
 fn a_verb_waits_for_the_lock_as_long_as_it_is_told() {
     let place = filled();
     let writer = Db::open(place.path("db")).unwrap();
-    place.run(&["get", "db", "a", "--wait", "50ms"], 4).says(&["has it open"]);
+    place.run(&["put", "db", "a", "2", "--wait", "50ms"], 4).says(&["has it open"]);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| place.ok(&["put", "db", "a", "2", "--wait", "1m"]));
         thread::sleep(Duration::from_millis(300));
@@ -97,9 +104,9 @@ fn a_verb_waits_for_the_lock_as_long_as_it_is_told() {
     assert_eq!(place.ok(&["get", "db", "a"]), "2\n");
     // Verbs that only lock it wait as well, and one that does not even do that says so.
     let writer = Db::open(place.path("db")).unwrap();
-    for verb in [&["check", "db"][..], &["recover", "db", "saved"]] {
+    for (verb, code) in [(&["check", "db"][..], 0), (&["recover", "db", "saved"], 4)] {
         let before = std::time::Instant::now();
-        place.run(&[verb, &["--wait", "300ms"]].concat(), 4).says(&["has it open"]);
+        place.run(&[verb, &["--wait", "300ms"]].concat(), code).says(&["has it open"]);
         assert!(before.elapsed() >= Duration::from_millis(300), "{verb:?} did not wait");
     }
     thread::scope(|scope| {

@@ -300,6 +300,7 @@ fn help_and_version_are_there_for_each_verb() {
         "check",
         "checkpoint",
         "watch",
+        "follow",
         "recover",
         "compact",
         "flush",

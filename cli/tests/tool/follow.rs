@@ -1,0 +1,141 @@
+//! `silt follow`, and verbs that read, beside a writer in another process, which is killed.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+use crate::place::Place;
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A `silt` that runs while others do.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn new(place: &Place, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
+        command.current_dir(place.path("")).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (stdout, (sender, lines)) = (child.stdout.take().unwrap(), channel());
+        thread::spawn(move || {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(|line| line.ok())
+                .try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines }
+    }
+
+    /// The next line that it prints.
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Kills it, as `kill -9` does.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// A writer that commits each line as soon as it is given.
+struct Writer {
+    running: Running,
+    input: ChildStdin,
+}
+
+impl Writer {
+    fn new(place: &Place) -> Self {
+        let mut running = Running::new(place, &["shell", "db", "--create"]);
+        let input = running.child.stdin.take().unwrap();
+        Self { running, input }
+    }
+
+    fn run(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+        self.input.flush().unwrap();
+    }
+
+    /// Returns once a key has the value for another process.
+    fn put(&mut self, place: &Place, key: &str, value: &str) {
+        self.run(&format!("put {key} {value} --durability buffered"));
+        let begun = Instant::now();
+        loop {
+            let output = place.command(&["get", "db", key]).output().unwrap();
+            if output.stdout == format!("{value}\n").as_bytes() {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{output:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_follower_goes_on_through_the_kill_of_its_writer() {
+    let place = Place::new();
+    place.run(&["put", "db", "before", "0"], 0);
+    let mut writer = Writer::new(&place);
+    writer.put(&place, "a", "1");
+    let follow = Running::new(&place, &["follow", "db"]);
+    assert_eq!(follow.line(), "1\tput\tdefault\tbefore\t0");
+    assert_eq!(follow.line(), "2\tput\tdefault\ta\t1");
+    let now = Running::new(&place, &["follow", "db", "--from-now", "--prefix", "b", "--json"]);
+    // The verbs that read see what the writer has, and say that it has the database.
+    let run = place.run(&["scan", "db"], 0);
+    assert_eq!(run.stdout, "a\t1\nbefore\t0\n");
+    run.says(&["read beside a writer, as of sequence number 2", "has it open"]);
+    assert_eq!(place.run(&["count", "db"], 0).stdout, "2\n");
+    place.run(&["check", "db"], 0).says(&["read beside a writer"]);
+    // `--from-now` may begin at any time until here.
+    let mut expected = 3;
+    let object = loop {
+        writer.put(&place, "b", &expected.to_string());
+        assert_eq!(follow.line(), format!("{expected}\tput\tdefault\tb\t{expected}"));
+        if let Ok(line) = now.lines.recv_timeout(Duration::from_millis(200)) {
+            break serde_json::from_str::<serde_json::Value>(&line).unwrap();
+        }
+        expected += 1;
+        assert!(expected < 100, "nothing is printed from now on");
+    };
+    assert_eq!(object["operations"][0]["key"], "b");
+    writer.running.kill();
+    assert_eq!(place.ok(&["get", "db", "b"]), format!("{expected}\n"));
+    // The next writer recovers the database, and goes on with other log files.
+    let mut writer = Writer::new(&place);
+    writer.run("families create new");
+    writer.run("flush");
+    writer.put(&place, "c", "last");
+    let last = follow.line();
+    assert!(last.ends_with("\tput\tdefault\tc\tlast"), "{last}");
+    writer.run("use new");
+    writer.run("put d 5");
+    let last = follow.line();
+    assert!(last.ends_with("\tput\tnew\td\t5"), "{last}");
+    follow.kill();
+    now.kill();
+    writer.running.kill();
+    assert_eq!(place.ok(&["get", "db", "d", "--family", "new"]), "5\n");
+}
+
+#[test]
+fn following_what_cannot_be_followed_is_refused() {
+    let place = Place::new();
+    place.run(&["follow", "db"], 1).says(&["no database"]);
+    place.run(&["put", "db", "a", "1"], 0);
+    place.run(&["follow", "db", "--family", "absent"], 1).says(&["absent"]);
+    place.run(&["follow", "db", "--from", "9"], 2).says(&["no commit"]);
+    place.run(&["follow", "db", "--from", "1", "--from-now"], 2).says(&["--from-now"]);
+    place.run(&["follow", "db", "--wait", "1s"], 2).says(&["--wait", "follow"]);
+    place.run(&["flush", "db"], 0);
+    place.run(&["follow", "db", "--from", "1"], 1).says(&["does not reach back"]);
+}
