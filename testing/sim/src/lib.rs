@@ -28,4 +28,5 @@ mod tiny;
 mod tables;
 mod transactions;
 mod ground;
+mod follow;
 pub mod campaign;

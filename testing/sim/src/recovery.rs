@@ -16,7 +16,7 @@ use crate::{
     violation::{Checked, Violation, must, show},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, salvage::salvage};
+use siltdb::{ErrorKind, Follower, salvage::salvage};
 use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
@@ -51,6 +51,14 @@ pub struct Recovery<'a> {
     pub report: &'a mut Report,
     /// What to choose by.
     pub draw: &'a mut Draw,
+}
+
+/// What was seen of a database before its recovery.
+struct Look {
+    /// What an opening that only reads has shown, by family.
+    shown: BTreeMap<String, Pairs>,
+    /// A follower, which has shown the same, and stays.
+    follower: Follower,
 }
 
 /// Which commits a database was found to hold.
@@ -172,9 +180,9 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    /// Opens it to read only, twice at a time, and returns what it shows by family; no byte is
-    /// written, and no writer gets in beside a reader.
-    fn look(&mut self, fs: &MemFs) -> Checked<BTreeMap<String, Pairs>> {
+    /// Opens it to read only, twice at a time, and with a follower, and returns what they show; no
+    /// byte is written, and no writer gets in beside a reader.
+    fn look(&mut self, fs: &MemFs) -> Checked<Look> {
         let before = Directory::contents(fs)?;
         let seed = self.draw.next();
         let options = || self.settings.options(fs, self.clock, seed).read_only(true);
@@ -196,21 +204,26 @@ impl Recovery<'_> {
         }
         must(db.close(), "closing a reader")?;
         drop(second);
+        let follower = must(options().open_follower(DIRECTORY), "opening a follower")?;
+        check_follower(&follower, &shown)?;
         if Directory::contents(fs)? != before {
             return Err(Violation::new("an opening that only reads changed a file".to_owned()));
         }
-        Ok(shown)
+        Ok(Look { shown, follower })
     }
 
     /// Whether an opening shows what the one that only read has shown.
-    fn check_look(&mut self, look: &BTreeMap<String, Pairs>, database: &Database) -> Checked<()> {
-        if !look.keys().eq(database.names.keys()) {
-            return Err(Violation::new(format!("a reader saw the families {:?}", look.keys())));
+    fn check_look(&mut self, look: &Look, database: &Database) -> Checked<()> {
+        let Look { shown, follower } = look;
+        if !shown.keys().eq(database.names.keys()) {
+            return Err(Violation::new(format!("a reader saw the families {:?}", shown.keys())));
         }
         for (name, index) in &database.names {
-            compare_pairs(&look[name], &collect(&database.families[index])?)
+            compare_pairs(&shown[name], &collect(&database.families[index])?)
                 .map_err(|violation| violation.during(format!("a reader of family {name}")))?;
         }
+        must(follower.catch_up(), "catching up with a recovery")?;
+        check_follower(follower, shown)?;
         self.report.looks += 1;
         Ok(())
     }
@@ -406,6 +419,20 @@ impl Recovery<'_> {
             expectation.floors_ms,
         )))
     }
+}
+
+/// Whether a follower shows the families and entries in `shown`.
+fn check_follower(follower: &Follower, shown: &BTreeMap<String, Pairs>) -> Checked<()> {
+    let db = follower.db();
+    if !db.families().iter().eq(shown.keys()) {
+        return Err(Violation::new(format!("a follower shows the families {:?}", db.families())));
+    }
+    for (name, pairs) in shown {
+        let family = must(db.family(name), "a family of a follower")?;
+        compare_pairs(&collect(&family)?, pairs)
+            .map_err(|violation| violation.during(format!("a follower of family {name}")))?;
+    }
+    Ok(())
 }
 
 /// Sets the clock back, as administrators and flat batteries do, by some months at most: more would

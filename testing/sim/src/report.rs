@@ -86,6 +86,8 @@ pub struct Report {
     pub salvages: u64,
     /// Openings that only read, compared with the one after them.
     pub looks: u64,
+    /// States of a follower that were compared with the database.
+    pub followed: u64,
     /// What became of transactions.
     pub transactions: Transactions,
     /// What became of checkpoints.
@@ -273,6 +275,7 @@ impl Report {
         self.recoveries += other.recoveries;
         self.salvages += other.salvages;
         self.looks += other.looks;
+        self.followed += other.followed;
         self.transactions.add(&other.transactions);
         self.checkpoints.add(&other.checkpoints);
         self.moves += other.moves;
@@ -311,6 +314,7 @@ impl Report {
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),
             ("openings that only read", self.looks),
+            ("states of a follower", self.followed),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
@@ -353,7 +357,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "recoveries   {:>9}  {} of them compared with a salvage, {} with a reader",
+            "recoveries   {:>9}  {} of them compared with a salvage, {} with a reader and a follower",
             self.recoveries, self.salvages, self.looks
         )?;
         writeln!(f, "{}", self.transactions)?;
@@ -380,6 +384,7 @@ impl fmt::Display for Report {
             "ground       {:>9}  times renamed; at most {} tiny steps in a row",
             self.moves, self.tiny_steps_max
         )?;
+        writeln!(f, "followed     {:>9}  states compared with the database", self.followed)?;
         write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)
     }
 }

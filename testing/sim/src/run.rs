@@ -18,7 +18,7 @@ use crate::{
     violation::{Checked, Violation},
     watch::{Activity, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, Family, Snapshot};
+use siltdb::{ErrorKind, Family, Follower, Snapshot};
 use siltdb_base::{
     checksum::xxh3,
     clock::{Clock, ManualClock},
@@ -91,6 +91,8 @@ pub struct Run {
     pub(crate) walks: Vec<Walk>,
     pub(crate) transactions: Vec<OpenTransaction>,
     pub(crate) database: Database,
+    /// What reads beside the database.
+    pub(crate) follower: Option<Follower>,
     pub(crate) watch: Option<Watch>,
     /// The time of the database.
     pub(crate) times: Times,
@@ -154,6 +156,7 @@ impl Run {
             walks: Vec::new(),
             transactions: Vec::new(),
             database,
+            follower: None,
             watch: None,
             times,
             written: false,
@@ -360,7 +363,7 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.transactions.clear();
-        self.watch = None;
+        (self.watch, self.follower) = (None, None);
         self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
         self.disk = Excuse::None;
