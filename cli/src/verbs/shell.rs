@@ -469,7 +469,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Switch(arguments) => transactions::switch(session, &arguments),
         Verb::Transactions => transactions::list(session),
         Verb::Import(_) if session.transactions.current().is_some() => {
-            let reason = "import commits chunk by chunk, in no transaction; `switch` leaves this one";
+            let reason = "import commits chunk by chunk, in no transaction; `switch` leaves it";
             return Err(Failure::Usage(reason.to_owned()));
         }
         Verb::Import(arguments) => {

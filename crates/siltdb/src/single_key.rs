@@ -22,7 +22,7 @@ const BLOCK_IDS: u64 = 4096;
 
 /// The outcome of a `compare_and_swap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "whether the value was swapped is the answer"]
+#[must_use = "the result says whether the value was swapped"]
 pub enum Swap {
     /// The key had the expected value and has the new one.
     Swapped,
