@@ -1,4 +1,4 @@
-//! bucket, --bucket, cas, incr.
+//! The verb bucket, the option --bucket, and the verbs cas and incr.
 
 use crate::place::Place;
 use serde_json::json;
