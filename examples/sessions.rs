@@ -1,8 +1,8 @@
 //! Sessions of users that expire by themselves. Run it with `cargo run --example sessions`.
 //!
-//! A session has an entry in each of two families: by its token, for requests, and by its user, to
-//! list all sessions of a user. One batch keeps both in step. A real program needs no clock; this
-//! one advances a manual clock instead of waiting.
+//! A session has an entry in each of two families. The entry by token serves requests; the entry by
+//! user lists all sessions of a user. One batch keeps both in step. A real program needs no clock;
+//! this one advances a manual clock instead of waiting.
 
 use siltdb::testing::ManualClock;
 use siltdb::{Db, Durability, Family, FamilyOptions, Options, Read, Result, WriteBatch};

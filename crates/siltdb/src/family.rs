@@ -354,9 +354,9 @@ impl Family {
         self.place.engine.range_size(&self.place.family, read_range(&range))
     }
 
-    /// Writes the family's memtables to tables, and returns when these are durable. Families whose
-    /// memtables share a generation are flushed with it. If this family has nothing in memory,
-    /// nothing is written.
+    /// Writes the family's memtables to tables, and returns when these are durable. The memtables
+    /// of all families are frozen together, so those of others are written, too. If this family has
+    /// nothing in memory, nothing is written.
     ///
     /// A flush is not needed for durability: [`Db::sync_wal`](crate::Db::sync_wal) makes commits
     /// survive a power loss at far less cost.

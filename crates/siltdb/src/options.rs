@@ -84,8 +84,8 @@ impl Options {
         self
     }
 
-    /// Size at which the memtables of all families are frozen and flushed, in bytes: 4 KiB to 8
-    /// GiB. Larger ones mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
+    /// Size at which the memtables of all families are frozen and flushed, in bytes, from 4 KiB to
+    /// 8 GiB. Larger ones mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.engine.memtable_bytes = bytes;
@@ -285,8 +285,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Bits of the Bloom filter for each key, at most 32; 0 writes no filter. Default: 10, about 1
-    /// % false positives.
+    /// Bits of the Bloom filter for each key, at most 32; 0 writes no filter. The default is 10,
+    /// for about 1 % of false positives.
     #[must_use]
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.tree.table.filter_bits_per_key = bits;

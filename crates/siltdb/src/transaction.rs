@@ -378,7 +378,7 @@ impl Transaction {
     }
 
     /// Discards the writes since the newest savepoint of this name. That savepoint stays; later
-    /// ones are released. The footprint and the locks stay.
+    /// ones are released. Reads stay recorded, and locks are kept.
     ///
     /// # Errors
     /// `NotFound`, if there is no such savepoint; `InvalidArgument`, if the transaction has ended.
