@@ -42,7 +42,7 @@
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
-//! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *a fixed state* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
