@@ -36,6 +36,7 @@ impl Database {
     /// Opens or creates the database by one of its names. Then changes the working directory and
     /// the link in these names, which the engine must not use again.
     ///
+    /// # Errors
     /// Errors of the engine, not judged.
     pub fn open(
         settings: &Settings,
