@@ -90,7 +90,7 @@ func leave(row *job.Job) error {
 func waitInVain() error {
 	// The runner keeps the input open until it kills.
 	_, _ = os.Stdin.Read(make([]byte, 1))
-	return job.Refused("nobody killed the worker")
+	return job.Refused("the worker was not killed")
 }
 
 func crash(test *job.CrashTest) (*job.Line, error) {

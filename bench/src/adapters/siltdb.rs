@@ -97,7 +97,7 @@ impl Engine for Siltdb {
                 (Class::Process, "commits are in the page cache on return, by a shared mapping")
             }
             Durability::Synced => {
-                (Class::Power, "fdatasync before return, shared by those who wait")
+                (Class::Power, "fdatasync before return, shared by waiting commits")
             }
         };
         let (knobs, codec, read_io) = (config.knobs(), codec(config), read_io(config));
