@@ -1,4 +1,4 @@
-//! A module is named for what it is, not for being a drawer.
+//! A module has a name that says what it is, not one for a mixture.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
