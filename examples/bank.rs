@@ -24,7 +24,7 @@ fn balance(source: &impl Read, account: &str) -> Result<u64> {
     source.get(account)?.map_or(Ok(0), |value| amount(&value))
 }
 
-/// Why nothing was moved, if nothing was.
+/// The outcome of a transfer.
 #[derive(Debug, PartialEq, Eq)]
 enum Transfer {
     Done,
@@ -43,7 +43,7 @@ fn transfer(transaction: &Transaction, from: &str, to: &str, money: u64) -> Resu
     Ok(Transfer::Done)
 }
 
-/// Runs a transaction, again if another commit was first.
+/// Runs a transaction, and repeats it after a conflict.
 fn retry<T>(db: &Db, run: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
     let transaction = db.begin(Isolation::Serializable);
     loop {
@@ -64,7 +64,7 @@ fn audit(db: &Db) -> Result<u64> {
     all.prefix("account/")?.map(entry).sum()
 }
 
-/// What one clerk does; returns how many transfers were not covered.
+/// The transfers of one clerk; returns how many were not covered.
 fn clerk(db: &Db, nth: u32) -> Result<u32> {
     let mut refused = 0;
     for step in 0..TRANSFERS {
@@ -80,8 +80,8 @@ fn clerk(db: &Db, nth: u32) -> Result<u32> {
     Ok(refused)
 }
 
-/// Two withdrawals may each look at both accounts and take from another one. At `Serializable` the
-/// second is refused, because what it read is no longer so.
+/// Two withdrawals may each read both accounts and take from different ones. At `Serializable` the
+/// second is refused, because the data that it read has changed.
 fn withdrawals_side_by_side(db: &Db) -> Result<()> {
     db.put("joint/a", 60_u64.to_le_bytes())?;
     db.put("joint/b", 60_u64.to_le_bytes())?;

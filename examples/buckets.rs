@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         inbox.put(inbox.next_id()?.to_be_bytes(), text)?;
     }
 
-    // A message goes from one bucket to another, or stays.
+    // A message moves from one bucket to another.
     mail.bucket(["ada", "spam"])?.create()?;
     db.update(|tx| {
         let (inbox, spam) = (tx.bucket(["ada", "inbox"])?, tx.bucket(["ada", "spam"])?);
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     })?;
 
-    // A whole tree gets another name, whatever it holds.
+    // A whole tree gets another name in one commit.
     mail.bucket(["archive"])?.create()?;
     mail.bucket(["ada"])?.rename(["archive", "ada"])?;
     for name in mail.bucket(["archive", "ada"])?.children()? {

@@ -1,20 +1,20 @@
 //! A cache that follows a database. Run it with `cargo run --example change_feed`.
 //!
-//! A program keeps the totals of accounts beside the database, and does not read all of it again
-//! when it starts: it stores up to which commit it has come, and goes on from there.
+//! A program keeps the totals of accounts beside the database. At a start it does not read the
+//! whole database: it stores the sequence number that it has reached, and continues from there.
 
 use siltdb::{Action, Db, Event, Options, Result, SubscribeOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What was derived from the database, and from which sequence number it goes on.
+/// Data derived from the database, and the sequence number to continue from.
 struct Totals {
     position: u64,
     cents: BTreeMap<String, u64>,
 }
 
 impl Totals {
-    /// Takes in what was committed since.
+    /// Applies the commits made since.
     fn follow(&mut self, db: &Db) -> Result<usize> {
         let orders = SubscribeOptions::new().prefix("order/").from(self.position);
         let mut feed = db.subscribe(&orders)?;
@@ -44,7 +44,7 @@ fn number(text: &[u8]) -> u64 {
     String::from_utf8_lossy(text).parse().unwrap_or(0)
 }
 
-/// Keeps 64 MiB of flushed log, so that a follower may be away for a while.
+/// Keeps 64 MiB of flushed log, so that a follower may be absent for a while.
 fn open(path: &Path) -> Result<Db> {
     Options::new().retain_log_bytes(64 << 20).open(path)
 }
@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     db.flush()?;
     db.close()?;
 
-    // Another process: only what is new is read.
+    // A second process reads only the new commits.
     let db = open(&dir)?;
     assert_eq!(totals.follow(&db)?, 1);
     for (customer, cents) in &totals.cents {
