@@ -65,8 +65,8 @@ struct Drawn {
     digest: u64,
 }
 
-/// A workload; digests of its seed phases and its plans, thread by thread; the expected sum of each
-/// complete thread; and digests of the contents before and after.
+/// A workload, with digests of its seed phases and its plans, thread by thread. Then the expected
+/// sum of each complete thread, and digests of the contents before and after.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Workload {
     work: Work,

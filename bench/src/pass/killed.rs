@@ -36,7 +36,7 @@ struct Gone {
 /// Seeds a database into the store of a job, reports that, and waits until its input ends.
 ///
 /// # Errors
-/// If there is nothing to seed, or no store; errors of the engine; `Unsupported`, if the engine by
+/// If there is nothing to seed, or no store; errors of the engine. `Unsupported`, if the engine by
 /// its own claim may lose commits in a kill.
 pub fn leave<E: Engine>(job: &Job, watch: &Watch<'_>, tell: &dyn Fn(Left)) -> Result<()> {
     let (_engine, left) = seeded::<E>(job, watch)?;
@@ -49,7 +49,7 @@ pub fn leave<E: Engine>(job: &Job, watch: &Watch<'_>, tell: &dyn Fn(Left)) -> Re
 /// The open database that a kill will leave in the store of a job.
 ///
 /// # Errors
-/// If there is nothing to seed, or no store; errors of the engine; `Unsupported`, if the engine by
+/// If there is nothing to seed, or no store; errors of the engine. `Unsupported`, if the engine by
 /// its own claim may lose commits in a kill.
 fn seeded<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<(E, Left)> {
     if job.work.state != State::Killed {

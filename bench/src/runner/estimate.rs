@@ -1,6 +1,6 @@
 //! The expected duration of a run.
 //!
-//! It is computed from the cost of operations on a typical engine, not from this machine, so a run
+//! It is computed from the cost of operations on a typical engine, not from this machine. So a run
 //! may take half as long or twice. This file measures nothing.
 
 use crate::{
