@@ -307,7 +307,7 @@ fn as_published(chosen: Vec<Suite>, named: &[String]) -> Result<Vec<Suite>, Stri
     let made: Vec<Suite> = chosen.into_iter().filter_map(Suite::as_published).collect();
     let lacks = |id: &&String| named.contains(id) && made.iter().all(|suite| suite.suite != **id);
     match ids.iter().find(lacks) {
-        Some(id) => Err(format!("it is not known how {id}'s published figures were made")),
+        Some(id) => Err(format!("the data behind {id}'s published figures is not known")),
         None => Ok(made),
     }
 }

@@ -85,7 +85,7 @@ type Promise = (String, Durability);
 pub enum Groundwork {
     /// The limits of the machine.
     Limits,
-    /// What acknowledged commits survive.
+    /// The durability classes of engines.
     Classes,
 }
 
@@ -353,7 +353,7 @@ fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
         build: String::new(),
         options: report.facts.options.clone(),
         durability: match &established[..] {
-            [] => format!("{}, by its own word", report.facts.class.name()),
+            [] => format!("{}, by its own claim", report.facts.class.name()),
             known => known.join("; "),
         },
     }

@@ -445,7 +445,7 @@ impl Batch {
         self.pending.push(pending);
     }
 
-    /// How many operations it holds.
+    /// The number of operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pending.len()

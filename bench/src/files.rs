@@ -30,9 +30,8 @@ pub fn read(path: &Path) -> Result<Results, String> {
     let bytes = fs::read(path).map_err(unreadable)?;
     let bytes =
         if bytes.starts_with(&GZIP) { unpacked(&bytes).map_err(unreadable)? } else { bytes };
-    let text = String::from_utf8(bytes).map_err(|_| {
-        format!("{}: not a results file of silt-bench: it is no text", path.display())
-    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| format!("{}: not a results file of silt-bench: not text", path.display()))?;
     Results::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -16,7 +16,7 @@ pub fn machine(dir: &Path) -> Machine {
         os: os_name(),
         file_system,
         device,
-        page_cache: "left as the seed left it, but in rows whose state is cold".to_owned(),
+        page_cache: "as the seed left it, except in cold rows".to_owned(),
         build: format!("{profile}, {}", std::env::consts::ARCH),
     }
 }

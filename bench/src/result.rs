@@ -16,7 +16,7 @@ pub const SCHEMA: u64 = 1;
 pub struct Results {
     /// Always [`SCHEMA`].
     pub schema: u64,
-    /// When the run began, in seconds since 1970-01-01 UTC.
+    /// The start of the run, in seconds since 1970-01-01 UTC.
     #[serde(default)]
     pub created: u64,
     /// The commit of its checkout; `-dirty` if that had changes; empty if unknown.
@@ -121,7 +121,7 @@ pub struct Engine {
     pub engine: String,
     /// Its version, as the engine reports it.
     pub version: String,
-    /// How it was built.
+    /// Its build.
     pub build: String,
     /// The options that it got, in words.
     pub options: String,
@@ -134,7 +134,7 @@ pub struct Engine {
 pub struct Limit {
     /// A stable id, such as `memory-copy`.
     pub limit: String,
-    /// What was measured, in words.
+    /// The measured work, in words.
     pub about: String,
     /// The unit of [`Limit::value`].
     pub unit: LimitUnit,
@@ -304,9 +304,9 @@ pub struct Extra {
     pub samples: Vec<u64>,
     /// The distribution of `latency_ns`, percentiles rising.
     pub curve: Vec<CurvePoint>,
-    /// What the harness itself takes for one operation: the same row on the null engine.
+    /// The harness's own time for one operation: the same row on the null engine.
     pub harness_ns: Option<f64>,
-    /// How near the figure comes to what the machine can do.
+    /// The share of the binding limit that the figure reaches.
     pub share_of_limit: Option<ShareOfLimit>,
 }
 

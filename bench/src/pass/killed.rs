@@ -59,7 +59,7 @@ fn seeded<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<(E, Left)> {
         return Err(Failure::error("there is no empty store to leave a database in"));
     };
     if E::facts(&job.config).class == Class::Memory {
-        return Err(Failure::unsupported(format!("{MAY_LOSE}, by its own word")));
+        return Err(Failure::unsupported(format!("{MAY_LOSE}, by its own claim")));
     }
     let Drawn { seeds, .. } = prepare::draw(&job.work)?;
     let data = Data::new(&job.work, job.config.families);

@@ -214,9 +214,7 @@ impl Child {
                 Ok(Line::Progress(progress)) => told = progress.done,
                 Ok(Line::Failed(failure)) => return Err(failure),
                 _ => {
-                    return Err(Failure::error(format!(
-                        "the worker said what is no count: {line}"
-                    )));
+                    return Err(Failure::error(format!("the worker sent no valid count: {line}")));
                 }
             }
         }
@@ -304,7 +302,7 @@ impl Child {
                 Ok(Line::Left(left)) => return Ended::Left(left),
                 Ok(Line::Failed(failure)) => return Ended::Failed(failure),
                 Ok(Line::Hello(_)) | Err(_) => {
-                    let what = format!("the worker said what is no answer: {line}");
+                    let what = format!("the worker sent no valid answer: {line}");
                     return self.give_up(Failure::error(what));
                 }
             }

@@ -189,7 +189,7 @@ impl Heard {
             (None, None) if self.is_cut_off => {
                 Outcome::CutOff { value: None, note: self.doing.clone() }
             }
-            (None, None) => Outcome::Failed { note: "it told no figure".to_owned() },
+            (None, None) => Outcome::Failed { note: "it reported no figure".to_owned() },
         }
     }
 }

@@ -55,7 +55,7 @@ pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     }
     compare(&db, [(key(count).to_vec(), b"left".to_vec())].into_iter(), teller)?;
     if flushes > 0 {
-        return Err(Failure::error(format!("{flushes} flushes took what was to be in memory")));
+        return Err(Failure::error(format!("{flushes} flushes moved entries out of memory")));
     }
     let [first, second] = [times[0], times[1]].map(|time| time.as_nanos() as f64);
     let note = format!("{:.2} ms, then {:.2} ms", first / 1e6, second / 1e6);

@@ -24,7 +24,7 @@ pub struct Planned {
     pub clock: Clock,
 }
 
-/// Which function of the API makes a commit.
+/// The API function that makes a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One operation on a family, by the family's own method, at the default durability.

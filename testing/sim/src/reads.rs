@@ -504,7 +504,7 @@ impl Pointer<'_> {
         };
         compare_pairs(&shown, &expected).map_err(|violation| violation.during(&what))?;
         if count != shown.len() as u64 {
-            return Err(Violation::new(format!("{what} told of {count}, showed {}", shown.len())));
+            return Err(Violation::new(format!("{what} reported {count}, showed {}", shown.len())));
         }
         self.position = match direction {
             Direction::Forward => from.map(|at| at + shown.len()).filter(|at| *at < pairs.len()),

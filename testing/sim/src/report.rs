@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// What the engine was doing when it crashed.
+/// The engine's work at the time of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Nothing: between two operations.
@@ -306,7 +306,7 @@ impl Report {
             ("commits of families", self.families_committed),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),
-            ("commits that power takes", self.commits_lost),
+            ("commits lost to a power loss", self.commits_lost),
             ("volatile commits that a crash takes", self.volatile_lost),
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),

@@ -372,7 +372,7 @@ impl Run {
         self.watch();
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn advance(&mut self, duration: Duration) {
         self.note(format!("{duration:?} pass"));
         self.clock.advance(duration);

@@ -38,7 +38,7 @@ pub struct Settings {
     pub key_shape: KeyShape,
     /// Longest value, in bytes.
     pub value_bytes_max: usize,
-    /// What `merge` does.
+    /// The merge operator of all families.
     pub operator: Operator,
     /// Of ten puts, this many expire.
     pub expiring: u64,

@@ -289,7 +289,7 @@ impl Run {
         self.acknowledge(planned)?;
         let sequence = self.database.db.snapshot().sequence();
         if info.sequence != sequence {
-            let message = format!("a commit told of {}, readers see {sequence}", info.sequence);
+            let message = format!("a commit reported {}, readers see {sequence}", info.sequence);
             return Err(Violation::new(message));
         }
         let counts = &mut self.report.transactions;
@@ -326,7 +326,8 @@ impl Run {
         if let Ok(info) = result {
             let sequence = self.database.db.snapshot().sequence();
             if info.sequence > sequence {
-                let message = format!("a reader told of {}, the last is {sequence}", info.sequence);
+                let message =
+                    format!("a reader reported {}, the last is {sequence}", info.sequence);
                 return Err(Violation::new(message));
             }
         }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 pub struct Limits {
     /// The package, or nothing for the default members of the workspace.
     pub package: Option<&'static str>,
-    /// How many distinct crates from outside the workspace the build may hold.
+    /// Largest number of distinct crates from outside the workspace.
     pub crates_max: usize,
 }
 

@@ -58,12 +58,12 @@ fn refusal(manifest: &Manifest, from: &str, package: &str, to: &str) -> Option<&
     match (floor(&manifest.name), floor(package)) {
         (Some(own), Some(other)) if other < own => None,
         (Some(_), _) => Some("a floor uses lower floors only"),
-        (None, _) if from == "xtask" => Some("xtask judges the house from outside"),
+        (None, _) if from == "xtask" => Some("xtask uses no crate of the library"),
         (None, Some(_)) if package == "siltdb" => None,
         (None, Some(0)) if from == "testing" => None,
-        (None, Some(_)) => Some("it enters the house through `siltdb`"),
+        (None, Some(_)) => Some("a crate above the library uses `siltdb` only"),
         (None, None) if from == to || (from, to) == ("peers", "bench") => None,
-        (None, None) => Some("what stands on the house does not stand on each other"),
+        (None, None) => Some("crates above the library do not use each other"),
     }
 }
 

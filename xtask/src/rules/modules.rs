@@ -65,7 +65,7 @@ fn check_crate(map: &Map<'_>, houses: &BTreeMap<String, Vec<String>>, findings: 
     for (path, knot) in knots {
         let Some(lowest) = knot.uses.iter().max() else { continue };
         for (child, module, offset) in knot.serves.iter().filter(|(child, ..)| child <= lowest) {
-            let parent = map.module(path).expect("knots are tied at modules");
+            let parent = map.module(path).expect("a knot belongs to a module");
             let (child, lowest) = (&parent.children[*child], &parent.children[*lowest]);
             let message = format!(
                 "`{child}` uses its parent, and the parent uses `{lowest}`, which is not above it"

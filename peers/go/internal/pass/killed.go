@@ -30,7 +30,7 @@ func Leave(
 		return nil, nil, job.Refused("there is no empty store to leave a database in")
 	}
 	if kind.Facts(&row.Config).Class == job.ClassMemory {
-		return nil, nil, job.Unsupported(mayLose + ", by its own word")
+		return nil, nil, job.Unsupported(mayLose + ", by its own claim")
 	}
 	drawn, err := Draw(&row.Work)
 	if err != nil {
