@@ -1,6 +1,6 @@
-//! The background work of a database: what runs, what is due, and why something fails.
+//! The state of background work: what runs, what is due, and why jobs fail.
 //!
-//! It does none of it.
+//! This module runs no job.
 
 pub mod parallel_job;
 
@@ -18,38 +18,38 @@ use std::{
 /// The state of the background work.
 #[derive(Debug, Default)]
 pub struct Background {
-    /// What is being done.
+    /// The running jobs, the due families and the failures.
     pub jobs: Mutex<JobState>,
-    /// Something may be due for the flusher or the compactors.
+    /// Wakes flush and compaction threads: a job may be due.
     pub work: Signal,
-    /// What callers do to the files on their own threads.
+    /// Calls that change files on threads of callers.
     pub in_flight: CallsInFlight,
-    /// Threads shall end.
+    /// Set when the threads are to end.
     pub ending: AtomicBool,
 }
 
-/// What is being done in the background.
+/// The state of the jobs.
 #[derive(Debug, Default)]
 pub struct JobState {
-    /// A flush runs.
+    /// Whether a flush is running.
     pub is_flushing: bool,
-    /// A replayed generation that stays in the log while it is the only one that is frozen.
+    /// A replayed generation that stays in the log while it is the only frozen one.
     pub left: Option<Generation>,
-    /// Compactions that run.
+    /// The number of running compactions.
     pub compactions: usize,
-    /// Those of them whose parts others may take.
+    /// Running parallel jobs, whose parts idle threads may take.
     pub shared: Vec<Arc<ParallelJob>>,
-    /// What was flushed and is still in memory, until a worker frees it.
+    /// Flushed generations that are still in memory, until a worker frees them.
     pub flushed: Vec<Flushed>,
-    /// The families of which a compaction may be due; of others none is.
+    /// The families of which a compaction may be due. No other family has one due.
     pub due: BTreeSet<FamilyId>,
-    /// When all families were last among them, by the monotonic clock.
+    /// When all families were last marked as due, by the monotonic clock.
     pub all_due_ns: u64,
-    /// Why jobs failed, until the same succeed: the flush, and compactions by family.
+    /// The last failure of the flush, and of compactions by family, until that job succeeds.
     pub failures: BTreeMap<JobOf, Error>,
 }
 
-/// What a job is done for.
+/// What a job works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobOf {
     /// The memtables of all families.
@@ -69,7 +69,7 @@ impl Background {
         lock(&self.jobs).due.remove(&family);
     }
 
-    /// The failure of the first job that fails and that `counts`.
+    /// The first failure for which `counts` is true.
     #[must_use]
     pub fn failure(&self, counts: impl Fn(JobOf, &Error) -> bool) -> Option<Error> {
         let jobs = lock(&self.jobs);

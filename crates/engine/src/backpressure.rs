@@ -1,7 +1,7 @@
-//! Back-pressure: how much writers are slowed down for what flushes and compactions have yet to
-//! do, and the sleep itself.
+//! Back-pressure: how much writers are delayed for the debt of flushes and compactions, and the
+//! delay itself.
 //!
-//! It starts no work, and knows neither why a job fails nor who makes room.
+//! This module starts no work, and knows neither why a job fails nor which job makes room.
 
 pub mod curve;
 pub mod pacer;
@@ -30,74 +30,73 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64},
 };
 
-/// What flushes have yet to write may amount to this many halves of a memtable before writes are
-/// slowed down, and before they are as slow as they get.
+/// The debt of flushes at which writes are first delayed, and at which their delay is largest, in
+/// halves of a memtable.
 const UNWRITTEN_HALVES: (u64, u64) = (2, 5);
 
-/// The most that unwritten memtables weigh: only full memory stops writes.
+/// The largest share that unwritten memtables cause: only full memory stops writes.
 const SHARE_DELAYED_MOST: f64 = 0.99;
 
-/// Level 0 may have this many runs before writes are slowed down, and before they stop, at least.
-/// What is in memory then may still be flushed.
+/// The number of runs in level 0 at which writes are first delayed, and at which they stop, at
+/// least. Memory can still be flushed when writes stop.
 const LEVEL0_RUNS: (u64, u64) = (12, 20);
 
-/// The same, as multiples of the runs from which on it is compacted: where that is later, so are
-/// these. No writer waits for a compaction that is not due.
+/// The same as multiples of the compaction trigger of level 0. A larger trigger raises both limits,
+/// so that no writer waits for a compaction that is not due.
 const LEVEL0_TRIGGERS: (u64, u64) = (LAGGING_FACTOR, 5);
 
-/// What compactions have yet to write may amount to this many memtables before writes are slowed
-/// down, and before they stop.
+/// The debt of compactions at which writes are first delayed, and at which they stop, in memtables.
 const MERGE_MEMTABLES: (u64, u64) = (128, 512);
 
-/// How much writers are slowed down.
+/// The back-pressure on the writers of a database.
 #[derive(Debug)]
 pub struct Backpressure {
-    /// A job ended: there may be room.
+    /// Wakes waiting writers: a job ended, so there may be room.
     pub room: Signal,
-    /// What writers have waited.
+    /// The waits of writers so far.
     pub waits: Waits,
     memtable_bytes: u64,
     levels: LevelDebts,
     pacer: Pacer,
-    /// By which writers sleep; none, if they do the work themselves.
+    /// The clock by which writers sleep; `None` if writers run the jobs themselves.
     clock: Option<Arc<dyn Clock>>,
 }
 
-/// What writers have waited since the database was opened.
+/// Waits of writers since the database was opened.
 #[derive(Debug, Default)]
 pub struct Waits {
-    /// Nanoseconds that writers slept for the debt.
+    /// The time that writers slept because of debt, in nanoseconds.
     pub delayed_ns: AtomicU64,
-    /// Nanoseconds that writers waited for room.
+    /// The time that writers waited for room, in nanoseconds.
     pub stalled_ns: AtomicU64,
-    /// Times that writers waited for room.
+    /// How often writers waited for room.
     pub stalls: AtomicU64,
 }
 
 impl Backpressure {
-    /// No debt, for memtables of this size. Writers sleep by `clock`, if there is one.
+    /// Back-pressure without debt, for memtables of this size. Writers sleep by `clock`, if given.
     #[must_use]
     pub fn new(open_id: OpenId, memtable_bytes: u64, clock: Option<Arc<dyn Clock>>) -> Self {
         let (room, waits, levels) = (Signal::default(), Waits::default(), LevelDebts::default());
         Self { room, waits, memtable_bytes, levels, pacer: Pacer::new(open_id), clock }
     }
 
-    /// The bounds that the sequencer keeps.
+    /// The limits for the sequencer.
     #[inline]
     #[must_use]
     pub fn generation_limits(&self) -> GenerationLimits {
-        // A hint; a rotation too many is bounded by the next look.
+        // This is a hint. If it causes one rotation too many, the next check bounds that.
         let room = if self.pacer.is_stopped() { Room::Full } else { Room::Free };
         GenerationLimits { memtable_bytes: self.memtable_bytes, room }
     }
 
-    /// How much writes are to be slowed down for memory: by what flushes have yet to write,
-    /// `active_bytes` of it in the generation that is being written. A frozen one counts a little
-    /// until its tables are synced and installed. What is held in memory stops writes, written or
-    /// not.
+    /// The share of the debt of memory. Unwritten bytes delay writes; `active_bytes` of them are in
+    /// the active generation. A frozen generation counts a little until its tables are synced and
+    /// installed. Bytes held in memory stop writes, whether written or not.
     fn memory_share(&self, active_bytes: u64, log: &Log) -> f64 {
         let memtable = self.memtable_bytes;
-        // However large a commit is, what no flush can make less must not stop the next.
+        // No flush can reduce the active generation, so a huge commit in it must not stop the next
+        // commit.
         let active_bytes = active_bytes.min(memtable);
         let (mut held, mut unwritten) = (active_bytes, active_bytes);
         for frozen in &*lock(&log.frozen) {
@@ -111,19 +110,19 @@ impl Backpressure {
         Debt { bytes: unwritten, soft, hard }.share().min(SHARE_DELAYED_MOST)
     }
 
-    /// How much writes are slowed down for memory now, from 0, not at all, to 1, stopped.
+    /// The present share of the debt of memory, from 0 (no delay) to 1 (stop).
     #[must_use]
     pub fn unwritten_share(&self, log: &Log) -> f64 {
         self.memory_share(log.active_bytes(), log)
     }
 
-    /// The share of the worst debt that the levels of a family have run up, as last noted.
+    /// The largest share of a debt of levels, of all families, as last noted.
     #[must_use]
     pub fn level_share(&self) -> f64 {
         self.levels.worst()
     }
 
-    /// The share of the worse debt that the levels of a family have run up.
+    /// The larger share of the two debts of a family's levels.
     #[must_use]
     pub fn level_share_of(&self, family: &FamilyData) -> f64 {
         let view = family.tree.view();
@@ -140,7 +139,7 @@ impl Backpressure {
         level0.share().max(Debt { bytes, soft, hard }.share())
     }
 
-    /// Notes the debt of a family's levels; to be called after its tables have changed.
+    /// Notes the debt of a family's levels. To be called after its tables have changed.
     pub fn note_levels(&self, family: &FamilyData) {
         self.levels.note(family.id, self.level_share_of(family));
     }
@@ -150,25 +149,25 @@ impl Backpressure {
         self.levels.note(family, 0.0);
     }
 
-    /// Looks again at the debt of memory and at the worst of those of the levels that are noted.
+    /// Computes the pressure anew, from the debt of memory and the noted debts of levels.
     pub fn update(&self, log: &Log) {
         self.update_at(log.active_bytes(), log);
     }
 
-    /// The same while the generation that is being written holds `active_bytes`; called whenever
-    /// that has grown by a step.
+    /// The same with `active_bytes` in the active generation. Called whenever these have grown by a
+    /// step.
     pub fn update_at(&self, active_bytes: u64, log: &Log) {
         let share = self.memory_share(active_bytes, log).max(self.level_share());
         self.pacer.set_pressure(pressure(share));
     }
 
-    /// Set while jobs shall yield to writers.
+    /// Whether jobs should yield to writers.
     #[must_use]
     pub fn should_yield(&self) -> &AtomicBool {
         self.pacer.should_yield()
     }
 
-    /// Lets a writer of `bytes` wait for its share of the debt.
+    /// Delays a writer of `bytes` for its part of the debt.
     #[inline]
     pub fn pay(&self, bytes: u64, log: &Log) {
         if let Some(delay) = self.pacer.advance(bytes) {
@@ -184,7 +183,7 @@ impl Backpressure {
             let ns = u64::try_from(delay.time.as_nanos()).unwrap_or(u64::MAX);
             Counters::add(&self.waits.delayed_ns, ns);
             clock.sleep(delay.time);
-            // Flushes have gone on meanwhile, and the writer has the time to look how far.
+            // Flushes have continued meanwhile, and this writer has the time to read how far.
             self.update(log);
             next = self.pacer.go_on(&delay);
         }

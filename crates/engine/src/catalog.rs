@@ -1,4 +1,4 @@
-//! What a database consists of: its families, their files, and the manifest that says so.
+//! The catalog of a database: its families, their files, and the manifest that records both.
 
 pub mod chunked;
 pub mod family;
@@ -18,24 +18,24 @@ use std::{
 /// Lock order: `changing_io`, then `manifest_io`, then `obsolete`.
 #[derive(Debug)]
 pub struct Catalog {
-    /// The families.
+    /// The families by id and name.
     pub families: Families,
     /// The table files.
     pub files: Arc<OpenFiles>,
-    /// The merge operators it was opened with. That of a family that is created goes with it.
+    /// The merge operators given at open. A family that is created brings its own.
     pub operators: Vec<Arc<dyn MergeOperator>>,
-    /// IdAllocator to give out.
+    /// Hands out the ids of files, families and tables.
     pub ids: IdAllocator,
-    /// The manifest; held while an edit is made durable and applied.
+    /// The manifest. Held while an edit is made durable and applied.
     pub manifest_io: Mutex<Manifest>,
     /// Held while families are created, dropped and renamed.
     pub changing_io: Mutex<()>,
-    /// Files that no version refers to any more.
+    /// Files to which no version refers.
     obsolete: Mutex<BTreeSet<FileNumber>>,
 }
 
 impl Catalog {
-    /// The catalog as an opening found it.
+    /// The catalog of a database that was just opened.
     #[must_use]
     pub fn new(
         families: Families,
@@ -48,12 +48,12 @@ impl Catalog {
         Self { families, files, operators, ids, manifest_io, changing_io, obsolete }
     }
 
-    /// Notes that no version refers to these files any more.
+    /// Notes that no version refers to `files` any more.
     pub fn forget(&self, files: impl IntoIterator<Item = FileNumber>) {
         lock(&self.obsolete).extend(files);
     }
 
-    /// Takes the noted files out that nothing uses any more.
+    /// Takes out the noted files that no reader uses any more. The caller removes them.
     #[must_use]
     pub fn take_unused(&self) -> Vec<FileNumber> {
         let mut obsolete = lock(&self.obsolete);

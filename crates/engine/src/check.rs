@@ -1,6 +1,6 @@
-//! Reads everything on disk and verifies it, changing nothing.
+//! Reads and verifies everything on disk, and changes nothing.
 //!
-//! It does not mend; see the report for what is wrong.
+//! It repairs nothing; the report says what is wrong.
 
 use crate::{
     catalog::family::Families,
@@ -30,45 +30,45 @@ use siltdb_tree::{
 };
 use std::{path::Path, sync::Arc};
 
-/// How far a check has come.
+/// The progress of a check.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckProgress {
-    /// Bytes verified.
+    /// The bytes verified so far.
     pub bytes_done: u64,
-    /// Bytes to verify.
+    /// The bytes to verify.
     pub bytes_total: u64,
 }
 
-/// What a check found.
+/// The result of a check.
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// Tables verified.
+    /// The number of tables verified.
     pub tables: u64,
-    /// Their blocks.
+    /// The number of their blocks.
     pub blocks: u64,
-    /// Entries in them, tombstones and old versions included.
+    /// The number of their entries, tombstones and old versions included.
     pub entries: u64,
-    /// Records of the log that were replayed when the database was opened.
+    /// The number of log records that were replayed when the database was opened.
     pub log_records: u64,
-    /// Bytes of tables verified.
+    /// The bytes of tables verified.
     pub bytes: u64,
-    /// Tables that are damaged, or cannot be read.
+    /// The number of tables that are damaged or cannot be read.
     pub tables_damaged: u64,
-    /// The keys that cannot be read because of them, each with an error that is among the errors or
-    /// behind one. Of a damaged filter no key is lost, and lookups fail all the same.
+    /// The keys that cannot be read because of damage. The error of each is among `errors` or
+    /// follows one of these. A damaged filter loses no key, but makes lookups fail.
     pub damage: Vec<Lost>,
-    /// Everything that is wrong; empty if nothing is.
+    /// All errors that were found; empty if everything is sound.
     pub errors: Vec<Error>,
-    /// What was left out because of something that is wrong: `log`, `tables`. Of a log that is
-    /// named here no record is counted, and of the manifest or the log only the first damage is
-    /// among the errors.
+    /// The parts that were not verified because of damage: `log`, `tables`. If `log` is among them,
+    /// no record of it is counted. Of the manifest and the log only the first damage is among the
+    /// errors.
     pub not_verified: Vec<&'static str>,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether no error was found.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.errors.is_empty()
@@ -79,7 +79,7 @@ impl Database {
     /// Verifies every table of every family: each block, order, filter and count.
     ///
     /// # Errors
-    /// None of its own: damage is in the report.
+    /// None of its own; damage is in the report.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
         let mut report =
             CheckReport { log_records: self.log.replayed_records, ..CheckReport::default() };
@@ -88,16 +88,16 @@ impl Database {
     }
 }
 
-/// Verifies a database that nobody has open: its manifest and log by replaying them, then as
-/// [`Database::check`]. Nothing is written but the lock.
+/// Verifies a database that no process has open. It replays manifest and log, then continues as
+/// [`Database::check`]. It writes only the lock file.
 ///
-/// A damaged log does not keep the tables from being verified: the manifest names them. Without
-/// `CURRENT` and the manifest nothing else can be. Of all that is wrong with these and with the log
-/// only the first is found; [`CheckReport::not_verified`] says what is left out.
+/// After damage in the log, tables are still verified, because the manifest names them. Without
+/// `CURRENT` and the manifest nothing else can be. Of the damage in these and in the log only the
+/// first is found. [`CheckReport::not_verified`] names the rest.
 ///
 /// # Errors
-/// `NotFound`, `Locked`, after the wait that `options` ask for; the system's. Damage is in the
-/// report, whatever recovery `options` ask for.
+/// `NotFound`; `Locked`, after the wait that `options` ask for; the system's. Damage is in the
+/// report, whatever recovery mode `options` ask for.
 pub fn check_closed(
     dir: &Path,
     options: EngineOptions,
@@ -123,7 +123,7 @@ fn check_without_log(
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<()> {
     report.not_verified.push("log");
-    // It was given back when loading failed; until it is had again anything may have happened.
+    // The failed load released the lock. Another process may have changed anything since.
     let directory = options.fs.open_dir(dir)?;
     let _lock = lock_directory(&*directory, options, LockKind::Shared)?;
     // Each block is read once, past the cache.
@@ -132,17 +132,17 @@ fn check_without_log(
     let families = Families::default();
     match read_families(&families, &files) {
         Ok(()) => check_tables(&families, &files, report, on_progress),
-        // It is what loading failed with, and in the report.
+        // The load failed with this error, which is in the report.
         Err(error) if error.kind() == ErrorKind::Corruption => report.not_verified.push("tables"),
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// Adds the families that the manifest in force names, with their tables.
+/// Adds the families and tables that the manifest in force names.
 ///
 /// # Errors
-/// Corruption, also if there is no `CURRENT`; the system's.
+/// Corruption, also without a `CURRENT`; the system's.
 fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<()> {
     let directory = &**files.directory();
     let number = read_current(directory)?.ok_or_else(|| Error::corruption("CURRENT is missing"))?;
@@ -200,8 +200,8 @@ fn check_tables(
     }
 }
 
-/// The keys of a damaged table that cannot be read: those of its damaged blocks, or all if it
-/// cannot be opened.
+/// The unreadable keys of a damaged table: those of its damaged blocks, or all if it cannot be
+/// opened.
 fn damage(
     files: &OpenFiles,
     family: &str,

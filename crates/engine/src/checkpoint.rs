@@ -1,13 +1,13 @@
-//! A checkpoint: a second database of what this one holds, beside it and as durable.
+//! Checkpoints: a second database with the contents of this one, beside it and as durable.
 //!
-//! Tables are never changed, so a checkpoint shares them by hard links, or copies them where the
-//! file system cannot link. Of the log, whose files are used again, what is not flushed is copied.
+//! Tables never change, so a checkpoint shares them by hard links, or copies them where the file
+//! system cannot link. Log files are recycled, so their unflushed part is copied.
 //!
-//! 1. Under the locks of manifest and sequencer: the state that an edit leads to, and the end of
-//!    the log, are noted; views keep the tables, a pin the log.
+//! 1. Under the locks of manifest and sequencer, the state that the manifest leads to and the end
+//!    of the log are read. Versions pin the tables, a pin keeps the log.
 //! 2. Everything before that end is published and synced.
-//! 3. In a directory of another name tables are linked, the log is cut and copied, and a manifest
-//!    is begun. The directory then gets its name: what has the name is whole.
+//! 3. In a directory of another name tables are linked, the log is truncated and copied, and a
+//!    manifest is begun. The directory is then renamed: a directory of the final name is whole.
 
 use crate::{
     catalog::manifest::{LogState, Manifest},
@@ -37,27 +37,27 @@ use std::{
     sync::Arc,
 };
 
-/// What a checkpoint is called until it is whole: its name with this behind it.
+/// The suffix of a checkpoint's directory until it is whole.
 const PARTIAL: &str = ".partial";
 
-/// Bytes copied at a time.
+/// The size of one copy, in bytes.
 const COPY_BYTES: usize = 128 << 10;
 
-/// What a checkpoint has come to.
+/// The result of a checkpoint.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// It holds every commit up to this sequence number, and none after it.
+    /// The last sequence number in the checkpoint. It has every commit up to it and none after it.
     pub sequence: u64,
-    /// Files of tables that it shares with the database.
+    /// The number of table files that it shares with the database.
     pub linked_files: u64,
-    /// Files of tables that could not be linked, and of the log.
+    /// The number of table files that could not be linked, and of log files.
     pub copied_files: u64,
-    /// Bytes of the copied files.
+    /// The size of the copied files, in bytes.
     pub copied_bytes: u64,
 }
 
-/// What a checkpoint is made of. While it lives, its files stay.
+/// The contents of a checkpoint. It pins their files.
 struct Contents {
     state: Edit,
     manifest: FileNumber,
@@ -65,18 +65,18 @@ struct Contents {
     segments: Vec<SegmentSlot>,
     end: LogPosition,
     last: SequenceNumber,
-    /// Keep the tables.
+    /// Keep the table files.
     _versions: Vec<Arc<Version>>,
-    /// Keeps the segments.
+    /// Keeps the log files.
     _pin: Option<Pin>,
 }
 
-/// Makes a checkpoint in `dir`, which must not exist or be empty. On return it is durable.
+/// Makes a checkpoint in `dir`, which must not exist or be empty. Durable on return.
 ///
 /// # Errors
-/// `AlreadyExists`, if something is there; `NoSpace`; `Poisoned`; the system's. The database is as
-/// before. `dir` does not exist, or, if only the sync of its name failed, is whole. Beside it there
-/// may be a `DIR.partial`, which the next checkpoint of that name replaces.
+/// `AlreadyExists`, if `dir` is a file or not empty; `NoSpace`; `Poisoned`; the system's. The
+/// database is unchanged. `dir` does not exist, or is whole if only the sync of its name failed. A
+/// `DIR.partial` beside it may remain; the next checkpoint of that name replaces it.
 pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
     database.health.check()?;
     let fs = &*database.options.fs;
@@ -87,19 +87,19 @@ pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
         flush_all(database)?;
     }
     let name = dir.file_name().ok_or_else(|| {
-        Error::invalid("the path of a checkpoint has no name of its own").with_file(dir)
+        Error::invalid("the path of a checkpoint does not end in a name").with_file(dir)
     })?;
     let parent = open_parent(fs, dir)?;
     let (name, partial) = (Path::new(name), partial_name(name));
     parent.create_dir_all(&partial)?;
     let target = parent.open_dir(&partial)?;
-    // Against another checkpoint of that name.
+    // Excludes another checkpoint of the same name.
     let target_lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive)?;
     let written = empty(&*target)
         .and_then(|()| write(database, &*target))
         .and_then(|written| begin_manifest(database, written, &target));
     let checkpoint = written.inspect_err(|_| {
-        // What is left over is removed by the next checkpoint of that name.
+        // Remaining files are removed by the next checkpoint of that name.
         let _ = remove_files(&*target);
     })?;
     parent.sync_dir(Path::new(""))?;
@@ -109,7 +109,7 @@ pub fn checkpoint(database: &Database, dir: &Path) -> Result<Checkpoint> {
     Ok(checkpoint)
 }
 
-/// Refuses a place where something is.
+/// Refuses a file and a directory that is not empty.
 fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_free = match fs.metadata(dir)? {
         None => true,
@@ -119,7 +119,7 @@ fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if is_free {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::AlreadyExists, "something is where the checkpoint would be")
+    Err(Error::new(ErrorKind::AlreadyExists, "the path of the checkpoint is in use")
         .with_file(dir)
         .with_hint("give a directory that does not exist"))
 }
@@ -130,7 +130,7 @@ fn partial_name(name: &OsStr) -> PathBuf {
     name.into()
 }
 
-/// Opens the directory that the checkpoint will lie in, and makes its name durable.
+/// Opens the parent directory of the checkpoint, and makes its name durable.
 fn open_parent(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
     let parent = dir.parent().unwrap_or(Path::new(""));
     if !parent.as_os_str().is_empty() {
@@ -140,7 +140,7 @@ fn open_parent(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
     fs.open_dir(parent)
 }
 
-/// Takes out what a checkpoint that was killed has left.
+/// Removes the files of an earlier checkpoint that was killed.
 fn empty(target: &dyn Fs) -> Result<()> {
     remove_files(target)?;
     match target
@@ -151,7 +151,7 @@ fn empty(target: &dyn Fs) -> Result<()> {
         None => Ok(()),
         Some(entry) => Err(Error::new(
             ErrorKind::AlreadyExists,
-            "a foreign file is in the way of a checkpoint",
+            "the partial directory of a checkpoint has a foreign file",
         )
         .with_file(&target.full_path(Path::new(&entry.name)))),
     }
@@ -165,7 +165,7 @@ fn remove_files(target: &dyn Fs) -> Result<()> {
     Ok(())
 }
 
-/// Notes what the checkpoint holds.
+/// Reads and pins the contents of the checkpoint.
 fn contents(database: &Database) -> Result<Contents> {
     let manifest = lock(&database.catalog.manifest_io);
     database.health.check_log()?;
@@ -204,7 +204,7 @@ fn contents(database: &Database) -> Result<Contents> {
     })
 }
 
-/// Writes all but the manifest.
+/// Writes all files but the manifest.
 fn write(database: &Database, target: &dyn Fs) -> Result<(Contents, Checkpoint)> {
     let contents = contents(database)?;
     database.log.publisher.wait(contents.last);
@@ -214,7 +214,7 @@ fn write(database: &Database, target: &dyn Fs) -> Result<(Contents, Checkpoint)>
     let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
     for &number in &contents.tables {
         let name = FileName::Table(number).to_path();
-        // Another file system, or one that has no links.
+        // Linking fails across file systems, and on those without links.
         if source.hard_link_into(&name, target, &name).is_ok() {
             checkpoint.linked_files += 1;
         } else {
@@ -249,19 +249,19 @@ fn begin_manifest(
     Ok(checkpoint)
 }
 
-/// What is copied of a file.
+/// The part of a file to copy.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// All.
+    /// The whole file.
     Whole,
-    /// The bytes before `end`, but for zeros at its end: log files are prepared far ahead.
+    /// The bytes before `end` without trailing zeros, because log files are prepared far ahead.
     Filled {
-        /// In bytes.
+        /// The end, in bytes.
         end: u64,
     },
 }
 
-/// BlockCopies a file and makes its bytes durable. Returns how many there are.
+/// Copies a file and makes its bytes durable. Returns the number of bytes.
 fn copy(source: &dyn Fs, target: &dyn Fs, name: &Path, part: Part) -> Result<u64> {
     let file = source.open(name)?;
     let mut copied = target.create(name)?;
@@ -279,7 +279,7 @@ fn copy(source: &dyn Fs, target: &dyn Fs, name: &Path, part: Part) -> Result<u64
         if matches!(part, Part::Filled { .. }) && bytes.iter().all(|byte| *byte == 0) {
             continue;
         }
-        // Zeros that were passed over and that something follows.
+        // Write the skipped zeros, because other bytes follow them.
         while copied.len() < offset - bytes.len() as u64 {
             copied.append(&zeros)?;
         }

@@ -1,15 +1,16 @@
-//! The write path: a place, the log, the memtables, publication, and a sync if asked for (D4, D5).
+//! The write path: reserve a place, fill the log, insert into memtables, publish, and sync if asked
+//! to.
 //!
-//! 1. Look whether the families exist and the database may be written; pay for the debt.
+//! 1. Check that the families exist and the database may be written; wait for the back-pressure.
 //! 2. Reserve sequence numbers and log space: one short lock.
-//! 3. Fill the record, beside other commits.
-//! 4. Insert into the memtables, beside other commits.
+//! 3. Fill the record, in parallel with other commits.
+//! 4. Insert into the memtables, in parallel with other commits.
 //! 5. Run the commit hook of each family: its observers learn of the entries before readers do.
-//! 6. Publish in order; return from here once every earlier commit is published too.
+//! 6. Publish in order. This returns once every earlier commit is published too.
 //! 7. Wait for a sync, if the durability asks for one.
 //!
-//! A commit that fails at 3 leaves a hole in the log, behind which nothing would be recovered. So
-//! it poisons the log before it is published, and every commit behind it sees that and fails.
+//! A commit that fails at 3 leaves a hole in the log, and recovery would find nothing behind it. So
+//! the commit poisons the log before it is published. Every later commit sees that and fails.
 
 use crate::{
     catalog::family::FamilyData,
@@ -34,15 +35,15 @@ use siltdb_disk::{
 };
 use std::{result, slice, sync::Arc};
 
-/// Operations handed to a memtable at once.
+/// The number of entries handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// What is committed.
+/// The operations of a commit.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
-    /// One operation, encoded on its way into the log.
+    /// One operation, encoded while it is copied into the log.
     One(&'a Arc<FamilyData>, BatchOperation<'a>),
-    /// Many operations.
+    /// The operations of a batch.
     Batch(&'a BatchBytes),
 }
 
@@ -65,14 +66,16 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Makes `payload` part of the order of the database.
+/// Commits `payload`: it gets its place in the order, and is visible and as durable as `durability`
+/// says on return.
 ///
 /// # Errors
 /// `InvalidArgument`, for keys and values out of their limits, and for a merge in a family without
-/// an operator; `NotFound`, for a dropped family; `NoSpace`; `Closed`; the system's: the payload
-/// has no place in the order, now or after a reopen. `Poisoned`: if the database failed meanwhile,
-/// the payload may be in log and memory already, so it may be visible, and a reopen may find it or
-/// not; but as a whole or not at all.
+/// an operator; `NotFound`, for a dropped family; `NoSpace`; `Closed`; the system's. After these
+/// the payload has no place in the order, now or after a reopen.
+///
+/// `Poisoned`: the database failed meanwhile. The payload may be in log and memory already, so it
+/// may be visible. A reopen may find it or not, but as a whole or not at all.
 pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
     match payload {
         Payload::One(family, operation) => commit_one(database, family, operation, durability),
@@ -118,7 +121,7 @@ fn commit_one(
     settle(database, end, durability)
 }
 
-/// What the log has of a batch that is as durable as asked for.
+/// The kind of record that a batch of this durability gets.
 #[inline]
 pub(crate) fn kind_of(durability: Durability) -> RecordKind {
     match durability {
@@ -127,7 +130,7 @@ pub(crate) fn kind_of(durability: Durability) -> RecordKind {
     }
 }
 
-/// What a commit of no operations promises: that those before it are as durable as it asks for.
+/// The commit of no operations: makes earlier commits as durable as `durability` says.
 pub(crate) fn commit_nothing(database: &Database, durability: Durability) -> Result<()> {
     database.health.check()?;
     match durability {
@@ -155,7 +158,8 @@ fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability)
 /// The families of a batch, in the order in which they first occur; nearly always one.
 pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<FamilyData>)>;
 
-/// The families of a batch, some of which it may create, and its operations.
+/// Checks a batch. Returns its families, some of which may be among `created`, and the counts of
+/// its operations.
 pub(crate) fn check_families(
     database: &Database,
     batch: &BatchBytes,
@@ -193,18 +197,20 @@ pub(crate) fn check_families(
     Ok((families, counts))
 }
 
-/// A commit that happened.
+/// A published commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed {
-    /// Where its record ends.
+    /// The end of its record.
     pub(crate) end: LogPosition,
     /// The sequence number of its last operation.
     pub(crate) last: SequenceNumber,
 }
 
-/// Writes a record of these parts and publishes it after `insert` has put it into memory, if
-/// `admit` lets it happen once its place is reserved. Else the place becomes void, and the commit
-/// fails with the error of `admit`. The commits behind wait for that to return.
+/// Commits a record of these parts: fills it, has `insert` put its operations into memory, and
+/// publishes it.
+///
+/// `admit` decides with the reservation whether the commit happens. Otherwise the place becomes
+/// void, and the commit fails with the error of `admit`. Later commits wait until `admit` returns.
 #[inline]
 pub(crate) fn commit_parts_if(
     database: &Database,
@@ -229,7 +235,7 @@ pub(crate) fn commit_parts_if(
     let admitted = admit(&reservation);
     let kind = if admitted.is_ok() { kind } else { void(kind) };
     if let Err(error) = fill(&reservation, kind, counts.all, parts) {
-        // Before publication, so that every commit behind this one sees it.
+        // This comes before publication, so that every later commit sees it.
         let error = database.health.poison(error);
         database.log.publisher.complete(reservation.ticket, last);
         return Err(error);
@@ -247,7 +253,7 @@ pub(crate) fn commit_parts_if(
     Ok(Committed { end: LogPosition { offset: at.offset + size.record_bytes, ..at }, last })
 }
 
-/// What stands in the place of a record that is not to be.
+/// The kind of record that fills the place of a refused commit.
 #[cold]
 fn void(kind: RecordKind) -> RecordKind {
     match kind {
@@ -256,7 +262,7 @@ fn void(kind: RecordKind) -> RecordKind {
     }
 }
 
-/// Gets a place, making ready what it lacks.
+/// Reserves a place, doing first what is not ready.
 #[inline]
 fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     loop {
@@ -267,7 +273,7 @@ fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     }
 }
 
-/// Gets a place, or what it lacks.
+/// Reserves a place, or returns what must be done first.
 fn try_reserve(database: &Database, size: &CommitSize) -> result::Result<Reservation, NotReady> {
     let mut sequencer = lock(&database.log.sequencer);
     database.health.check().map_err(NotReady::Failed)?;
@@ -321,7 +327,8 @@ fn fill(reservation: &Reservation, kind: RecordKind, count: u32, parts: &[&[u8]]
     fill_record(file, reservation.at(), &header, parts)
 }
 
-/// Puts the operations of a batch into memory; `first` is the sequence number of the first one.
+/// Inserts the operations of a batch into memtables. `first` is the sequence number of the first
+/// one.
 pub(crate) fn insert_batch(
     database: &Database,
     batch: &BatchBytes,
@@ -354,7 +361,7 @@ pub(crate) fn insert_batch(
     debug_assert_eq!(sequence.0, first.0 + u64::from(batch.count()));
 }
 
-/// Waits for what the durability promises of a record that ends at `end`.
+/// Makes the record that ends at `end` as durable as `durability` says.
 #[inline]
 pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {

@@ -1,15 +1,14 @@
-//! Commits that happen only if nothing they depend on has changed (DESIGN D20).
+//! Optimistic commits: a batch is committed only if nothing that it depends on has changed.
 //!
-//! It knows what must not have changed, not why.
-//!
-//! 1. Look for changes since the snapshot among everything in memory, outside any lock. Most
-//!    conflicts end here, at no cost to others.
+//! The module knows what must not have changed, not which transaction asks.
+//! 1. Look for changes since the snapshot in all memtables, outside any lock. Most conflicts are
+//!    found here, at no cost to other commits.
 //! 2. Reserve a place in the order, as every commit does.
-//! 3. Wait until the commits before are published, and look for changes among those that came
-//!    between 1 and 2: now nothing can come between any more.
-//! 4. If something changed, the place becomes void: nothing of the commit is in the log or visible.
+//! 3. Wait until the earlier commits are published, and look for changes among those that came
+//!    between 1 and 2. No commit can come between any more.
+//! 4. If something changed, void the reservation: nothing of the commit is in the log or visible.
 //!
-//! The commits behind wait for 3. It reads memory, and a table only if one was flushed since the
+//! Later commits wait for step 3. It reads memory, and a table only if one was flushed since the
 //! snapshot.
 
 use crate::{
@@ -27,25 +26,25 @@ use siltdb_base::{error::Result, id::SequenceNumber, key::EntryKind, slice::Slic
 use siltdb_disk::batch::{BatchBytes, BatchOperation};
 use siltdb_tree::read::{changed::Since, visible::bounds::Bounds};
 
-/// What must not have changed for a commit to happen.
+/// The conditions of a commit: what must not have changed since its snapshot.
 #[derive(Debug)]
 pub struct Conditions<'a> {
-    /// Since when: a live snapshot. `None`: nothing is checked.
+    /// The live snapshot since which changes count. `None`: nothing is checked.
     pub snapshot: Option<SequenceNumber>,
-    /// What was read.
+    /// The keys and ranges that the transaction read.
     pub reads: Option<&'a Footprint>,
-    /// Whether what the batch itself writes counts as well.
+    /// Whether the keys that the batch writes are checked as well.
     pub writes: Writes,
-    /// Its locks, and how long it waits for those of others.
+    /// The owner's locks, and how long the commit waits for locks of others.
     pub writer: Writer<'a>,
 }
 
-/// Whether a commit depends on the keys it writes.
+/// Whether a commit conflicts with other commits to the keys that it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Another commit may have written them.
+    /// It does not: another commit may have written them.
     Unchecked,
-    /// The first commit wins.
+    /// It does: the first commit wins.
     Checked,
 }
 
@@ -60,7 +59,8 @@ impl Conditions<'_> {
         Ok(())
     }
 
-    /// Checks everything that is in memory, and returns up to where it was published before.
+    /// Checks everything in memory. Returns the sequence number up to which commits were published
+    /// before the check.
     fn check_published(
         &self,
         database: &Database,
@@ -71,14 +71,16 @@ impl Conditions<'_> {
         if let Some(snapshot) = self.snapshot
             && published > snapshot
         {
-            // What is in memory beyond that will be published before us, too.
+            // Entries in memory beyond the published number will be published before this commit,
+            // too.
             let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
             self.check(batch, families, since)?;
         }
         Ok(published)
     }
 
-    /// Waits until everything `before` is published, and checks what is newer than `published`.
+    /// Waits until everything up to `before` is published, and checks what is newer than
+    /// `published`.
     fn check_between(
         &self,
         database: &Database,
@@ -120,13 +122,14 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
     Ok(())
 }
 
-/// Makes `batch` part of the order of the database if nothing that `conditions` name has changed.
-/// Returns the sequence number of its last operation; for an empty batch, whose conditions do not
-/// matter, the snapshot, or without one the newest number that readers see.
+/// Commits `batch` if nothing that `conditions` name has changed.
+///
+/// Returns the sequence number of its last operation. An empty batch is not checked: it returns the
+/// snapshot, or without one the newest published number.
 ///
 /// # Errors
-/// `Conflict`; otherwise as [`commit`](crate::commit::commit). In all cases but `Poisoned` nothing
-/// of the batch was written.
+/// `Conflict` if something changed; otherwise as [`commit`](crate::commit::commit). Except for
+/// `Poisoned`, nothing of the batch was written.
 pub fn commit_if(
     database: &Database,
     batch: &BatchBytes,

@@ -1,21 +1,21 @@
-//! What a database counts of its background work while it is open.
+//! Counters of background work since the database was opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was counted since the database was opened.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Flushes.
+    /// The number of flushes.
     pub flushes: AtomicU64,
     /// Bytes of tables written by flushes.
     pub flushed_bytes: AtomicU64,
-    /// Compactions, moves by reference included.
+    /// The number of compactions, trivial moves included.
     pub compactions: AtomicU64,
     /// Bytes of tables written by compactions.
     pub compacted_bytes: AtomicU64,
-    /// Tables that were removed unread, as nothing of them could be seen any more.
+    /// The number of tables removed unread, because no reader could see any of their entries.
     pub dropped_tables: AtomicU64,
-    /// Compactions of tables that were garbage for a fair part.
+    /// The number of compactions of tables to free space.
     pub space_compactions: AtomicU64,
 }
 

@@ -1,9 +1,8 @@
-//! What all parts of an open database share: a struct of the rooms below, and few words between
-//! them.
+//! The state of an open database: a struct of the rooms below, and what connects them.
 //!
-//! It decides nothing. Its locks are taken in this order, each optional: the `closing_io` of the
-//! engine, those of the catalog, of the log, `jobs`; those inside the rooms come after. Only those
-//! whose name says so are held during IO.
+//! It decides nothing. Locks are taken in this order, each optional: `closing_io` of the engine,
+//! locks of the catalog, locks of the log, `jobs`, locks inside the rooms. Only a lock with `_io`
+//! in its name is held during IO.
 
 use crate::{
     background::{Background, JobOf},
@@ -29,76 +28,76 @@ use siltdb_base::{
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// How long a writer waits for room before it looks again.
+/// How long a writer waits for room before it checks again.
 const ROOM_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Who does the work that a writer must wait for.
+/// Which thread runs the job that a writer must wait for.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiting {
-    /// The workers do: wait for them.
+    /// A worker does; the writer waits for it.
     ForWorkers,
-    /// Nobody else does: run one job with this function; it says whether there was one.
+    /// The writer itself: this function runs one job, and returns whether there was one.
     RunJob(fn(&Database) -> Result<bool>),
 }
 
 /// An open database.
 #[derive(Debug)]
 pub struct Database {
-    /// Which of the open ones it is.
+    /// The id of this opening.
     pub open_id: OpenId,
-    /// How it was opened.
+    /// The options of this opening.
     pub options: EngineOptions,
-    /// The clock of the options, as what it stores.
+    /// The clock of the options as expiry uses it: it never moves back.
     pub time: Arc<ForwardClock>,
     /// Its directory.
     pub dir: PathBuf,
     /// Whether it may be written.
     pub health: Health,
-    /// What snapshots see stays.
+    /// The live snapshots.
     pub snapshots: Arc<Snapshots>,
-    /// Locks that transactions hold.
+    /// The locks of transactions.
     pub locks: Arc<LockTable>,
-    /// Its memory.
+    /// Budget, block cache and arenas.
     pub memory: Memory,
-    /// The log, and what waits for its flush.
+    /// The log, and the generations that wait for a flush.
     pub log: Log,
-    /// Families, files, manifest.
+    /// Families, files and manifest.
     pub catalog: Catalog,
-    /// How fast writers may be.
+    /// The delay of writers because of debt.
     pub backpressure: Backpressure,
-    /// What is being done in the background.
+    /// The state of the background work.
     pub background: Background,
-    /// How to wait.
+    /// Which thread runs the jobs that a writer waits for.
     pub waiting: Waiting,
-    /// What the background work has done.
+    /// Counters of the background work.
     pub counters: Counters,
-    /// How commits that conflict take turns.
+    /// The turns of transactions that conflict.
     pub turns: Turns,
-    /// Ids that were reserved and not yet given.
+    /// Reserved ids that were not handed out yet.
     pub id_blocks: IdBlocks,
 }
 
-/// What an opening has made of the files of a database.
+/// The parts that an opening builds from the files of a database.
 #[derive(Debug)]
 pub struct Parts {
-    /// How it was opened.
+    /// The options of this opening.
     pub options: EngineOptions,
-    /// The clock of the options, as what it stores.
+    /// The clock of the options as expiry uses it: it never moves back.
     pub time: Arc<ForwardClock>,
     /// Its directory.
     pub dir: PathBuf,
-    /// Its memory.
+    /// Budget, block cache and arenas.
     pub memory: Memory,
     /// The log.
     pub log: Log,
-    /// Families, files, manifest.
+    /// Families, files and manifest.
     pub catalog: Catalog,
-    /// How to wait.
+    /// Which thread runs the jobs that a writer waits for.
     pub waiting: Waiting,
 }
 
 impl Database {
-    /// Puts the rooms together.
+    /// A database of these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { options, time, dir, memory, log, catalog, waiting } = parts;
@@ -133,14 +132,15 @@ impl Database {
         database
     }
 
-    /// Hands a generation to the flusher.
+    /// Queues a frozen generation for its flush.
     pub fn freeze(&self, frozen: Frozen) {
         lock(&self.log.frozen).push_back(frozen);
         self.backpressure.update_at(0, &self.log);
         self.background.work.raise();
     }
 
-    /// Looks again at the debt of a family's levels; to be called after its tables have changed.
+    /// Notes the debt of a family's levels, and that a compaction may be due. To be called after
+    /// its tables have changed.
     pub fn note_changed(&self, family: &FamilyData) {
         self.backpressure.note_levels(family);
         self.background.note_due(family.id);
@@ -152,10 +152,10 @@ impl Database {
         self.background.forget(family);
     }
 
-    /// Waits until a job has made room, or makes some.
+    /// Waits until a job has made room, or runs one.
     ///
     /// # Errors
-    /// What keeps the jobs from making room, `NoSpace` above all; `Poisoned`, `Closed`.
+    /// The failure that keeps jobs from making room, mostly `NoSpace`; `Poisoned`, `Closed`.
     pub fn wait_for_room(&self) -> Result<()> {
         let start = self.options.clock.monotonic_ns();
         let result = match self.waiting {
@@ -171,8 +171,8 @@ impl Database {
     fn wait_for_workers(&self) -> Result<()> {
         let seen = self.backpressure.room.seen();
         self.health.check()?;
-        // A thread that looked before the last job ended may have noted what it saw after it, and
-        // then no other thread looks again.
+        // A thread that read the debt before the last job ended may have noted it after that. Then
+        // no other thread reads it again.
         self.backpressure.update(&self.log);
         if self.backpressure.generation_limits().room == Room::Free {
             return Ok(());
@@ -185,13 +185,13 @@ impl Database {
         Ok(())
     }
 
-    /// Why there is no room and none comes, if a job fails that would make some: a flush, or the
-    /// compaction of a family whose levels are full.
+    /// The failure of a job that would make room: a flush, or the compaction of a family whose
+    /// levels are full.
     fn failure_in_the_way(&self) -> Option<Error> {
         let families = self.catalog.families.load();
         self.background.failure(|job, error| match job {
             JobOf::Memory => true,
-            // Others do not come to be tried.
+            // Without space, compactions of other families are not tried.
             JobOf::Family(_) if error.kind() == ErrorKind::NoSpace => true,
             JobOf::Family(id) => {
                 let family = families.get(id);
@@ -200,7 +200,7 @@ impl Database {
         })
     }
 
-    /// Why a job fails, if one does: a flush, or the compaction of a family that exists.
+    /// The failure of a job, if one fails: a flush, or the compaction of a family that exists.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         let families = self.catalog.families.load();
@@ -210,11 +210,11 @@ impl Database {
         })
     }
 
-    /// Does `work`, which may change files, on a caller's thread. Closing waits until it is done.
-    /// If it panics, what it left undone nobody will do: the database is poisoned.
+    /// Runs `work`, which may change files, on a caller's thread. Closing waits until it ends. If
+    /// it panics, its unfinished changes stay undone, so the database is poisoned.
     ///
     /// # Errors
-    /// `Closed`, once the database is being closed; what `work` fails with.
+    /// `Closed`, once the database is closing; the errors of `work`.
     pub fn at_work<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let call = self.background.in_flight.begin().ok_or_else(|| self.health.refusal())?;
         let mut at_work = AtWork { database: self, is_done: false, _call: call };
@@ -223,19 +223,19 @@ impl Database {
         result
     }
 
-    /// Nothing can be written any more, because of `cause`; wakes everybody who waits.
+    /// Refuses all later writes because of `cause`, and wakes all waiting writers.
     pub fn fail(&self, cause: Error) {
         let _ = self.health.poison(cause);
         self.backpressure.room.raise();
     }
 }
 
-/// A call at work, on its way out.
+/// A running call of [`Database::at_work`].
 struct AtWork<'a> {
     database: &'a Database,
-    /// It has returned; it did not panic.
+    /// The work has returned and did not panic.
     is_done: bool,
-    /// Dropped last: who closes then finds the failure.
+    /// Dropped last, so that a close that waits for the call finds the failure.
     _call: CallInFlight<'a>,
 }
 

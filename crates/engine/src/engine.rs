@@ -1,7 +1,7 @@
-//! The engine as the public crate sees it: a handle on an open database and its threads.
+//! The engine: a handle on an open database and its threads, for the public crate.
 //!
-//! What only reads is found in the rooms of [`Database`], to which an engine derefs. What writes
-//! goes through here, which refuses it to a forked child.
+//! Calls that only read are in the rooms of [`Database`], to which an engine derefs. Calls that
+//! write are here, because they are refused to a forked child.
 
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
@@ -48,7 +48,7 @@ use std::{
     time::Duration,
 };
 
-/// An open database; cheap to clone. The last clone that is dropped closes it.
+/// An open database; cheap to clone. Dropping the last clone closes it.
 #[derive(Clone, Debug)]
 pub struct Engine {
     open: Arc<Open>,
@@ -56,19 +56,19 @@ pub struct Engine {
 
 #[derive(Debug)]
 struct Open {
-    /// The one that opened it. A forked child shares its files and must not write to them.
+    /// The process that opened it. A forked child shares its files and must not write to them.
     process: Process,
     database: Arc<Database>,
     workers: Workers,
-    /// Held while it is closed.
+    /// Held while the database is being closed.
     closing_io: Mutex<Closing>,
 }
 
 #[derive(Debug)]
 struct Closing {
-    /// The lock of the directory, until it is closed.
+    /// The lock of the directory; `None` once the database is closed.
     directory: Option<Box<dyn FileLock>>,
-    /// What closing has failed with.
+    /// The failure of the close.
     failure: Option<Error>,
 }
 
@@ -82,7 +82,7 @@ impl Engine {
         let process = Process::current();
         let options = match options.access {
             Access::ReadWrite => options,
-            // There is nothing to do in the background.
+            // A database that is only read has no background work.
             Access::ReadOnly => EngineOptions { workers: 0, ..options },
         };
         let waiting = match (options.access, options.workers) {
@@ -108,14 +108,14 @@ impl Engine {
         Ok(&self.open.database)
     }
 
-    /// Does `work`, which may change files, on this thread.
+    /// Runs `work`, which may change files, on this thread.
     fn at_work<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
         let database = self.writable()?;
         database.health.check()?;
         database.at_work(work)
     }
 
-    /// Passes while `family` may be written.
+    /// Checks that `family` may be written.
     ///
     /// # Errors
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
@@ -124,8 +124,7 @@ impl Engine {
         family.check()
     }
 
-    /// Makes `payload` part of the order of the database, as durable as asked for, or as the
-    /// database was opened.
+    /// Commits `payload` with `durability`, or with that of the options.
     ///
     /// # Errors
     /// As [`commit::commit`].
@@ -136,8 +135,8 @@ impl Engine {
         commit::commit(database, payload, durability)
     }
 
-    /// Makes `batch` part of the order of the database if nothing that `conditions` name has
-    /// changed, and returns the sequence number of its last operation.
+    /// Commits `batch` if nothing that `conditions` name has changed. Returns the sequence number
+    /// of its last operation.
     ///
     /// # Errors
     /// As [`conditional_commit::commit_if`].
@@ -150,7 +149,7 @@ impl Engine {
         conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
     }
 
-    /// A holder of no locks.
+    /// A holder without locks.
     #[must_use]
     pub fn lock_holder(&self) -> LockHolder {
         LockHolder::new(self)
@@ -170,10 +169,10 @@ impl Engine {
         locks::acquire(self.writable()?, holder, family, lock, timeout)
     }
 
-    /// Passes if `key` was not changed after `snapshot`.
+    /// Checks that `key` was not changed after `snapshot`.
     ///
     /// # Errors
-    /// `Conflict`; what reading a table fails with.
+    /// `Conflict`; failures of reading a table.
     pub fn check_unchanged(
         &self,
         family: &FamilyData,
@@ -185,7 +184,8 @@ impl Engine {
         footprint::check_key(&family.tree.view(), family, key, since)
     }
 
-    /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
+    /// The memtable of a family, with everything that `writes` has for it; `None` if that is
+    /// nothing.
     ///
     /// # Errors
     /// As [`IndexedWrites::of`].
@@ -198,7 +198,7 @@ impl Engine {
         indexed.of(self, writes, family)
     }
 
-    /// Makes `batch` and changes of families part of the order of the database together, durably.
+    /// Commits `batch` and changes of families together. Durable on return.
     ///
     /// # Errors
     /// As [`family_commit::commit_with_families`].
@@ -206,13 +206,13 @@ impl Engine {
         self.at_work(|database| family_commit::commit_with_families(database, batch, changes))
     }
 
-    /// The newest sequence number that readers see.
+    /// The newest published sequence number, up to which readers see.
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
         self.log.publisher.published()
     }
 
-    /// A feed of commits.
+    /// A feed of the commits from `first` on.
     ///
     /// # Errors
     /// As [`Feed::new`].
@@ -228,20 +228,19 @@ impl Engine {
         feed.next(self, timeout)
     }
 
-    /// Registers a snapshot of this moment.
+    /// Registers a snapshot of the present state.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
         self.snapshots.take(|| self.log.publisher.published())
     }
 
-    /// The family with this number.
+    /// The family with this id.
     ///
     /// # Errors
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
         self.catalog.families.get(id).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no family with this number")
-                .with_mismatch("a family", id)
+            Error::new(ErrorKind::NotFound, "no family with this id").with_mismatch("a family", id)
         })
     }
 
@@ -251,7 +250,7 @@ impl Engine {
         self.catalog.families.load().iter().map(|family| family.name().to_string()).collect()
     }
 
-    /// Makes `options` those of a family.
+    /// Changes the options of a family. Durable on return.
     ///
     /// # Errors
     /// As [`family_options::change_options`].
@@ -259,10 +258,10 @@ impl Engine {
         self.at_work(|database| family_options::change_options(database, family, options))
     }
 
-    /// About how much a range of a family takes.
+    /// The approximate size of a range of a family.
     ///
     /// # Errors
-    /// `Closed`; `NotFound`, if it was dropped; what opening a table fails with.
+    /// `Closed`; `NotFound`, if the family was dropped; failures of opening a table.
     pub fn range_size(&self, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
         self.health.check_open()?;
         family.check()?;
@@ -277,7 +276,7 @@ impl Engine {
         self.at_work(|database| install::create_family(database, name, options))
     }
 
-    /// A family that a commit can create.
+    /// Prepares a family that a commit can create.
     ///
     /// # Errors
     /// As [`family_commit::prepare_family`].
@@ -293,7 +292,7 @@ impl Engine {
         self.at_work(|database| install::drop_family(database, name))
     }
 
-    /// Gives a family another name.
+    /// Renames a family.
     ///
     /// # Errors
     /// `NotFound`, `AlreadyExists`, `InvalidArgument`; as [`install::install`].
@@ -309,15 +308,16 @@ impl Engine {
         log_sync::sync_wal(self.writable()?)
     }
 
-    /// Writes everything in memory to tables.
+    /// Flushes all memtables to tables.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// The failure of a flush.
     pub fn flush(&self) -> Result<()> {
         self.at_work(jobs::flush::flush_all)
     }
 
-    /// Makes a second database of what this one holds in `dir`, which must not exist or be empty.
+    /// Makes a second database with the contents of this one in `dir`, which must not exist or be
+    /// empty.
     ///
     /// # Errors
     /// As [`checkpoint::checkpoint`].
@@ -325,11 +325,11 @@ impl Engine {
         self.at_work(|database| checkpoint::checkpoint(database, dir))
     }
 
-    /// Writes what a family has in memory to tables, and with it what the others have: memtables
-    /// are frozen together. If it has nothing there, nothing is written.
+    /// Flushes the memtables of a family. Those of other families are flushed too, because they are
+    /// frozen together. If the family has nothing in memory, nothing is written.
     ///
     /// # Errors
-    /// `NotFound`, if it was dropped; what keeps it from being written.
+    /// `NotFound`, if the family was dropped; the failure of a flush.
     pub fn flush_family(&self, family: &FamilyData) -> Result<()> {
         self.check_writable(family)?;
         if family.tree.view().memory.tables().is_empty() {
@@ -338,7 +338,7 @@ impl Engine {
         self.flush()
     }
 
-    /// Merges a range of a family into one level.
+    /// Merges the tables of a range of a family into one level.
     ///
     /// # Errors
     /// As [`Engine::compact`].
@@ -347,10 +347,10 @@ impl Engine {
         self.at_work(|database| request::compact_range(database, family, &range.bounds()))
     }
 
-    /// Merges all of a family into one level.
+    /// Merges all tables of a family into one level.
     ///
     /// # Errors
-    /// `NotFound`, if it was dropped; what keeps it from being merged.
+    /// `NotFound`, if the family was dropped; the failure of a merge.
     pub fn compact(&self, family: &FamilyData) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
         self.writable()?;
@@ -363,10 +363,10 @@ impl Engine {
         self.at_work(|database| request::compact_family(database, family, pause))
     }
 
-    /// Merges all of every family.
+    /// Merges the tables of each family into one level.
     ///
     /// # Errors
-    /// What keeps them from being merged.
+    /// The failure of a merge.
     pub fn compact_all(&self) -> Result<()> {
         // As in `compact`.
         let families = self.writable()?.catalog.families.load();
@@ -383,27 +383,27 @@ impl Engine {
         })
     }
 
-    /// Waits until no job is due, or does them.
+    /// Waits until no job is due, or runs the due ones.
     ///
     /// # Errors
-    /// What a job failed with.
+    /// The failure of a job.
     pub fn settle(&self) -> Result<()> {
         self.at_work(request::settle)
     }
 
-    /// Runs one job on this thread, if one is due, and says so.
+    /// Runs one job on this thread, if one is due. Returns whether it ran one.
     ///
     /// # Errors
-    /// What the job failed with.
+    /// The failure of the job.
     pub fn run_job(&self) -> Result<bool> {
         self.at_work(jobs::next::run_one)
     }
 
-    /// Closes the database for all clones. Whoever closes it again is told the same.
+    /// Closes the database for all clones. A second close returns the same result.
     ///
     /// # Errors
-    /// What syncing the log fails with, or the first failure before; what keeps commits that are
-    /// not in the log from being flushed.
+    /// The first failure of the log, also an earlier one; the failure of flushing commits that are
+    /// in no log.
     pub fn close(&self) -> Result<()> {
         self.open.process.check()?;
         self.open.close()
@@ -420,13 +420,14 @@ impl Deref for Engine {
 }
 
 impl Open {
-    /// 1. Later calls are refused. 2. What is in no log is flushed, and what would take long to
-    ///    replay. 3. Jobs end, those of the workers and those that callers do on their own threads.
-    ///    4. Commits that have a place are waited for; the log is synced and marked as closed.
-    ///    5. The directory is unlocked: nobody changes a file of it any more, and nobody takes one
-    ///    of those that come for one of these.
+    /// 1. Later calls are refused.
+    /// 2. Memory is flushed, if some of it is in no log or would take long to replay.
+    /// 3. Running jobs end, on workers and on threads of callers.
+    /// 4. Commits that have a place are waited for; the log is synced and marked as closed.
+    /// 5. The directory is unlocked. This process changes no file of it any more, and takes no file
+    ///    of a later process for its own.
     fn close(&self) -> Result<()> {
-        // Held meanwhile: a second one who closes finds it closed when this returns.
+        // Held during the close, so that a concurrent close returns after it.
         let mut closing = lock(&self.closing_io);
         if closing.directory.is_none() {
             return closing.failure.as_ref().map_or(Ok(()), |failure| Err(failure.duplicate()));
@@ -447,7 +448,7 @@ impl Open {
         self.database.catalog.files.close();
         let result = match self.database.health.failure() {
             Some(failure) => {
-                // Each completes, also if it fails.
+                // Every commit with a place completes, also if it fails.
                 let (last, _) = lock(&self.database.log.sequencer).last();
                 self.database.log.publisher.wait(last);
                 Err(failure)
@@ -462,7 +463,7 @@ impl Open {
         result
     }
 
-    /// Ends what runs in a temporary database, which takes no calls any more, and removes it.
+    /// Ends the jobs of a temporary database, which accepts no calls any more, and removes it.
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
         self.database.background.in_flight.end();
@@ -481,13 +482,13 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Dropping what is left closes descriptors and writes nothing.
+            // Dropping the rest closes descriptors and writes nothing.
             return self.workers.abandon();
         }
         if lock(&self.closing_io).directory.is_none() {
             return;
         }
-        // Nobody is left to tell; what was acknowledged keeps what its durability promises.
+        // No caller can receive the error. Acknowledged commits are as durable as promised.
         if let Err(error) = self.close() {
             log::error!("closing {} failed: {error}", self.database.dir.display());
         }

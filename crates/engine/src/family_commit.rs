@@ -1,20 +1,23 @@
-//! Commits that create and drop families together with data: a schema row and its family.
+//! Commits that create and drop families together with data, such as a schema row and its family.
 //!
 //! The log decides: one record carries the changes of families and the operations of the batch. The
-//! manifest follows, in the edit that the commit installs or, should that fail, in the next one.
+//! manifest follows, in the edit that the commit installs. If that fails, it follows in the next
+//! edit.
 //!
 //! 1. A family is prepared: it has an id and a tree, in memory alone.
-//! 2. The record gets its place, is filled, and its operations go into memtables.
-//! 3. Under `manifest_io`, before readers see the operations, the families come into force, and the
-//!    manifest owes their changes to its next edit.
-//! 4. The commit is published, and the log synced up to its end: no edit runs ahead of the log.
-//! 5. The edit says the changes, and up to where in the log it does.
+//! 2. The record gets its place and is filled, and its operations go into memtables.
+//! 3. Under `manifest_io`, before readers see the operations, the families are put in force. From
+//!    now on the manifest owes their changes: its next edit must include them.
+//! 4. The commit is published, and the log synced up to its end, so that no edit is ahead of it.
+//! 5. The edit records the changes, and the log position up to which it does so.
 //!
-//! A crash before the record is durable leaves nothing of either. After that, recovery makes the
-//! changes of each record behind the position that the manifest names, and owes them again.
+//! After a crash before the record is durable, neither families nor data exist. After a later
+//! crash, recovery applies the changes of each record behind the position in the manifest, and owes
+//! them again.
 //!
-//! From 3 to 5 no other edit is made, so that none tells of families whose record may be lost. It
-//! is waited for with a place in the log in hand: what is waited for never waits for publication.
+//! From 3 to 5 no other edit is made, so that no edit names families whose record may be lost. The
+//! commit waits for `manifest_io` while it holds a place in the log. So no holder of `manifest_io`
+//! may wait for publication.
 
 use crate::{
     catalog::{
@@ -43,7 +46,8 @@ use siltdb_disk::{
 use siltdb_tree::{options::TreeOptions, tree::Tree};
 use std::sync::{Arc, MutexGuard};
 
-/// A family that a commit can create. It costs memory alone, and goes with its last handle.
+/// Prepares a family that a commit can create. It costs memory alone, which is freed with its last
+/// handle.
 ///
 /// # Errors
 /// `InvalidArgument`, for a bad name, bad options, or if ids are used up; `ReadOnly`, `Poisoned`,
@@ -65,10 +69,10 @@ pub fn prepare_family(
     Ok(Arc::new(FamilyData::prepared(id, name, tree)))
 }
 
-/// Commits a batch, which may be empty, with changes of families. On return both are durable.
+/// Commits a batch, which may be empty, with changes of families. Both are durable on return.
 ///
 /// # Errors
-/// `AlreadyExists`, if a created family has the name of one that stays, or was created before;
+/// `AlreadyExists`, if a created family has the name of a remaining one, or was created before;
 /// `NotFound`, if a dropped family, or one of the batch, does not exist; `InvalidArgument`, if the
 /// default family is dropped, or a limit exceeded; otherwise as [`commit`](crate::commit::commit).
 pub fn commit_with_families(
@@ -77,7 +81,7 @@ pub fn commit_with_families(
     changes: &FamilyChanges,
 ) -> Result<()> {
     database.health.check()?;
-    // Not with `changing_io`: it waits for locks.
+    // `changing_io` is not held here, because this waits for locks of transactions.
     let commit = |owner| commit_changes(database, (batch, owner), changes);
     let writes = || {
         let families = database.catalog.families.load();
@@ -99,7 +103,7 @@ fn commit_changes(
     let mut head = Vec::new();
     encode_changes(&edit, &mut head);
     check_size(batch, &head)?;
-    // The changes take a sequence number, too.
+    // The changes of families take a sequence number, too.
     let counts = Counts { all: counts.all + 1, ..counts };
     let mut manifest = None;
     let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
@@ -122,7 +126,7 @@ fn commit_changes(
     said
 }
 
-/// The families as the changes make them, and those that go.
+/// The map of families after the changes, and the dropped families.
 fn changed(
     database: &Database,
     changes: &FamilyChanges,
@@ -145,7 +149,7 @@ fn changed(
     Ok((map, dropped))
 }
 
-/// The changes as log and manifest say them.
+/// The changes as an edit, for log and manifest.
 fn edit(changes: &FamilyChanges) -> Edit {
     let dropped = changes.dropped.iter().map(|&id| Change::DropFamily { id });
     let created = changes.created.iter();
@@ -163,7 +167,7 @@ fn check_size(batch: &BatchBytes, head: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A position behind the begin of the record at `at`, and before any later one.
+/// A position after the beginning of the record at `at`, and before the next record.
 fn behind(at: LogPosition) -> LogPosition {
     LogPosition { offset: at.offset + 1, ..at }
 }
@@ -177,8 +181,9 @@ fn files_of(dropped: &[Arc<FamilyData>]) -> Vec<FileNumber> {
         .collect()
 }
 
-/// Syncs the log up to `end`, the end of a commit with changes of families, and then makes the edit
-/// that says them. Should there be no space for the edit, a later one says them: they are durable.
+/// Syncs the log up to `end`, the end of a commit with changes of families, then makes the edit
+/// that records them. If there is no space for the edit, a later one records them: the log has them
+/// durably.
 fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition) -> Result<()> {
     if !cfg!(seeded_fault = "families_ahead_of_the_log") {
         let synced = database.log.wal.sync_to(end, &database.health)?;
@@ -187,17 +192,18 @@ fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition
     match install_with(database, manifest, (Vec::new(), None), None) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
         Err(error) => {
-            log::warn!("the manifest was not told of families yet: {error}");
+            log::warn!("the manifest does not have changes of families yet: {error}");
             Ok(())
         }
         Ok(()) => Ok(()),
     }
 }
 
-/// Makes the changes of a record that is replayed, and notes that the manifest owes them.
+/// Applies the changes of families in a replayed record, and notes in `owed` that the manifest
+/// lacks them.
 ///
 /// # Errors
-/// `Corruption`, if they do not fit; what decoding options fails with.
+/// `Corruption`, if they do not fit; failures of decoding options.
 pub fn replay_changes(
     target: &Target<'_>,
     edit: Edit,
@@ -216,8 +222,7 @@ pub fn replay_changes(
     }
     let mut map = (*target.families.load()).clone();
     let dropped = map.change(&changes).map_err(|error| {
-        Error::corruption("a commit changes families that are not as it found them")
-            .with_source(error)
+        Error::corruption("the families do not match the changes of a commit").with_source(error)
     })?;
     target.families.store_changed(map, &changes, &dropped);
     owed.extend(edit.changes);

@@ -1,6 +1,6 @@
-//! Changing the options of a family while it is in use.
+//! Changes the options of a family while it is in use.
 //!
-//! What is written from then on follows the new ones; nothing that is written already changes.
+//! Later writes follow the new options; existing files do not change.
 
 use crate::{
     catalog::family::FamilyData,
@@ -13,12 +13,12 @@ use siltdb_base::{
 };
 use siltdb_tree::options::TreeOptions;
 
-/// Makes `options` those of a family, durably. Without a merge operator they leave that of the
-/// family as it is.
+/// Sets the options of a family. Durable on return. Without a merge operator in `options` the
+/// family keeps its own.
 ///
 /// # Errors
 /// `InvalidArgument`, if an option is out of its range or the family has another merge operator;
-/// `NotFound`, if it was dropped; as [`install`](crate::install::install).
+/// `NotFound`, if the family was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,
@@ -33,7 +33,7 @@ pub fn change_options(
         (Some(now), Some(given)) if now.name() != given.name() => {
             return Err(Error::invalid("a family keeps its merge operator")
                 .with_mismatch(now.name(), given.name())
-                .with_hint("its operands mean nothing to another"));
+                .with_hint("another operator cannot fold its operands"));
         }
         (Some(now), _) => Some(now.clone()),
         (None, given) => given,
@@ -42,7 +42,7 @@ pub fn change_options(
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
     install_with(database, manifest, (changes, None), operator.as_ref())?;
-    // A level may be too large now.
+    // A level may exceed its new size limit.
     database.background.work.raise();
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! A feed: the commits of the log in their order, read behind those who write.
+//! Feeds: read the commits of the log in order, after their publication.
 //!
-//! It costs writers nothing but log files that are used again later. The log already holds every
-//! commit, in order; a feed reads the files and never beyond the published sequence number, so what
-//! it reads is filled. It does not know families, keys or who is interested.
+//! A feed costs writers nothing but log files that are recycled later. The log already holds every
+//! commit, in order. A feed reads the log files, but only up to the published sequence number, so
+//! everything it reads is filled. It knows neither families nor keys nor readers.
 //!
-//! What the log lacks is told as a range of sequence numbers: commits that were not logged, and
-//! what a loss of power took from segments that were flushed before.
+//! Operations that the log lacks are reported as a range of sequence numbers. These are commits
+//! that were not logged, and what a power failure took from segments that were already flushed.
 //!
 //! # Seeded fault
-//! `feed_skips_a_commit`: the first record of a segment that a feed comes to is passed over.
+//! `feed_skips_a_commit`: a feed skips the first record of each segment.
 
 use crate::{
     database::Database,
@@ -31,36 +31,36 @@ use siltdb_disk::{
 };
 use std::time::Duration;
 
-/// Longest wait before a feed looks whether the database was closed.
+/// The longest wait before a feed checks whether the database was closed.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Sequence numbers in the order of commits, and what was committed under them.
+/// A range of sequence numbers, and the commit that has them.
 #[derive(Clone, Debug)]
 pub struct FeedItem {
-    /// The first.
+    /// The first sequence number.
     pub first: SequenceNumber,
-    /// The last.
+    /// The last sequence number.
     pub last: SequenceNumber,
-    /// What was committed; `None` if the log does not say.
+    /// The commit; `None` if the log does not have it.
     pub commit: Option<FeedCommit>,
 }
 
-/// What a commit did.
+/// The content of a commit.
 #[derive(Clone, Debug)]
 pub struct FeedCommit {
-    /// Families that it created or dropped; they take the first sequence number.
+    /// The families that it created or dropped. They take the first sequence number.
     pub families: Vec<Change>,
-    /// Its operations, as a batch encodes them.
+    /// Its operations, in the encoding of a batch.
     pub operations: Vec<u8>,
-    /// How many there are.
+    /// The number of its operations.
     pub count: u32,
 }
 
-/// A place in the order of commits, and a pin of what comes after it.
+/// A place in the order of commits, and a pin of the log after it.
 #[derive(Debug)]
 pub struct Feed {
     pin: FeedPin,
-    /// No commit up to here is read again.
+    /// The next sequence number to read.
     next: SequenceNumber,
     reader: Option<Reader>,
 }
@@ -69,17 +69,17 @@ pub struct Feed {
 struct Reader {
     segment: SegmentId,
     reader: SegmentReader,
-    /// Everything up to here was filled when the reader was made.
+    /// Everything up to this number was filled when the reader was made.
     filled: SequenceNumber,
 }
 
 impl Feed {
-    /// A feed of the commits from `first` on, or with `None` of those that the log still has. A
-    /// commit that `first` is in the middle of is read as a whole.
+    /// A feed of the commits from `first` on; with `None`, of all commits that the log still has.
+    /// If `first` is in the middle of a commit, the whole commit is read.
     ///
     /// # Errors
-    /// `NotFound`, if the log does not reach back so far: the hint names the oldest sequence number
-    /// that it has. `InvalidArgument`, if `first` is beyond the next commit. `Closed`.
+    /// `NotFound`, if the log does not reach back that far: the error names the oldest sequence
+    /// number that it has. `InvalidArgument`, if `first` is beyond the next commit. `Closed`.
     pub fn new(database: &Database, first: Option<SequenceNumber>) -> Result<Self> {
         database.health.check_open()?;
         let end = database.log.publisher.published().next();
@@ -96,7 +96,7 @@ impl Feed {
         Ok(Self { pin, next: first, reader: None })
     }
 
-    /// The sequence number to go on from, in a later feed.
+    /// The sequence number at which a later feed can continue.
     #[must_use]
     pub fn position(&self) -> SequenceNumber {
         self.next
@@ -106,7 +106,7 @@ impl Feed {
     ///
     /// # Errors
     /// `NotFound`, if the feed was so slow that it lost its pin: the error names the lost range.
-    /// `Corruption`, with file and offset; what reading fails with; `Closed`.
+    /// `Corruption`, with file and offset; failures of reading; `Closed`.
     pub fn next(&mut self, database: &Database, timeout: Duration) -> Result<Option<FeedItem>> {
         let mut left = timeout;
         loop {
@@ -131,11 +131,11 @@ impl Feed {
         }
     }
 
-    /// Reads a record, of which `published` is not beyond; `None`, if it says nothing.
+    /// Reads a record that is published up to `published`; `None`, if it has nothing for a feed.
     fn read(&mut self, database: &Database, published: SequenceNumber) -> Result<Option<FeedItem>> {
         let Some(found) = self.pin.advance(self.next) else { return Err(self.lost(database)) };
         let item = self.read_in(database, &found, published);
-        // What was read while the pin was lost may be what a later segment put there.
+        // If the pin was lost meanwhile, the bytes may be those of a later segment.
         if !self.pin.is_held() {
             return Err(self.lost(database));
         }
@@ -156,7 +156,7 @@ impl Feed {
         let Reader { reader, .. } = self.reader(database, &found.segment, filled)?;
         loop {
             if reader.next_sequence() > end {
-                // Records behind this point were cut off.
+                // The records behind this point were cut off.
                 return Ok((Some(unlogged(next, end)), end.next()));
             }
             let Some(record) = reader.next()? else { break };
@@ -174,7 +174,8 @@ impl Feed {
             let first = next.max(reader.next_sequence());
             return Ok((Some(unlogged(first, end)), end.next()));
         }
-        // A commit that failed is published, so that others see that it did.
+        // A failed commit is published too, so that later ones fail. Then this check returns the
+        // error.
         database.health.check_log()?;
         let stop = reader.stop().unwrap_or(Stop::SegmentEnd);
         Err(Error::corruption(format!("the log stops before a published commit, at {stop}"))
@@ -182,7 +183,7 @@ impl Feed {
             .with_offset(reader.position().offset))
     }
 
-    /// The reader of a segment, able to read what is published up to `filled`.
+    /// A reader of the segment that can read what is published up to `filled`.
     fn reader(
         &mut self,
         database: &Database,
@@ -192,7 +193,7 @@ impl Feed {
         let id = segment.slot.id;
         let current = self.reader.take().filter(|current| current.segment == id);
         let reader = match current {
-            // Bytes behind what was filled may have been read before they were.
+            // The reader may have read later bytes before they were filled.
             Some(current) if self.next <= current.filled => current,
             current => {
                 let (_, end) = lock(&database.log.sequencer).last();
@@ -221,7 +222,7 @@ impl Feed {
         let last = oldest.0.max(self.next.0 + 1) - 1;
         not_retained(self.next, oldest).with_mismatch(
             format_args!("a feed that keeps at most {} bytes", database.options.feed_bytes_max),
-            format_args!("operations {}..={last} were let go", self.next.0),
+            format_args!("operations {}..={last} were released", self.next.0),
         )
     }
 }
@@ -239,7 +240,7 @@ fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem {
     FeedItem { first, last, commit: None }
 }
 
-/// What a record tells a feed.
+/// What a record contributes to a feed.
 fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
     let header = &record.header;
     let first = header.first_sequence;
@@ -251,7 +252,7 @@ fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
             let (edit, operations) = family_batch::split(record.payload)?;
             (edit.changes, operations, header.count.saturating_sub(1))
         }
-        // Whatever a feed cannot tell, it says so.
+        // A feed reports everything that it cannot read.
         _ => return Ok(Some(unlogged(first, last))),
     };
     let operations = operations.to_vec();
@@ -260,7 +261,7 @@ fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
 }
 
 fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
-    Error::new(ErrorKind::NotFound, "the log does not reach back so far")
+    Error::new(ErrorKind::NotFound, "the log does not reach back that far")
         .with_mismatch(format_args!("a sequence number of at least {}", oldest.0), first.0)
         .with_hint("retain_log_bytes and retain_log_for keep more of the log")
 }

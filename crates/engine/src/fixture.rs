@@ -1,7 +1,6 @@
-//! What the tests of this floor share: a database on a file system in memory, and how to look at
-//! it.
+//! Shared by the tests of this floor: a database on a file system in memory, and views of it.
 //!
-//! It uses the engine's own interface, so that it knows nothing of how the rooms are built.
+//! It uses the public interface of the engine, so it does not depend on how the rooms are built.
 
 use crate::{
     commit::Payload,
@@ -36,13 +35,13 @@ use std::{
 /// The directory of the database.
 pub const DIR: &str = "db";
 
-/// Longer than anything takes that is not stuck.
+/// Longer than any test takes that is not stuck.
 const STUCK: Duration = Duration::from_secs(20);
 
 /// Keys and values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Options without threads, under which little data makes several tables.
+/// Options without threads, with which little data makes several tables.
 pub fn options(fs: &MemFs) -> EngineOptions {
     EngineOptions {
         workers: 0,
@@ -56,7 +55,7 @@ pub fn options(fs: &MemFs) -> EngineOptions {
     }
 }
 
-/// Options of a tree whose tables and levels are small.
+/// Options of a tree with small tables and levels.
 pub fn tree_options() -> TreeOptions {
     TreeOptions {
         table: TableOptions { block_bytes: 1024, ..TableOptions::default() },
@@ -72,12 +71,12 @@ pub fn open(fs: &MemFs) -> Engine {
     Engine::open(Path::new(DIR), options(fs)).unwrap()
 }
 
-/// What the next process would find if this one were killed now.
+/// The file system after a kill of the process at this moment.
 pub fn killed(fs: &MemFs) -> MemFs {
     fs.crash_clone(Crash::Kill)
 }
 
-/// Puts a value, as durable as `durability` says.
+/// Puts a value with `durability`.
 pub fn try_put(
     engine: &Engine,
     family: &str,
@@ -88,7 +87,7 @@ pub fn try_put(
     engine.commit(&Payload::one(&family, EntryKind::Put, pair.0, pair.1), Some(durability))
 }
 
-/// Puts a value that reaches the operating system.
+/// Puts a value with durability `Buffered`.
 pub fn put(engine: &Engine, family: &str, key: &[u8], value: &[u8]) {
     try_put(engine, family, (key, value), Durability::Buffered).unwrap();
 }
@@ -100,7 +99,7 @@ pub fn put_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>, v
     }
 }
 
-/// The value of a key now.
+/// The present value of a key.
 pub fn get(engine: &Engine, family: &str, key: &[u8]) -> Option<Vec<u8>> {
     read::get(engine, &engine.catalog.families.named(family).unwrap(), key, None, |value| {
         value.bytes().to_vec()
@@ -108,7 +107,7 @@ pub fn get(engine: &Engine, family: &str, key: &[u8]) -> Option<Vec<u8>> {
     .unwrap()
 }
 
-/// All that a cursor shows.
+/// All pairs that a cursor returns.
 pub fn pairs(mut cursor: ReadCursor) -> Pairs {
     let mut pairs = Pairs::new();
     cursor.seek_to_first().unwrap();
@@ -119,14 +118,14 @@ pub fn pairs(mut cursor: ReadCursor) -> Pairs {
     pairs
 }
 
-/// What a family shows now, or at a snapshot.
+/// The contents of a family, now or at a snapshot.
 pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>) -> Pairs {
     let family = engine.catalog.families.named(family).unwrap();
     let reader = PinnedReader::new(engine, &family, sequence).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
-/// A family and its tables with their levels, as an edit would say it.
+/// A family and its tables by level, as an edit describes them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FamilyPicture {
     name: String,
@@ -135,7 +134,7 @@ pub struct FamilyPicture {
     tables: Vec<(u8, TableReference)>,
 }
 
-/// All that edits change: what the manifest must lead to.
+/// Everything that edits change, and that the manifest must restore.
 pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
     let picture = |name: String| {
         let family = engine.catalog.families.named(&name).unwrap();
@@ -149,7 +148,7 @@ pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
     engine.family_names().into_iter().map(picture).collect()
 }
 
-/// The files of the database whose names end like this, sorted.
+/// The files of the database with this extension, sorted.
 pub fn files(fs: &MemFs, extension: &str) -> Vec<PathBuf> {
     let entries = fs.list(Path::new(DIR)).unwrap();
     let names = entries.into_iter().map(|entry| entry.name);
@@ -159,8 +158,8 @@ pub fn files(fs: &MemFs, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Gives the log record that holds `key` another form, as `form` makes it of its own, and bytes
-/// that are no operations as its payload.
+/// Changes the form byte of the log record that holds `key` by `form`, and gives it a payload that
+/// is no batch.
 pub fn reform_record(fs: &MemFs, key: &[u8], form: impl Fn(u8) -> u8) {
     for path in files(fs, ".log") {
         let before = fs.read_all(&path).unwrap();
@@ -198,7 +197,7 @@ pub fn fault(kind: Option<CallKind>, nth: u64, error: FaultError) -> Option<Faul
     Some(Fault { kind, nth, span: FaultSpan::Once, error })
 }
 
-/// Picks the calls of a kind that go to segments of the log.
+/// Selects the calls of a kind on segments of the log.
 pub fn on_segments(kind: CallKind) -> impl Fn(&Call<'_>) -> bool + Send + Sync {
     move |call| call.kind == kind && call.path.extension().is_some_and(|name| name == "log")
 }
@@ -210,8 +209,8 @@ pub struct Stopped {
     release: Sender<fn()>,
 }
 
-/// Puts bytes behind the last edit of the manifest, as those of an edit that was never finished:
-/// the next edit begins a new manifest.
+/// Appends bytes to the manifest as a crash in the middle of an edit would leave them. The next
+/// edit then begins a new manifest.
 pub fn leave_manifest_unfinished(fs: &MemFs) {
     let path = files(fs, ".manifest").pop().unwrap();
     let mut bytes = fs.read_all(&path).unwrap();
@@ -219,7 +218,8 @@ pub fn leave_manifest_unfinished(fs: &MemFs) {
     fs.write_all(&path, &bytes).unwrap();
 }
 
-/// Has the next call that `choose` picks wait until it is let go; the observer is used up for that.
+/// Stops the next call that `choose` selects until it is released. This uses up the observer of
+/// `fs`.
 pub fn stop_call(
     fs: &MemFs,
     choose: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static,
@@ -230,7 +230,7 @@ pub fn stop_call(
     fs.on_call(Some(Arc::new(move |call| {
         let gate = if choose(&call) { lock(&gate).take() } else { None };
         if let Some((stopped, released)) = gate {
-            // A test that fails lets go of everything.
+            // A failing test drops the channel, which releases the call.
             if stopped.send(()).is_ok()
                 && let Ok(then) = released.recv()
             {
@@ -247,19 +247,19 @@ impl Stopped {
         self.reached.recv_timeout(STUCK).expect("the call was not made");
     }
 
-    /// Has the call carried out.
+    /// Lets the call continue.
     pub fn go_on(self) {
-        self.release.send(|| ()).expect("somebody waits");
+        self.release.send(|| ()).expect("the call waits");
     }
 
-    /// Has the thread panic that made the call.
+    /// Makes the calling thread panic.
     pub fn panic(self) {
-        self.release.send(|| panic!("a panic on purpose")).expect("somebody waits");
+        self.release.send(|| panic!("a panic on purpose")).expect("the call waits");
     }
 }
 
-/// Does something on another thread; fails if it is done before this function returns. What it
-/// gives comes through the channel afterwards.
+/// Runs `work` on another thread. Fails if it ends before this function returns. Its result then
+/// comes through the channel.
 pub fn held_up<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || done.send(work()));
@@ -267,14 +267,14 @@ pub fn held_up<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     is_done
 }
 
-/// Does something on a thread of its own; fails if it is stuck.
+/// Runs `work` on another thread. Fails if it is stuck.
 pub fn not_stuck<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || done.send(work()));
     is_done.recv_timeout(STUCK).expect("it is stuck")
 }
 
-/// Returns once `holds` does; fails if it never does.
+/// Returns once `holds` is true. Fails if that takes too long.
 pub fn until(holds: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {

@@ -1,6 +1,6 @@
-//! What a transaction depends on: keys and ranges that must not have changed when it commits.
+//! The read footprint of a transaction: keys and ranges that must not have changed when it commits.
 //!
-//! It remembers them; whether they changed is asked of the families' trees.
+//! This module remembers them; the families' trees tell whether they changed.
 
 use crate::{catalog::family::FamilyData, lock_table::shown};
 use siltdb_base::{
@@ -18,16 +18,16 @@ use std::{
     },
 };
 
-/// Bytes of keys from which on repeated ones are looked for.
+/// The size of keys from which on repeated ones are removed, in bytes.
 const DEDUPLICATED_BYTES_MIN: usize = 4 << 10;
 
 /// Keys, one after the other in one buffer.
 #[derive(Clone, Debug, Default)]
 struct Keys {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each key.
     ends: Vec<usize>,
-    /// Repeated keys are looked for when there are this many bytes.
+    /// Repeated keys are removed at this size, in bytes.
     deduplicate_at: usize,
 }
 
@@ -64,21 +64,21 @@ impl Keys {
     }
 }
 
-/// A range that a reader has covered so far. It grows as the reader goes on.
+/// A range that a reader has covered so far. It grows with the reads.
 #[derive(Clone, Debug)]
 pub struct CoveredRange {
     bounds: Arc<Mutex<Option<Bounds>>>,
-    /// Bytes of the bounds of all ranges of the footprint.
+    /// The size of the bounds of all ranges of the footprint, in bytes.
     bytes: Arc<AtomicUsize>,
 }
 
 impl CoveredRange {
-    /// Makes the range `bounds`.
+    /// Replaces the range by `bounds`.
     pub fn set(&self, bounds: Bounds) {
         self.change(|range| *range = Some(bounds));
     }
 
-    /// Moves the upper bound up to `upper`, if it lies below; `None` is behind every key.
+    /// Raises the upper bound to `upper`, if it is lower; `None` means no bound.
     pub fn extend_up(&self, upper: Option<Slice>) {
         self.change(|range| {
             if let Some(bounds) = range
@@ -90,7 +90,7 @@ impl CoveredRange {
         });
     }
 
-    /// Moves the lower bound down to `lower`, if it lies above; `None` is before every key.
+    /// Lowers the lower bound to `lower`, if it is higher; `None` means no bound.
     pub fn extend_down(&self, lower: Option<Slice>) {
         self.change(|range| {
             if let Some(bounds) = range
@@ -116,7 +116,7 @@ fn key_bytes(bounds: Option<&Bounds>) -> usize {
     bounds.map_or(0, |bounds| bytes(&bounds.lower) + bytes(&bounds.upper))
 }
 
-/// What a transaction depends on in one family.
+/// The footprint in one family.
 #[derive(Debug)]
 struct FamilyFootprint {
     family: Arc<FamilyData>,
@@ -124,7 +124,7 @@ struct FamilyFootprint {
     ranges: Vec<CoveredRange>,
 }
 
-/// What a transaction depends on.
+/// The keys and ranges that a transaction has read.
 #[derive(Debug, Default)]
 pub struct Footprint {
     families: Vec<FamilyFootprint>,
@@ -150,7 +150,7 @@ impl Footprint {
         self.of(family).keys.add(key);
     }
 
-    /// Adds a range that covers nothing yet.
+    /// Adds a range that covers no key yet.
     pub fn add_range(&mut self, family: &Arc<FamilyData>) -> CoveredRange {
         let range =
             CoveredRange { bounds: Arc::default(), bytes: Arc::clone(&self.range_key_bytes) };
@@ -158,7 +158,7 @@ impl Footprint {
         range
     }
 
-    /// Roughly the memory it takes, in bytes.
+    /// The approximate memory of the footprint, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let of = |family: &FamilyFootprint| {
@@ -168,10 +168,11 @@ impl Footprint {
         self.families.iter().map(of).sum::<usize>() + range_key_bytes
     }
 
-    /// Passes if nothing of it changed within `since`.
+    /// Checks that nothing in the footprint changed within `since`. Cost: reads memory, and a table
+    /// that was flushed since the snapshot.
     ///
     /// # Errors
-    /// `Conflict`, with family and key or range; what reading a table fails with.
+    /// `Conflict`, with family and key or range; failures of reading a table.
     pub fn check(&self, since: Since) -> Result<()> {
         for FamilyFootprint { family, keys, ranges } in &self.families {
             let view = family.tree.view();
@@ -189,7 +190,7 @@ impl Footprint {
     }
 }
 
-/// Passes if `key` did not change within `since`.
+/// Checks that `key` did not change within `since`.
 ///
 /// # Errors
 /// As [`Footprint::check`].
@@ -200,7 +201,7 @@ pub fn check_key(view: &View, family: &FamilyData, key: &[u8], since: Since) -> 
     }
 }
 
-/// Passes if nothing within `bounds` changed within `since`.
+/// Checks that nothing within `bounds` changed within `since`.
 ///
 /// # Errors
 /// As [`Footprint::check`].

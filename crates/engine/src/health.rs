@@ -1,6 +1,6 @@
-//! Whether the database may be written: fine, read-only, closed or poisoned.
+//! The health of a database: writable, read-only, closed or poisoned.
 //!
-//! It keeps the first failure and hands out copies; it does not decide what is fatal.
+//! It keeps the first failure and returns copies of it. Callers decide what is fatal.
 
 use crate::options::Access;
 use siltdb_base::{
@@ -17,7 +17,7 @@ const CLOSED: u8 = 1 << 0;
 const POISONED: u8 = 1 << 1;
 const READ_ONLY: u8 = 1 << 2;
 
-/// The sticky state of a database.
+/// The state of a database. Its bits are never cleared.
 ///
 /// # Invariants
 /// 1. The bits of `state` are only set, and once `POISONED` is, `cause` holds an error.
@@ -30,7 +30,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// That of a database that was opened for this.
+    /// The health of a database that was opened with `access`.
     #[must_use]
     pub fn new(access: Access) -> Self {
         let state = match access {
@@ -40,7 +40,7 @@ impl Health {
         Self { state: AtomicU8::new(state), cause: Mutex::default() }
     }
 
-    /// Passes while the database may be written.
+    /// Succeeds while the database may be written.
     ///
     /// # Errors
     /// `Poisoned` with the first failure as its cause; `Closed`; `ReadOnly`.
@@ -50,7 +50,7 @@ impl Health {
         if self.state.load(Ordering::Acquire) == FINE { Ok(()) } else { Err(self.refusal()) }
     }
 
-    /// Passes unless the log is poisoned: what was begun before a close may finish.
+    /// Succeeds unless the log is poisoned: a write that began before a close may finish.
     ///
     /// # Errors
     /// `Poisoned` with the first failure as its cause.
@@ -63,17 +63,17 @@ impl Health {
         Err(self.refusal())
     }
 
-    /// Passes until the database is closed: what was written can be read, whatever failed.
+    /// Succeeds until the database is closed: a poisoned one can still be read.
     ///
     /// # Errors
     /// `Closed`.
     #[inline]
     pub fn check_open(&self) -> Result<()> {
-        // Relaxed: nothing else is looked at for it.
+        // Relaxed: no other data depends on it.
         if self.state.load(Ordering::Relaxed) & CLOSED == 0 { Ok(()) } else { Err(closed()) }
     }
 
-    /// What a call on a database that is not fine any more is told.
+    /// The error of a call on a database that does not accept it.
     #[cold]
     #[must_use]
     pub fn refusal(&self) -> Error {
@@ -85,14 +85,14 @@ impl Health {
         }
     }
 
-    /// Refuses every later write until the database is reopened, because of `cause`; the first
-    /// cause stays. Returns the error for the caller's own caller.
+    /// Poisons the database: every later write fails with `cause` until a reopen. The first cause
+    /// stays. Returns the error for the caller to return.
     #[cold]
     pub fn poison(&self, cause: Error) -> Error {
         let error = match cause.kind() {
             ErrorKind::Poisoned => cause,
-            _ => Error::new(ErrorKind::Poisoned, "a write failed; nothing more is written")
-                .with_hint("reading goes on; reopen the database to recover")
+            _ => Error::new(ErrorKind::Poisoned, "a write failed, so all later writes fail")
+                .with_hint("reads still work; reopen the database to recover")
                 .with_source(cause),
         };
         lock(&self.cause).get_or_insert(error);
@@ -100,12 +100,13 @@ impl Health {
         self.refusal()
     }
 
-    /// Refuses every later read with `Closed`, and every later write, if no failure is known.
+    /// Refuses every later read with `Closed`, and every later write too, unless a failure is
+    /// known.
     pub fn close(&self) {
         self.raise(CLOSED);
     }
 
-    /// The failure, if there was one; closing is none.
+    /// The first failure, if there was one. A close is not a failure.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         lock(&self.cause).as_ref().map(Error::duplicate)

@@ -1,6 +1,7 @@
-//! Ids by blocks: a counter in the database says which were reserved, memory which were given.
+//! Ids in blocks: a counter in the database says which ids are reserved, memory says which were
+//! handed out.
 //!
-//! It does not know how a block is reserved.
+//! Callers decide how a block is reserved.
 
 use siltdb_base::{error::Result, id::FamilyId, sync::lock};
 use std::{
@@ -9,11 +10,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Counters that are remembered between calls. One that is forgotten loses the rest of its block.
+/// The maximum number of counters kept in memory. A counter that is removed loses the rest of its
+/// block.
 pub const COUNTERS_MAX: usize = 4096;
 
-/// Ids that are reserved and not given. It is held during IO, while a block is reserved, so that
-/// ids ascend.
+/// Ids that are reserved and not handed out. Held during IO, while a block is reserved, so that ids
+/// ascend.
 type BlockIo = Mutex<Range<u64>>;
 
 /// The counters of a family, by key.
@@ -26,11 +28,11 @@ pub struct IdBlocks {
 }
 
 impl IdBlocks {
-    /// The next id of the counter `key` of `family`. Where the block is used up, `reserve` gives
-    /// the next, which begins at the id it is told or behind it.
+    /// The next id of the counter `key` of `family`. If the block is used up, `reserve` reserves
+    /// the next one. That block begins at or after the id passed to `reserve`.
     ///
     /// # Errors
-    /// What `reserve` fails with.
+    /// The errors of `reserve`.
     pub fn next(
         &self,
         family: FamilyId,
@@ -53,7 +55,7 @@ impl IdBlocks {
             return Arc::clone(block);
         }
         if families.values().map(Counters::len).sum::<usize>() >= COUNTERS_MAX {
-            // Those in use stay: two blocks of one counter at a time would not ascend.
+            // Counters in use stay: two blocks of one counter at a time would not ascend.
             for counters in families.values_mut() {
                 counters.retain(|_, block| Arc::strong_count(block) > 1);
             }

@@ -1,18 +1,18 @@
-//! The calls that are at work on the files of the database: whoever closes it waits for them.
+//! The calls that work on the files of the database: a close waits for them.
 //!
-//! It does not know what they do. The threads of the database are not counted here: they are
+//! The count knows nothing of their work. The threads of the database are not counted; they are
 //! joined.
 //!
 //! # Thread safety
 //! Any thread may begin, end or wait.
 //!
 //! # Invariants
-//! 1. Once `end` has returned, no call is at work, and none begins.
+//! 1. Once `end` has returned, no call is in flight, and none begins.
 
 use siltdb_base::sync::lock;
 use std::sync::{Condvar, Mutex};
 
-/// A count of calls that can be brought to an end.
+/// A count of calls, and whether new ones may begin.
 #[derive(Debug, Default)]
 pub struct CallsInFlight {
     state: Mutex<State>,
@@ -25,14 +25,14 @@ struct State {
     is_ending: bool,
 }
 
-/// A call that is at work until this is dropped.
+/// A call in flight, until this is dropped.
 #[derive(Debug)]
 pub struct CallInFlight<'a> {
     calls: &'a CallsInFlight,
 }
 
 impl CallsInFlight {
-    /// Begins a call; `None`, once they are being ended.
+    /// Begins a call; `None` once `end` was called.
     #[must_use]
     pub fn begin(&self) -> Option<CallInFlight<'_>> {
         let mut state = lock(&self.state);
@@ -43,7 +43,7 @@ impl CallsInFlight {
         Some(CallInFlight { calls: self })
     }
 
-    /// Lets no further call begin, and waits for those at work.
+    /// Refuses later calls, and waits for those in flight.
     pub fn end(&self) {
         let mut state = lock(&self.state);
         state.is_ending = true;

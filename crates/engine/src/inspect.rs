@@ -1,8 +1,7 @@
-//! Shows what the files of a database say, line by line, without opening the database.
+//! Inspection: shows the content of database files line by line, without opening the database.
 //!
-//! It reads files as they are: it takes no lock, changes nothing and mends nothing. Beside a
-//! running database it may meet files that are being written or removed: what it then reports is
-//! what it met.
+//! It takes no lock, changes nothing and repairs nothing. Beside a running database it may find
+//! files that are being written or removed. It reports them as it finds them.
 
 pub mod line;
 pub mod manifest;

@@ -1,12 +1,13 @@
-//! The one function that makes a change of the set of files and families durable and applies it.
+//! Installs edits: the one function that makes a change of files and families durable and applies
+//! it.
 //!
-//! It does not decide what to change. Recovery folds the old edits into one, and puts it in force
-//! through the same functions.
+//! It does not decide what to change. Recovery folds the old edits into one edit, and puts it in
+//! force through the same functions.
 //!
-//! 1. The families and versions that the edit leads to are worked out: what cannot be applied must
-//!    not become durable.
+//! 1. The families and versions that the edit leads to are prepared. An edit that cannot be applied
+//!    must not become durable.
 //! 2. The edit is appended to the manifest and synced, or a new manifest is begun.
-//! 3. Versions and families are put in force; files that nothing refers to are noted for purging.
+//! 3. Versions and families are put in force; files without references are noted for purging.
 
 use crate::{
     catalog::family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap, check_name},
@@ -35,25 +36,24 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-/// What an edit is applied to.
+/// What an edit is applied to, and what applying it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The families.
     pub families: &'a Families,
     /// The table files.
     pub files: &'a Arc<OpenFiles>,
-    /// The operators that families may name.
+    /// The merge operators that families may name.
     pub operators: &'a [Arc<dyn MergeOperator>],
-    /// What stands for one that is not among them, if anything may.
+    /// The substitute for an operator that is not given, if substitutes are allowed.
     pub absent: fn(&str) -> Option<Arc<dyn MergeOperator>>,
 }
 
-/// Makes `changes` durable and applies them; `flushed` leaves the memory in the same step.
+/// Makes `changes` durable and applies them. The memtables of `flushed` go in the same step.
 ///
 /// # Errors
-/// `Poisoned`, if it is open whether they are durable; anything else, with nothing changed:
-/// `NoSpace`,
-/// `Corruption` if the changes do not fit, the system's.
+/// `Poisoned`, if it is unknown whether the changes are durable. Any other error means that nothing
+/// has changed: `NoSpace`, `Corruption` if the changes do not fit, the system's.
 pub fn install(
     database: &Database,
     changes: Vec<Change>,
@@ -62,8 +62,8 @@ pub fn install(
     install_with(database, lock(&database.catalog.manifest_io), (changes, flushed), None)
 }
 
-/// Makes it known that the log segment of `position`, which is synced, has durable records. Of
-/// several threads that find it unknown, one makes the edit.
+/// Records in the manifest that the log segment of `position`, which is synced, has durable
+/// records. If several threads find this missing, one makes the edit.
 ///
 /// # Errors
 /// As [`install`].
@@ -72,11 +72,11 @@ pub fn install_synced_segment(database: &Database, position: LogPosition) -> Res
     if database.log.wal.is_noted(position) {
         return Ok(());
     }
-    // Each edit says how far the log is synced, so this one has nothing to add.
+    // Each edit says how far the log is synced, so this one needs no further change.
     install_with(database, manifest, (Vec::new(), None), None)
 }
 
-/// As [`install`]; `operator` is that of a family that the changes create or give options.
+/// As [`install`]. `operator` is that of a family that the changes create or give options.
 pub(crate) fn install_with(
     database: &Database,
     mut manifest: MutexGuard<'_, Manifest>,
@@ -121,8 +121,8 @@ pub(crate) fn install_with(
     Ok(())
 }
 
-/// Notes which families an edit has changed. Called under `manifest_io`, as no other edit comes
-/// between.
+/// Notes which families an edit has changed. Called under `manifest_io`, so that no other edit
+/// comes between.
 fn note_changed(database: &Database, edit: &Edit) {
     let mut changed: Vec<FamilyId> = edit.changes.iter().filter_map(changed_family).collect();
     changed.sort_unstable();
@@ -142,8 +142,8 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
     }
 }
 
-/// Takes out of `changes` what a job has done for families that were dropped meanwhile; its new
-/// files are for the purge. Called under `manifest_io`: no family goes after this.
+/// Removes from `changes` the output of a job for families that were dropped meanwhile. Its new
+/// files are noted for purging. Called under `manifest_io`: no family is dropped after this.
 fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
     let families = database.catalog.families.load();
     let next = database.catalog.ids.next_family();
@@ -152,7 +152,7 @@ fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
         .filter(|change| phase(change) == Phase::Create)
         .filter_map(family_of)
         .collect();
-    // One that never was is no dropped one: such an edit does not fit.
+    // A family that never existed was not dropped: an edit that names one does not fit.
     let is_dropped =
         |id: FamilyId| id < next && families.get(id).is_none() && !created.contains(&id);
     let mut omitted = Vec::new();
@@ -171,7 +171,7 @@ fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
 /// Makes an edit durable.
 fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
     let mut bytes = Vec::new();
-    // Of another change nothing may become durable without them: a flush gives their log back.
+    // No other change may become durable without the owed ones, because a flush retires their log.
     let owed = Edit { changes: manifest.owed.changes.clone() };
     if !cfg!(seeded_fault = "forget_changes_of_families") {
         owed.encode(&mut bytes);
@@ -197,7 +197,7 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     Ok(())
 }
 
-/// Everything that the manifest says, as one edit, which begins the manifest `number`.
+/// The whole state of the manifest as one edit, which begins the manifest `number`.
 #[must_use]
 pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
     let features = manifest.state.features;
@@ -226,27 +226,27 @@ pub(crate) fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> 
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }
 }
 
-/// A replay of a manifest: what all edits come to is one edit, which is put in force as any other,
-/// so that each level is put together and checked once.
+/// A replay of a manifest. It folds all edits into one and puts that in force as any other, so that
+/// each level is built and checked once.
 #[derive(Debug)]
 pub struct ManifestReplay<'a> {
     target: Target<'a>,
-    /// The creation of each family that is left, as it would have to be now, and the changes of its
-    /// tables in the order of the edits.
+    /// Per family that is left: its creation with the present name and options, then the changes of
+    /// its tables in the order of the edits.
     families: BTreeMap<FamilyId, Vec<Change>>,
 }
 
 impl<'a> ManifestReplay<'a> {
-    /// A replay of which nothing was done yet.
+    /// A replay without edits.
     #[must_use]
     pub fn new(target: Target<'a>) -> Self {
         Self { target, families: BTreeMap::new() }
     }
 
-    /// Notes an edit that is durable already.
+    /// Adds an edit that is durable already.
     ///
     /// # Errors
-    /// `Corruption`, if it does not fit.
+    /// `Corruption`, if the edit does not fit.
     pub fn note(&mut self, edit: Edit) -> Result<()> {
         let (creations, others): (Vec<_>, Vec<_>) =
             edit.changes.into_iter().partition(|change| phase(change) == Phase::Create);
@@ -283,12 +283,12 @@ impl<'a> ManifestReplay<'a> {
     /// Puts families and tables in force.
     ///
     /// # Errors
-    /// `Corruption`, if what the edits come to does not fit; `InvalidArgument`, if a family needs a
-    /// merge operator that was not given.
+    /// `Corruption`, if the result does not fit; `InvalidArgument`, if a family needs a merge
+    /// operator that was not given.
     pub fn finish(self) -> Result<()> {
         let edit = Edit { changes: self.families.into_values().flatten().collect() };
         let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::corruption("two families have one name"),
+            ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
             _ => error,
         })?;
         put_in_force(&self.target, &edit, prepared, None)?;
@@ -303,11 +303,11 @@ fn no_such_family(id: FamilyId) -> Error {
 /// The order in which the changes of an edit take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Families are created first: an edit may bring their tables, too.
+    /// Families are created first, because the same edit may add their tables.
     Create,
-    /// Tables come and go.
+    /// Tables are added and removed.
     Tables,
-    /// Families get other names and options, or go.
+    /// Families are renamed, dropped or get options.
     Change,
 }
 
@@ -319,7 +319,7 @@ fn phase(change: &Change) -> Phase {
     }
 }
 
-/// The family that a change is about, if it is about one.
+/// The family that a change concerns, if any.
 fn family_of(change: &Change) -> Option<FamilyId> {
     match change {
         Change::CreateFamily { id, .. }
@@ -337,7 +337,7 @@ fn table_family(change: &Change) -> Option<FamilyId> {
     }
 }
 
-/// Refuses a change that this version does not know. Those about no family are for others.
+/// Refuses a change that this version does not know. Changes of no family have other owners.
 fn check_known(change: &Change) -> Result<()> {
     match change {
         Change::Format { .. }
@@ -354,11 +354,11 @@ fn check_known(change: &Change) -> Result<()> {
     }
 }
 
-/// What an edit leads to: all that may fail is done, and nothing is in force.
+/// The prepared result of an edit: every step that may fail is done, and nothing is in force.
 struct PreparedEdit {
     /// The families, if they change.
     map: Option<FamilyMap>,
-    /// The versions, for every family whose tables change.
+    /// The next version of each family whose tables change.
     trees: Vec<(Arc<FamilyData>, Prepared)>,
     options: Vec<(Arc<FamilyData>, TreeOptions)>,
     renamed: Vec<(Arc<FamilyData>, Arc<str>)>,
@@ -367,7 +367,7 @@ struct PreparedEdit {
 
 fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
     let before = target.families.load();
-    // A copy shares all but what changes; an edit of tables alone needs none.
+    // A copy shares all unchanged chunks; an edit of tables alone needs no copy.
     let mut map = None;
     let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
@@ -425,7 +425,7 @@ fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<FamilyDat
     by_family.into_iter().map(prepare).collect()
 }
 
-/// Puts an edit in force, and says which files it makes superfluous.
+/// Puts an edit in force. Returns the files that it makes unneeded.
 fn put_in_force(
     target: &Target<'_>,
     edit: &Edit,
@@ -438,13 +438,13 @@ fn put_in_force(
             gone.push(*file);
         }
     }
-    // In the order of their ids.
+    // Sorted by id, as `trees` is.
     let changed: Vec<FamilyId> = prepared.trees.iter().map(|(family, _)| family.id).collect();
     for (family, prepared) in prepared.trees {
         family.tree.install(prepared, flushed);
     }
     if let Some(generation) = flushed {
-        // Families of which nothing was retained give up their memtables all the same.
+        // A family for which the flush kept no entry gives up its memtables all the same.
         let holders = target.families.holders();
         for id in holders.of(generation) {
             if let Some(family) = target.families.get(id)
@@ -469,7 +469,7 @@ fn put_in_force(
 }
 
 fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
-    // The last one: a family that is created gets what came with it, whatever another is called.
+    // The last match: an operator that came with a creation precedes those given at open.
     let given =
         |name: &str| target.operators.iter().rev().find(|given| given.name() == name).cloned();
     TreeOptions::decode(bytes, &|name: &str| given(name).or_else(|| (target.absent)(name)))
@@ -501,10 +501,10 @@ pub fn create_family(
     database.catalog.families.named(name)
 }
 
-/// Gives the default family the merge operator that the database is opened with, if it has none.
+/// Gives the default family the merge operator given at open, if it has none.
 ///
 /// # Errors
-/// `InvalidArgument`, if it has another; as [`install`].
+/// `InvalidArgument`, if it has another operator; as [`install`].
 pub fn adopt_operator(database: &Database) -> Result<()> {
     let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
     let family = database.catalog.families.named(DEFAULT_FAMILY)?;
@@ -515,7 +515,7 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
         }
         return Err(Error::invalid("the default family has another merge operator")
             .with_mismatch(operator.name(), given.name())
-            .with_hint("a family keeps its operator: its operands mean nothing to another"));
+            .with_hint("a family keeps its operator: another cannot fold its operands"));
     }
     let operator = Some(Arc::clone(given));
     let options = TreeOptions { merge_operator: operator, ..TreeOptions::clone(&options) };
@@ -525,7 +525,7 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
 /// Drops a family.
 ///
 /// # Errors
-/// `NotFound`; `InvalidArgument`, for the default family; as [`install`].
+/// `NotFound`; `InvalidArgument` for the default family; as [`install`].
 pub fn drop_family(database: &Database, name: &str) -> Result<()> {
     if name == DEFAULT_FAMILY {
         return Err(Error::invalid("the default family cannot be dropped"));
@@ -538,10 +538,10 @@ pub fn drop_family(database: &Database, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives a family another name.
+/// Renames a family.
 ///
 /// # Errors
-/// `NotFound`, `AlreadyExists`; `InvalidArgument`, for a bad name or the default family; as
+/// `NotFound`, `AlreadyExists`; `InvalidArgument` for a bad name or the default family; as
 /// [`install`].
 pub fn rename_family(database: &Database, name: &str, to: &str) -> Result<()> {
     check_name(to)?;

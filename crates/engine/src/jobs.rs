@@ -1,7 +1,7 @@
-//! Background work, one piece at a time: a worker, a simulator or a waiting writer calls it.
+//! Background work, one job at a time, called by a worker, a simulator or a waiting writer.
 //!
-//! What is worth doing is decided in `tree`, by pure functions; here it is carried out: inputs are
-//! pinned, the tree writes files, `install` makes them count, and what they replace is given up.
+//! Pure functions in `tree` decide what is worth doing. A job pins its inputs, has the tree write
+//! files, installs the edit, and releases what the edit replaces.
 
 pub mod context;
 pub mod shared;

@@ -1,4 +1,4 @@
-//! Floor 3 of SiltDB: many trees, one log: order, durability and background work.
+//! Floor 3 of SiltDB: many trees on one log, with order, durability and background work.
 //!
 //! It knows nothing of transactions.
 #![forbid(unsafe_code)]

@@ -1,14 +1,14 @@
 //! The lock table: which owners hold which keys and ranges, and which wait for them.
 //!
-//! It knows owners, keys and modes. Writers and readers are the business of `locks`.
+//! The table knows owners, keys and modes. `locks` deals with writers and readers.
 //!
 //! A request is granted as a whole or waits as a whole:
 //!
 //! 1. It waits while another owner holds a conflicting lock.
-//! 2. The request of an owner that holds nothing also waits for earlier requests that conflict with
-//!    it, so that a queue moves in order. An owner that holds locks passes the queue.
-//! 3. A request that waits looks for a cycle of owners that hold and wait. If there is one, it
-//!    fails: it closed the cycle, because all others were there before it.
+//! 2. The request of an owner without locks also waits for earlier conflicting requests, so that a
+//!    queue moves in order. An owner that holds locks passes the queue.
+//! 3. A waiting request looks for a cycle of owners that hold and wait. If it finds one, it fails,
+//!    because it closed the cycle: all others were there before it.
 //!
 //! By (2) an owner that waits in the queue holds nothing, so the queue never closes a cycle.
 
@@ -31,13 +31,13 @@ use std::{
     time::Duration,
 };
 
-/// Most bytes of a key that an error shows.
+/// The maximum size of a key in an error message, in bytes.
 const SHOWN_BYTES_MAX: usize = 64;
 
 /// Whether locks of several owners may cover the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Other shared locks may cover it too; none may write it.
+    /// Other shared locks may cover it too; no owner may write it.
     Shared,
     /// No other lock may cover it.
     Exclusive,
@@ -49,13 +49,11 @@ impl LockMode {
     }
 }
 
-/// The holder of locks, by number.
+/// The number of an owner of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockOwner(pub u64);
 
-/// Whether a family has locks; writers look at it.
-///
-/// On a cache line of its own: every write looks at it.
+/// Whether a family has locks. Every write checks it, so it has a cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct LockFlag {
@@ -70,21 +68,21 @@ impl LockFlag {
         Self { family, is_set: AtomicBool::new(false) }
     }
 
-    /// Whether writers must look into the lock table.
+    /// Whether writers must check the lock table.
     #[inline]
     #[must_use]
     pub fn is_set(&self) -> bool {
-        // Relaxed: the lock under which sequence numbers are handed out orders it (`locks`).
+        // Relaxed: the lock that orders sequence numbers orders it too (`locks`).
         self.is_set.load(Ordering::Relaxed)
     }
 
-    /// Has writers look. To be called with a lock of the family in the table.
+    /// Makes writers check the lock table. To be called with a lock of the family in the table.
     pub fn set(&self) {
         self.is_set.store(true, Ordering::Relaxed);
     }
 }
 
-/// What a lock covers.
+/// The keys that a lock covers.
 #[derive(Clone, Debug)]
 pub enum LockTarget {
     /// One key.
@@ -137,14 +135,14 @@ pub(crate) fn shown(key: &[u8]) -> String {
     format!("\"{}\"{dots}", start.escape_ascii())
 }
 
-/// A lock that is asked for.
+/// A request for one lock.
 #[derive(Clone, Debug)]
 pub struct LockRequest {
     /// The flag of the family.
     pub flag: Arc<LockFlag>,
-    /// What it covers.
+    /// The keys that it covers.
     pub target: LockTarget,
-    /// Beside which others.
+    /// Whether shared locks of others may cover the same keys.
     pub mode: LockMode,
 }
 
@@ -189,7 +187,7 @@ impl FamilyLocks {
         self.keys.is_empty() && self.ranges.is_empty()
     }
 
-    /// Adds to `blockers` the owners other than `owner` that keep it from locking `target`.
+    /// Adds to `blockers` the other owners whose locks conflict with `target`.
     fn add_blockers(
         &self,
         owner: Option<LockOwner>,
@@ -239,7 +237,7 @@ impl FamilyLocks {
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 struct WaitingRequest {
     ticket: u64,
@@ -247,7 +245,7 @@ struct WaitingRequest {
     requests: Vec<LockRequest>,
 }
 
-/// An owner that waits for another one.
+/// One owner waits for another.
 #[derive(Debug)]
 struct Edge<'a> {
     waiter: LockOwner,
@@ -258,9 +256,9 @@ struct Edge<'a> {
 #[derive(Debug, Default)]
 struct Table {
     families: BTreeMap<FamilyId, FamilyLocks>,
-    /// What each owner has been granted, for its release. A key may occur twice.
+    /// The granted locks of each owner, for their release. A key may occur twice.
     held: BTreeMap<LockOwner, Vec<LockRequest>>,
-    /// In the order of their tickets.
+    /// Waiting requests in the order of their tickets.
     waiting: Vec<WaitingRequest>,
     next_ticket: u64,
 }
@@ -280,7 +278,7 @@ impl Table {
             || !self.held.contains_key(&owner) && self.is_queued(owner, ticket, requests)
     }
 
-    /// Whether an earlier request that conflicts waits too.
+    /// Whether an earlier conflicting request waits too.
     fn is_queued(&self, owner: LockOwner, ticket: u64, requests: &[LockRequest]) -> bool {
         let earlier = self.waiting.iter().take_while(|waiting| waiting.ticket < ticket);
         earlier.filter(|waiting| waiting.owner != owner).any(|waiting| {
@@ -317,7 +315,8 @@ impl Table {
                 }
             }
             if locks.is_empty() {
-                // A locker sets it after it has put its lock here, so it is not cleared late.
+                // A locker sets the flag after its lock is in the table, so this cannot clear the
+                // flag of a new lock.
                 locks.flag.is_set.store(false, Ordering::Relaxed);
                 self.families.remove(&request.flag.family);
             }
@@ -355,12 +354,12 @@ impl Table {
 /// The locks of a database.
 ///
 /// # Thread safety
-/// Any thread may do anything. Its lock is the innermost: nothing is waited for with it but a
-/// release.
+/// Any thread may call anything. The mutex of the table is the innermost lock: a thread that holds
+/// it waits only for `changed`.
 #[derive(Debug)]
 pub struct LockTable {
     table: Mutex<Table>,
-    /// Raised when locks are released or a request stops to wait.
+    /// Notified when locks are released or a request stops waiting.
     changed: Condvar,
     next_owner: AtomicU64,
 }
@@ -377,17 +376,16 @@ impl LockTable {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An owner that holds nothing.
+    /// A new owner without locks.
     #[must_use]
     pub fn new_owner(&self) -> LockOwner {
         LockOwner(self.next_owner.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Has `owner` hold what it requests, all of it at once.
+    /// Grants `requests` to `owner`, all at once. Waits for conflicting locks.
     ///
     /// # Errors
-    /// `Busy`, and nothing is granted: after `timeout`, or because owners would wait for each other
-    /// for ever.
+    /// `Busy` after `timeout`, or if the wait would close a cycle. Then nothing is granted.
     pub fn acquire(
         &self,
         owner: LockOwner,
@@ -426,15 +424,16 @@ impl LockTable {
             table.grant(owner, &requests);
         }
         drop(table);
-        // Those behind in the queue may go on.
+        // Later requests in the queue may be granted now.
         self.changed.notify_all();
         waited
     }
 
-    /// Passes if `owner` may write what `writes` says: no other holds a lock on any of it.
+    /// Checks that `owner` may write the keys of `writes`: no other owner holds a lock on any of
+    /// them.
     ///
     /// # Errors
-    /// `Busy`, with the first lock that is in the way.
+    /// `Busy`, with the first conflicting lock.
     pub fn check(
         &self,
         owner: Option<LockOwner>,
@@ -448,7 +447,7 @@ impl LockTable {
         }
     }
 
-    /// Takes everything from `owner`.
+    /// Releases all locks of `owner`.
     pub fn release(&self, owner: LockOwner) {
         let mut table = self.lock();
         table.release(owner);
@@ -468,7 +467,7 @@ impl Table {
             Some((request, LockOwner(holder))) => {
                 format!("{request} is locked by transaction {holder}, waited for {timeout:?}")
             }
-            None => format!("others wait for the same lock, waited for {timeout:?}"),
+            None => format!("earlier requests wait for the same lock, waited for {timeout:?}"),
         };
         Error::new(ErrorKind::Busy, message).with_hint("try again, or set `lock_timeout`")
     }

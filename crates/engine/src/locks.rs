@@ -1,18 +1,17 @@
-//! Locks on keys and ranges, and how writers keep to them.
+//! Locks on keys and ranges, and how writers respect them.
 //!
-//! A locked key keeps the value that the locker can read until the lock is released, whatever the
-//! others do:
+//! A locked key keeps the value that its locker can read until the lock is released:
 //!
 //! 1. The locker puts its lock into the table.
-//! 2. Under the lock under which sequence numbers are handed out it sets the flag of the family,
-//!    and takes the last number that was.
+//! 2. Under the lock that orders sequence numbers, it sets the flag of the family and reads the
+//!    last number handed out.
 //! 3. It waits until everything up to that number is published. Then it reads.
-//! 4. A writer looks at the flag once it has its own number. If the flag is set, it looks into the
-//!    table. If another owner holds a lock on what it writes, its place becomes void.
+//! 4. A writer checks the flag once it has its own number. If the flag is set, it checks the table.
+//!    If another owner holds a lock on a key that it writes, its place becomes void.
 //! 5. That writer waits until it holds the locks itself, and commits again.
 //!
-//! A writer whose number comes after (2) sees the flag and the lock. Any other is published before
-//! the locker reads, by (3). A writer never waits for a lock with a place in hand, so (3) ends.
+//! A writer with a number after (2) sees the flag and the lock. An earlier one is published before
+//! the locker reads, by (3). No writer waits for a lock while it holds a place, so (3) ends.
 
 use crate::{
     catalog::family::FamilyData,
@@ -36,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-/// The locks of one transaction or one write; dropping it releases them.
+/// The locks of one transaction or one write. Dropping it releases them.
 #[derive(Debug)]
 pub struct LockHolder {
     table: Arc<LockTable>,
@@ -45,20 +44,20 @@ pub struct LockHolder {
 }
 
 impl LockHolder {
-    /// Holds nothing.
+    /// A holder without locks.
     #[must_use]
     pub fn new(database: &Database) -> Self {
         let table = Arc::clone(&database.locks);
         Self { owner: table.new_owner(), table, bytes: AtomicUsize::new(0) }
     }
 
-    /// Its number in messages.
+    /// The owner's number, as messages show it.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.owner.0
     }
 
-    /// Roughly the memory that its locks take, in bytes.
+    /// The approximate memory of its locks, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
@@ -97,12 +96,12 @@ fn bytes_of(target: &LockTarget) -> usize {
     }
 }
 
-/// Locks `target` of `family` for `holder`. On return no other commit that touches it is under way,
-/// and none begins before the release.
+/// Locks `target` of `family` for `holder`. On return no commit of another owner to the target is
+/// running, and none can happen before the release.
 ///
 /// # Errors
-/// `Busy`, after `timeout` or if it would close a cycle of transactions that wait for each other;
-/// `NotFound`, if the family was dropped; `Poisoned`.
+/// `Busy` after `timeout`, or if the wait would close a cycle of transactions; `NotFound`, if the
+/// family was dropped; `Poisoned`.
 pub fn acquire(
     database: &Database,
     holder: &LockHolder,
@@ -124,12 +123,12 @@ pub fn acquire(
     database.health.check_log()
 }
 
-/// As what a writer asks for the locks of others.
+/// The locks of a writer, and its patience with those of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
-    /// Its own locks, if it has any.
+    /// The writer's own locks, if it has any.
     pub holder: Option<&'a LockHolder>,
-    /// How long it waits for those of others.
+    /// How long it waits for locks of others.
     pub timeout: Duration,
 }
 
@@ -144,11 +143,11 @@ impl Writer<'_> {
         self.holder.map(|holder| holder.owner)
     }
 
-    /// Calls `commit` with the owner whose locks it may pass. If it fails with `Busy`, waits for
-    /// the locks that `writes` need, and calls it again.
+    /// Calls `commit` with the owner whose locks do not block it. If that fails with `Busy`, waits
+    /// for the locks that `writes` need, and calls it again.
     ///
     /// # Errors
-    /// `Busy`, if the locks cannot be had in time; what `commit` fails with.
+    /// `Busy`, if the locks are not granted in time; the errors of `commit`.
     #[inline]
     pub(crate) fn commit<T>(
         &self,
@@ -174,10 +173,10 @@ impl Writer<'_> {
     }
 }
 
-/// Passes if `owner` may write `operation`. To be called with a place in the order.
+/// Checks that `owner` may write `operation`. To be called with a reservation.
 ///
 /// # Errors
-/// `Busy`.
+/// `Busy`, with the first conflicting lock.
 #[inline]
 pub(crate) fn admit_one(
     database: &Database,
@@ -191,11 +190,11 @@ pub(crate) fn admit_one(
     database.locks.check(owner, std::iter::once(write_of(family, operation)))
 }
 
-/// Passes if `owner` may write the operations of `batch`, which are of `families`. To be called
-/// with a place in the order.
+/// Checks that `owner` may write the operations of `batch`, which are of `families`. To be called
+/// with a reservation.
 ///
 /// # Errors
-/// `Busy`.
+/// `Busy`, with the first conflicting lock.
 #[inline]
 pub(crate) fn admit_batch(
     database: &Database,
@@ -210,7 +209,7 @@ pub(crate) fn admit_batch(
     database.locks.check(owner, writes_of(batch, families).filter(is_flagged))
 }
 
-/// What `batch` writes.
+/// The lock requests for the keys and ranges that `batch` writes.
 pub(crate) fn writes_of(
     batch: &BatchBytes,
     families: &[(FamilyId, Arc<FamilyData>)],
@@ -222,7 +221,7 @@ pub(crate) fn writes_of(
     })
 }
 
-/// What `operation` writes to `family`.
+/// The lock request for what `operation` writes to `family`.
 #[cold]
 pub(crate) fn write_of(family: &FamilyData, operation: &BatchOperation<'_>) -> LockRequest {
     let key = Slice::copy_from(operation.key);

@@ -1,5 +1,5 @@
-//! The log with the order of commits: segments, the place of the next commit, what readers see,
-//! and the generations that wait for their flush.
+//! The log and the order of commits: segments, the sequencer, the publisher, and the frozen
+//! generations that wait for a flush.
 
 pub mod pins;
 pub mod wal;
@@ -36,15 +36,15 @@ pub struct Log {
     pub wal: Wal,
     /// The end of the log, where commits get their place.
     pub sequencer: SharedSequencer,
-    /// What readers see.
+    /// The published sequence number, up to which readers see.
     pub publisher: Publisher,
-    /// Generations that wait for their flush, oldest first.
+    /// Frozen generations that wait for their flush, oldest first.
     pub frozen: Mutex<VecDeque<Frozen>>,
     /// When the log must be synced next.
     pub sync_timer: SyncTimer,
-    /// Something may be due for the thread that prepares the log.
+    /// Wakes the thread that prepares the log: something may be due.
     pub work: Signal,
-    /// A sync may be due sooner than before.
+    /// Wakes the thread that syncs: a sync may be due sooner than before.
     pub sync_work: Signal,
     /// Records that were replayed at open.
     pub replayed_records: u64,
@@ -53,7 +53,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log as an opening found it.
+    /// The log of a database that was just opened. Its last sync counts as made at `now_ns`.
     #[must_use]
     pub fn new(wal: Wal, sequencer: Sequencer, publisher: Publisher, now_ns: u64) -> Self {
         Self {
@@ -69,19 +69,20 @@ impl Log {
         }
     }
 
-    /// What an opening has replayed: so many records, and the generations they were frozen in.
+    /// Adds the result of the replay: its number of records, and the generations they were frozen
+    /// in.
     #[must_use]
     pub fn with_replayed(self, records: u64, frozen: VecDeque<Frozen>) -> Self {
         Self { frozen: Mutex::new(frozen), replayed_records: records, ..self }
     }
 
-    /// Roughly what the memtables of the active generation hold, in bytes.
+    /// The approximate size of the memtables of the active generation, in bytes.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         lock(&self.sequencer).active_bytes()
     }
 
-    /// Roughly what all memtables hold, in bytes.
+    /// The approximate size of all memtables, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let active_bytes = self.active_bytes();
@@ -89,9 +90,9 @@ impl Log {
         active_bytes + frozen.iter().map(|frozen| frozen.bytes).sum::<u64>()
     }
 
-    /// Notes that a commit up to `last` is in memory alone; called before it is published.
+    /// Notes that a commit up to `last` is in memory alone. To be called before it is published.
     pub fn note_unlogged(&self, last: SequenceNumber) {
-        // Relaxed, here and below: who asks has waited for the publication.
+        // Relaxed, here and below: every reader of the number has waited for the publication.
         self.unlogged_last.fetch_max(last.0, Ordering::Relaxed);
     }
 

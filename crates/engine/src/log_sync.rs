@@ -1,9 +1,9 @@
-//! Syncs of the log, and what the manifest is told of them.
+//! Syncs of the log, and their record in the manifest.
 //!
-//! A log file that is missing tells nothing of itself, and neither does the last one that was cut.
-//! So the first sync that reaches into a segment is noted in the manifest before any commit of that
-//! segment is acknowledged as synced: an opening that does not find the segment knows what it
-//! misses (law A11).
+//! A missing log file leaves no trace in the log, and neither does a cut in the last one. So the
+//! first sync that reaches into a segment is noted in the manifest. This happens before any commit
+//! of the segment is acknowledged as synced. An opening that does not find the segment then knows
+//! what is missing (law A11).
 
 use crate::{
     database::{Database, Waiting},
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Returns once everything before `end`, which must be published, is durable.
 ///
 /// # Errors
-/// `Poisoned`, if a sync fails or failed.
+/// `Poisoned`, if this sync or an earlier one fails.
 #[cold]
 pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
     sync_unnoted(database, end)?;
@@ -34,7 +34,7 @@ pub fn sync_wal(database: &Database) -> Result<()> {
     sync_to(database, published_end(database)?)
 }
 
-/// The same for a close, whose edit tells the manifest.
+/// The same for a close, which records the end of the log in the manifest itself.
 ///
 /// # Errors
 /// `Poisoned`, if the sync fails.
@@ -56,8 +56,8 @@ fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
     Ok(())
 }
 
-/// Tells the manifest once that a segment has durable records. Should there be no space for it, or
-/// should it fail without harm, a later sync tries again: the records are durable all the same.
+/// Notes once in the manifest that a segment has durable records. If there is no space, or the edit
+/// fails without harm, a later sync tries again. The records are durable in any case.
 fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
     if cfg!(seeded_fault = "synced_segment_not_noted") || database.log.wal.is_noted(end) {
         return Ok(());
@@ -65,17 +65,17 @@ fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
     match install_synced_segment(database, end) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
         Err(error) => {
-            log::warn!("the manifest was not told of a log segment: {error}");
+            log::warn!("the manifest does not note a synced log segment yet: {error}");
             Ok(())
         }
         Ok(()) => Ok(()),
     }
 }
 
-/// Sees to it that what is acknowledged now is synced within `interval`.
+/// Ensures that everything acknowledged now is synced within `interval`.
 ///
 /// # Errors
-/// `Poisoned`, if a sync that was due fails.
+/// `Poisoned`, if a due sync fails.
 pub fn sync_within(database: &Database, interval: Duration) -> Result<()> {
     let is_sooner = database.log.sync_timer.ask(interval);
     match database.waiting {
@@ -86,13 +86,13 @@ pub fn sync_within(database: &Database, interval: Duration) -> Result<()> {
     Ok(())
 }
 
-/// In how long the log must be synced; zero if it is time.
+/// The time until the log must be synced; zero if a sync is due.
 #[must_use]
 pub fn sync_due_in(database: &Database) -> Duration {
     database.log.sync_timer.due_in(database.options.clock.monotonic_ns())
 }
 
-/// Syncs the log if it is time.
+/// Syncs the log if a sync is due.
 ///
 /// # Errors
 /// `Poisoned`, if the sync fails.

@@ -1,33 +1,34 @@
-//! Which keys of which families a damage concerns.
+//! The keys and families that a damage concerns.
 
 use siltdb_base::{error::Error, slice::Slice};
 use siltdb_disk::table::LostEntries;
 use std::{collections::BTreeSet, fmt};
 
-/// Something that may be lost.
+/// Entries that may be lost.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct Lost {
-    /// The family; `None` if it may be any.
+    /// The name of the family; `None` if it may be any.
     pub family: Option<String>,
-    /// No lost key is smaller; `None` if that is not known.
+    /// The smallest key that may be lost; `None` if that is not known.
     pub first: Option<Vec<u8>>,
-    /// No lost key is larger; `None` if that is not known.
+    /// The largest key that may be lost; `None` if that is not known.
     pub last: Option<Vec<u8>>,
-    /// There are not more of them, deleted and older ones included; `None` if that is not known.
+    /// The largest possible number of lost entries, deleted and older ones included; `None` if that
+    /// is not known.
     pub entries_max: Option<u64>,
-    /// Where the damage lies, and what it is.
+    /// The damage and its place.
     pub error: Error,
 }
 
 impl Lost {
-    /// Something of which no more is known than what is wrong.
+    /// A damage that may concern any key of any family.
     #[must_use]
     pub fn anything(error: Error) -> Self {
         Self { family: None, first: None, last: None, entries_max: None, error }
     }
 
-    /// Something of the family called `name`.
+    /// A damage in the family called `name`.
     #[must_use]
     pub fn of(name: &str, lost: LostEntries) -> Self {
         let LostEntries { first, last, entries_max, error } = lost;
@@ -44,7 +45,7 @@ impl Lost {
             && self.last.as_ref().is_none_or(|last| key <= &last[..])
     }
 
-    /// The same without repetitions: a damage may be met more than once.
+    /// Removes repetitions: the same damage may be found more than once.
     #[must_use]
     pub fn distinct(lost: Vec<Self>) -> Vec<Self> {
         let mut seen = BTreeSet::new();

@@ -1,19 +1,19 @@
-//! The memory of a database: one account, and what is on it.
+//! The memory of a database: its budget, and what is charged to it.
 
 use siltdb_base::budget::Budget;
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::ArenaPool;
 use std::sync::Arc;
 
-/// Where a database has its memory from.
+/// The sources of memory of a database.
 #[derive(Debug)]
 pub struct Memory {
-    /// The one account.
+    /// The budget of all of them.
     pub budget: Arc<Budget>,
     /// The block cache.
     pub cache: Arc<Cache>,
-    /// Where memtables get their memory.
+    /// The memory of memtables.
     pub arenas: Arc<ArenaPool>,
-    /// Where transactions get the memory of what they wrote and read again.
+    /// The memory of uncommitted writes that transactions read again.
     pub transaction_arenas: Arc<ArenaPool>,
 }

@@ -1,4 +1,4 @@
-//! Opening a database: what its manifest and log say becomes its state, and what that rests on is
+//! Opening a database: its state is read from manifest and log, and everything it depends on is
 //! made durable.
 
 pub mod directory;

@@ -1,15 +1,15 @@
-//! Telling the open databases of a process apart.
+//! Ids that distinguish the open databases of a process.
 //!
-//! Nothing of it is on disk.
+//! They are not on disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An open database, other than any that the process has opened or will open.
+/// The id of an open database. No two databases that this process opens have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenId(u64);
 
 impl OpenId {
-    /// One that there was not before.
+    /// An id that was not used before.
     #[must_use]
     pub fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);

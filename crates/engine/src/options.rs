@@ -1,6 +1,6 @@
-//! What the caller decides when opening a database; it contains the options of the floors below.
+//! The options of an opening. They contain the options of the floors below.
 //!
-//! Nothing here is on disk: families carry their own persistent options.
+//! They are not on disk: families carry their own persistent options.
 
 use siltdb_base::{
     clock::{Clock, SystemClock},
@@ -11,29 +11,29 @@ use siltdb_disk::{cache::TableMemory, log::recover::RecoveryMode};
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
 use std::{sync::Arc, time::Duration};
 
-/// When a commit counts as done (DESIGN D5).
+/// What a commit waits for before it returns, and so what it survives.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// In memory; it is on disk after the next flush, or once the database was closed. Not part of
-    /// the log: a crash loses it, alone or with others, and the order of what survives is not
-    /// promised.
+    /// In memory; on disk after the next flush, or once the database was closed. The commit is not
+    /// in the log. A crash loses it, alone or with others, and the order of the surviving ones is
+    /// not promised.
     Volatile,
-    /// Reached the operating system: survives a killed process, not a power loss.
+    /// In the operating system: survives a killed process, not a power failure.
     #[default]
     Buffered,
-    /// As `Buffered`, and synced by a worker: survives a power loss once it was acknowledged more
-    /// than this duration plus two syncs ago: one that was under way, and the one it waited for.
+    /// As `Buffered`, and synced by a worker. It survives a power failure once its acknowledgement
+    /// is older than this duration plus two syncs: one that was running, and the next.
     ///
-    /// Less than a millisecond counts as one, and more than a second as one: the log is synced once
-    /// a second anyway. Without workers, later commits that ask for a sync, jobs and closing sync
-    /// what is due, and nobody else does.
+    /// A value below one millisecond or above one second counts as that bound. The log is synced
+    /// once a second in any case. Without workers, a due sync is done by later commits that ask for
+    /// one, by jobs, and by closing.
     Interval(Duration),
-    /// Survives a power loss on return.
+    /// Survives a power failure on return.
     Synced,
 }
 
-/// What to do when the database does not exist, or does.
+/// What to do if the database exists, or does not.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Create {
@@ -46,69 +46,70 @@ pub enum Create {
     New,
 }
 
-/// What a database is opened for.
+/// The access that an opening has.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Reading and writing; no other process, nor this one again, may have it open.
+    /// Reading and writing. No other process may have the database open, and this one only once.
     #[default]
     ReadWrite,
-    /// Reading alone: no byte of the directory is written and no file created. Others may read it
-    /// too, but none may write.
+    /// Reading alone: no byte of the directory is written and no file created. Other openings may
+    /// read it too, but none may write.
     ReadOnly,
 }
 
-/// How long a database lasts.
+/// Whether the database outlives its handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetime {
-    /// It stays when it is closed.
+    /// It remains after the close.
     #[default]
     Lasting,
-    /// It is removed when it is closed.
+    /// The close removes it.
     Temporary,
 }
 
-/// How long a write or a transaction waits for a lock, unless told otherwise.
+/// The default time that a write or a transaction waits for a lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Everything that is decided when a database is opened.
+/// The options of an opening.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Whether to create it.
+    /// What to do if the database exists, or does not.
     pub create: Create,
-    /// What it is opened for.
+    /// Whether to write or only to read.
     pub access: Access,
-    /// How long it lasts.
+    /// Whether the database outlives its handles.
     pub lifetime: Lifetime,
-    /// How long to wait for another opener to close it.
+    /// How long to wait for another opening to close.
     pub lock_wait: Duration,
     /// How long a write waits for the locks of transactions.
     pub lock_timeout: Duration,
-    /// The durability of commits that do not say otherwise.
+    /// The durability of commits that do not name one.
     pub durability: Durability,
     /// Memory for memtables, cache and open tables together, in bytes.
     pub memory_budget: usize,
-    /// Memory for the block cache within the budget, in bytes, open tables aside; `None`: what
-    /// memtables leave of the budget, at least a quarter, for both.
+    /// Memory for the block cache within the budget, in bytes, without open tables. `None`: what
+    /// memtables leave of the budget, at least a quarter of it, for both.
     pub cache_bytes: Option<usize>,
     /// Size at which the memtables of a generation are frozen together, in bytes.
     pub memtable_bytes: usize,
-    /// How the log is written.
+    /// How the log is written to its files.
     pub log_io: LogIo,
-    /// Retired segments of the log are kept up to this many bytes, for feeds.
+    /// Retired segments of the log are kept for feeds up to this size in total, in bytes.
     pub retain_log_bytes: u64,
-    /// And those that were retired less than this long ago.
+    /// Segments retired less than this long ago are kept as well.
     pub retain_log_for: Duration,
-    /// A feed that keeps more of the log than this, in bytes, ends.
+    /// The largest part of the log that a feed may keep, in bytes. A feed that keeps more ends.
     pub feed_bytes_max: u64,
     /// How the data blocks of tables are read.
     pub read_io: ReadIo,
-    /// Threads for compaction; 0: no threads at all, and whoever must wait runs a job instead.
+    /// The number of compaction threads. 0: no threads at all; a caller that would have to wait
+    /// runs a job itself.
     pub workers: usize,
-    /// What to do about damage in the log below the last synced position.
+    /// How to treat damage in the log before the last synced position.
     pub recovery: RecoveryMode,
-    /// The options that the default family is created with. Of those of a family that exists, only
-    /// a merge operator that it lacks is changed by them.
+    /// The options with which the default family is created. An existing one keeps its own, except
+    /// that a missing merge operator is set.
     pub tree: TreeOptions,
     /// Merge operators that stored families may name, besides that of `tree`.
     pub merge_operators: Vec<Arc<dyn MergeOperator>>,
@@ -148,13 +149,14 @@ impl Default for EngineOptions {
     }
 }
 
-/// Smallest memtable, in bytes; the simulator uses it to see many flushes.
+/// The smallest memtable, in bytes. The simulator uses it to see many flushes.
 pub const MEMTABLE_BYTES_MIN: usize = 4 << 10;
 
-/// Largest memtable, in bytes: a segment that is twice as long has offsets that can be stored.
+/// The largest memtable, in bytes. The offsets of a segment of twice this length can still be
+/// stored.
 pub const MEMTABLE_BYTES_MAX: u64 = 8 << 30;
 
-/// Frozen generations that may wait for their flush before writes stop.
+/// The maximum number of frozen generations that wait for their flush before writes stop.
 pub const FROZEN_MAX: usize = 3;
 
 impl EngineOptions {
@@ -189,14 +191,14 @@ impl EngineOptions {
         self.retain_log_bytes > 0 || !self.retain_log_for.is_zero()
     }
 
-    /// Every merge operator given.
+    /// All merge operators given.
     #[must_use]
     pub fn operators(&self) -> Vec<Arc<dyn MergeOperator>> {
         self.merge_operators.iter().chain(&self.tree.merge_operator).cloned().collect()
     }
 
-    /// Memory for the block cache: what was asked for, or the budget less the memtables, at least a
-    /// quarter of it.
+    /// Memory for the block cache, in bytes: the given size, or the budget less the memtables, at
+    /// least a quarter of it.
     #[must_use]
     pub fn cache_bytes_max(&self) -> usize {
         let left = || {
@@ -206,8 +208,7 @@ impl EngineOptions {
         self.cache_bytes.unwrap_or_else(left)
     }
 
-    /// Who asks for a cache of a certain size gets it; otherwise indexes and filters are taken from
-    /// it.
+    /// A given cache size is for blocks alone; otherwise indexes and filters take part of it.
     #[must_use]
     pub fn table_memory(&self) -> TableMemory {
         match self.cache_bytes {

@@ -1,6 +1,6 @@
-//! Writes that are not committed, as memtables, so that their transaction can read them.
+//! The uncommitted writes of a transaction as memtables, so that the transaction can read them.
 //!
-//! They follow the bytes of a batch. Once the batch was cut they must be cleared.
+//! The memtables follow the bytes of a batch. They must be cleared if the batch is truncated.
 
 use crate::database::Database;
 use siltdb_base::{
@@ -13,30 +13,31 @@ use siltdb_memtable::memtable::Memtable;
 use siltdb_tree::read::visible::reader::{OWN_FIRST, OwnWrites};
 use std::sync::Arc;
 
-/// Writes of a batch, by family.
+/// The indexed writes of a batch, by family.
 #[derive(Debug, Default)]
 pub struct IndexedWrites {
     families: Vec<(FamilyId, Arc<Memtable>)>,
-    /// Operations of the batch that are in, and their bytes.
+    /// The number of indexed operations of the batch, and their bytes.
     count: u32,
     bytes: usize,
 }
 
 impl IndexedWrites {
-    /// Forgets everything; readers keep what they hold.
+    /// Removes all entries. Readers keep the memtables that they hold.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Memory that the memtables take, in bytes.
+    /// The memory of the memtables, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.families.iter().map(|(_, memtable)| memtable.used_bytes()).sum()
     }
 
-    /// What `writes` hold for a family, as a reader sees it; `None` if that is nothing.
+    /// The memtable of a family, with everything that `writes` has for it; `None` if that is
+    /// nothing.
     ///
-    /// Cost: an insertion into a memtable for each operation that was added since the last call.
+    /// Cost: one insertion into a memtable for each operation added since the last call.
     ///
     /// # Errors
     /// `Corruption`, if the batch is damaged.

@@ -1,24 +1,24 @@
-//! IdAllocator that are hard to guess by accident: SplitMix64 (Steele, Lea, Flood 2014).
+//! Random numbers that are unlikely to repeat: SplitMix64 (Steele, Lea, Flood 2014).
 //!
-//! They name things; they keep no secrets.
+//! They are used for names, not for secrets.
 
 use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
 };
 
-/// A sequence of 64-bit numbers that follows from its seed.
+/// A sequence of 64-bit numbers that its seed determines.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The sequence of `seed`, or of one from the operating system.
+    /// The sequence of `seed`; with `None`, of a seed from the operating system.
     #[must_use]
     pub fn new(seed: Option<u64>) -> Self {
-        // The standard library keys its hash maps from the system's entropy; an empty hash is a
-        // number drawn from there.
+        // The standard library keys its hash maps from the system's entropy. The hash of nothing is
+        // a number drawn from it.
         Self { state: seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()) }
     }
 

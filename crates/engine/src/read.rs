@@ -1,7 +1,8 @@
-//! Reading one family at one moment.
+//! Reads of one family at one moment.
 //!
-//! What may be seen is decided in `tree`; here the moment is chosen: the view is pinned first, then
-//! the published sequence number is read (DESIGN D13).
+//! `tree` decides which entries are visible. This module chooses the moment: it pins the view
+//! first, then reads the published sequence number. In this order everything up to the number is in
+//! the view.
 
 use crate::{catalog::family::FamilyData, database::Database};
 use arc_swap::Guard;
@@ -22,12 +23,12 @@ use siltdb_tree::{
 };
 use std::{cell::OnceCell, ops::Bound, sync::Arc};
 
-/// A range of keys, as callers give it.
+/// A range of keys as callers give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRange {
-    /// Where it starts.
+    /// The lower bound.
     pub start: Bound<Slice>,
-    /// Where it ends.
+    /// The upper bound.
     pub end: Bound<Slice>,
 }
 
@@ -48,7 +49,7 @@ impl ReadRange {
         }
     }
 
-    /// The range, as the tree takes it.
+    /// The range in the form of the tree.
     #[must_use]
     pub fn bounds(self) -> Bounds {
         Bounds {
@@ -66,7 +67,7 @@ impl ReadRange {
     }
 }
 
-/// A cursor over what a reader sees of a family. It owns what it walks.
+/// A cursor over the visible entries of a family. It owns its view.
 pub type ReadCursor = ViewIter;
 
 /// A family at one moment, pinned.
@@ -101,16 +102,16 @@ impl PinnedReader {
         Ok(Self { view: Guard::into_inner(view), reader })
     }
 
-    /// The same, where the writes of `own` are the newest.
+    /// The same reader with the writes of `own` as the newest.
     #[must_use]
     pub fn with_own(mut self, own: OwnWrites) -> Self {
-        // Empty ranges and folded values hold for what is committed.
+        // Empty ranges and folds are valid only for committed data.
         (self.reader.empty_ranges, self.reader.folds) = (None, None);
         self.reader.own = Some(own);
         self
     }
 
-    /// The same, for cursors that fetch what `fetch` says.
+    /// The same reader, whose cursors fetch what `fetch` says.
     #[must_use]
     pub fn fetching(mut self, fetch: Fetch) -> Self {
         self.reader.fetch = fetch;
@@ -125,7 +126,7 @@ impl PinnedReader {
         self.look(key, |value| value.pin())
     }
 
-    /// Calls `look` with the value of a key, if it has one.
+    /// Calls `look` with the value of a key, if the key has one.
     ///
     /// # Errors
     /// As [`PinnedReader::get`].
@@ -138,7 +139,7 @@ impl PinnedReader {
         }
     }
 
-    /// A cursor over a range; it stands nowhere yet.
+    /// A cursor over a range, not positioned yet.
     ///
     /// # Errors
     /// As [`PinnedReader::get`].
@@ -147,8 +148,8 @@ impl PinnedReader {
     }
 }
 
-/// Calls `look` with the value of a key now, or at `sequence`, which a live snapshot must hold, if
-/// there is one.
+/// Calls `look` with the value of a key, if it has one. The moment is now, or `sequence`, which a
+/// live snapshot must hold.
 ///
 /// # Errors
 /// As [`PinnedReader::new`] and [`PinnedReader::get`].

@@ -1,12 +1,12 @@
-//! Writes what verifies of a damaged database into a new one.
+//! Salvage: writes everything of a damaged database that verifies into a new one.
 //!
-//! It writes nothing to the old one, and mends nothing there.
+//! The old database is neither written nor repaired.
 //!
-//! 1. The manifest says which families and tables there are, and where the log begins. Without it,
-//!    tables name their families, those that they replaced, and the segments that were needed.
-//! 2. The records of the log that verify are sorted into tables beside the new database.
-//! 3. For each family, the entries of all its tables are merged, and what a reader would see of
-//!    them now is committed to the new database. Operands of merges are kept as operands.
+//! 1. The manifest names the families and tables, and the beginning of the log. Without it, each
+//!    table names its family, the tables that it replaced, and the log segments needed then.
+//! 2. The log records that verify are sorted into tables beside the new database.
+//! 3. For each family, the entries of all its tables are merged. What a reader would see of them
+//!    now is committed to the new database. Merge operands are kept as operands.
 //!
 //! Memory: one block and one index for each sorted run, and a bounded part of the log.
 
@@ -31,14 +31,14 @@ use siltdb_base::{
 };
 use std::path::Path;
 
-/// Writes what verifies of the database in `old` into a new one in `new`, which `options` describe:
-/// file system, memory, threads, and the merge operators that the caller has. They also say how
-/// long to wait for the lock of the old one.
+/// Writes everything of the database in `old` that verifies into a new one in `new`. `options`
+/// describe the new one: file system, memory, threads, and merge operators. They also say how long
+/// to wait for the lock of the old one. Durable on return.
 ///
 /// # Errors
-/// `NotFound`, if there is nothing of a database in `old`; `Locked`, if it is open; `AlreadyExists`
-/// or `InvalidArgument`, if `new` is not free for a new database; what writing that fails with.
-/// What cannot be read of the old one is in the report.
+/// `NotFound`, if `old` has no files of a database; `Locked`, if it is open; `AlreadyExists` or
+/// `InvalidArgument`, if `new` is not free for a new database; failures of writing that. Damage of
+/// the old one is not an error; it is in the report.
 pub fn salvage(
     old: &Path,
     new: &Path,
@@ -47,7 +47,7 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     let fs = options.fs.clone();
     check_paths(&*fs, old, new)?;
-    // It keeps others from writing to the old database. Nothing is written for that.
+    // The lock keeps other processes from writing to the old database. It writes nothing.
     let _lock = lock_directory(&*fs.open_dir(old)?, &options, LockKind::Shared)?;
     let mut lost = Vec::new();
     let mut found = find(&fs, old, &options.operators(), &mut lost)?;
@@ -79,7 +79,7 @@ pub fn salvage(
     Ok(report)
 }
 
-/// Checks that there is something to read, and that nothing would be written to it.
+/// Checks that there are files to read, and that nothing would be written to the old database.
 fn check_paths(fs: &dyn Fs, old: &Path, new: &Path) -> Result<()> {
     match fs.metadata(old)? {
         Some(Metadata::Directory) => {}

@@ -1,6 +1,7 @@
-//! Waking those who wait for work or for room.
+//! Signals: wake threads that wait for work or for room.
 //!
-//! A counter under a mutex, so that a wake-up between looking and waiting is never lost.
+//! A signal is a counter under a mutex, so that a wake-up between a check and the wait is never
+//! lost.
 
 use siltdb_base::sync::lock;
 use std::{
@@ -16,13 +17,13 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// The number of events so far; look at it before looking for what to wait for.
+    /// The number of events so far. To be read before the check that precedes the wait.
     #[must_use]
     pub fn seen(&self) -> u64 {
         *lock(&self.events)
     }
 
-    /// Something happened: wakes everybody.
+    /// Counts an event and wakes all waiting threads.
     pub fn raise(&self) {
         *lock(&self.events) += 1;
         self.changed.notify_all();

@@ -1,6 +1,6 @@
-//! The exact list of sequence numbers that live snapshots read at (DESIGN D13).
+//! The sequence numbers that live snapshots read at.
 //!
-//! It does not pin memory: what a snapshot can see is kept because flush and compaction ask here.
+//! The list pins no memory: flushes and compactions keep what the listed snapshots can see.
 
 use siltdb_base::{id::SequenceNumber, sync::lock};
 use std::{
@@ -12,9 +12,9 @@ use std::{
 ///
 /// # Invariants
 /// 1. A number is in the list from before its snapshot is handed out until it is dropped.
-/// 2. `retained` and `take` are ordered by the lock: a snapshot is either in the list that a
-///    compaction captured, or it was taken later and so reads at or above the present captured
-///    with that list.
+/// 2. `retained` and `take` are ordered by the lock. A snapshot is either in the list that a
+///    compaction captured, or it was taken later. Then it reads at or above the present number
+///    captured with that list.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     live: Mutex<BTreeMap<SequenceNumber, usize>>,
@@ -42,14 +42,14 @@ impl Snapshots {
         sequences
     }
 
-    /// How many snapshots are live.
+    /// The number of live snapshots.
     #[must_use]
     pub fn count(&self) -> usize {
         lock(&self.live).values().sum()
     }
 }
 
-/// A registered snapshot; dropping it ends its retention.
+/// A registered snapshot. Dropping it ends its retention.
 #[derive(Debug)]
 pub struct LiveSnapshot {
     sequence: SequenceNumber,
@@ -57,7 +57,7 @@ pub struct LiveSnapshot {
 }
 
 impl LiveSnapshot {
-    /// The number it reads at.
+    /// The sequence number that it reads at.
     #[must_use]
     pub fn sequence(&self) -> SequenceNumber {
         self.sequence

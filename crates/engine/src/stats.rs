@@ -1,6 +1,6 @@
-//! What a database holds and does, pulled together when somebody asks.
+//! Statistics of a database, collected on request.
 //!
-//! Nothing here is on any hot path: counters lie where they are counted.
+//! Nothing here runs on a hot path: each counter is kept where its events happen.
 
 use crate::{catalog::family::FamilyData, database::Database};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
@@ -9,72 +9,74 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A picture of a database.
+/// Statistics of a database at one moment.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// The last published sequence number: operations since the database was created.
+    /// The last published sequence number, which is the number of operations since the database was
+    /// created.
     pub sequence: u64,
-    /// Families.
+    /// The number of families.
     pub families: u64,
-    /// Live snapshots.
+    /// The number of live snapshots.
     pub snapshots: u64,
-    /// Entries in memtables, tombstones and old versions included.
+    /// The number of entries in memtables, tombstones and old versions included.
     pub memtable_entries: u64,
-    /// Bytes that the contents of memtables take.
+    /// The memory that the contents of memtables take, in bytes.
     pub memtable_bytes: u64,
-    /// Bytes of memory held for them, with what is still free in their newest chunks.
+    /// The memory of the chunks that memtables hold, in bytes, with the free rest of their newest
+    /// chunks.
     pub memtable_held_bytes: u64,
-    /// Bytes of memory that flushed memtables left for the next.
+    /// The memory of flushed memtables that is kept for the next ones, in bytes.
     pub memtable_idle_bytes: u64,
-    /// Bytes held by values that readers folded of merge operands.
+    /// The memory of folds, the values that readers folded from merge operands, in bytes.
     pub fold_bytes: u64,
-    /// Frozen generations that wait for their flush.
+    /// The number of frozen generations that wait for their flush.
     pub frozen_generations: u64,
-    /// Tables by level.
+    /// The number of tables by level.
     pub tables: [u64; LEVELS],
-    /// Bytes of tables by level.
+    /// The size of tables by level, in bytes.
     pub table_bytes: [u64; LEVELS],
-    /// Entries in tables, tombstones and old versions included.
+    /// The number of entries in tables, tombstones and old versions included.
     pub table_entries: u64,
-    /// Bytes held by the block cache.
+    /// The memory of the block cache, in bytes.
     pub cache_bytes: u64,
-    /// Bytes that it may hold.
+    /// The limit of that memory, in bytes.
     pub cache_bytes_max: u64,
-    /// Blocks found in the cache.
+    /// The number of blocks found in the cache.
     pub cache_hits: u64,
-    /// Blocks read from files.
+    /// The number of blocks read from files.
     pub cache_misses: u64,
-    /// Bytes held by indexes and filters of open tables.
+    /// The memory of indexes and filters of open tables, in bytes.
     pub index_bytes: u64,
-    /// Syncs of the log.
+    /// The number of syncs of the log.
     pub log_syncs: u64,
-    /// Flushes since the database was opened.
+    /// The number of flushes since the database was opened.
     pub flushes: u64,
-    /// Bytes of tables written by them.
+    /// The size of the tables that they wrote, in bytes.
     pub flushed_bytes: u64,
-    /// Compactions since the database was opened, moves by reference included.
+    /// The number of compactions since the database was opened, trivial moves included.
     pub compactions: u64,
-    /// Bytes of tables written by them.
+    /// The size of the tables that they wrote, in bytes.
     pub compacted_bytes: u64,
-    /// Tables removed unread since the database was opened, because range deletes, expiry and
-    /// deletions left nothing of them to be seen.
+    /// The number of tables removed unread since the database was opened, because range deletes,
+    /// expiry and deletions left no visible entry in them.
     pub dropped_tables: u64,
-    /// Compactions since the database was opened for the sake of space alone.
+    /// The number of compactions since the database was opened that only freed space.
     pub space_compactions: u64,
-    /// Milliseconds for which writers were slowed down.
+    /// The time that writers were delayed because of debt, in milliseconds.
     pub delayed_ms: u64,
-    /// Times that writers had to wait for a flush or compaction.
+    /// How often writers had to wait for a flush or compaction.
     pub stalls: u64,
-    /// Milliseconds they waited.
+    /// The time of these waits, in milliseconds.
     pub stalled_ms: u64,
 }
 
 impl Database {
-    /// What the database holds and does.
+    /// Statistics of the database. Cost: a look at each family and each table.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        // Relaxed: counters are a picture, not a proof.
+        // Relaxed: the counters need not be exact at one moment.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (counters, waits) = (&self.counters, &self.backpressure.waits);
         let cache = self.memory.cache.stats();
@@ -109,7 +111,7 @@ impl Database {
     }
 }
 
-/// Looks at one family: its entries and tables; what the database has as a whole stays 0.
+/// Statistics of one family: its entries and tables. Values of the whole database stay 0.
 #[must_use]
 pub fn family_stats(family: &FamilyData) -> Stats {
     let mut stats = Stats::default();
@@ -135,7 +137,7 @@ impl Stats {
         }
     }
 
-    /// Every number with its name, those of levels one by one, for tables and JSON.
+    /// Every number with its name, levels one by one, for tables and JSON.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, u64)> {
         let mut entries: Vec<(String, u64)> = [

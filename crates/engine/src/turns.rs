@@ -1,7 +1,7 @@
-//! Turns: what conflicted often at its commits runs again, one after the other.
+//! Turns: transactions that conflicted often run one after the other.
 //!
-//! One that loses with the turn, too, makes it urgent: then those that begin wait until it is given
-//! back. It decides who goes, not what conflicted often enough.
+//! If a transaction with the turn conflicts too, the turn becomes urgent: transactions that begin
+//! later wait until it is given back. Callers decide how many conflicts are enough.
 
 use crate::random::Random;
 use siltdb_base::sync::lock;
@@ -13,11 +13,11 @@ use std::{
     time::Duration,
 };
 
-/// One turn for a whole database, and the randomness of pauses.
+/// The one turn of a database, and the randomness of pauses.
 #[derive(Debug)]
 pub struct Turns {
     is_taken: Mutex<bool>,
-    /// Only a hint, and so relaxed: what is missed delays the turn, and breaks nothing.
+    /// A hint, and so relaxed: a missed change delays the turn and breaks nothing.
     is_urgent: AtomicBool,
     given_back: Condvar,
     random: Mutex<Random>,
@@ -30,7 +30,7 @@ pub struct Turn<'a> {
 }
 
 impl Turns {
-    /// Of a database whose random numbers follow from `seed`.
+    /// The turn of a database whose random numbers follow from `seed`.
     #[must_use]
     pub fn new(seed: Option<u64>) -> Self {
         let random = Mutex::new(Random::new(seed));
@@ -38,8 +38,8 @@ impl Turns {
         Self { is_taken, is_urgent, given_back: Condvar::new(), random }
     }
 
-    /// Takes the turn; `None` after `timeout`. The bound keeps an update within an update, or one
-    /// that waits for another thread, from waiting for itself.
+    /// Takes the turn; `None` after `timeout`. The timeout keeps an update within an update from
+    /// waiting for itself, and one that waits for another thread, too.
     #[must_use]
     pub fn take(&self, timeout: Duration) -> Option<Turn<'_>> {
         let is_taken = lock(&self.is_taken);
@@ -52,7 +52,7 @@ impl Turns {
         Some(Turn { turns: self })
     }
 
-    /// Waits while the turn is urgent, at most for `timeout`. Costs one load if it is not.
+    /// Waits while the turn is urgent, at most for `timeout`. Cost: one load if it is not urgent.
     #[inline]
     pub fn make_way(&self, timeout: Duration) {
         if self.is_urgent.load(Ordering::Relaxed) {
@@ -72,7 +72,7 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// Lets those that begin from now on wait until the turn is given back.
+    /// Makes transactions that begin later wait until the turn is given back.
     pub fn make_urgent(&self) {
         self.turns.is_urgent.store(true, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
-//! The format that a database was created with, and the way to that of this build.
+//! The format version of a database, and its upgrade to the version of this build.
 //!
-//! There is one version so far: any other is refused, and this one has nowhere to go.
+//! There is one version so far. Any other is refused, so there is nothing to upgrade yet.
 
 use crate::catalog::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
@@ -10,22 +10,22 @@ use siltdb_base::{
 use siltdb_disk::{edit::FORMAT_VERSION, file_name::FileName};
 use std::path::Path;
 
-/// What a reader must know to read a database.
+/// What a build must support to read a database.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseFormat {
-    /// The version of its files, fixed when it was created.
+    /// The format version, fixed when the database was created.
     pub version: u32,
-    /// The features it uses, one bit each.
+    /// The features in use, one bit each.
     pub features: u64,
 }
 
-/// Brings the database in `dir` to the newest format version that this build knows, and says which
-/// format it has then. One that has it is not changed.
+/// Upgrades the database in `dir` to the newest format version of this build. Returns the format
+/// that it has then. A database of that version is not changed.
 ///
 /// # Errors
-/// `NotFound`; `Locked`, if it is open; `Unsupported`, for a version or feature that this build
-/// does not know; `Corruption`; the system's.
+/// `NotFound`; `Locked`, if the database is open; `Unsupported`, for a version or feature that this
+/// build does not know; `Corruption`; the system's.
 pub fn upgrade(fs: &dyn Fs, dir: &Path) -> Result<DatabaseFormat> {
     let directory = fs.open_dir(dir)?;
     let _lock = directory.lock(&FileName::Lock.to_path(), LockKind::Shared)?;

@@ -281,7 +281,7 @@ impl Db {
     /// that takes the newest commits gives their numbers to others.
     ///
     /// # Errors
-    /// `NotFound`, if the log does not reach back so far: the error names the oldest sequence
+    /// `NotFound`, if the log does not reach back that far: the error names the oldest sequence
     /// number that it has. `InvalidArgument`, if no commit has the number yet, but for the next
     /// one. `Closed`.
     pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {

@@ -285,7 +285,7 @@ fn a_feed_that_keeps_too_much_log_loses_its_place_and_says_what_it_lost() {
     fill(&db, 0..1);
     let error = feed.try_next().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("operations 2..=3000 were let go"), "{error}");
+    assert!(error.to_string().contains("operations 2..=3000 were released"), "{error}");
     assert!(feed.try_next().is_err(), "it does not go on behind a hole");
     let mut later = db.subscribe(&oldest()).unwrap();
     assert_eq!(sequences(&mut later), [3001]);

@@ -1,6 +1,6 @@
-//! A flush or a compaction in parts that several threads take from, one after the other.
+//! Parallel jobs: a flush or a compaction in parts, which several threads take one after the other.
 //!
-//! Whoever started it works too, so it also ends if nobody helps.
+//! The thread that starts the job works on it too, so the job also ends without help.
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -9,10 +9,10 @@ use siltdb_base::{
 use siltdb_tree::rewrite::job::{JobContext, JobPart, NewTables};
 use std::sync::{Condvar, Mutex};
 
-/// Parts of one job.
+/// The parts of one job.
 ///
 /// # Invariants
-/// 1. Each part is taken once; `running` counts those taken and not ended.
+/// 1. Each part is taken once; `running` counts the parts that were taken and have not ended.
 #[derive(Debug)]
 pub struct ParallelJob {
     parts: Vec<Box<dyn JobPart>>,
@@ -24,23 +24,23 @@ pub struct ParallelJob {
 struct Progress {
     next: usize,
     running: usize,
-    /// By part.
+    /// The outputs, with the index of their part.
     outputs: Vec<(usize, NewTables)>,
-    /// A part failed: no further one is taken.
+    /// A part failed: no further part is taken.
     has_failed: bool,
-    /// What it failed with, until somebody is told.
+    /// The failure, until a waiter returns it.
     failure: Option<Error>,
 }
 
 impl ParallelJob {
-    /// Nothing of `parts` is done.
+    /// A job of `parts`, none of which has begun.
     #[must_use]
     pub fn new(parts: Vec<impl JobPart + 'static>) -> Self {
         let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn JobPart>).collect();
         Self { parts, progress: Mutex::default(), ended: Condvar::new() }
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     #[must_use]
     pub fn parts(&self) -> usize {
         self.parts.len()
@@ -53,7 +53,7 @@ impl ParallelJob {
         !progress.has_failed && progress.next < self.parts.len()
     }
 
-    /// Takes and runs parts until none is left.
+    /// Takes and runs parts until no part is left.
     pub fn run_parts(&self, context: &JobContext<'_>) {
         while let Some(index) = self.take() {
             let mut running = Running { shared: self, index, result: None };
@@ -71,10 +71,10 @@ impl ParallelJob {
         Some(progress.next - 1)
     }
 
-    /// Waits for the parts that others run, and gives the outputs in the order of the parts.
+    /// Waits for parts that run on other threads. Returns the outputs in the order of the parts.
     ///
     /// # Errors
-    /// What the first part that failed failed with. The files of the others are gone then.
+    /// The error of the first part that failed. Then the files of all other parts are removed.
     pub fn wait(&self) -> Result<Vec<NewTables>> {
         let mut progress = lock(&self.progress);
         while progress.running > 0 {
@@ -82,7 +82,7 @@ impl ParallelJob {
         }
         let mut outputs = std::mem::take(&mut progress.outputs);
         let failure = progress.failure.take();
-        // Files may go with the outputs, which takes time.
+        // Dropping outputs may remove files, which takes time.
         drop(progress);
         if let Some(failure) = failure {
             return Err(failure);
@@ -92,7 +92,7 @@ impl ParallelJob {
     }
 }
 
-/// A part that runs; dropping it, by a panic too, counts it as ended.
+/// A running part. Dropping it, by a panic too, counts it as ended.
 struct Running<'a> {
     shared: &'a ParallelJob,
     index: usize,

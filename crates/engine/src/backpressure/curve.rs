@@ -1,26 +1,26 @@
-//! Back-pressure as a debt in bytes: how long a write of so many bytes should wait (DESIGN D12).
+//! The curve: a pure function from a debt in bytes to a delay per byte written.
 //!
-//! Pure: it neither waits nor knows who owes. The delay per byte grows exponentially with the debt
-//! above the soft limit: at first it is of the order of what the write costs by itself, so that
-//! writers and background work find a common pace; near the hard limit they hardly move. The curve
-//! has no step, so nobody stops who does not have to.
+//! The delay grows exponentially with the debt above the soft limit. At first it is of the order of
+//! what the write itself costs, so that writers and background work find a common pace. Near the
+//! hard limit writers hardly move. The curve has no step, so no writer stops without need.
 
-/// Delay per byte at the hard limit, in nanoseconds: 1 MB/s.
+/// The delay per byte at the hard limit, in nanoseconds. It corresponds to 1 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 1000.0;
 
-/// What background work has yet to do, and when that is too much, in bytes.
+/// The bytes that background work has yet to write, and their limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
-    /// The debt.
+    /// The debt, in bytes.
     pub bytes: u64,
-    /// Up to here writes are not delayed.
+    /// The debt up to which writes are not delayed, in bytes.
     pub soft: u64,
-    /// From here on writes stop.
+    /// The debt from which on writes stop, in bytes.
     pub hard: u64,
 }
 
 impl Debt {
-    /// How far the debt is from the soft limit, 0, to the hard limit, 1; beyond them it is that.
+    /// The place of the debt between the soft limit (0) and the hard limit (1), clamped to this
+    /// range.
     #[must_use]
     pub fn share(&self) -> f64 {
         let above = self.bytes.saturating_sub(self.soft) as f64;
@@ -28,16 +28,16 @@ impl Debt {
     }
 }
 
-/// What a writer shall do.
+/// What a writer has to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
-    /// Wait this long per byte written, in nanoseconds, all writers taken together; often zero.
+    /// Wait this long per byte written by all writers together, in nanoseconds; often zero.
     Delay(f64),
     /// Wait until the debt is below the hard limit.
     Stop,
 }
 
-/// The pressure that the worst of all debts exerts, whose share this is.
+/// The pressure at the largest share of all debts.
 #[must_use]
 pub fn pressure(share: f64) -> Pressure {
     if share >= 1.0 {

@@ -1,6 +1,7 @@
-//! What share of the worst debt the levels of each family have run up, and the largest of these.
+//! The shares of the debts of levels by family, and the largest of them.
 //!
-//! It works out no debt: a family's is noted whenever its tables or options have changed.
+//! This module computes no debt. Callers note the share of a family whenever its tables or options
+//! have changed.
 
 use siltdb_base::{id::FamilyId, sync::lock};
 use std::{
@@ -14,10 +15,10 @@ use std::{
 /// The shares of all families.
 ///
 /// # Thread safety
-/// Any thread may note and ask.
+/// Any thread may note and read shares.
 ///
 /// # Invariants
-/// 1. `worst` is that of the last of `ascending`, and changes under the lock only.
+/// 1. `worst` is the last share of `ascending`, and changes only under the lock.
 #[derive(Debug, Default)]
 pub struct LevelDebts {
     shares: Mutex<Shares>,
@@ -25,8 +26,7 @@ pub struct LevelDebts {
     worst: AtomicU64,
 }
 
-/// The shares that are not zero. Those of numbers that are not negative are in the order of their
-/// bits.
+/// The shares that are not zero. The bits of numbers that are not negative sort as the numbers do.
 #[derive(Debug, Default)]
 struct Shares {
     by_family: HashMap<FamilyId, u64>,
@@ -34,7 +34,8 @@ struct Shares {
 }
 
 impl LevelDebts {
-    /// The share of a family from now on; not negative. 0: it has no debt, or is gone.
+    /// Sets the share of a family, which is not negative. 0 means that it has no debt or was
+    /// dropped.
     ///
     /// Cost: the logarithm of the number of families that have a debt.
     pub fn note(&self, family: FamilyId, share: f64) {

@@ -1,15 +1,15 @@
-//! How long writers wait for the debt of the background work, and which of them how long.
+//! The pacer: shares the delay for the debt of background work among writers.
 //!
-//! It sleeps for nobody. Who has written more than others pays more than they do, so that a thread
-//! that was kept from writing catches up. Writers that do the same stay side by side: what they
-//! write in order fills one generation of memtables after the other, and little of two generations
-//! is to be merged (tuning note 0016).
+//! It does not sleep; its callers do. A writer that has written more than others pays more, so that
+//! a thread that was kept from writing catches up. Writers with the same load stay side by side.
+//! Then entries written in order fill one generation of memtables after the other, and two
+//! generations overlap little (tuning note 0016).
 //!
-//! A long wait is slept in delays, and what is still to be paid is worked out again after each: by
-//! then the debt may be smaller, or others may be in front (tuning note 0032).
+//! A long wait is slept in several delays, and the rest is computed anew after each. By then the
+//! debt may be smaller, or other writers may be ahead (tuning note 0032).
 //!
-//! Writers that sleep leave the processors to the background work, and it leaves them to the
-//! writers once these wake up: while they are slowed down a little, it yields (tuning note 0033).
+//! Writers that sleep leave the processors to background work. While delays are short, background
+//! work yields to writers that wake up (tuning note 0033).
 
 use crate::{backpressure::curve::Pressure, open_id::OpenId};
 use std::{
@@ -18,89 +18,90 @@ use std::{
     time::Duration,
 };
 
-/// Shortest delay for one write, in nanoseconds; a lower price is owed until it adds up.
+/// The shortest delay for one write, in nanoseconds. A lower price is owed until the sum is large
+/// enough.
 const DELAY_NS_MIN: u64 = 60_000;
 
-/// Shortest delay for what many writes owe together, in nanoseconds: each costs two switches of the
-/// processor, and takes some 50 µs longer than was asked for.
+/// The shortest delay for the sum owed by many writes, in nanoseconds. Each delay costs two context
+/// switches and lasts some 50 µs longer than requested.
 const OWED_NS_MIN: u64 = 200_000;
 
-/// Longest sleep for one write, in nanoseconds, so that none pays for all; what is owed beyond it
-/// is forgiven.
+/// The longest sleep for one write, in nanoseconds, so that no writer pays for all. A higher price
+/// is not charged.
 const SLEEP_NS_MAX: u64 = 15 * DELAY_NS_MAX;
 
-/// Longest delay, in nanoseconds: about what a batch of a megabyte takes to be written, so that
-/// nobody sleeps while others write many of them.
+/// The longest delay, in nanoseconds. It is about the time of writing a batch of a megabyte, so
+/// that no writer sleeps while others write many batches.
 const DELAY_NS_MAX: u64 = 2_000_000;
 
-/// The writer in front pays its price times this, in eighths.
+/// The factor on the price of the leading writer, in eighths.
 const SHARE_OF_FRONT: u64 = 12;
 
-/// A writer that is far behind pays its price times this, in eighths: there may be nobody in front
-/// any more, so nobody writes for nothing.
+/// The factor on the price of a writer that is far behind, in eighths. It is not zero: the leader
+/// may have stopped, and no writer writes for free.
 const SHARE_OF_LAST: u64 = 4;
 
-/// What counts as far behind, in bytes; in between, shares are in between.
+/// The distance at which a writer is far behind, in bytes. In between, the factor is interpolated.
 const FAR_BEHIND_BYTES: u64 = 512 << 10;
 
-/// A writer is never taken to be behind by more, in bytes: so much it may write cheaply after a
-/// pause.
+/// The largest distance that a writer is taken to be behind, in bytes. After a pause it may write
+/// this much at a low price.
 const BEHIND_BYTES_MAX: u64 = 64 << 20;
 
-/// A writer that is new, or comes from another database, begins so far behind, in bytes: those that
-/// begin together are not told to stay as far apart as the system happened to start them.
+/// A thread's first write to a database starts this many bytes behind the leader, so that threads
+/// started together converge.
 const NEW_BEHIND_BYTES: u64 = 8 << 20;
 
-/// Up to this price the background work yields to writers, in thousandths of a nanosecond for a
-/// byte: a hundred entries of a hundred bytes wait for 0.2 ms then. Beyond it, it takes what the
-/// scheduler gives it, so that those who only read cannot keep it from the processors.
+/// The price up to which background work yields to writers, in thousandths of a nanosecond per
+/// byte. At this price a hundred entries of a hundred bytes wait for 0.2 ms. Above it, background
+/// work does not yield, so that readers alone cannot keep it from the processors.
 const YIELD_PRICE_MAX: u64 = 20_000;
 
-/// How far a writer comes before it compares itself with the front, in bytes.
+/// How many bytes a writer writes between two comparisons with the leader.
 const STEP_BYTES: u64 = 64 << 10;
 
 /// The pace of the writers of a database.
 #[derive(Debug)]
 pub struct Pacer {
-    /// Whose writers they are.
+    /// The opening that the writers belong to.
     open_id: OpenId,
     /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
     pressure: AtomicU64,
     /// Whether the background work yields.
     should_yield: AtomicBool,
-    /// What writers owe in prices that are too small to sleep for, in nanoseconds.
+    /// The sum of prices that were too small to sleep for, in nanoseconds.
     owed_ns: AtomicU64,
-    /// How far the writer in front has come, in bytes, give or take a step.
+    /// The position of the leading writer, in bytes, exact to a step.
     front: AtomicU64,
 }
 
-/// A thread that writes, at the database that it wrote to last.
+/// The state of a writing thread for the database that it wrote to last.
 #[derive(Clone, Copy, Debug)]
 struct Writer {
     open_id: Option<OpenId>,
-    /// How far it has come, in bytes.
+    /// The writer's position, in bytes.
     at: u64,
-    /// Where it compares itself with the front again.
+    /// The position at which it next compares itself with the leader.
     compares_at: u64,
 }
 
-/// What a writer sleeps before it asks again.
+/// One sleep of a writer, and what remains after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// How long.
+    /// The length of the sleep.
     pub time: Duration,
-    /// What is to be paid after it.
+    /// What is still to be paid after it.
     rest: WriteCharge,
 }
 
-/// What a writer has to pay for.
+/// What a write is charged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WriteCharge {
-    /// So many bytes.
+    /// The number of bytes.
     bytes: u64,
-    /// How far the writer has come with them, in bytes.
+    /// The position of the writer after them, in bytes.
     at: u64,
-    /// How long it has slept for the same write, in nanoseconds.
+    /// How long the writer has slept for the same write, in nanoseconds.
     slept_ns: u64,
 }
 
@@ -110,14 +111,14 @@ thread_local! {
 }
 
 impl Pacer {
-    /// Nobody waits.
+    /// A pacer without pressure.
     #[must_use]
     pub fn new(open_id: OpenId) -> Self {
         let [pressure, owed_ns, front] = std::array::from_fn(|_| AtomicU64::new(0));
         Self { open_id, pressure, should_yield: AtomicBool::new(false), owed_ns, front }
     }
 
-    /// Changes what writers pay for what they write from now on.
+    /// Sets the price of later writes.
     pub fn set_pressure(&self, pressure: Pressure) {
         let pressure = match pressure {
             Pressure::Stop => u64::MAX,
@@ -129,13 +130,13 @@ impl Pacer {
         self.should_yield.store(should_yield, Ordering::Relaxed);
     }
 
-    /// Set while the background work shall yield to writers.
+    /// Whether background work should yield to writers.
     #[must_use]
     pub fn should_yield(&self) -> &AtomicBool {
         &self.should_yield
     }
 
-    /// Whether writers shall wait until there is room.
+    /// Whether writers must wait until there is room.
     #[inline]
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -144,7 +145,7 @@ impl Pacer {
 
     /// The first delay of this thread for the `bytes` that it is about to write.
     ///
-    /// Cost: a few instructions on memory of the thread, while nobody waits.
+    /// Cost: a few instructions on memory of the thread, while there is no pressure.
     #[inline]
     pub fn advance(&self, bytes: u64) -> Option<Delay> {
         let mut writer = WRITER.get();
@@ -159,7 +160,7 @@ impl Pacer {
         self.pay(WriteCharge { bytes, at: writer.at, slept_ns: 0 })
     }
 
-    /// The delay after `delay`, by what the pressure is and who is in front by now.
+    /// The next delay after `delay`, by the present pressure and leader.
     pub fn go_on(&self, delay: &Delay) -> Option<Delay> {
         self.pay(delay.rest)
     }
@@ -199,7 +200,7 @@ impl Pacer {
         if self.owed_ns.fetch_add(price_ns, Ordering::Relaxed) + price_ns < OWED_NS_MIN {
             return None;
         }
-        // Whoever takes the sum sleeps for it.
+        // The thread that takes the sum sleeps for it.
         let owed_ns = self.owed_ns.swap(0, Ordering::Relaxed);
         Some(delay(owed_ns.min(DELAY_NS_MAX), 0))
     }

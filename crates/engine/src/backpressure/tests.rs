@@ -1,4 +1,4 @@
-//! What writers wait for (law B8).
+//! The waits of writers (law B8).
 
 use super::*;
 use crate::{
@@ -37,9 +37,9 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
             let huge = vec![7; 2 * database.options.memtable_bytes];
             let put = Payload::one(&family, EntryKind::Put, b"key", &huge);
             commit(&database, &put, Durability::Buffered).unwrap();
-            // By a thread that looked before the last flush, and stores only now what it saw.
+            // A thread that read the debt before the last flush stores it only now.
             database.backpressure.pacer.set_pressure(Pressure::Stop);
-            // It needs a generation of its own, and so asks for room.
+            // The commit needs a generation of its own, and so waits for room.
             commit(&database, &put, Durability::Buffered).unwrap();
             drop(lock);
         });
@@ -64,7 +64,7 @@ fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
 
 #[test]
 fn nobody_waits_for_a_compaction_that_is_not_due() {
-    // Runs that overlap, of which many may be; and tables in order, which are one run.
+    // Overlapping runs, of which there may be many; and tables in order, which are one run.
     for (trigger, overlap) in [(100, true), (4, false)] {
         let fs = MemFs::new();
         let tree = TreeOptions {
@@ -82,7 +82,7 @@ fn nobody_waits_for_a_compaction_that_is_not_due() {
                 }
                 engine.flush().unwrap();
             }
-            // Tables in order are joined when they are many, which frees no room.
+            // Many tables in order are joined, which frees no room.
             assert!(!overlap || !engine.run_job().unwrap(), "a compaction is due");
             for _ in 0..4 {
                 put(&engine, "default", b"large", &vec![7; 64 << 10]);
@@ -117,8 +117,7 @@ fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
     }
 }
 
-/// A database with generations to be flushed, one behind the other, and a level 0 that would be
-/// compacted but for them.
+/// A database with several generations to flush, and a level 0 that would be compacted otherwise.
 fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
     let waiting = Waiting::RunJob(run_one);
     let (database, held) = recovery::open(Path::new(DIR), options(fs), waiting).unwrap();
@@ -158,7 +157,7 @@ fn nothing_is_put_off_that_writers_wait_for() {
         database.backpressure.unwritten_share(&database.log) > 0.0
             && database.backpressure.level_share() == 0.0
     );
-    // As if level 0 had come to slow down writes.
+    // As if level 0 had grown enough to delay writes.
     database.backpressure.levels.note(FamilyId(1), 0.5);
     assert!(compact_next(&database).unwrap());
 }
@@ -200,7 +199,7 @@ fn what_a_flush_has_written_weighs_no_more() {
     let last = share();
     progress().verified(150);
     assert_eq!(share(), last, "its tables are to be synced and installed still");
-    // Memory is given back only at the end.
+    // Memory is freed only at the end.
     lock(&database.log.frozen)[0].bytes += 2 * database.options.memtable_bytes as u64;
     assert_eq!(share(), 1.0);
 }
@@ -241,7 +240,7 @@ fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
         commit(&database, &put, Durability::Buffered).unwrap();
         delayed_ns() - before
     };
-    // 20 ms, were there anything to be flushed.
+    // 20 ms, if there were anything to flush.
     database.backpressure.pacer.set_pressure(Pressure::Delay(1000.0));
     assert_eq!(put(), 2_000_000);
     let delays: Vec<u64> = (0..18).map(|_| put()).collect();

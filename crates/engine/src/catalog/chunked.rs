@@ -1,11 +1,12 @@
-//! A sorted map of which a copy with one change is cheap: it shares all but one chunk of its
+//! A sorted map that is cheap to copy with one change: the copy shares all but one chunk of its
 //! entries with the original.
 //!
-//! It is for maps that are read far more often than changed; a lookup is two binary searches.
+//! It is for maps that are read far more often than changed. A lookup is two binary searches.
 
 use std::{borrow::Borrow, sync::Arc};
 
-/// Entries of a chunk at most. A change copies one chunk, and a pointer for each of the others.
+/// The maximum number of entries in a chunk. A change copies one chunk, and a pointer for each
+/// other chunk.
 const CHUNK_ENTRIES_MAX: usize = 256;
 
 /// A sorted map in chunks.
@@ -26,7 +27,7 @@ impl<K, V> Default for ChunkedMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> ChunkedMap<K, V> {
-    /// The value of a key.
+    /// The value of `key`. Cost: two binary searches.
     #[must_use]
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -46,7 +47,7 @@ impl<K: Ord + Clone, V: Clone> ChunkedMap<K, V> {
         self.get(key).is_some()
     }
 
-    /// Gives a key a value; returns the one it had.
+    /// Sets the value of `key`. Returns the previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.chunks.is_empty() {
             self.chunks.push(Arc::default());
@@ -67,7 +68,7 @@ impl<K: Ord + Clone, V: Clone> ChunkedMap<K, V> {
         }
     }
 
-    /// Takes a key out; returns its value.
+    /// Removes `key`. Returns its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -99,14 +100,14 @@ impl<K: Ord + Clone, V: Clone> ChunkedMap<K, V> {
         self.len == 0
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The chunk that has `key`, or would get it: the last that does not begin after it, or the
-    /// first one.
+    /// The index of the chunk that has `key` or would get it: the last one that does not begin
+    /// after `key`, or else the first.
     fn chunk_of<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,

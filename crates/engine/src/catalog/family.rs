@@ -1,6 +1,6 @@
 //! The families of a database: named trees that share one log.
 //!
-//! It finds them; creating, renaming and dropping are edits (see `install`).
+//! This module finds families. Creating, renaming and dropping them are edits (see `install`).
 
 use crate::{catalog::chunked::ChunkedMap, lock_table::LockFlag};
 use arc_swap::ArcSwap;
@@ -22,20 +22,20 @@ pub const DEFAULT_FAMILY: &str = "default";
 /// One named tree.
 #[derive(Debug)]
 pub struct FamilyData {
-    /// Names it for ever.
+    /// The family's id, which never changes.
     pub id: FamilyId,
     name: Mutex<Arc<str>>,
-    /// Its ordered map.
+    /// The ordered map.
     pub tree: Tree,
-    /// Whether keys of it are locked.
+    /// Whether any key of the family is locked.
     pub lock_flag: Arc<LockFlag>,
-    /// Whether it is in no map: not created yet, or dropped.
+    /// Whether the family is in no map: not created yet, or dropped.
     absent: AtomicBool,
     created: AtomicBool,
 }
 
 impl FamilyData {
-    /// A family called `name`.
+    /// A family called `name` that exists.
     #[must_use]
     pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
         let (absent, created) = (AtomicBool::new(false), AtomicBool::new(true));
@@ -43,27 +43,27 @@ impl FamilyData {
         Self { id, name: Mutex::new(name.into()), tree, lock_flag, absent, created }
     }
 
-    /// A family that is to be called `name` once a commit creates it.
+    /// A prepared family, called `name` once a commit creates it.
     #[must_use]
     pub fn prepared(id: FamilyId, name: &str, tree: Tree) -> Self {
         let (absent, created) = (AtomicBool::new(true), AtomicBool::new(false));
         Self { absent, created, ..Self::new(id, name, tree) }
     }
 
-    /// Whether it is there, or was.
+    /// Whether the family exists or existed; `false` for a prepared one.
     #[must_use]
     pub fn was_created(&self) -> bool {
-        // Relaxed: it changes under `changing_io`; elsewhere it chooses a message.
+        // Relaxed: it changes under `changing_io`; elsewhere it only selects an error message.
         self.created.load(Ordering::Relaxed)
     }
 
-    /// What it is called now.
+    /// The present name.
     #[must_use]
     pub fn name(&self) -> Arc<str> {
         Arc::clone(&lock(&self.name))
     }
 
-    /// Whether it was dropped; readers that hold it finish on what they have.
+    /// Whether the family was dropped. Readers that hold it keep reading their view.
     #[inline]
     #[must_use]
     pub fn is_dropped(&self) -> bool {
@@ -72,14 +72,15 @@ impl FamilyData {
 
     #[inline]
     fn is_absent(&self) -> bool {
-        // Relaxed: a commit that races with the drop may still go through; recovery passes over it.
+        // Relaxed: a commit that races with the drop may still succeed; recovery passes over its
+        // entries.
         self.absent.load(Ordering::Relaxed)
     }
 
-    /// Passes while the family exists.
+    /// Succeeds while the family exists.
     ///
     /// # Errors
-    /// `NotFound`, once it was dropped, and until a prepared one is created.
+    /// `NotFound`, if it was dropped, or is prepared and not created yet.
     #[inline]
     pub fn check(&self) -> Result<()> {
         if self.is_absent() { Err(self.absence()) } else { Ok(()) }
@@ -91,10 +92,10 @@ impl FamilyData {
         if self.was_created() {
             return error;
         }
-        error.with_hint("it is prepared: a batch that creates it has to be written first")
+        error.with_hint("it is prepared: write a batch that creates it first")
     }
 
-    /// Passes if the family can do something with merge operands.
+    /// Succeeds if the family accepts merge operands.
     ///
     /// # Errors
     /// `InvalidArgument`, if it has no merge operator.
@@ -103,7 +104,7 @@ impl FamilyData {
             return Ok(());
         }
         Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
-            "a family gets one when it is created or by its options, the default one at opening",
+            "set one when it is created or by its options; for the default family, at open",
         ))
     }
 }
@@ -111,28 +112,29 @@ impl FamilyData {
 /// Families that a commit creates and drops.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyChanges {
-    /// Prepared ones.
+    /// Prepared families to create.
     pub created: Vec<Arc<FamilyData>>,
-    /// Those that go. They go first, so that a new one may have the name of an old one.
+    /// Families to drop. They are dropped first, so that a new family may take the name of an old
+    /// one.
     pub dropped: Vec<FamilyId>,
 }
 
 impl FamilyChanges {
-    /// Whether there are none.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.created.is_empty() && self.dropped.is_empty()
     }
 }
 
-/// The families by id and by name, swapped as a whole.
+/// The families by id and by name, replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Families {
     map: ArcSwap<FamilyMap>,
     holders: Arc<Holders>,
 }
 
-/// An immutable picture of all families.
+/// An immutable map of all families.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyMap {
     by_id: ChunkedMap<FamilyId, Arc<FamilyData>>,
@@ -154,7 +156,7 @@ impl FamilyMap {
     /// Adds a family.
     ///
     /// # Errors
-    /// `AlreadyExists`, by id or by name.
+    /// `AlreadyExists`, if a family has the id or the name.
     pub fn add(&mut self, family: Arc<FamilyData>) -> Result<()> {
         let name = family.name();
         if self.by_id.contains_key(&family.id) || self.by_name.contains_key(&name) {
@@ -165,10 +167,10 @@ impl FamilyMap {
         Ok(())
     }
 
-    /// Takes a family out.
+    /// Removes a family.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`, if no family has the id.
     pub fn remove(&mut self, id: FamilyId) -> Result<Arc<FamilyData>> {
         let family = self.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
         let name = self.name_of(&family);
@@ -176,11 +178,10 @@ impl FamilyMap {
         Ok(family)
     }
 
-    /// Gives a family another name in this picture. The family itself learns it when the picture
-    /// comes into force.
+    /// Renames a family in this map. [`FamilyData::name`] changes when the map is put in force.
     ///
     /// # Errors
-    /// `NotFound`; `AlreadyExists` if another has the name.
+    /// `NotFound`; `AlreadyExists` if another family has the name.
     pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<FamilyData>> {
         let family = self.get(id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
         if self.by_name.contains_key(name) {
@@ -192,34 +193,34 @@ impl FamilyMap {
         Ok(family)
     }
 
-    /// Drops and creates families. Returns those that were dropped.
+    /// Drops families, then creates families. Returns the dropped ones.
     ///
     /// # Errors
-    /// `NotFound`; `AlreadyExists`, by id or by name; the picture is then of no use.
+    /// `NotFound`; `AlreadyExists`, by id or by name. After an error the map must not be used.
     pub fn change(&mut self, changes: &FamilyChanges) -> Result<Vec<Arc<FamilyData>>> {
         let dropped = changes.dropped.iter().map(|id| self.remove(*id)).collect::<Result<_>>()?;
         changes.created.iter().try_for_each(|family| self.add(Arc::clone(family)))?;
         Ok(dropped)
     }
 
-    /// The name of a family in this picture.
+    /// The name of a family in this map.
     fn name_of(&self, family: &Arc<FamilyData>) -> Arc<str> {
         let name = family.name();
         let is_it = |found: &Arc<FamilyData>| found.id == family.id;
         if self.by_name.get(&name).is_some_and(is_it) {
             return name;
         }
-        // It was renamed in this picture alone.
+        // This map renames the family and is not in force.
         self.by_name.iter().find(|(_, found)| is_it(found)).map_or(name, |(name, _)| name.clone())
     }
 
-    /// How many there are.
+    /// The number of families.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there is none, as before recovery.
+    /// Whether there is no family, as before recovery.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
@@ -227,13 +228,13 @@ impl FamilyMap {
 }
 
 impl Families {
-    /// The families as they are now.
+    /// The map in force.
     #[must_use]
     pub fn load(&self) -> Arc<FamilyMap> {
         self.map.load_full()
     }
 
-    /// Which of them have a memtable.
+    /// Which families have a memtable.
     #[must_use]
     pub fn holders(&self) -> &Arc<Holders> {
         &self.holders
@@ -253,8 +254,8 @@ impl Families {
         self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
     }
 
-    /// Puts a picture in force, in which some families have got another name and some are gone. To
-    /// be called by one thread at a time.
+    /// Puts a map in force in which families are renamed or removed. To be called by one thread at
+    /// a time.
     pub fn store(
         &self,
         map: FamilyMap,
@@ -265,13 +266,13 @@ impl Families {
             *lock(&family.name) = Arc::clone(name);
         }
         for family in dropped {
-            // Relaxed: a hint; what was dropped is refused wherever it counts.
+            // Relaxed: this is a hint; every call that matters refuses a dropped family itself.
             family.absent.store(true, Ordering::Relaxed);
         }
         self.map.store(Arc::new(map));
     }
 
-    /// Puts a picture in force that [`FamilyMap::change`] has made. To be called by one thread at a
+    /// Puts a map in force that [`FamilyMap::change`] has changed. To be called by one thread at a
     /// time.
     pub fn store_changed(
         &self,
@@ -280,7 +281,7 @@ impl Families {
         dropped: &[Arc<FamilyData>],
     ) {
         self.store(map, &[], dropped);
-        // In the map first: what may be written is found by its flush.
+        // The map comes first: a family must be found by its flush before it can be written.
         for family in &changes.created {
             family.created.store(true, Ordering::Relaxed);
             family.absent.store(false, Ordering::Relaxed);
@@ -288,10 +289,10 @@ impl Families {
     }
 }
 
-/// Checks that a family may be called `name`.
+/// Checks that a family may have the name `name`.
 ///
 /// # Errors
-/// `InvalidArgument`, if it is empty, too long or has control characters.
+/// `InvalidArgument`, if the name is empty, too long or has control characters.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > FAMILY_NAME_BYTES_MAX {
         return Err(Error::invalid("bad length of a family name, in bytes")

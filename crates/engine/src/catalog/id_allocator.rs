@@ -1,6 +1,6 @@
-//! The ids of a database, each given out once: of files, families and tables.
+//! The ids of files, families and tables of a database, each handed out once.
 //!
-//! Which of them count is in the manifest.
+//! The manifest records which of them are in use.
 
 use crate::random::Random;
 use siltdb_base::{
@@ -15,7 +15,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// IdAllocator to give out, each once.
+/// Hands out ids, each once.
 #[derive(Debug)]
 pub struct IdAllocator {
     next_file: AtomicU64,
@@ -24,7 +24,7 @@ pub struct IdAllocator {
 }
 
 impl IdAllocator {
-    /// Gives out ids from these on.
+    /// An allocator that starts at these ids.
     #[must_use]
     pub fn new(next_file: FileNumber, next_family: FamilyId, random: Random) -> Self {
         Self {
@@ -44,19 +44,20 @@ impl IdAllocator {
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Looks whether there are numbers left for files.
+    /// Checks that enough file numbers are left until the next edit.
     ///
     /// # Errors
-    /// Corruption, if not: they last forever, but a damaged manifest may claim any number.
+    /// Corruption, if not. Regular use never exhausts them, but a damaged manifest may claim any
+    /// number.
     pub fn check_files_left(&self) -> Result<()> {
         if self.next_file().0 < NEXT_FILE_MAX.0 - FILES_BETWEEN_EDITS_MAX {
             return Ok(());
         }
         Err(Error::corruption("file numbers are used up")
-            .with_hint("the manifest claims numbers that were never given"))
+            .with_hint("the manifest claims numbers that were never handed out"))
     }
 
-    /// No number from here on was given out.
+    /// The next file number: neither it nor a later one was handed out.
     #[must_use]
     pub fn next_file(&self) -> FileNumber {
         FileNumber(self.next_file.load(Ordering::Relaxed))
@@ -68,13 +69,13 @@ impl IdAllocator {
         FamilyId(self.next_family.fetch_add(1, Ordering::Relaxed) as u32)
     }
 
-    /// No id from here on was given out.
+    /// The next family id: neither it nor a later one was handed out.
     #[must_use]
     pub fn next_family(&self) -> FamilyId {
         FamilyId(self.next_family.load(Ordering::Relaxed) as u32)
     }
 
-    /// A random name for a table.
+    /// A random uid for a table.
     #[must_use]
     pub fn table_uid(&self) -> TableUid {
         TableUid(lock(&self.random).next_u64())

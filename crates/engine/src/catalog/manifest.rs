@@ -1,14 +1,13 @@
 //! The manifest: a record log of edits, each synced before it takes effect.
 //!
-//! It stores edits; what they mean is applied by `install` and `recovery`. Behind each edit stands
-//! an empty record that says that the edit was synced: without it, damage to the last edit could
-//! not be told from an edit that was never finished.
+//! The manifest stores edits; `install` and `recovery` apply them. An empty record, the *mark*,
+//! follows each edit and says that the edit was synced. Without it, a damaged last edit would look
+//! like one that was never finished.
 //!
-//! A manifest that was found at open is appended to if it ends with its last edit, as closing a
-//! database leaves it: then nothing that lies behind can be taken for a part of what is appended.
-//! The mark at its end, which may not be durable, is written again with the first edit. Behind any
-//! other end, the first edit begins a new file with a snapshot of the whole state, and `CURRENT`
-//! is switched to it:
+//! A manifest found at open is appended to if it ends with its last edit, as closing leaves it.
+//! Then no byte behind the end can be mistaken for a part of the new edit. The mark at the end may
+//! not be durable, so the first edit writes it again. After any other end, the first edit begins a
+//! new file with a snapshot of the whole state, and `CURRENT` is switched to it:
 //!
 //! 1. The new manifest is written and synced.
 //! 2. The new `CURRENT` is written beside the old one and synced.
@@ -42,28 +41,28 @@ use std::{
     sync::Arc,
 };
 
-/// A manifest is begun anew when it reaches this size, in bytes, or four times its snapshot.
+/// A new manifest is begun when the file reaches this size, in bytes, or four times its snapshot.
 const MANIFEST_BYTES: u64 = 1 << 20;
 
-/// A manifest that was found at open is appended to up to this size, in bytes, or four times its
-/// snapshot: some hundred edits, which take a fraction of a millisecond to read.
+/// A manifest found at open is appended to up to this size, in bytes, or four times its snapshot.
+/// This is some hundred edits, which take a fraction of a millisecond to read.
 const GO_ON_BYTES_MAX: u64 = 32 << 10;
 
-/// What to do about a database whose tables and log cannot be found.
+/// The advice for a database whose tables or log cannot be found.
 pub const RECOVER_HINT: &str =
     "restore a copy, or save what verifies into a new database with `silt recover OLD NEW`";
 
-/// Why an edit is not in the manifest, or may not be.
+/// Whether an edit that failed can be in the manifest.
 #[derive(Debug)]
 pub enum Failure {
-    /// It is not: everything is as it was.
+    /// It is not in the manifest: nothing has changed.
     Unchanged(Error),
-    /// It may be, now or after a crash.
+    /// It may be in the manifest, now or after a crash.
     Unknown(Error),
 }
 
 impl Failure {
-    /// What failed.
+    /// The error itself.
     #[must_use]
     pub fn into_error(self) -> Error {
         match self {
@@ -76,7 +75,7 @@ impl Failure {
 ///
 /// # Invariants
 /// 1. Everything before `end` is durable.
-/// 2. `open` is `None` until the first edit, and after a file that could not be begun.
+/// 2. `open` is `None` until the first edit, and after a new file could not be begun.
 #[derive(Debug)]
 pub struct Manifest {
     directory: Arc<dyn Fs>,
@@ -85,51 +84,51 @@ pub struct Manifest {
     /// The end of that file, if it was found at open and nothing was appended yet.
     found: Option<ManifestEnd>,
     open: Option<OpenManifest>,
-    /// What it says of the log.
+    /// The state of the log as the manifest records it.
     pub state: LogState,
-    /// What the next edit has to say besides.
+    /// The changes that the next edit has to include.
     pub owed: Owed,
 }
 
-/// Changes of families that are in force and durable in the log, and that no edit has said yet.
+/// Changes of families that are in force and durable in the log, and not yet in the manifest.
 #[derive(Debug, Default)]
 pub struct Owed {
     /// The changes.
     pub changes: Vec<Change>,
-    /// Files that they make superfluous, once they are said.
+    /// Files that no version needs once the manifest has the changes.
     pub files: Vec<FileNumber>,
 }
 
-/// What a manifest says of the format, the log and the sequence.
+/// What a manifest records of the format, the log and the sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogState {
     /// The features in use, one bit each.
     pub features: u64,
-    /// The first segment that is needed.
+    /// The first segment that recovery needs.
     pub first: SegmentId,
-    /// Where recoveries cut.
+    /// The cuts that recoveries made in the log.
     pub cuts: Vec<KnownCut>,
-    /// Every sequence number up to this one is taken, the log aside.
+    /// The last sequence number that the manifest knows; the log may have later ones.
     pub last_sequence: SequenceNumber,
     /// Everything before this position is durable.
     pub synced: LogPosition,
     /// The slot of the file with the segment of that position; 0: not known.
     pub synced_slot: u64,
-    /// The time that expiry was decided by.
+    /// The time that decided expiry.
     pub time: StoredTime,
-    /// The changes of families that records before this position bring are said.
+    /// The manifest has the changes of families of all records before this position.
     pub families: LogPosition,
 }
 
 impl LogState {
-    /// Takes notice of what an edit says.
+    /// Applies the parts of an edit that concern this state.
     pub fn note(&mut self, edit: &Edit) {
         for change in &edit.changes {
             match change {
                 Change::Format { features, .. } => self.features |= features,
                 Change::LogStart { segment } => self.first = self.first.max(*segment),
                 Change::LogCut { position, next, .. } => {
-                    // What was durable behind it is gone, and that was accepted.
+                    // The durable records behind the cut are gone, and recovery has accepted that.
                     self.synced = self.synced.min(*position);
                     self.cuts.push(KnownCut { at: *position, next: *next });
                 }
@@ -151,7 +150,7 @@ impl LogState {
         self.cuts.retain(|cut| cut.next > first);
     }
 
-    /// The changes that say the same.
+    /// The changes that record this state.
     pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
         let cuts = self.cuts.iter().map(|cut| Change::LogCut {
             position: cut.at,
@@ -161,7 +160,7 @@ impl LogState {
         let last = Change::LastSequence(self.last_sequence);
         let start = Change::LogStart { segment: self.first };
         let synced = Change::LogSynced { position: self.synced, slot: self.synced_slot };
-        // A database in which no commit has changed families does not speak of them.
+        // Left out for a database in which no commit has changed families.
         let families = (self.families > LogPosition::ZERO)
             .then_some(Change::FamiliesLogged { position: self.families });
         cuts.chain([start, last, synced, Change::LatestTime(self.time)]).chain(families)
@@ -172,13 +171,13 @@ impl LogState {
 struct OpenManifest {
     file: Arc<dyn LogFile>,
     end: LogPosition,
-    /// Up to the end of the last edit.
+    /// The end of the last edit.
     synced: Synced,
     edits: u64,
 }
 
 impl Manifest {
-    /// The manifest of the database in `directory`, of which `CURRENT` names the file `number`.
+    /// The manifest of the database in `directory`, where `CURRENT` names the file `number`.
     #[must_use]
     pub fn new(
         directory: Arc<dyn Fs>,
@@ -189,8 +188,8 @@ impl Manifest {
         Self { directory, number, found, open: None, state, owed: Owed::default() }
     }
 
-    /// Notes changes of families that are in force, for the next edit to say, and the files that
-    /// they make superfluous. A snapshot says them from now on.
+    /// Adds changes of families that are in force for the next edit to include, and the files that
+    /// become unneeded with it. Snapshots include the changes from now on.
     pub fn owe(&mut self, changes: Vec<Change>, files: Vec<FileNumber>) {
         for change in &changes {
             if let Change::FamiliesLogged { position } = change {
@@ -201,8 +200,8 @@ impl Manifest {
         self.owed.files.extend(files);
     }
 
-    /// Opens the file that was found, for the next edit to be appended to, if that may be. Should
-    /// it fail, that edit begins a new file.
+    /// Opens the file found at open for appending, if that is allowed. If opening fails, the next
+    /// edit begins a new file.
     pub fn go_on(&mut self) {
         let found = self.found.take().filter(|found| found.is_last && found.is_short());
         if let (Some(number), Some(found)) = (self.number, found) {
@@ -231,7 +230,7 @@ impl Manifest {
         self.number
     }
 
-    /// Whether the next edit would begin a new file and so needs a number and a snapshot.
+    /// Whether the next edit begins a new file, and so needs a file number and a snapshot.
     #[must_use]
     pub fn needs_snapshot(&self, edit: &[u8]) -> bool {
         self.open
@@ -242,7 +241,7 @@ impl Manifest {
     /// Appends an edit and makes it durable.
     ///
     /// # Errors
-    /// `Unchanged`, if there is no space for it; `Unknown`, for anything else.
+    /// `Unchanged`, if there is no space for it; `Unknown` for any other failure.
     pub fn append(&mut self, edit: &[u8]) -> std::result::Result<(), Failure> {
         let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
         let end = open.end.offset + with_mark(edit.len());
@@ -250,10 +249,10 @@ impl Manifest {
         open.append(edit).map_err(Failure::Unknown)
     }
 
-    /// Begins the file `number` with a snapshot of the state, and makes it the manifest.
+    /// Begins the file `number` with `snapshot`, and makes it the manifest. Durable on return.
     ///
     /// # Errors
-    /// `Unchanged`, until `CURRENT` is replaced: the old file counts; from then on `Unknown`.
+    /// `Unchanged` until `CURRENT` is replaced: the old file counts. From then on `Unknown`.
     pub fn begin(
         &mut self,
         number: FileNumber,
@@ -265,7 +264,7 @@ impl Manifest {
         let begun = self.write_snapshot(&path, snapshot, random);
         let begun = begun.and_then(|open| self.write_current(&temporary, number).map(|()| open));
         let open = begun.map_err(|error| {
-            // What is left over is removed now, or else at the next open.
+            // A file that cannot be removed now is removed at the next open.
             let _ = self.directory.remove(&path);
             let _ = self.directory.remove(&temporary);
             Failure::Unchanged(error)
@@ -282,10 +281,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Gives back the space behind the last edit. Should there be another, it begins a new file.
+    /// Frees the space behind the last edit. A further edit would begin a new file.
     pub fn give_back_unused(&mut self) {
         if let Some(open) = self.open.take() {
-            // Everything is durable, and the space comes back with the next file.
+            // Everything is durable; if this fails, the next file frees the space.
             let _ = open.file.shorten(open.end.offset);
         }
     }
@@ -308,7 +307,7 @@ impl Manifest {
         Ok(open)
     }
 
-    /// Writes what will be `CURRENT` when it is renamed.
+    /// Writes the file that becomes `CURRENT` by renaming.
     fn write_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
         let mut file = self.directory.create(temporary)?;
         file.append(CurrentFile { manifest: number }.encode().as_bytes())?;
@@ -321,27 +320,27 @@ impl Manifest {
         self.directory.sync_dir(Path::new(""))
     }
 
-    /// Reads back what will be `CURRENT`: the file that it replaces is the only one that names a
-    /// manifest.
+    /// Reads back the file that becomes `CURRENT`: the one it replaces is the only file that names
+    /// a manifest.
     fn check_current(&self, temporary: &Path, number: FileNumber) -> Result<()> {
         let found = read_current_file(&*self.directory, temporary)?.manifest;
         if found == number {
             return Ok(());
         }
-        Err(Error::corruption("what was written is not what is read back")
+        Err(Error::corruption("the bytes read back differ from those written")
             .with_file(&self.directory.full_path(temporary))
             .with_mismatch(number, found))
     }
 }
 
-/// The size of a manifest whose snapshot ends there, at which the next is begun.
+/// The size at which the manifest after a snapshot that ends at `snapshot_end` is full, in bytes.
 fn capacity(snapshot_end: u64) -> u64 {
     MANIFEST_BYTES.max(4 * snapshot_end)
 }
 
 impl ManifestEnd {
-    /// Whether the next opening may read this file again, and some edits more: many short openings
-    /// would otherwise leave edits to each other that take longer to read than a snapshot.
+    /// Whether the next opening may append to this file. Otherwise many short openings would leave
+    /// more edits than a snapshot takes to read.
     fn is_short(&self) -> bool {
         self.end <= GO_ON_BYTES_MAX.max(4 * self.snapshot_end)
     }
@@ -350,12 +349,12 @@ impl ManifestEnd {
 /// The end of a manifest that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestEnd {
-    /// The part of the file whose edits were shown and that is not known to be durable.
+    /// The part of the file with edits that were delivered but are not known to be durable.
     pub unsynced: Range<u64>,
-    /// Edits that were shown, the snapshot among them.
+    /// The number of edits that were delivered, the snapshot included.
     pub edits: u64,
     segment: SegmentId,
-    /// Where the snapshot ends, with its mark.
+    /// The end of the snapshot and its mark.
     snapshot_end: u64,
     last_edit_end: u64,
     end: u64,
@@ -363,7 +362,7 @@ pub struct ManifestEnd {
     is_last: bool,
 }
 
-/// The bytes that an edit takes, with the mark behind it.
+/// The size of an edit with its mark, in bytes.
 const fn with_mark(edit_bytes: usize) -> u64 {
     record_bytes(RecordKind::Edit, 1, edit_bytes) + record_bytes(RecordKind::Skip, 0, 0)
 }
@@ -384,7 +383,7 @@ impl OpenManifest {
             first_sequence: SequenceNumber(self.edits + 1),
             count,
             kind,
-            // An edit stands behind the mark of the one before, which was not synced for itself.
+            // The end of the last edit. The mark behind it was not synced for itself.
             synced: self.synced,
         };
         fill_record(&*self.file, self.end, &header, parts)?;
@@ -398,10 +397,10 @@ impl OpenManifest {
     }
 }
 
-/// The file that `CURRENT` of the database in `directory` names; `None` if there is no `CURRENT`.
+/// The manifest that `CURRENT` of the database in `directory` names; `None` without a `CURRENT`.
 ///
 /// # Errors
-/// Corruption, if it names none; the system's.
+/// Corruption, if it names no manifest; the system's.
 pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
     let name = FileName::Current.to_path();
     if directory.metadata(&name)?.is_none() {
@@ -410,7 +409,7 @@ pub fn read_current(directory: &dyn Fs) -> Result<Option<FileNumber>> {
     read_current_file(directory, &name).map(|current| Some(current.manifest))
 }
 
-/// What a `CURRENT` called `name` says.
+/// The content of the `CURRENT` file called `name`.
 fn read_current_file(directory: &dyn Fs, name: &Path) -> Result<CurrentFile> {
     let (file, path) = (directory.open(name)?, directory.full_path(name));
     if file.len() > CURRENT_BYTES_MAX as u64 {
@@ -424,12 +423,12 @@ fn read_current_file(directory: &dyn Fs, name: &Path) -> Result<CurrentFile> {
     CurrentFile::decode(&bytes).map_err(hint)
 }
 
-/// Shows `deliver` the edits of the manifest `number`, in order.
+/// Passes the edits of the manifest `number` to `deliver`, in order.
 ///
-/// An edit that was being appended when the process ended is passed over.
+/// An edit that was being appended when the process ended is left out.
 ///
 /// # Errors
-/// Corruption with file and offset; `Unsupported`; what `deliver` fails with; the system's.
+/// Corruption with file and offset; `Unsupported`; the errors of `deliver`; the system's.
 pub fn read_manifest(
     directory: &dyn Fs,
     number: FileNumber,
@@ -439,7 +438,7 @@ pub fn read_manifest(
     read_edits(path, file, deliver)
 }
 
-/// Opens the manifest `number`.
+/// Opens the manifest `number`. Returns its full path and the file.
 ///
 /// # Errors
 /// Corruption, if it is missing; the system's.
@@ -455,7 +454,7 @@ pub fn open_manifest(directory: &dyn Fs, number: FileNumber) -> Result<(PathBuf,
     Ok((path, file))
 }
 
-/// Shows `deliver` the edits of a manifest.
+/// Passes the edits of a manifest to `deliver`, in order.
 ///
 /// # Errors
 /// As [`read_manifest`].
@@ -487,7 +486,7 @@ pub fn read_edits(
             RecordKind::Edit => {}
             RecordKind::Skip | RecordKind::End => return Ok(()),
             RecordKind::Batch | RecordKind::Void | RecordKind::FamilyBatch => {
-                return Err(Error::corruption("a record of a log stands in the manifest"));
+                return Err(Error::corruption("the manifest has a record of a log"));
             }
         }
         let edit = match edits {
@@ -506,7 +505,7 @@ pub fn read_edits(
     .map_err(|error| damaged(error, &path))?;
     let (synced, end) = (recovered.synced.offset, recovered.end.offset);
     Ok(ManifestEnd {
-        // Of marks alone nothing is shown.
+        // If only marks follow, no delivered edit has to be made durable.
         unsynced: if last_edit < synced { end..end } else { synced..end },
         edits,
         segment: header.id,
@@ -517,7 +516,7 @@ pub fn read_edits(
     })
 }
 
-/// What to do about a manifest that cannot be read.
+/// Adds the advice for a manifest that cannot be read.
 fn damaged(error: Error, path: &Path) -> Error {
     match error.kind() {
         ErrorKind::Corruption => error.or_file(path).with_hint(RECOVER_HINT),

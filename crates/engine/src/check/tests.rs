@@ -1,4 +1,4 @@
-//! What is verified of a database that does not load.
+//! What a check verifies of a database that cannot be loaded.
 
 use super::*;
 use crate::{

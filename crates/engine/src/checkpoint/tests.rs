@@ -1,5 +1,5 @@
-//! A checkpoint is whole or not there, holds what was acknowledged when it was made, and goes its
-//! own way afterwards.
+//! A checkpoint is whole or absent, holds what was acknowledged before it was made, and is
+//! independent of the database afterwards.
 
 use super::*;
 use crate::{
@@ -31,7 +31,7 @@ fn filled(fs: &MemFs) -> Engine {
     engine
 }
 
-/// What each family holds.
+/// The contents of each family.
 fn all(engine: &Engine) -> Vec<(String, Pairs)> {
     let of = |name: String| (name.clone(), contents(engine, &name, None));
     engine.family_names().into_iter().map(of).collect()
@@ -53,7 +53,7 @@ fn a_checkpoint_holds_what_was_there_and_goes_its_own_way() {
     let made = engine.checkpoint(Path::new(COPY)).unwrap();
     assert!(made.linked_files > 0 && made.copied_files > 1, "{made:?}");
     assert_eq!(made.sequence, engine.stats().sequence);
-    // Neither sees what is done to the other.
+    // Neither sees changes of the other.
     put_range(&engine, "b", 0..1200, b"later");
     engine.compact_all().unwrap();
     let copy = open_copy(&fs);
@@ -94,7 +94,7 @@ fn a_checkpoint_of_a_closed_and_of_an_empty_database_opens() {
     assert!(contents(&empty, "default", None).is_empty());
     put_range(&engine, "a", 0..100, b"value");
     engine.close().unwrap();
-    // Its log is left to be replayed.
+    // Its log remains to be replayed.
     let engine = open(&fs);
     engine.checkpoint(Path::new(COPY)).unwrap();
     assert!(all(&open_copy(&fs)) == all(&engine));
@@ -121,7 +121,7 @@ fn where_nothing_can_be_linked_tables_are_copied() {
     assert!(all(&open_copy(&killed(&fs))) == expected);
 }
 
-/// While the log is copied, its generations are flushed and its files would be used again.
+/// While the log is copied, its generations are flushed and its files would be recycled.
 #[test]
 fn the_log_of_a_checkpoint_is_not_written_over_while_it_is_copied() {
     let fs = MemFs::new();
@@ -140,7 +140,7 @@ fn the_log_of_a_checkpoint_is_not_written_over_while_it_is_copied() {
     log_copied.go_on();
     copying.join().unwrap().unwrap();
     assert!(all(&open_copy(&fs)) == expected);
-    // What was kept for it is used again afterwards.
+    // The files that it kept are recycled afterwards.
     put_range(&engine, "c", 0..1200, &[9; 100]);
     engine.flush().unwrap();
     let logs = files(&fs, ".log").len();
@@ -160,17 +160,17 @@ fn what_is_in_the_way_is_refused_and_stays() {
     assert_eq!(kind(Path::new(DIR)), ErrorKind::AlreadyExists);
     assert_eq!(kind(Path::new("/")), ErrorKind::AlreadyExists);
     assert_eq!(fs.read_all(&file).unwrap(), b"mine");
-    // Nor is it taken for what a checkpoint that was killed has left.
+    // It is not taken for the rest of a killed checkpoint, either.
     fs.create_dir_all(Path::new("new.partial")).unwrap();
     fs.write_all(Path::new("new.partial/notes"), b"mine").unwrap();
     assert_eq!(kind(Path::new("new")), ErrorKind::AlreadyExists);
     assert_eq!(fs.read_all(Path::new("new.partial/notes")).unwrap(), b"mine");
-    // An empty directory is a fit place.
+    // An empty directory is accepted.
     fs.create_dir_all(Path::new("room")).unwrap();
     engine.checkpoint(Path::new("room")).unwrap();
 }
 
-/// The power is lost, or the process killed, before each call; then each call fails.
+/// Power fails, or the process is killed, before each call; then each call fails.
 #[test]
 fn a_checkpoint_is_whole_or_not_there() {
     let fs = MemFs::new();
@@ -194,7 +194,7 @@ fn a_checkpoint_is_whole_or_not_there() {
             whole += 1;
         }
         let engine = open(state);
-        // The next one replaces what was left over.
+        // The next one replaces the remaining files.
         if !is_there(state) {
             engine.checkpoint(Path::new(COPY)).unwrap();
             assert!(all(&open_copy(state)) == all(&engine));

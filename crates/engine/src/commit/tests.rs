@@ -1,5 +1,5 @@
-//! Commits: one order in log, memory and numbers, whole or not at all, and acknowledged only when
-//! they keep what they promise (laws O1, O2, A6, A9, L2, L3 and L7).
+//! Commits: one order in log, memory and numbers. They are whole or absent, and acknowledged only
+//! when as durable as promised (laws O1, O2, A6, A9, L2, L3 and L7).
 
 use super::*;
 use crate::{
@@ -37,7 +37,7 @@ use std::{
     time::Duration,
 };
 
-/// Chances that a loss of power is given.
+/// Seeds of a power failure to try.
 const SEEDS: u64 = 8;
 
 const ALL: [Durability; 4] = [
@@ -47,7 +47,7 @@ const ALL: [Durability; 4] = [
     Durability::Synced,
 ];
 
-/// A record as it lies in the log.
+/// A record as the log stores it.
 struct Logged {
     at: LogPosition,
     header: RecordHeader,
@@ -55,7 +55,7 @@ struct Logged {
     payload: Vec<u8>,
 }
 
-/// What lies in the log, in its order.
+/// The records of the log, in order.
 fn logged(fs: &MemFs) -> (Vec<Logged>, Recovered) {
     let file = |path: &PathBuf| SegmentFile { path: path.clone(), file: fs.open(path).unwrap() };
     let segments: Vec<_> = files(fs, ".log").iter().map(file).collect();
@@ -73,12 +73,12 @@ fn logged(fs: &MemFs) -> (Vec<Logged>, Recovered) {
     (records.into_iter().map(logged).collect(), recovered)
 }
 
-/// What the next process sees after a kill.
+/// The state that the next process sees after a kill.
 fn recovered(fs: &MemFs) -> Pairs {
     contents(&open(&killed(fs)), "default", None)
 }
 
-/// What the next process sees after a loss of power.
+/// The state that the next process sees after a power failure.
 fn after_power_loss(fs: &MemFs, seed: u64) -> Pairs {
     contents(&open(&fs.crash_clone(Crash::PowerLoss { seed })), "default", None)
 }
@@ -104,7 +104,7 @@ fn assert_poisoned<T>(result: Result<T>) {
     assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::Poisoned));
 }
 
-/// Four threads write as fast as they can, batches of one to four operations, for two generations.
+/// Four threads write as fast as they can: batches of one to four operations, for two generations.
 fn write_from_four_threads(engine: &Engine, durability: impl Fn(u32) -> Durability + Sync) {
     let family = engine.catalog.families.named("default").unwrap().id;
     thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn is_in_log(fs: &MemFs, part: &str) -> bool {
     })
 }
 
-/// Behind the hole that it leaves nothing is recovered.
+/// Nothing is recovered behind the hole that it leaves.
 #[test]
 fn a_failed_fill_poisons_before_it_is_published_and_fails_all_behind_it() {
     for durability in [Durability::Buffered, Durability::Synced].into_iter().cycle().take(32) {
@@ -290,7 +290,7 @@ fn what_is_refused_before_it_has_a_place_leaves_no_trace() {
     assert_eq!((engine.stats().sequence, recovered(&fs)), (1, with_keys(&["later"])));
 }
 
-/// What a loss of power would leave just before each fill, by its place.
+/// The state of the disk after a power failure just before each fill, by its place.
 type Lost = Arc<Mutex<BTreeMap<(PathBuf, u64), MemFs>>>;
 
 fn watch_losses(fs: &MemFs) -> Lost {
@@ -422,7 +422,7 @@ fn nothing_is_acknowledged_after_a_failed_sync_and_reads_go_on() {
     assert_poisoned(engine.sync_wal());
     assert_eq!(fs.calls(), calls, "the sync was tried again");
     assert_eq!(get(&engine, "default", b"early").as_deref(), Some(&b"value"[..]));
-    // They were refused when they were in the log already.
+    // These were refused when their records were in the log already.
     assert_eq!(recovered(&fs), with_keys(&["between", "early", "failing"]));
     for seed in 0..SEEDS {
         assert!(after_power_loss(&fs, seed).contains(&with_keys(&["early"])[0]), "seed {seed}");
@@ -439,7 +439,7 @@ fn three_generations_may_wait_and_who_would_freeze_a_fourth_makes_room() {
         frozen_max = frozen_max.max(engine.stats().frozen_generations);
         put_range(&engine, "a", count..count + 1, &[7; 1000]);
         count += 1;
-        assert!(count < 1000, "nobody waits");
+        assert!(count < 1000, "no thread waits");
     }
     assert_eq!(frozen_max, FROZEN_MAX as u64);
     let stats = engine.stats();
@@ -502,7 +502,8 @@ fn a_commit_larger_than_all_memtables_does_not_stop_the_next() {
     assert_eq!(contents(&engine, "default", None), expected);
 }
 
-/// Ranges within ranges: what they are cut into must not grow with the square of their number.
+/// Ranges within ranges: the number of their fragments must not grow with the square of their
+/// number.
 #[test]
 fn nested_range_deletes_stay_within_the_memory_of_memtables() {
     let fs = MemFs::new();

@@ -1,4 +1,5 @@
-//! Many threads while generations are frozen, flushed and merged all the time; closing beside them.
+//! Many threads while generations are frozen, flushed and merged all the time, and while the
+//! database closes.
 
 use super::*;
 use crate::{
@@ -21,7 +22,7 @@ const WRITERS: u64 = 3;
 const WRITES: u64 = 3000;
 const KEYS: u64 = 16;
 
-/// How far a writer is.
+/// The progress of a writer.
 #[derive(Debug, Default)]
 struct Progress {
     begun: AtomicU64,
@@ -42,7 +43,8 @@ fn write_of(value: &[u8]) -> u64 {
     write
 }
 
-/// The last of a writer's first `newest` writes that went to a key; its writes go round the keys.
+/// The last of a writer's first `newest` writes that went to a key. Its writes visit the keys in
+/// turn.
 fn expected(newest: u64, slot: u64) -> Option<u64> {
     let since = (newest + KEYS - slot) % KEYS;
     newest.checked_sub(since).filter(|&write| write > 0)
@@ -62,8 +64,8 @@ fn write(engine: &Engine, families: [FamilyId; 2], writer: u64, progress: &Progr
     }
 }
 
-/// Looks at what a writer has written: at one moment, a prefix of its writes that holds all that
-/// were acknowledged before, the same in both families.
+/// Checks what a writer has written, at one moment: a prefix of its writes, the same in both
+/// families. The prefix has all writes that were acknowledged before.
 fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress: &Progress) {
     let acknowledged = progress.acknowledged.load(Ordering::Acquire);
     if acknowledged > 0 {

@@ -1,4 +1,4 @@
-//! A family and its row in a schema come and go together, whatever happens on the way (law A14).
+//! A family and its row in a schema are created and dropped together, at any crash (law A14).
 
 use super::*;
 use crate::{
@@ -18,13 +18,13 @@ use siltdb_base::{
 };
 use std::{path::Path, sync::Mutex};
 
-/// What each family of these tests holds under `key`, and the schema says of it: its name and
-/// which one of that name it is.
+/// The value under `key` in each family of these tests, which the schema repeats: the family's
+/// name, and a counter of families of that name.
 fn value(name: &str, version: u8) -> Vec<u8> {
     [name.as_bytes(), &[version]].concat()
 }
 
-/// What a commit does to the tables of a schema.
+/// The effect of a commit on the tables of a schema.
 struct Tables<'a> {
     engine: &'a Engine,
     batch: BatchBytes,
@@ -59,7 +59,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The schema, which must say what families there are and what they hold.
+/// The schema, which must name the existing families and their values.
 fn schema(engine: &Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
     let rows: Vec<_> =
         contents(engine, "default", None).into_iter().filter(|(key, _)| key[0] == b't').collect();
@@ -78,7 +78,7 @@ fn rows(rows: &[(&str, u8)]) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows.iter().map(|(name, version)| (name.as_bytes().to_vec(), value(name, *version))).collect()
 }
 
-/// Commits of each kind, one after the other, and what the schema says after each.
+/// Commits of each kind, one after the other, and the schema after each.
 type Step = (fn(&Engine) -> Result<()>, &'static [(&'static str, u8)]);
 
 const STEPS: [Step; 4] = [
@@ -114,8 +114,8 @@ fn families_come_and_go_with_their_rows() {
     assert_eq!(schema(&open(&fs)), rows(STEPS[3].1));
 }
 
-/// The power is lost, or the process killed, before each call, in the commit and in the opening
-/// that follows.
+/// Power fails, or the process is killed, before each call of the commit and of the opening that
+/// follows.
 #[test]
 fn a_crash_leaves_both_or_neither() {
     for flushed in [false, true] {
@@ -140,7 +140,7 @@ fn a_crash_leaves_both_or_neither() {
                     let again = schema(&open(state));
                     assert!(again == before || again == rows(after), "{again:?}");
                 }
-                // What one opening showed, the next one shows, and a flush keeps.
+                // The next opening shows the same, and so does a flush.
                 let engine = open(state);
                 assert_eq!(schema(&engine), found);
                 engine.flush().unwrap();
@@ -153,7 +153,7 @@ fn a_crash_leaves_both_or_neither() {
     }
 }
 
-/// What a crash would leave before each call that `work` makes.
+/// The state of the disk after a crash before each call that `work` makes.
 fn crash_states(fs: &MemFs, work: impl FnOnce()) -> Vec<MemFs> {
     let states = Arc::new(Mutex::new(Vec::new()));
     let (seen, disk) = (Arc::clone(&states), fs.clone());
@@ -193,7 +193,7 @@ fn a_failing_call_leaves_both_or_neither() {
                 Err(_) => assert_eq!(found, before, "call {nth}"),
             }
             if engine.background_error().is_none() && engine.flush().is_ok() {
-                // Nothing is poisoned: it goes on, and what was to be done can be done again.
+                // Nothing is poisoned: the database continues, and the commit can be repeated.
                 if result.is_err() {
                     STEPS[2].0(&engine).unwrap();
                 }
@@ -213,8 +213,8 @@ fn a_failing_call_leaves_both_or_neither() {
     }
 }
 
-/// The manifest has no space for the edit: the commit stands, and the flush that gives its log back
-/// says its changes.
+/// The manifest has no space for the edit: the commit succeeds, and the flush that retires its log
+/// records the changes.
 #[test]
 fn changes_that_the_manifest_owes_come_with_the_next_edit() {
     for begun_anew in [false, true] {
@@ -256,7 +256,7 @@ fn changes_that_the_manifest_owes_come_with_the_next_edit() {
     }
 }
 
-/// Its record is in the log yet when the manifest renames or drops the family.
+/// Its record is still in the log when the manifest renames or drops the family.
 #[test]
 fn what_happened_to_a_family_later_is_not_undone_by_its_record() {
     let fs = MemFs::new();
@@ -299,7 +299,7 @@ fn a_prepared_family_is_in_nobodys_way() {
     let mut batch = BatchBytes::new();
     batch.put(first.id, b"key", b"value").unwrap();
     assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);
-    // Of two with one name the second commit changes nothing, and so does a repetition.
+    // Of two commits with one name the second changes nothing, and neither does a repetition.
     let create = |family: &Arc<FamilyData>| {
         let changes = FamilyChanges { created: vec![Arc::clone(family)], dropped: Vec::new() };
         let mut batch = BatchBytes::new();
@@ -392,7 +392,7 @@ fn other_commits_before_and_after_stay_in_order() {
             0 => Tables::of(&engine).create("t1", round),
             _ => Tables::of(&engine).drop("t1").create("t1", round),
         };
-        // The changes take a number of their own.
+        // The changes take a sequence number of their own.
         let count = u64::from(tables.batch.count()) + 1;
         tables.commit().unwrap();
         assert_eq!(engine.stats().sequence, before + count);

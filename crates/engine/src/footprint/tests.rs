@@ -1,4 +1,4 @@
-//! What is remembered of reads, and that repeated ones cost nothing.
+//! A footprint remembers all reads, and repeated ones take no memory.
 
 use super::{Bounds, CoveredRange, Keys, lock};
 use siltdb_base::slice::Slice;

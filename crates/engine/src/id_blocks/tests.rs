@@ -1,4 +1,4 @@
-//! Ids of blocks: ascending, each once, with bounded memory.
+//! Ids in blocks: ascending, each handed out once, with bounded memory.
 
 use super::{COUNTERS_MAX, IdBlocks};
 use siltdb_base::{

@@ -1,4 +1,4 @@
-//! Nobody is at work once the calls were ended.
+//! No call is in flight once the calls were ended.
 
 use super::*;
 use crate::fixture::held_up;

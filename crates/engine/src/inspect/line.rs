@@ -1,31 +1,31 @@
-//! What an inspection reports: lines of named fields.
+//! The lines of an inspection report: each has named fields.
 //!
-//! How they are shown, as text or otherwise, is the caller's choice; [`Line`] has a default.
+//! The caller chooses how they are shown, as text or otherwise; [`Line`] has a default.
 
 use siltdb_base::error::{Error, Result};
 use std::{fmt, path::Path};
 
-/// How much of a file is reported.
+/// The level of detail of a report.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Of each file its head, and where it ends.
+    /// The head of each file, and where it ends.
     Summary,
-    /// And each record of a log, each edit of a manifest, each block of a table.
+    /// In addition each record of a log, each edit of a manifest, each block of a table.
     #[default]
     Records,
-    /// And each operation, each change, each entry.
+    /// In addition each operation, each change, each entry.
     Operations,
 }
 
-/// One line of a report. The first field, `item`, says what it is about.
+/// One line of a report. The first field, `item`, names its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// In the order in which they are shown.
+    /// The fields in the order in which they are shown.
     pub fields: Vec<Field>,
 }
 
-/// A name, what is shown of its value, and the value.
+/// The name of a field, its value, and the text of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     name: &'static str,
@@ -33,10 +33,10 @@ pub struct Field {
     value: Value,
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
-    /// What is shown, and no more: words, and numbers with a notation of their own.
+    /// A text without another form: words, and numbers with a notation of their own.
     Text,
     Number(u64),
     Bytes(Vec<u8>),
@@ -49,13 +49,13 @@ impl Field {
         self.name
     }
 
-    /// Its value as it is shown: bytes as [`quoted`] says.
+    /// The value as text; bytes as [`quoted`] shows them.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The number that its value is, if it is one.
+    /// The value, if it is a number.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         match self.value {
@@ -64,7 +64,7 @@ impl Field {
         }
     }
 
-    /// The bytes that its value is, if it is a key or the like.
+    /// The value, if it is bytes, such as a key.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.value {
@@ -74,7 +74,7 @@ impl Field {
     }
 }
 
-/// Takes the lines of a report; what it fails with ends the inspection.
+/// Receives the lines of a report. An error that it returns ends the inspection.
 pub type OnLine<'a> = &'a mut dyn FnMut(Line) -> Result<()>;
 
 impl Line {
@@ -84,7 +84,7 @@ impl Line {
         Self { fields: Vec::new() }.with("item", item)
     }
 
-    /// Adds a field of words, or of a number with a notation of its own.
+    /// Adds a field of text.
     #[must_use]
     pub fn with(self, name: &'static str, value: impl fmt::Display) -> Self {
         self.with_field(name, value.to_string(), Value::Text)
@@ -114,14 +114,14 @@ impl Line {
         self.with("file", name.to_string_lossy())
     }
 
-    /// The value of a field, as it is shown.
+    /// The text of a field.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|field| field.name == name).map(Field::text)
     }
 }
 
-/// `name=value`, the fields separated by two spaces.
+/// Writes `name=value`, the fields separated by two spaces.
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, Field { name, text, .. }) in self.fields.iter().enumerate() {
@@ -132,8 +132,8 @@ impl fmt::Display for Line {
     }
 }
 
-/// `bytes` between quotation marks, so that they can be told again from it: printable ASCII as it
-/// is, `"` and `\` after a `\`, anything else as `\xNN`.
+/// `bytes` between quotation marks, in a reversible form. Printable ASCII is shown as it is, `"`
+/// and `\` after a `\`, any other byte as `\xNN`.
 #[must_use]
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
@@ -149,7 +149,7 @@ pub fn quoted(bytes: &[u8]) -> String {
     out
 }
 
-/// Says in an error where it happened, unless it is said.
+/// Adds file and offset to an error that has none.
 #[cold]
 pub(super) fn locate(error: Error, path: &Path, offset: u64) -> Error {
     error.or_file(path).or_offset(offset)

@@ -1,6 +1,6 @@
-//! What the manifest says: which one is in force, and its edits, change by change.
+//! Reports the manifest: which one is in force, and its edits, change by change.
 //!
-//! It does not apply them.
+//! It does not apply the edits.
 
 use super::line::{Detail, Line, OnLine, locate};
 use crate::catalog::manifest::read_current;
@@ -26,8 +26,8 @@ use std::path::Path;
 /// `path`.
 ///
 /// # Errors
-/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
-/// fails with. Where the file stops is not an error: the line `stop` says why.
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; the errors of
+/// `on_line`. The end of the file is no error: the line `stop` gives its reason.
 pub fn inspect_manifest(
     fs: &dyn Fs,
     path: &Path,
@@ -60,7 +60,7 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
     let mut reader = SegmentReader::new(file, path.to_owned(), header.id)?;
     let mut edits = 0_u64;
     while let Some(record) = reader.next()? {
-        // The mark behind an edit says only that the edit was synced.
+        // The mark after an edit says only that the edit was synced.
         if record.header.kind == RecordKind::Skip {
             continue;
         }
@@ -80,7 +80,7 @@ fn report_file(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) ->
 
 fn report_edit(record: &Record<'_>, index: u64, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     if record.header.kind != RecordKind::Edit {
-        return Err(Error::corruption("a record of a manifest that is no edit"));
+        return Err(Error::corruption("a manifest record is not an edit"));
     }
     let edit = match index {
         0 => Edit::decode_snapshot(record.payload)?,
@@ -144,7 +144,7 @@ pub(super) fn change_line(change: &Change) -> Line {
         Change::Unknown { tag, value } => {
             line("unknown").with_number("tag", *tag).with_bytes("value", value)
         }
-        // Changes of versions to come.
+        // Changes that later versions may add.
         other => line("other").with("change", format_args!("{other:?}")),
     }
 }
@@ -166,13 +166,13 @@ fn with_reference(line: Line, table: &TableReference) -> Line {
     with_unknown(line, &table.unknown)
 }
 
-/// Adds the tags of what later versions say.
+/// Adds the tags of fields of later versions.
 pub(super) fn with_unknown(line: Line, unknown: &UnknownFields) -> Line {
     let tags: Vec<String> = unknown.tags().map(|tag| tag.to_string()).collect();
     if tags.is_empty() { line } else { line.with("unknown_fields", tags.join("+")) }
 }
 
-/// Adds everything a summary says.
+/// Adds all fields of the table meta.
 pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
     let line = line.with("uid", format_args!("{:016x}", meta.uid.0));
     let line = with_range(line, ["first_key", "last_key"], &meta.range)
@@ -201,7 +201,7 @@ pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
     if superseded > 0 { line.with_number("superseded_bytes", superseded) } else { line }
 }
 
-/// Adds both ends of a range; an end that does not belong to it is followed by `exclusive`.
+/// Adds both ends of a range. An exclusive end is followed by `exclusive`.
 fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeySpan) -> Line {
     let line = line.with_bytes(first, &range.first).with_bytes(last, &range.last);
     match range.end {

@@ -1,9 +1,9 @@
-//! What a table file says: footer, properties, index and, block by block, entries.
+//! Reports a table file: footer, properties, index and, block by block, entries.
 //!
-//! Footer, properties, index, filter and range tombstones are verified; blocks only if their
-//! entries are asked for. What a tree sees of a table is said by the manifest.
+//! Footer, properties, index, filter and range tombstones are verified. Blocks are verified only if
+//! their entries are asked for. The manifest says what a tree sees of a table.
 //!
-//! Several tables may share a file, one after the other. Each ends with a footer that knows the
+//! Several tables may share a file, one after the other. Each ends with a footer that has the
 //! table's length, so they are found from the end of the file to its beginning.
 
 use super::{
@@ -23,11 +23,11 @@ use siltdb_disk::{
 };
 use std::{path::Path, sync::Arc};
 
-/// Reports every table in the file `path`, in the order in which they lie there.
+/// Reports every table in the file `path`, in the order of their offsets.
 ///
 /// # Errors
-/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
-/// fails with. What lies before and behind the damage is reported as far as it can be told.
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; the errors of
+/// `on_line`. Everything before and after the damage is reported as far as possible.
 pub fn inspect_table(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     let file = fs.open(path)?;
     let (places, found_all) = find_tables(&*file, path);
@@ -44,7 +44,7 @@ pub fn inspect_table(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'
     places.iter().try_for_each(report).and(found_all)
 }
 
-/// The tables of a file, and why no more were found.
+/// The tables of a file, and the error that ended the search.
 fn find_tables(file: &dyn File, path: &Path) -> (Vec<(u64, Footer)>, Result<()>) {
     let mut places = Vec::new();
     let mut end = file.len();
@@ -69,13 +69,13 @@ fn find_tables(file: &dyn File, path: &Path) -> (Vec<(u64, Footer)>, Result<()>)
 /// The footer of the table that ends at `end`.
 fn read_footer(file: &dyn File, path: &Path, end: u64) -> Result<Footer> {
     let Some(at) = end.checked_sub(FOOTER_BYTES as u64) else {
-        return Err(locate(Error::corruption("bytes that are no table"), path, 0));
+        return Err(locate(Error::corruption("the bytes are not a table"), path, 0));
     };
     let mut bytes = [0; FOOTER_BYTES];
     file.read_exact_at(&mut bytes, at)
         .and_then(|()| Footer::decode(&bytes))
         .and_then(|footer| {
-            // A checksum says who wrote the lengths, not that they make sense.
+            // A right checksum does not prove that the lengths make sense.
             let least = (FOOTER_BYTES as u64).checked_add(footer.properties_bytes);
             let Some(least) = least.filter(|&least| least <= end) else {
                 return Err(Error::corruption("properties longer than their table")
@@ -90,7 +90,7 @@ fn read_footer(file: &dyn File, path: &Path, end: u64) -> Result<Footer> {
         .map_err(|error| locate(error, path, at))
 }
 
-/// Where a table lies.
+/// The place of a table.
 struct TableBytes<'a> {
     file: &'a Arc<dyn File>,
     path: &'a Path,
@@ -101,7 +101,7 @@ struct TableBytes<'a> {
 impl TableBytes<'_> {
     fn read_properties(&self) -> Result<Properties> {
         let Footer { uid, table_bytes, properties_bytes } = *self.footer;
-        // The footer was checked against the file, so this is at most as long as the file.
+        // The length was checked against the file, so it is at most the length of the file.
         let offset = table_bytes - FOOTER_BYTES as u64 - properties_bytes;
         let mut frame = vec![0; properties_bytes as usize];
         let mut read = || {

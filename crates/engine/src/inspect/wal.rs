@@ -1,7 +1,7 @@
-//! What the log says: segments, records, operations, and where each segment stops and why.
+//! Reports the log: segments, records, operations, and where and why each segment stops.
 //!
-//! It does not recover: records behind a cut, and segments that are retired, are shown as well, and
-//! the lines at the beginning say what recovery would make of them.
+//! It does not recover. Records behind a cut and retired segments are shown as well. The first
+//! lines say what recovery would make of them.
 
 use super::{
     line::{Detail, Line, OnLine, locate},
@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
 };
 
-/// A file of the log, and what its first bytes say.
+/// A file of the log and its segment header.
 struct Slot {
     path: PathBuf,
     file: Arc<dyn File>,
@@ -40,8 +40,8 @@ struct Slot {
 /// order of the segments.
 ///
 /// # Errors
-/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
-/// fails with. That a segment stops is not an error: the line `stop` says why.
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; the errors of
+/// `on_line`. The end of a segment is no error: the line `stop` gives its reason.
 pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
     let paths = match fs.metadata(path)? {
         Some(Metadata::Directory) => {
@@ -56,7 +56,7 @@ pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>
         let header = SegmentHeader::read(&*file, &path)?;
         slots.push(Slot { path, file, header });
     }
-    // Files that hold no segment come last.
+    // Files without a segment come last.
     slots.sort_by_key(|slot| slot.header.map_or(SegmentId(u64::MAX), |header| header.id));
     let headers: Vec<_> = slots.iter().filter_map(|slot| slot.header).collect();
     slots.iter().try_for_each(|slot| report_segment(slot, &headers, detail, on_line))
@@ -73,7 +73,8 @@ fn log_paths(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What the manifest says of the log. The log can be read without it, so its errors are shown.
+/// Reports the log's state in the manifest. The log can be read without it, so its errors are
+/// shown.
 fn report_state(directory: &dyn Fs, on_line: OnLine<'_>) -> Result<()> {
     let mut state = LogState::default();
     let read = read_current(directory).and_then(|current| match current {
@@ -199,7 +200,7 @@ fn operation_line(sequence: SequenceNumber, operation: &BatchOperation<'_>) -> R
     with_payload(line, operation.kind, operation.payload)
 }
 
-/// The name of a kind of entry, as tools show it.
+/// The name of an entry kind, as the tool shows it.
 pub(super) fn kind_name(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Put => "put",
@@ -212,7 +213,7 @@ pub(super) fn kind_name(kind: EntryKind) -> &'static str {
     }
 }
 
-/// Adds what there is to say of the payload of an entry of `kind`: of a value only its length.
+/// Adds the payload of an entry of `kind`; of a value only its length.
 pub(super) fn with_payload(line: Line, kind: EntryKind, payload: &[u8]) -> Result<Line> {
     Ok(match kind {
         EntryKind::Put | EntryKind::Merge => line.with_number("value_bytes", payload.len() as u64),

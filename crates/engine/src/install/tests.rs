@@ -1,5 +1,5 @@
-//! Edits: replayed they give what was, durable comes before visible, and a failing one changes
-//! nothing (laws M1 and M2).
+//! Edits: a replay restores the state, an edit is durable before it is visible, and a failing one
+//! changes nothing (laws M1 and M2).
 
 use super::*;
 use crate::{
@@ -27,7 +27,7 @@ use std::{path::Path, sync::Mutex};
 /// One edit.
 struct Step {
     name: &'static str,
-    /// What it needs besides the steps before it.
+    /// The steps that it needs before it.
     prepare: fn(&Engine),
     change: fn(&Engine) -> Result<()>,
 }
@@ -73,7 +73,7 @@ impl Step {
     }
 }
 
-/// What the next process sees.
+/// The state that the next process sees.
 fn recovered(fs: &MemFs) -> Vec<FamilyPicture> {
     picture(&open(fs))
 }
@@ -86,7 +86,7 @@ fn replaying_the_manifest_gives_the_version_that_was() {
         step.run(&engine);
         let was = picture(&engine);
         assert_eq!(recovered(&killed(&fs)), was, "after {}", step.name);
-        // The next edit begins a manifest with a snapshot of all there was.
+        // The next edit begins a manifest with a snapshot of the whole state.
         if step.name == "flush" {
             engine.close().unwrap();
             leave_manifest_unfinished(&fs);
@@ -116,8 +116,8 @@ fn a_manifest_that_is_full_is_begun_anew_and_says_the_same() {
     assert_eq!(recovered(&killed(&fs)), picture(&engine));
 }
 
-/// The power is lost before each call that reaches the disk: what was visible by then is there
-/// afterwards, and at most the one edit at hand besides.
+/// Power fails before each call that reaches the disk. What was visible by then is there
+/// afterwards, and at most the pending edit in addition.
 #[test]
 fn an_edit_is_durable_first_and_visible_then() {
     let fs = MemFs::new();
@@ -173,7 +173,7 @@ fn ready_for(index: usize) -> (MemFs, Engine) {
     (fs, engine)
 }
 
-/// Carries out a step of which the `nth` call fails; returns whether there was such a call.
+/// Carries out a step of which the `nth` call fails. Returns whether there was such a call.
 fn fail_at_call(index: usize, nth: u64, error: FaultError) -> bool {
     let change = STEPS[index].change;
     let (fs, engine) = ready_for(index);
@@ -346,7 +346,7 @@ fn the_merge_operator_of_a_dropped_family_is_let_go() {
     }
 }
 
-/// The same change as a later version makes it, with an optional field behind what is known.
+/// The same change as a later version writes it, with an optional field behind the known ones.
 fn later(change: Change, field: &[u8]) -> Change {
     let mut bytes = Vec::new();
     Edit { changes: vec![change] }.encode(&mut bytes);

@@ -1,6 +1,6 @@
-//! Compactions: what the trees find due is carried out, family by family.
+//! Compactions: runs the plans that are due, family by family.
 //!
-//! What is worth doing is decided in `tree`, by pure functions.
+//! Pure functions in `tree` decide what is due.
 
 use crate::{
     background::JobOf,
@@ -25,15 +25,14 @@ use siltdb_tree::{
 };
 use std::time::Duration;
 
-/// How often all families are looked at for a compaction that time has made due.
+/// How often all families are examined for a compaction that time has made due.
 const DUE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Helps with a job that is in parts, or compacts what is due, if anything is. Families that were
-/// last seen to fail come last, and keep no other from being compacted.
+/// Runs a part of a parallel job, else a compaction that is due. Returns whether it found work.
+/// Families whose last job failed come last, and delay no other family.
 ///
 /// # Errors
-/// `NoSpace`, `Corruption` of an input, and everything else that merging tables can fail with; the
-/// inputs stay.
+/// `NoSpace`, `Corruption` of an input, and any other failure of merging tables. The inputs stay.
 pub fn compact_next(database: &Database) -> Result<bool> {
     database.health.check_log()?;
     let shared =
@@ -58,8 +57,8 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     if !failing.is_empty() {
         due.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
     }
-    // What is removed unread need not be merged first. What is rewritten for space alone comes
-    // after all that readers and writers wait for.
+    // A table that is removed unread need not be merged first. Rewrites for space alone come after
+    // all work that readers and writers wait for.
     let drops_and_merges = |family: &FamilyData| {
         family.tree.begin_drop(&moment).or_else(|| family.tree.begin_plan(oldest, writers))
     };
@@ -74,7 +73,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
             let Some(plan) = begin(family) else { continue };
             match run_plan(database, family, plan) {
                 Ok(()) => return Ok(true),
-                // What keeps all jobs from being done.
+                // This error would fail jobs of all families.
                 Err(error) if is_everywhere(&error) => return Err(error),
                 Err(error) => {
                     failure.get_or_insert(error);
@@ -89,25 +88,25 @@ pub fn compact_next(database: &Database) -> Result<bool> {
         return Ok(true);
     }
     due.iter().for_each(|family| pass_quiet(database, family));
-    // What a reader held, or what went with a family, has waited for no job.
+    // Files that a reader held, or that a dropped family had, are purged without waiting for a job.
     purge(database);
     failure.map_or(Ok(false), Err)
 }
 
-/// Passes over a family until its tables change or all families are looked at again, if nothing can
-/// be due before.
+/// Marks a family as quiet until its tables change or all families are examined again, if nothing
+/// can become due before.
 fn pass_quiet(database: &Database, family: &FamilyData) {
-    // It may wait for IO, so it is asked before the lock.
+    // This may wait for IO, so it comes before the lock.
     let Some(version) = family.tree.version_without_garbage() else { return };
     let mut jobs = lock(&database.background.jobs);
-    // Under the lock: a version that comes into force after this look is noted after it, too.
+    // Under the lock: a version installed after this check is also noted after it.
     if family.tree.is_quiet(&version) {
         jobs.due.remove(&family.id);
     }
 }
 
-/// Has all families looked at, if that was last so at least `interval` ago: time makes a compaction
-/// due that nothing has been noted for.
+/// Marks all families for examination, if the last time was at least `interval` ago. Time makes
+/// compactions due that no change has announced.
 pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duration) {
     let now_ns = database.options.clock.monotonic_ns();
     let mut jobs = lock(&database.background.jobs);
@@ -118,13 +117,13 @@ pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duratio
     }
 }
 
-/// What writers leave to compactions, while these jobs fail.
+/// The write load for the picker, with the failing jobs considered.
 fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
-    // A flush that fails for want of space may need a compaction before it.
+    // A flush that fails for lack of space may need a compaction before it.
     if failing.contains(&JobOf::Memory) {
         return WriteLoad::Light;
     }
-    // What writers wait for already is not put off.
+    // A compaction that writers wait for already is not postponed.
     if database.backpressure.unwritten_share(&database.log) > 0.0
         && database.backpressure.level_share() == 0.0
     {
@@ -139,12 +138,12 @@ fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
     if is_half_full { WriteLoad::Heavy } else { WriteLoad::Light }
 }
 
-/// Whether a job for another family would fail with the same.
+/// Whether a job of another family would fail with the same error.
 fn is_everywhere(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Poisoned | ErrorKind::Closed)
 }
 
-/// Carries out a plan that was noted as running.
+/// Runs a plan that was noted as running.
 ///
 /// # Errors
 /// As [`compact_next`].
@@ -158,11 +157,11 @@ pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<
     };
     family.tree.end_plan(&plan);
     let result = match result {
-        // What was asked for does it all.
+        // The manual compaction that cancelled the plan does its work.
         Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
         result => result.inspect(|()| count_plan(database, &plan)),
     };
-    // It holds its inputs, which would outlast the purge.
+    // The plan pins its inputs, which the purge must be able to remove.
     drop(plan);
     ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
     database.background.work.raise();

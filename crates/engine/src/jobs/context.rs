@@ -1,4 +1,4 @@
-//! What every job needs of the database, and how each ends.
+//! What every job needs of the database, and how each job ends.
 
 use crate::{
     background::{JobOf, JobState},
@@ -13,7 +13,7 @@ use siltdb_base::{
 use siltdb_disk::edit::Change;
 use siltdb_tree::{memory::Generation, rewrite::job::JobContext};
 
-/// What a job needs of the database.
+/// Calls `work` with what a job needs of the database.
 pub fn with_context<T>(
     database: &Database,
     job: impl FnOnce(&JobContext<'_>) -> Result<T>,
@@ -36,7 +36,7 @@ pub fn with_context<T>(
     })
 }
 
-/// Notes how a job ended, and wakes those who wait for room or for files.
+/// Notes how a job ended, and wakes threads that wait for room or for files.
 pub fn ended<T>(
     database: &Database,
     job: JobOf,
@@ -52,7 +52,7 @@ pub fn ended<T>(
             }
             Err(error) => {
                 let before = jobs.failures.insert(job, error.duplicate());
-                // Once: it is tried again and again.
+                // Logged once: the job is tried again and again.
                 if before.is_none() && error.kind() != ErrorKind::Closed {
                     log::error!("a job for {job:?} failed: {error}");
                 }
@@ -65,8 +65,8 @@ pub fn ended<T>(
     result
 }
 
-/// Installs what a job has made. If nothing came of it, the new tables are for the purge; if it is
-/// open whether they count, they stay for the next open, which knows.
+/// Installs the output of a job. If the edit is not durable, the new tables are purged. If that is
+/// unknown, they stay for the next open, which knows.
 pub fn install_output(
     database: &Database,
     changes: Vec<Change>,
@@ -84,10 +84,10 @@ pub fn install_output(
     result
 }
 
-/// Removes files that nothing uses any more.
+/// Removes noted files that no reader uses any more.
 pub fn purge(database: &Database) {
     for number in database.catalog.take_unused() {
-        // What cannot be removed now is tried again with the next job, or at the next open.
+        // A file that cannot be removed now is tried again with the next job, or at the next open.
         let removed = database.catalog.files.remove(number);
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             database.catalog.forget([number]);

@@ -1,4 +1,4 @@
-//! Flushes: what memory holds is written to tables, and the log that held it is given back.
+//! Flushes: memtables are written to tables, and their log segments are retired.
 
 use crate::{
     background::{JobOf, JobState},
@@ -22,29 +22,30 @@ use siltdb_disk::{edit::Change, log::segment::segments_end};
 use siltdb_tree::rewrite::flush::Flush;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// What a close leaves in the log for the next opening to replay, at most. So much takes about as
-/// long to replay, at each opening, as to write out once.
+/// The largest amount of log that a close leaves for the next opening to replay, in bytes.
+/// Replaying this much at each opening takes about as long as flushing it once.
 pub const REPLAY_BYTES_MAX: u64 = 1 << 20;
 
-/// How long a caller waits for other jobs before it looks again.
+/// How long a caller waits for other jobs before it checks again.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Whether a generation waits for its flush: one that is left to the log does not.
+/// Whether a generation waits for its flush. One that is left to the log does not.
 fn is_due(frozen: &VecDeque<Frozen>, jobs: &JobState) -> bool {
     let oldest = frozen.front().map(|oldest| oldest.number);
     frozen.len() > 1 || oldest.is_some() && oldest != jobs.left
 }
 
-/// Whether a generation waits for its flush, running or not.
+/// Whether a generation waits for its flush, whether that runs or not.
 pub fn has_flush_due(database: &Database) -> bool {
     is_due(&lock(&database.log.frozen), &lock(&database.background.jobs))
 }
 
-/// Flushes the oldest frozen generation, unless another thread does.
+/// Flushes the oldest frozen generation, unless another thread does. Returns whether it flushed
+/// one.
 ///
 /// # Errors
-/// `NoSpace`, and everything else that writing tables can fail with; the generation stays in memory
-/// and in the log.
+/// `NoSpace`, and any other failure of writing tables. The generation stays in memory and in the
+/// log.
 pub fn flush_next(database: &Database) -> Result<bool> {
     database.health.check_log()?;
     let frozen = {
@@ -60,7 +61,7 @@ pub fn flush_next(database: &Database) -> Result<bool> {
     };
     let result = flush_generation(database, &frozen);
     if result.is_err() {
-        // What was written of it is gone.
+        // The partial output is removed.
         frozen.progress.begin(0);
     }
     let flushed = ended(database, JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
@@ -72,24 +73,25 @@ pub fn flush_next(database: &Database) -> Result<bool> {
     Ok(true)
 }
 
-/// Frees what was flushed. To unmap memory takes long, so no thread that waits for a flush does it.
+/// Frees the memory of flushed generations. Unmapping takes long, so no thread that waits for a
+/// flush does it.
 pub fn free_flushed(database: &Database) {
     let flushed = std::mem::take(&mut lock(&database.background.jobs).flushed);
-    // After the lock was left.
+    // Outside the lock.
     drop(flushed);
 }
 
 fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
-    // Its writers hold places before this one; once it is published they are done.
+    // Writers of this generation hold earlier places: once `last` is published, all have finished.
     database.log.publisher.wait(frozen.last);
     if database.options.retains_log() {
-        // Tables are durable from now on: what is retained of the log must not lack what they have.
+        // The tables will be durable. The retained log must not lack entries that they have.
         sync_wal(database)?;
     }
     let stripes = stripes(database);
     let families = database.catalog.families.load();
     let holders = database.catalog.families.holders().of(frozen.number);
-    // A dropped one is gone.
+    // A dropped family is skipped.
     let holders = holders.into_iter().filter_map(|id| families.get(id));
     let inputs = holders.filter_map(|family| family.tree.flush_input(frozen.number)).collect();
     let workers = database.options.workers.max(1);
@@ -107,7 +109,7 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
     Ok(Flushed { flush, segments })
 }
 
-/// The first segment that is needed once the oldest frozen generation is flushed.
+/// The first segment that recovery needs once the oldest frozen generation is flushed.
 fn segment_after(database: &Database) -> SegmentId {
     let sequencer = lock(&database.log.sequencer);
     let frozen = lock(&database.log.frozen);
@@ -116,25 +118,24 @@ fn segment_after(database: &Database) -> SegmentId {
     next.or_else(|| sequencer.active_segment()).unwrap_or(never_begun)
 }
 
-/// Freezes what is in memory and waits until it is flushed.
+/// Freezes the active generation and waits until everything in memory is flushed.
 ///
 /// # Errors
-/// What keeps it from being flushed.
+/// The error that keeps a generation from being flushed.
 pub fn flush_all(database: &Database) -> Result<()> {
     database.health.check()?;
     flush_memory(database)
 }
 
-/// Writes out what memory holds, if some of it is in no log, or so much that the next one to open
-/// the database would wait for it to be replayed. Called when the database takes no commits any
-/// more and is about to close.
+/// Flushes memory before a close, if some of it is in no log, or if replaying it would delay the
+/// next opening. Called when the database takes no more commits.
 ///
 /// # Errors
-/// What keeps commits from being written that are in no log.
+/// The failure of a flush of commits that are in no log.
 pub fn flush_for_close(database: &Database) -> Result<()> {
     let (last, _) = lock(&database.log.sequencer).last();
     database.log.publisher.wait(last);
-    // What a flush has written is known to the manifest.
+    // The manifest knows the last sequence number of each flush.
     let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
     if database.log.unlogged_last() > flushed {
         return flush_memory(database);
@@ -142,14 +143,14 @@ pub fn flush_for_close(database: &Database) -> Result<()> {
     if database.log.memory_bytes() > REPLAY_BYTES_MAX
         && let Err(error) = flush_memory(database)
     {
-        log::warn!("memory is left to the log, as it could not be written out: {error}");
+        log::warn!("memtables stay in the log, because their flush failed: {error}");
     }
     Ok(())
 }
 
 fn flush_memory(database: &Database) -> Result<()> {
-    // While flushes fail or lag behind, what is frozen goes first: each call would leave one more
-    // generation in memory and in the log.
+    // While flushes fail or lag, frozen generations are flushed first. Otherwise each call would
+    // add one generation to memory and log.
     let (is_full, last) = {
         let frozen = lock(&database.log.frozen);
         (frozen.len() >= FROZEN_MAX, frozen.back().map(|last| last.last))
@@ -168,7 +169,7 @@ fn flush_memory(database: &Database) -> Result<()> {
     flush_up_to(database, last)
 }
 
-/// Flushes the generations that were frozen up to `last`, or waits until others have.
+/// Flushes the generations that were frozen up to `last`, or waits until other threads have.
 fn flush_up_to(database: &Database, last: SequenceNumber) -> Result<()> {
     lock(&database.background.jobs).left = None;
     loop {

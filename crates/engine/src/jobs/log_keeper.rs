@@ -1,13 +1,12 @@
-//! The log is prepared ahead of its writers.
+//! Prepares the log ahead of its writers.
 
 use crate::database::Database;
 use siltdb_base::{error::Result, sync::lock};
 
-/// Keeps the log ahead of its writers, the next window and the next segment, and gives back the
-/// memory of what lies behind them.
+/// Prepares the next window and the next segment of the log, and releases the pages behind its end.
 ///
 /// # Errors
-/// `NoSpace`, with nothing lost.
+/// `NoSpace`; nothing is lost.
 pub fn keep_log(database: &Database) -> Result<()> {
     let low = lock(&database.log.sequencer).low_window();
     if let Some((segment, end)) = low {

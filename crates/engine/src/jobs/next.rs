@@ -1,4 +1,4 @@
-//! The next job, whichever is due: a simulator or a waiting writer calls it.
+//! Runs the next due job, for a simulator or a waiting writer.
 
 use crate::{
     database::{Database, Waiting},
@@ -7,10 +7,11 @@ use crate::{
 };
 use siltdb_base::error::Result;
 
-/// Runs one job if one is due, and says so: flushes first, for they make room.
+/// Runs one job if one is due. Returns whether it ran one. Flushes come first, because they make
+/// room.
 ///
 /// # Errors
-/// What the job failed with.
+/// The failure of the job.
 pub fn run_one(database: &Database) -> Result<bool> {
     if let Waiting::RunJob(_) = database.waiting {
         sync_if_due(database)?;

@@ -1,7 +1,7 @@
-//! What becomes of the log that was replayed: a little stays in the log, more is flushed.
+//! What happens to the replayed log: a small one stays in the log, a larger one is flushed.
 //!
-//! Programs that open, write little and end would else write a table each time, or leave ever more
-//! segments and tables.
+//! Otherwise programs that open, write little and end would write a table each time, or leave ever
+//! more segments and tables.
 
 use crate::{
     database::Database,
@@ -10,26 +10,25 @@ use crate::{
 };
 use siltdb_base::{error::Result, id::FamilyId, sync::lock};
 
-/// Segments that stay in the log at most: each opening that writes adds one, and each is read by
-/// every opening.
+/// The maximum number of segments that stay in the log. Each opening that writes adds one, and
+/// every opening reads all of them.
 pub const LEFT_SEGMENTS_MAX: usize = 32;
 
-/// A generation is left to the log if it takes at most this part of a memtable: then it never keeps
-/// writers from room.
+/// A generation is left to the log if it takes at most this part of a memtable. So it never denies
+/// writers their room.
 const LEFT_PART: u64 = 4;
 
-/// What is joined at once of small tables when a database is opened, in bytes: this takes tens of
-/// milliseconds.
+/// The largest input of a join of small tables at open, in bytes. This takes tens of milliseconds.
 const JOINED_BYTES_MAX: u64 = 4 << 20;
 
-/// Compactions that one opening does at most.
+/// The maximum number of joins that one opening does.
 const JOINS_MAX: usize = 4;
 
-/// Decides what becomes of what was replayed, and does it if that takes little time. To be called
-/// once, before the database is used. What takes long is left to the workers.
+/// Decides what happens to the replayed generation, and does it if that takes little time. Longer
+/// work is left to the workers. To be called once, before the database is used.
 ///
 /// # Errors
-/// `Poisoned`, if it is open whether an edit is durable. Other failures are met again by the next
+/// `Poisoned`, if it is unknown whether an edit is durable. Any other failure is left to the next
 /// flush.
 pub fn settle_replayed(database: &Database) -> Result<()> {
     let (generation, segments, bytes) = {
@@ -51,15 +50,15 @@ pub fn settle_replayed(database: &Database) -> Result<()> {
     let flushed = flush_all(database).and_then(|()| join_small(database, &holders));
     if let Err(error) = flushed {
         database.health.check_log()?;
-        log::warn!("what was replayed is left to the log, as it could not be flushed: {error}");
+        log::warn!("the replayed generation stays in the log, because its flush failed: {error}");
     }
-    // As after every opening, no file is there that nothing needs.
+    // Every opening ends without unneeded files.
     database.log.wal.give_back_unused();
     Ok(())
 }
 
-/// Joins small tables of families, if they have become many: workers may never come to that in
-/// processes that end soon.
+/// Joins the small tables of families that have many of them. In processes that end soon, workers
+/// may never do so.
 fn join_small(database: &Database, families: &[FamilyId]) -> Result<()> {
     let mut joins = 0;
     for family in families.iter().filter_map(|id| database.catalog.families.get(*id)) {

@@ -1,7 +1,6 @@
-//! Carries out what the user asked for: compactions, step by step, beside those that are due; and
-//! that none is due any more.
+//! Manual compactions, step by step, beside those that are due; and waiting until no job is due.
 //!
-//! What the steps are is decided in `tree`.
+//! Pure functions in `tree` decide the steps.
 
 use crate::{
     catalog::family::{FamilyData, FamilyMap},
@@ -22,11 +21,13 @@ use siltdb_tree::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Families whose tables one edit moves at most: it stays far below the size of a manifest.
+/// The maximum number of families whose tables one edit moves. Such an edit stays far below the
+/// size of a manifest.
 const MOVED_FAMILIES_MAX: usize = 512;
 
-/// Takes the first step of compacting each of `families`, where that is a move by reference: one
-/// edit for many, as thousands of small families would take a sync each.
+/// Does the first step of compacting each of `families`, where that step is a trivial move. One
+/// edit moves the tables of many families, because thousands of small families would each take a
+/// sync.
 ///
 /// # Errors
 /// As [`install`].
@@ -48,7 +49,7 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
         for (family, plan) in moves {
             family.tree.end_plan(&plan);
         }
-        // Others may have been refused for them.
+        // Other plans may have been refused because of these.
         database.backpressure.room.raise();
         database.background.work.raise();
         installed?;
@@ -56,18 +57,18 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
     Ok(())
 }
 
-/// Merges all that a family has in tables now into one level, rewritten by what can be seen now;
-/// tables of which the same would be written again stay as they are. `pause` is that of the family:
-/// it ends once the first step has begun.
+/// Merges all present tables of a family into one level, rewritten by what is visible now. Tables
+/// that would be written again unchanged stay. `pause` is that of the family, and ends once the
+/// first step has begun.
 ///
 /// # Errors
-/// `NotFound`, if it was dropped; what keeps it from being merged.
+/// `NotFound`, if the family was dropped; the failure of a merge.
 pub fn compact_family(database: &Database, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
     carry_out(database, family, None, Some(pause))
 }
 
-/// Merges what a family has in tables within `bounds` now into one level, as [`compact_family`]
-/// does with all; whole tables, which may reach beyond.
+/// Merges the present tables of a family within `bounds` into one level, as [`compact_family`] does
+/// with all. Tables are merged whole, so their keys may reach beyond the bounds.
 ///
 /// # Errors
 /// As [`compact_family`].
@@ -120,7 +121,7 @@ fn carry_out(
             {
                 family.tree.end_plan(&plan);
                 request.keep(&plan);
-                // Others may have been refused for it.
+                // Other plans may have been refused because of this one.
                 database.backpressure.room.raise();
                 database.background.work.raise();
             }
@@ -131,8 +132,8 @@ fn carry_out(
     }
 }
 
-/// Waits for the compactions of a family that run already: they keep what could be seen when they
-/// began, in files whose numbers do not tell.
+/// Waits for the running compactions of a family. They keep what was visible when they began, and
+/// file numbers do not show which files they wrote.
 fn wait_for_plans(database: &Database, family: &FamilyData) -> Result<()> {
     let begun = family.tree.plans_begun();
     loop {
@@ -145,10 +146,10 @@ fn wait_for_plans(database: &Database, family: &FamilyData) -> Result<()> {
     }
 }
 
-/// Runs jobs, and waits for those of others, until none is due.
+/// Runs jobs, and waits for those of other threads, until none is due.
 ///
 /// # Errors
-/// What a job failed with.
+/// The failure of a job.
 pub fn settle(database: &Database) -> Result<()> {
     note_all_due(database, &database.catalog.families.load(), Duration::ZERO);
     loop {
@@ -161,8 +162,7 @@ pub fn settle(database: &Database) -> Result<()> {
         if run_one(database)? {
             continue;
         }
-        // A job that ran at any time while one was looked for may have kept that from being found,
-        // or have made one due.
+        // A job that ran during the search may have hidden another one, or made one due.
         if idle.is_some() && idle == idle_after(database) {
             return Ok(());
         }
@@ -170,7 +170,8 @@ pub fn settle(database: &Database) -> Result<()> {
     }
 }
 
-/// How many compactions have begun so far, if no job is running and nothing waits for a flush.
+/// The number of compactions begun so far, if no job is running and no generation waits for a
+/// flush.
 fn idle_after(database: &Database) -> Option<u64> {
     let is_flushed = !has_flush_due(database);
     let is_idle = {
@@ -180,7 +181,7 @@ fn idle_after(database: &Database) -> Option<u64> {
     if !is_idle {
         return None;
     }
-    // A compaction is counted as it is found, and only then noted among the jobs.
+    // A compaction is counted when it is found, and noted among the jobs after that.
     let families = database.catalog.families.load();
     families.iter().map(|family| family.tree.idle_after()).sum()
 }

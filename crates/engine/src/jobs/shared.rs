@@ -1,4 +1,4 @@
-//! A job in parts, which several threads do.
+//! Parallel jobs: several threads run the parts of one job.
 
 use crate::{
     background::parallel_job::ParallelJob, database::Database, jobs::context::with_context,
@@ -7,7 +7,7 @@ use siltdb_base::{error::Result, sync::lock};
 use siltdb_tree::rewrite::job::{JobContext, JobOutput, JobPart, NewTables};
 use std::sync::Arc;
 
-/// Runs the parts of a job on this thread and on idle ones, and joins what they wrote.
+/// Runs the parts of a job on this thread and on idle ones, and joins their outputs.
 pub fn run_shared(
     database: &Database,
     parts: Vec<impl JobPart + 'static>,

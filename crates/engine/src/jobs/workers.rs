@@ -1,6 +1,6 @@
-//! The threads of a database: the only file that starts any.
+//! The threads of a database. Only this file starts threads.
 //!
-//! What they do is in `jobs`; here they only look for it, wait, and end.
+//! Their work is in `jobs`; here they find it, wait, and end.
 
 use crate::{database::Database, jobs, log_sync};
 use siltdb_base::{
@@ -16,27 +16,25 @@ use std::{
     time::Duration,
 };
 
-/// How long a worker waits for a signal before it looks by itself.
+/// How long a worker waits for a signal before it looks for work by itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long what was left to compact when the database was opened is left alone, unless something
-/// is flushed: who opens it for a few reads shares neither the processors with a compaction nor
-/// waits for one to be given up.
+/// How long compactions that were due at open wait, unless something is flushed. So an opening for
+/// a few reads shares no processor with a compaction, and its close waits for none to be cancelled.
 const OPENING_PEACE: Duration = Duration::from_millis(100);
 
-/// How long a worker waits after a job has failed.
+/// How long a worker waits after a failed job.
 const BACK_OFF: Duration = Duration::from_millis(200);
 
-/// How long the log is left alone between two syncs for time's sake at least.
+/// The shortest pause between two timed syncs of the log.
 const SYNC_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How many steps of nice those who flush stand back behind those who write and read: on a busy
-/// machine a call waits for a processor less long, and writers are slowed down by what is left
-/// undone (see `throttle`) before they would have to stop.
+/// The nice level of flush threads. On a busy machine, calls of users wait less for a processor.
+/// Writers are slowed down by the debt (see `backpressure`) before they would have to stop.
 const FLUSH_PRIORITY_STEPS: u8 = 5;
 
-/// The same of those who compact, who stand back behind flushes as well: writers wait for these
-/// first (tuning note 0033).
+/// The nice level of compaction threads. It is above that of flushes, because writers wait for
+/// these first (tuning note 0033).
 const COMPACT_PRIORITY_STEPS: u8 = 10;
 
 /// The running threads.
@@ -46,11 +44,11 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that keeps the log ahead, one that syncs it, one that flushes, and as many
-    /// compactors as the options ask for; none at all if they ask for none.
+    /// Starts one thread that prepares the log, one that syncs it, one that flushes, and as many
+    /// compaction threads as the options say. With `workers = 0` it starts none.
     ///
     /// # Errors
-    /// The system's, if it gives no thread.
+    /// The system's, if a thread cannot be started.
     pub fn start(database: &Arc<Database>) -> Result<Self> {
         let workers = Self::default();
         let compactors = database.options.workers;
@@ -90,8 +88,8 @@ impl Workers {
     ) -> io::Result<()> {
         let database = Arc::clone(database);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
-            // A panic may have left a job half done in memory, never on disk: poison, and let the
-            // user reopen.
+            // A panic may have left a job half done in memory, never on disk. So the database is
+            // poisoned, and a reopen recovers it.
             if catch_unwind(AssertUnwindSafe(|| run(&database))).is_err() {
                 let cause = Error::new(ErrorKind::Poisoned, "a worker panicked; this is a bug");
                 database.fail(cause);
@@ -101,15 +99,15 @@ impl Workers {
         Ok(())
     }
 
-    /// Gives up the threads, in a forked child, which has none of them: they cannot be joined, and
-    /// the system must not be asked to let them go.
+    /// Forgets the threads, in a forked child, which has none of them. They cannot be joined, and
+    /// the system must not be asked to detach them.
     pub fn abandon(&self) {
         if let Ok(mut threads) = self.threads.try_lock() {
             std::mem::forget(std::mem::take(&mut *threads));
         }
     }
 
-    /// Ends the threads after the jobs they are at, and waits for them.
+    /// Ends the threads after their present jobs, and waits for them.
     pub fn end(&self, database: &Database) {
         // Release pairs with the acquire in `is_ending`.
         database.background.ending.store(true, Ordering::Release);
@@ -117,7 +115,7 @@ impl Workers {
         database.log.work.raise();
         database.log.sync_work.raise();
         for thread in lock(&self.threads).drain(..) {
-            // A panic was dealt with in the thread itself.
+            // The thread itself has handled its panic.
             let _ = thread.join();
         }
         jobs::flush::free_flushed(database);
@@ -137,7 +135,7 @@ fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<b
         match next(database) {
             Ok(true) => {}
             Ok(false) => database.background.work.wait(seen, PATIENCE),
-            // It was cancelled.
+            // The job was cancelled.
             Err(_) if is_ending(database) => {}
             // The job has noted its failure where waiting writers see it.
             Err(_) => database.options.clock.sleep(BACK_OFF),
@@ -148,17 +146,18 @@ fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<b
 fn keep_log(database: &Database) {
     while !is_ending(database) {
         let seen = database.log.work.seen();
-        // A failure is met again, and told, by the next writer that needs what is missing.
+        // The next writer that needs the missing space meets the same failure and returns it.
         let _ = jobs::log_keeper::keep_log(database);
         database.log.work.wait(seen, PATIENCE);
     }
 }
 
-/// Not the keeper's work as well: windows that come late because of a sync hold up every writer.
+/// The thread that prepares the log does not do this: a window delayed by a sync would stop every
+/// writer.
 fn sync_log(database: &Database) {
     while !is_ending(database) {
         let seen = database.log.sync_work.seen();
-        // A failure poisons the database, which tells the next writer.
+        // A failure poisons the database, and the next write returns it.
         let _ = log_sync::sync_if_due(database);
         let due_in = log_sync::sync_due_in(database);
         database.log.sync_work.wait(seen, due_in.clamp(SYNC_PAUSE_MIN, PATIENCE));

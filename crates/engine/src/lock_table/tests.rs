@@ -25,7 +25,7 @@ fn range(lower: u8, upper: u8) -> LockTarget {
     LockTarget::Range(Bounds { lower: bound(lower), upper: bound(upper) })
 }
 
-/// Random locks of some owners on keys and ranges of one byte, against a list of all that is held.
+/// Random locks of several owners on keys and ranges of one byte, against a list of all locks.
 #[cfg(not(loom))]
 #[test]
 fn what_is_granted_and_refused_is_what_a_list_of_locks_says() {
@@ -41,7 +41,7 @@ fn what_is_granted_and_refused_is_what_a_list_of_locks_says() {
         if below(12) == 0 {
             table.release(owner);
             held.retain(|(holder, ..)| *holder != owner);
-            // As a locker would.
+            // The order in which a locker does it.
             if !held.is_empty() {
                 flag.set();
             }
@@ -100,7 +100,7 @@ fn a_queue_moves_in_order_and_an_owner_with_locks_passes_it() {
         while table.lock().waiting.is_empty() {
             std::thread::yield_now();
         }
-        // Beside the holder, but behind the one that waits for it.
+        // It conflicts not with the holder, but with the earlier request that waits for the holder.
         table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap_err();
         table.acquire(other, k(LockMode::Shared), (NOW, &clock)).unwrap();
         table.release(holder);
@@ -126,8 +126,9 @@ fn a_request_is_granted_as_a_whole_or_not_at_all() {
     table.acquire(a, of(&[b"1", b"3"]), (NOW, &clock)).unwrap();
 }
 
-/// A locker and a writer of the same key, as `locks` has them: one mutex stands for the sequencer,
-/// one number for what is published. The locked read must be the last there is until the release.
+/// A locker and a writer of the same key in the protocol of `locks`. One mutex stands for the
+/// sequencer, one number for the published sequence. No write may come between the locked read and
+/// the release.
 #[cfg(loom)]
 #[test]
 fn loom_a_write_is_published_before_a_locked_read_or_after_the_release() {
@@ -171,7 +172,7 @@ fn loom_a_write_is_published_before_a_locked_read_or_after_the_release() {
     });
 }
 
-/// Two owners that lock two keys in opposite orders: one fails, and none waits for ever.
+/// Two owners lock two keys in opposite orders: one fails, and neither waits for ever.
 #[cfg(loom)]
 #[test]
 fn loom_a_deadlock_is_found_by_exactly_one_of_its_owners() {

@@ -1,4 +1,4 @@
-//! The order of a lock and of commits that are under way.
+//! A lock waits for commits that already hold a place.
 
 use super::*;
 use crate::{
@@ -19,7 +19,7 @@ fn key(key: &[u8]) -> (LockTarget, LockMode) {
     (LockTarget::Key(Slice::copy_from(key)), LockMode::Exclusive)
 }
 
-/// A commit that has its place and has looked at the flag, and is then held up.
+/// A commit that has its place, has checked the flag, and is then delayed.
 #[test]
 fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
     not_stuck(|| {

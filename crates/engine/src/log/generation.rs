@@ -1,7 +1,7 @@
-//! A generation: the log segments and the memtables that were written under them (DESIGN D1).
+//! A generation: one or more log segments and the memtables that were written under them.
 //!
-//! It is born, frozen, flushed and retired as a whole. The memtables themselves are found in the
-//! trees, by the generation's number.
+//! A generation is begun, frozen, flushed and retired as a whole. The trees hold its memtables,
+//! under the generation's number.
 
 use crate::log::{pins::SegmentSlot, wal::Segment};
 use siltdb_base::id::SequenceNumber;
@@ -13,22 +13,23 @@ use std::sync::Arc;
 /// A frozen generation that waits for its flush.
 #[derive(Clone, Debug)]
 pub struct Frozen {
-    /// Names its memtables in the trees.
+    /// The number of its memtables in the trees.
     pub number: GenerationNumber,
     /// Its segments; retired when it is flushed.
     pub segments: Vec<SegmentSlot>,
-    /// Its last operation; once this is published nobody writes to the memtables any more.
+    /// The sequence number of its last operation. Once this is published, no thread writes to its
+    /// memtables.
     pub last: SequenceNumber,
-    /// Roughly what its memtables hold, in bytes.
+    /// The approximate size of its memtables, in bytes.
     pub bytes: u64,
-    /// How far its flush is.
+    /// The progress of its flush.
     pub progress: Arc<Progress>,
 }
 
-/// What a generation that was flushed still keeps in memory.
+/// What a flushed generation still keeps in memory.
 #[derive(Debug)]
 pub struct Flushed {
-    /// Holds the memtables.
+    /// The memtables.
     pub flush: Arc<Flush>,
     /// Those of its segments that are still open.
     pub segments: Vec<Arc<Segment>>,

@@ -1,7 +1,7 @@
-//! Which log files must not be used again yet: those that are read, and those that are retained.
+//! Which retired log files must not be reused yet: pinned ones and retained ones.
 //!
-//! Pins and retention keep files, not the place where recovery begins: that is what flushes make of
-//! it. So a retired segment is replayed by no recovery, and a pin does not outlive its process.
+//! Pins and retention keep files. They do not move the place where recovery begins: flushes do. So
+//! no recovery replays a retired segment, and a pin does not outlive its process.
 
 use siltdb_base::{
     clock::Clock,
@@ -15,10 +15,10 @@ use std::{
     time::Duration,
 };
 
-/// A segment file, as far as retiring it needs to know.
+/// What the retirement of a segment needs to know of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSlot {
-    /// Its id.
+    /// The segment's id.
     pub id: SegmentId,
     /// The slot of its file.
     pub slot: u64,
@@ -27,48 +27,48 @@ pub struct SegmentSlot {
 /// A segment whose file still has its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownSegment {
-    /// The file.
+    /// The segment's id and slot.
     pub slot: SegmentSlot,
-    /// The sequence number with which its first record begins.
+    /// The sequence number of its first record.
     pub first: SequenceNumber,
-    /// Where the segment before it ended; `ZERO` if that is not known.
+    /// The end of the segment before it; `ZERO` if that is not known.
     pub previous: LogPosition,
-    /// Length of what was filled, in bytes; 0 as long as no segment follows.
+    /// The length of its filled part, in bytes; 0 as long as no segment follows.
     pub bytes: u64,
-    /// Where it comes from.
+    /// How the segment came to be known.
     pub origin: Origin,
 }
 
 /// How a segment came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This process began or replayed it: up to its end its records are sound.
+    /// This process began or replayed it: all its records are sound.
     Ours,
-    /// It was retired when the database was opened, so a loss of power may have taken its end.
+    /// It was already retired when the database was opened. A power failure may have taken its end.
     Retained,
 }
 
-/// How much of the log outlives its flush.
+/// How much of the log is kept after its flush.
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
-    /// The newest retired segments stay up to this many bytes together.
+    /// The newest retired segments are kept up to this many bytes in total; 0 keeps none for size.
     pub bytes: u64,
-    /// And those that were retired less than this long ago, by this clock.
+    /// Segments retired less than this long ago, by this clock, are kept as well.
     pub time: Option<(Duration, Arc<dyn Clock>)>,
-    /// A feed that keeps more bytes of retired segments than this, beyond what is retained anyway,
-    /// loses its pin.
+    /// The largest size of retired segments, in bytes, that one feed keeps beyond what is retained
+    /// anyway. At a larger size the feed loses its pin.
     pub feed_bytes_max: u64,
 }
 
-/// The pins of a log.
+/// The pins and the retention of a log.
 ///
 /// # Thread safety
 /// Everything may be called from any thread.
 ///
 /// # Invariants
-/// 1. A retired segment is let go only if no pin is at it or before it, and no later one was let go
-///    before.
-/// 2. `segments` has each segment that was begun, replayed or found retained, until it is let go.
+/// 1. A retired segment is released only if no pin is at it or before it, and no later segment was
+///    released before.
+/// 2. `segments` has each segment that was begun, replayed or found retained, until it is released.
 #[derive(Debug, Default)]
 pub struct Pins {
     retention: Retention,
@@ -77,54 +77,54 @@ pub struct Pins {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many pins there are at each segment.
+    /// The number of pins at each segment.
     pinned: BTreeMap<SegmentId, usize>,
     /// The segment of each feed, by its number.
     feeds: BTreeMap<u64, SegmentId>,
     next_feed: u64,
     segments: BTreeMap<SegmentId, KnownSegment>,
-    /// Retired segments that were not let go, oldest first.
+    /// Retired segments that were not released, oldest first.
     kept: Vec<Kept>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     slot: SegmentSlot,
-    /// When it was retired, by the monotonic clock.
+    /// The time of retirement, by the monotonic clock.
     retired_ns: u64,
 }
 
-/// Keeps a segment and all later ones until it is dropped.
+/// Keeps the files of a segment and of all later ones until it is dropped.
 #[derive(Debug)]
 pub struct Pin {
     pins: Arc<Pins>,
     segment: SegmentId,
 }
 
-/// Keeps what a feed has not read yet, until it is dropped or keeps too much.
+/// Keeps the files that a feed has not read yet, until it is dropped or keeps too much.
 #[derive(Debug)]
 pub struct FeedPin {
     pins: Arc<Pins>,
     number: u64,
 }
 
-/// Where a sequence number lies in the log.
+/// The place of a sequence number in the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// The last segment that begins at or before it.
+    /// The last segment that begins at or before the number.
     pub segment: KnownSegment,
     /// The segment after that one.
     pub following: Option<KnownSegment>,
 }
 
 impl Pins {
-    /// No pins yet.
+    /// A log without pins.
     #[must_use]
     pub fn new(retention: Retention) -> Self {
         Self { retention, state: Mutex::default() }
     }
 
-    /// Notes a segment, before anything in it is published.
+    /// Notes a segment. To be called before anything in it is published.
     pub fn begin(&self, segment: KnownSegment) {
         let mut state = lock(&self.state);
         if let Some(before) = state.segments.get_mut(&segment.previous.segment) {
@@ -149,18 +149,18 @@ impl Pins {
         lock(&self.state).segments.values().any(|segment| segment.slot.slot == slot)
     }
 
-    /// Keeps the segments from `segment` on, which must not be retired yet.
+    /// Pins the segments from `segment` on, none of which may be retired yet.
     #[must_use]
     pub fn pin(self: &Arc<Self>, segment: SegmentId) -> Pin {
         *lock(&self.state).pinned.entry(segment).or_default() += 1;
         Pin { pins: Arc::clone(self), segment }
     }
 
-    /// Keeps what is needed to read the log from `sequence` on.
+    /// Pins what a feed needs to read the log from `sequence` on.
     ///
     /// # Errors
-    /// The oldest sequence number that can be read, if it is a later one; `end`, the next one to be
-    /// given, if the log has no segment.
+    /// The oldest sequence number that can be read, if `sequence` is older. If the log has no
+    /// segment, this is `end`, the next number to be given.
     pub fn follow(
         self: &Arc<Self>,
         sequence: SequenceNumber,
@@ -169,7 +169,7 @@ impl Pins {
         let mut state = lock(&self.state);
         let segment = match state.find(sequence) {
             Some(found) => found.segment.slot.id,
-            // There is no segment: whichever comes next has it.
+            // The log has no segment: the next one will have the number.
             None if sequence >= end => SegmentId(0),
             None => return Err(state.oldest().unwrap_or(end)),
         };
@@ -185,7 +185,8 @@ impl Pins {
         lock(&self.state).oldest()
     }
 
-    /// Takes retired segments, and lets go of those that nothing keeps, of earlier ones as well.
+    /// Takes newly retired segments. Returns all retired segments, earlier ones included, that
+    /// nothing keeps any more.
     #[must_use]
     pub fn retire(&self, segments: &[SegmentSlot]) -> Vec<SegmentSlot> {
         let now_ns = self.now_ns();
@@ -250,7 +251,7 @@ impl State {
         self.segments.get(&segment).map_or(0, |segment| segment.bytes)
     }
 
-    /// Takes the pins of feeds that alone keep more than `max` bytes of the segments before
+    /// Drops the pins of feeds that alone keep more than `max` bytes of the segments before
     /// `retained`.
     fn drop_slow_feeds(&mut self, retained: Option<SegmentId>, max: u64) {
         let feeds = std::mem::take(&mut self.feeds);
@@ -265,8 +266,8 @@ impl State {
 }
 
 impl FeedPin {
-    /// Where `sequence` lies, if the pin still keeps it; from now on it keeps nothing before that
-    /// segment.
+    /// The place of `sequence`, if the pin still keeps it. From now on the pin keeps nothing before
+    /// that segment.
     #[must_use]
     pub fn advance(&self, sequence: SequenceNumber) -> Option<Found> {
         let mut state = lock(&self.pins.state);
@@ -275,7 +276,7 @@ impl FeedPin {
         Some(found)
     }
 
-    /// Whether it still keeps what it was made for.
+    /// Whether the pin still keeps its segments: the feed was not too slow.
     #[must_use]
     pub fn is_held(&self) -> bool {
         lock(&self.pins.state).feeds.contains_key(&self.number)

@@ -1,11 +1,11 @@
-//! Publishing in order: commits finish in any order, readers see a prefix (DESIGN D4).
+//! Publication: commits finish in any order, readers see a prefix of the order.
 //!
-//! It knows tickets and sequence numbers, not what was written under them.
+//! The publisher knows tickets and sequence numbers, not what was written under them.
 //!
-//! A commit draws a *ticket* when it reserves its place, and marks the ticket complete in a ring
-//! when its entries are in the memtables. Whoever completes publishes every contiguously complete
-//! ticket, so a commit whose thread sleeps holds up others only until it completes, and nobody
-//! spins on its predecessor.
+//! A commit draws a *ticket* when it reserves its place. When its entries are in the memtables, it
+//! marks the ticket complete in a ring. Each completing thread publishes all contiguously complete
+//! tickets. So a sleeping thread delays later commits only until its ticket is complete, and no
+//! thread spins on its predecessor.
 
 use siltdb_base::{
     id::SequenceNumber,
@@ -17,18 +17,19 @@ use siltdb_base::{
 };
 use std::time::Duration;
 
-/// Most commits that may be between reservation and publication.
+/// The maximum number of commits between reservation and publication.
 #[cfg(not(loom))]
 pub const IN_FLIGHT_MAX: u64 = 1024;
 /// Small enough for a model checker to go round the ring.
 #[cfg(loom)]
 pub const IN_FLIGHT_MAX: u64 = 2;
 
-/// Rounds of yielding before a waiter sleeps: a predecessor is usually done within one.
+/// Rounds of yielding before a waiter sleeps. A predecessor is usually done within one round.
 const YIELDS_MAX: usize = if cfg!(loom) { 0 } else { 8 };
 
-/// Nothing: sequentially consistent accesses have one total order. loom knows only that of fences,
-/// so for it there is one between each of our pairs of accesses that rely on the order.
+/// Does nothing in a normal build: sequentially consistent accesses have one total order. loom
+/// knows only the order of fences. For it, a fence stands between each two accesses that rely on
+/// the order.
 #[inline(always)]
 fn total_order() {
     #[cfg(loom)]
@@ -53,8 +54,8 @@ struct Slot {
 ///    overwritten before it was published.
 /// 2. `published` is the last sequence number of some ticket all of whose predecessors completed.
 /// 3. Sequence numbers ascend with tickets.
-/// 4. `head` moves from a ticket only if its slot is marked complete, or by the thread that drew
-///    it and has not marked it.
+/// 4. `head` moves past a ticket only if its slot is marked complete, or by the thread that drew
+///    the ticket and has not marked it.
 #[derive(Debug)]
 pub struct Publisher {
     /// The first ticket that is not published.
@@ -83,37 +84,38 @@ impl Publisher {
         }
     }
 
-    /// What readers may see. Read it after pinning a view, never before (DESIGN D13).
+    /// The sequence number up to which readers see. A reader pins its view first and reads this
+    /// number after it: then the view has everything up to the number.
     #[inline]
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
-        // Acquire pairs with the store in `complete` and the maximum taken in `advance`: entries up
-        // to it are visible.
+        // Acquire pairs with the store in `complete` and the maximum taken in `advance`: all
+        // entries up to the number are visible.
         SequenceNumber(self.published.load(Ordering::Acquire))
     }
 
-    /// Tickets below this one may be drawn, by (1).
+    /// The end of the tickets that may be drawn, by (1).
     #[must_use]
     pub fn tickets_end(&self) -> u64 {
         // Acquire pairs with the exchanges of `head`: a slot was read before it is reused.
         self.head.load(Ordering::Acquire) + IN_FLIGHT_MAX
     }
 
-    /// Marks `ticket` complete, publishes what is contiguous, and returns once `last`, its last
-    /// sequence number, is published.
+    /// Marks `ticket` complete and publishes all contiguously complete tickets. Returns once
+    /// `last`, the last sequence number of `ticket`, is published.
     #[inline]
     pub fn complete(&self, ticket: u64, last: SequenceNumber) {
         // Acquire pairs with the exchange that moved `head` here: what earlier commits wrote is
-        // handed on with our own.
+        // passed on with this one's entries.
         if self.head.load(Ordering::Acquire) != ticket {
             self.complete_behind(ticket, last);
             return;
         }
-        // Everybody before us is published, and as our slot is not marked, nobody but us moves on
+        // All earlier tickets are published. Our slot is not marked, so only this thread moves on
         // (4). The number first, then the head, as in `advance`. Release pairs with `published`.
         self.published.store(last.0, Ordering::Release);
-        // SeqCst orders it before the looks at the next slot and at the sleepers: a neighbour that
-        // completes meanwhile sees the head or is seen, and so does one who falls asleep.
+        // SeqCst orders it before the loads of the next slot and of the sleepers. A neighbour that
+        // completes meanwhile sees the head or is seen, and so does a thread that falls asleep.
         self.head.swap(ticket + 1, Ordering::SeqCst);
         total_order();
         let next = &self.slots[((ticket + 1) % IN_FLIGHT_MAX) as usize];
@@ -126,11 +128,12 @@ impl Publisher {
     #[cold]
     fn complete_behind(&self, ticket: u64, last: SequenceNumber) {
         let slot = &self.slots[(ticket % IN_FLIGHT_MAX) as usize];
-        // Release pairs with the acquire in `advance`, which then sees the head that let us in.
+        // Release pairs with the acquire in `advance`, which then sees the head that let this
+        // ticket in.
         slot.sequence.store(last.0, Ordering::Release);
         // Release pairs with the acquire in `advance`: the memtable entries and the number are
-        // there. SeqCst orders it before the look at `head`, so that of two neighbours that
-        // complete at once at least one sees the other.
+        // there. SeqCst orders it before the load of `head`: of two neighbours that complete at
+        // once, at least one sees the other.
         slot.complete.store(ticket + 1, Ordering::SeqCst);
         total_order();
         self.advance();
@@ -144,14 +147,14 @@ impl Publisher {
             if slot.complete.load(Ordering::SeqCst) != head + 1 {
                 return;
             }
-            // By (1) the slot is used again only after `head` moved on, so a head that still stands
-            // after the load vouches for the number. Acquire: see `complete`.
+            // By (1) the slot is reused only after `head` moved on. So if the head has not moved
+            // after the load, the number is that of this ticket. Acquire: see `complete`.
             let sequence = slot.sequence.load(Ordering::Acquire);
             if self.head.load(Ordering::SeqCst) != head {
                 continue;
             }
-            // The number first, then the head: who sees the head moved on also finds the number
-            // published. By (3) a late maximum changes nothing.
+            // The number first, then the head: a thread that sees the moved head also finds the
+            // number published. By (3) a late maximum changes nothing.
             self.published.fetch_max(sequence, Ordering::SeqCst);
             // A failed exchange means that another thread published this ticket.
             let _ = self.head.compare_exchange(head, head + 1, Ordering::SeqCst, Ordering::SeqCst);
@@ -160,11 +163,11 @@ impl Publisher {
         }
     }
 
-    /// Wakes those who sleep, after `head` was moved.
+    /// Wakes sleeping threads, after `head` was moved.
     #[inline]
     fn wake(&self) {
-        // SeqCst pairs with the increment in `sleep`: either we see the sleeper, or it sees the
-        // head.
+        // SeqCst pairs with the increment in `sleep`: either this thread sees the sleeper, or the
+        // sleeper sees the head.
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             drop(self.lock());
             self.woken.notify_all();
@@ -180,7 +183,8 @@ impl Publisher {
         self.wait_until(|| self.published() >= sequence);
     }
 
-    /// Returns once `sequence` is published, or `timeout` is over; says whether it is published.
+    /// Returns once `sequence` is published, or `timeout` is over. The result says whether it is
+    /// published.
     pub fn wait_within(&self, sequence: SequenceNumber, timeout: Duration) -> bool {
         let holds = || self.published() >= sequence;
         if holds() || timeout.is_zero() {
@@ -204,13 +208,14 @@ impl Publisher {
         holds()
     }
 
-    /// Returns once `ticket` may be drawn. Not once a number is published: the head, which lets
-    /// tickets be drawn, moves after that.
+    /// Returns once `ticket` may be drawn. It does not wait for a published number: the head, which
+    /// lets tickets be drawn, moves after that.
     pub fn wait_for_ticket(&self, ticket: u64) {
         self.wait_until(|| ticket < self.tickets_end());
     }
 
-    /// Returns once something holds that comes about at the latest when the head moves.
+    /// Returns once `holds` is true. The condition must become true at the latest when the head
+    /// moves.
     fn wait_until(&self, holds: impl Fn() -> bool) {
         for _ in 0..YIELDS_MAX {
             if holds() {
@@ -227,15 +232,15 @@ impl Publisher {
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         total_order();
-        // A head that was moved before its mover looked for sleepers is seen here, and with it the
-        // number that was published before; so it is by `holds`.
+        // If the head was moved before its mover looked for sleepers, this load sees it. With it
+        // `holds` sees the number, which was published before.
         self.head.load(Ordering::SeqCst);
         let mut guard = self.lock();
         while !holds() {
             guard = self.woken.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         drop(guard);
-        // Relaxed: a count too high only costs a wake-up.
+        // Relaxed: a count that is too high costs one wake-up.
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }

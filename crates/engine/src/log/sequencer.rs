@@ -1,8 +1,8 @@
-//! The sequencer: the one short critical section in which a commit gets its place in the order and
-//! in the log (DESIGN D4).
+//! The sequencer: the short critical section in which a commit gets its place in the order and in
+//! the log.
 //!
-//! It only hands out numbers. What has to be done first (a file, a window, room) it returns as
-//! [`NotReady`], so that its lock is held for no IO and no wait.
+//! The sequencer only hands out numbers. Work that must come first (a file, a window, room) is
+//! returned as [`NotReady`], so that no IO and no wait happens under its lock.
 
 use crate::{
     log::generation::Frozen,
@@ -28,29 +28,29 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// Roughly what an operation takes in a memtable beyond its encoding in the log, in bytes.
+/// The approximate size of an operation in a memtable beyond its encoding in the log, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 40;
 
-/// Roughly what a range deletion takes beyond that, with the fragments that are cut from it for
-/// readers, however it overlaps others, in bytes.
+/// The approximate additional size of a range deletion, in bytes. It covers the fragments that are
+/// cut from it for readers, in any overlap with others.
 const RANGE_DELETE_BYTES: u64 = 640;
 
-/// Shortest window of the log that is prepared, in bytes.
+/// The shortest window of the log that is prepared, in bytes.
 const WINDOW_BYTES_MIN: u64 = 256 << 10;
 
-/// How far behind the place where the memtables will be full, if things go on as they did, a window
-/// may reach, in bytes.
+/// How far a window may reach beyond the expected end of the segment, in bytes. That end is where
+/// the memtables will be full if the present ratio of log to memory continues.
 const BEYOND_BYTES_MAX: u64 = 64 << 10;
 
-/// Windows are as long as this part of what was used of the segment, within bounds, and one is
-/// asked for when less is left than one: whoever writes little has little prepared in vain.
+/// A window is as long as this part of the used segment, within bounds. The next is requested when
+/// less than one window is left. So a small log prepares little space in vain.
 const WINDOW_PART: u64 = 4;
 
-/// Writers are idle if they have not written for so long, in nanoseconds: longer than the pauses of
-/// a program that is busy otherwise, short beside the seconds that a large compaction takes.
+/// Writers are idle after this time without a write, in nanoseconds. It is longer than the pauses
+/// of a busy program, and short beside the seconds that a large compaction takes.
 pub const IDLE_NS: u64 = 1_000_000_000;
 
-/// A generation says so whenever it has grown by this part of a memtable.
+/// A generation reports its growth in steps of this part of a memtable.
 const STEPS: u64 = 32;
 
 /// Hands out sequence numbers and places in the log.
@@ -58,23 +58,23 @@ const STEPS: u64 = 32;
 pub struct Sequencer {
     next_sequence: SequenceNumber,
     next_ticket: u64,
-    /// Tickets up to here may be drawn.
+    /// The end of the tickets that may be drawn, as last read from the publisher.
     tickets_end: u64,
     active: Option<Active>,
     end: LogPosition,
     synced: LogPosition,
     mark: Option<Mark>,
-    /// The last sequence number that a question for idleness has seen, and when it saw it first, by
-    /// the monotonic clock.
+    /// The last sequence number that [`Sequencer::is_idle`] has seen, and the monotonic time at
+    /// which it saw it first.
     seen: (SequenceNumber, u64),
 }
 
-/// A place that was the end of the log once.
+/// An earlier end of the log.
 #[derive(Debug)]
 struct Mark {
-    /// What was handed out up to there.
+    /// The last sequence number before it.
     last: SequenceNumber,
-    /// Weak: the segment goes when nobody needs it for anything else.
+    /// Weak: the mark keeps no segment open.
     segment: Weak<Segment>,
     offset: u64,
 }
@@ -84,33 +84,33 @@ struct Mark {
 struct Active {
     segment: Arc<Segment>,
     prepared: u64,
-    /// Roughly what its memtables hold, in bytes.
+    /// The approximate size of its memtables, in bytes.
     bytes: u64,
-    /// Up to here `bytes` has not grown by a step.
+    /// The value of `bytes` beyond which the next step of growth is reported.
     step_end: u64,
-    /// It holds a commit so large that it has the generation for itself.
+    /// It holds a huge commit, which has a generation for itself.
     is_full: bool,
-    /// The end of the window that was asked for.
+    /// The end of the window that was requested.
     window: Option<u64>,
 }
 
-/// What a commit needs.
+/// The size of a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitSize {
-    /// What its record takes in the log, in bytes.
+    /// The size of its record in the log, in bytes.
     pub record_bytes: u64,
-    /// What its operations take in the log, in bytes.
+    /// The size of its operations in the log, in bytes.
     pub payload_bytes: u64,
-    /// Operations.
+    /// The counts of its operations.
     pub counts: Counts,
 }
 
-/// How many operations there are.
+/// Counts of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// In all.
+    /// All operations, range deletions included.
     pub all: u32,
-    /// Those that delete a range.
+    /// Range deletions.
     pub range_deletes: u32,
 }
 
@@ -126,7 +126,7 @@ impl CommitSize {
 pub struct GenerationLimits {
     /// Size at which a generation is frozen, in bytes.
     pub memtable_bytes: u64,
-    /// Whether frozen generations may become one more.
+    /// Whether one more generation may be frozen.
     pub room: Room,
 }
 
@@ -139,8 +139,8 @@ pub enum Room {
     Full,
 }
 
-/// A place in the order and in the log. What follows from the rest is not stored: every commit
-/// moves one about.
+/// A place in the order and in the log. Values that follow from these fields are not stored,
+/// because every commit moves a reservation several times.
 #[derive(Debug)]
 pub struct Reservation {
     /// The place in the order of publication.
@@ -151,25 +151,25 @@ pub struct Reservation {
     pub segment: Arc<Segment>,
     /// Where in the segment the record goes.
     pub offset: u64,
-    /// How far the log is synced, to write into the record.
+    /// How far the log is synced, to be written into the record.
     pub synced: Synced,
-    /// Set for the first in a segment. Boxed, because it is rare and reservations are moved about.
+    /// Set for the first commit in a segment. Boxed, because it is rare and reservations are moved.
     pub rotation: Option<Box<Rotation>>,
-    /// The prepared window is nearly used up.
+    /// Less than a window of the prepared space is left.
     pub low: bool,
     /// The generation has grown by a step.
     pub grown: bool,
 }
 
 impl Reservation {
-    /// The generation whose memtables to write to.
+    /// The generation whose memtables the commit writes to.
     #[inline]
     #[must_use]
     pub fn generation(&self) -> GenerationNumber {
         generation_of(&self.segment)
     }
 
-    /// Where the record goes.
+    /// The position of the record in the log.
     #[inline]
     #[must_use]
     pub fn at(&self) -> LogPosition {
@@ -177,33 +177,33 @@ impl Reservation {
     }
 }
 
-/// One generation ended, another begun.
+/// The end of one generation and the beginning of the next.
 #[derive(Debug)]
 pub struct Rotation {
     /// The generation that ended, if there was one.
     pub frozen: Option<Frozen>,
-    /// The header of the new segment: whoever got the place fills it.
+    /// The header of the new segment. The commit with this reservation fills it.
     pub header: SegmentHeader,
 }
 
-/// What must be done before there is a place.
+/// What a commit must do before it can get a place.
 #[derive(Debug)]
 pub enum NotReady {
-    /// Make a log file of at least so many bytes ready.
+    /// Make a log file of at least this many bytes ready.
     MakeReady(u64),
-    /// Prepare the segment up to this offset, then report it.
+    /// Prepare the segment up to this offset, then report it by [`Sequencer::prepared`].
     Prepare(Arc<Segment>, u64),
     /// Wait for a flush.
     WaitForRoom,
     /// Wait until this ticket may be drawn.
     WaitForTicket(u64),
-    /// Fail, for this reason.
+    /// Fail with this error.
     Failed(Error),
 }
 
 impl Active {
-    /// Where the next window ends, when `end` bytes of the segment are used: not far behind the
-    /// place where the memtables will be full, if things go on as they did.
+    /// The end of the next window, when `end` bytes of the segment are used. It is at most
+    /// `BEYOND_BYTES_MAX` behind the expected end of the segment.
     #[cold]
     fn window_end(&self, end: u64, limits: &GenerationLimits) -> u64 {
         let (bytes, full) = (self.bytes.max(1), limits.memtable_bytes);
@@ -218,13 +218,13 @@ impl Active {
     }
 }
 
-/// How long a window is where `used` bytes of the segment are.
+/// The length of a window at `used` bytes of the segment.
 fn window_bytes(used: u64) -> u64 {
     (used / WINDOW_PART).clamp(WINDOW_BYTES_MIN, LOG_WINDOW_BYTES_MAX as u64)
 }
 
 impl Sequencer {
-    /// The sequencer after everything up to `last`, in a log that ends at `end`.
+    /// A sequencer that continues after `last`, in a log that ends at `end`.
     #[must_use]
     pub fn new(last: SequenceNumber, end: LogPosition) -> Self {
         let next_sequence = last.next();
@@ -234,33 +234,33 @@ impl Sequencer {
         Self { next_sequence, next_ticket, tickets_end, active, end, synced, mark, seen }
     }
 
-    /// The last sequence number that was handed out, and where the log ends.
+    /// The last sequence number that was handed out, and the end of the log.
     #[must_use]
     pub fn last(&self) -> (SequenceNumber, LogPosition) {
         (SequenceNumber(self.next_sequence.0 - 1), self.end)
     }
 
-    /// The oldest segment that the active generation needs; `None` if nothing was written.
+    /// The oldest segment that the active generation needs; `None` if nothing was written to it.
     #[must_use]
     pub fn active_segment(&self) -> Option<SegmentId> {
         self.active.as_ref().map(|active| active.segment.id)
     }
 
-    /// The segment being filled; `None` if nothing was written.
+    /// The segment that commits fill now; `None` if nothing was written to it.
     #[must_use]
     pub fn active(&self) -> Option<Arc<Segment>> {
         self.active.as_ref().map(|active| Arc::clone(&active.segment))
     }
 
-    /// Roughly what the memtables of the active generation hold, in bytes.
+    /// The approximate size of the memtables of the active generation, in bytes.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
-    /// Whether writers are idle: nothing was written since the database was opened, since a
-    /// generation was frozen on request, or for [`IDLE_NS`] up to `now_ns` of the monotonic clock,
-    /// as far as can be told by asking now and then.
+    /// Whether writers are idle: nothing was written since the open, since a freeze on request, or
+    /// for [`IDLE_NS`]. It compares with the last call, so the time is as exact as the calls are
+    /// frequent. `now_ns` is monotonic.
     #[must_use]
     pub fn is_idle(&mut self, now_ns: u64) -> bool {
         let (last, _) = self.last();
@@ -270,22 +270,22 @@ impl Sequencer {
         self.active.is_none() || now_ns.saturating_sub(self.seen.1) >= IDLE_NS
     }
 
-    /// The window to prepare ahead of the end of the log: a segment, and up to which offset.
+    /// The requested window ahead of the end of the log: its segment and its end.
     #[must_use]
     pub fn low_window(&self) -> Option<(Arc<Segment>, u64)> {
         let active = self.active.as_ref()?;
         active.window.map(|end| (Arc::clone(&active.segment), end))
     }
 
-    /// Whether the active generation will soon need a successor: late, for until then the file of a
-    /// flushed one may have come back, and early enough to reserve space for a new one.
+    /// Whether the active generation will soon need a successor. This is late enough for the file
+    /// of a flushed one to come back, and early enough to reserve space for a new one.
     #[must_use]
     pub fn is_nearly_full(&self, limits: &GenerationLimits) -> bool {
         self.active_bytes() >= limits.memtable_bytes / 8 * 7
     }
 
-    /// A segment, and up to which offset nobody fills it any more: what had been handed out when
-    /// this was asked before, once all of that is among the `published`.
+    /// A segment and an offset before which no commit fills bytes any more. The offset is the end
+    /// of the log at an earlier call, once everything before it is among the `published`.
     pub fn filled_up_to(&mut self, published: SequenceNumber) -> Option<(Arc<Segment>, u64)> {
         let passed = self.mark.take_if(|mark| mark.last <= published);
         let (last, end) = self.last();
@@ -309,12 +309,12 @@ impl Sequencer {
         }
     }
 
-    /// Notes how far the log is synced, for the records to come.
+    /// Notes how far the log is synced, for later records.
     pub fn synced(&mut self, position: LogPosition) {
         self.synced = self.synced.max(position);
     }
 
-    /// Gives a commit its place: tens of nanoseconds, no IO, no waiting.
+    /// Gives a commit its place. Cost: tens of nanoseconds, no IO, no wait.
     ///
     /// # Errors
     /// [`NotReady`] says what to do before asking again.
@@ -327,7 +327,7 @@ impl Sequencer {
         publisher: &Publisher,
     ) -> Result<Reservation, NotReady> {
         if self.next_ticket == self.tickets_end {
-            // Looked at only now and then: every publication changes it.
+            // Read rarely, because every publication changes its cache line.
             self.tickets_end = publisher.tickets_end();
             if self.next_ticket == self.tickets_end {
                 return Err(NotReady::WaitForTicket(self.next_ticket));
@@ -335,7 +335,7 @@ impl Sequencer {
         }
         let first = self.next_sequence;
         let next = SequenceNumber(first.0 + u64::from(size.counts.all));
-        // Only a damaged file can bring this about: at a million a second they last 2,000 years.
+        // Only a damaged file can cause this: at a million a second the numbers last 2,000 years.
         if next > SequenceNumber::MAX {
             return Err(NotReady::Failed(used_up()));
         }
@@ -353,7 +353,7 @@ impl Sequencer {
         active.bytes += size.memtable_bytes();
         active.is_full |= is_huge(size, limits);
         let is_near = active.prepared < end + window_bytes(end);
-        // A commit longer than a window prepares for itself what it needs, and so will its likes.
+        // A commit longer than a window prepares its own space, and so will later ones like it.
         let is_short = size.record_bytes <= LOG_WINDOW_BYTES_MAX as u64;
         let low = is_near && is_short && !active.is_full && active.window.is_none() && {
             let window = active.window_end(end, limits);
@@ -373,7 +373,7 @@ impl Sequencer {
         Ok(Reservation { ticket, first, segment, offset, synced, rotation, low, grown })
     }
 
-    /// Whether the commit belongs into the active generation. A huge one gets its own.
+    /// Whether the commit fits into the active generation. A huge commit gets its own.
     fn fits(&self, size: &CommitSize, limits: &GenerationLimits) -> bool {
         self.active.as_ref().is_some_and(|active| {
             let is_new = active.bytes == 0;
@@ -423,7 +423,7 @@ impl Sequencer {
         Ok(Rotation { frozen, header })
     }
 
-    /// Ends the active generation, if there is one; the next commit begins another.
+    /// Ends the active generation, if there is one. The next commit begins another.
     #[must_use]
     pub fn freeze(&mut self) -> Option<Frozen> {
         let active = self.active.take()?;
@@ -443,15 +443,15 @@ impl Sequencer {
 #[cold]
 fn used_up() -> Error {
     Error::corruption("sequence numbers are used up")
-        .with_hint("a file of the database claims numbers that were never given")
+        .with_hint("a file of the database claims numbers that were never handed out")
 }
 
-/// A generation is named after its first segment.
+/// A generation has the number of its first segment.
 fn generation_of(segment: &Segment) -> GenerationNumber {
     GenerationNumber(segment.id.0)
 }
 
-/// Roughly what operations take in memtables that take `payload_bytes` in the log.
+/// The approximate size in memtables of operations that take `payload_bytes` in the log, in bytes.
 #[inline]
 #[must_use]
 pub fn memtable_bytes(payload_bytes: u64, counts: Counts) -> u64 {
@@ -465,7 +465,7 @@ fn is_huge(size: &CommitSize, limits: &GenerationLimits) -> bool {
     size.memtable_bytes() > limits.memtable_bytes / 2
 }
 
-/// The sequencer under its lock, the one under which sequence numbers are handed out.
+/// The sequencer under the lock that orders all sequence numbers.
 #[derive(Debug)]
 pub struct SharedSequencer {
     sequencer: Arc<Mutex<Sequencer>>,
@@ -473,7 +473,7 @@ pub struct SharedSequencer {
 }
 
 impl SharedSequencer {
-    /// Shares a sequencer.
+    /// Puts `sequencer` under its lock.
     #[must_use]
     pub fn new(sequencer: Sequencer) -> Self {
         let sequencer = Arc::new(Mutex::new(sequencer));
@@ -481,7 +481,8 @@ impl SharedSequencer {
         Self { sequencer, sequence_lock }
     }
 
-    /// The lock as readers know it. It keeps no segment from being closed with the database.
+    /// The lock for observers in the trees. It refers weakly to the sequencer, so it keeps no
+    /// segment open after the database is closed.
     #[must_use]
     pub fn sequence_lock(&self) -> Arc<dyn SequenceLock> {
         Arc::clone(&self.sequence_lock) as _

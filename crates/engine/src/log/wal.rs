@@ -1,11 +1,9 @@
-//! The log as the engine uses it: files made ready ahead, filled by commits, synced in groups, used
-//! again when retired.
+//! The write-ahead log: files prepared ahead, filled by commits, synced in groups, and recycled.
 //!
-//! What a record looks like is `disk::log`'s business; which commit goes where is `commit`'s.
+//! `disk::log` defines the bytes of a record, and `commit` decides which record goes where.
 //!
-//! A segment's file has a *slot* number for its name and keeps it; the segment id inside changes
-//! with each use. So recycling renames nothing, and a stale id is older than the manifest's log
-//! start.
+//! A segment's file is named by a *slot* number, which stays. The segment id inside changes with
+//! each use. So recycling renames nothing, and a stale id is older than the manifest's log start.
 
 use crate::{
     health::Health,
@@ -34,7 +32,7 @@ use std::{
 /// Retired files kept for the next segments; more are removed.
 const IDLE_FILES_MAX: usize = 2;
 
-/// What is prepared of a segment before it is filled, in bytes.
+/// The size of the prepared space of a new segment, in bytes.
 const FIRST_WINDOW_BYTES: u64 = 256 << 10;
 
 /// A log file that is ready to become a segment.
@@ -42,40 +40,41 @@ const FIRST_WINDOW_BYTES: u64 = 256 << 10;
 struct Ready {
     slot: u64,
     file: Arc<dyn LogFile>,
-    /// Up to here it is prepared.
+    /// The end of the prepared space.
     prepared: u64,
-    /// Whether it can be found after a loss of power.
+    /// Whether the file can be found after a power failure.
     name: Name,
 }
 
 /// Whether the name of a log file is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
-    /// It is, or the next sync of the log makes it so for the sake of another use of the file.
+    /// It is durable, or the next sync of the log makes it so because of another use of the file.
     Durable,
-    /// The next sync of the log has to make it so.
+    /// The next sync of the log has to make it durable.
     Unsynced,
 }
 
 /// One use of a log file.
 #[derive(Debug)]
 pub struct Segment {
-    /// Names this use.
+    /// The id of this use.
     pub id: SegmentId,
-    /// Names the file.
+    /// The number in the file's name.
     pub slot: u64,
     /// The file.
     pub file: Arc<dyn LogFile>,
 }
 
-/// Where a log goes on after recovery.
+/// Where a log continues after recovery.
 #[derive(Clone, Debug, Default)]
 pub struct LogStart {
-    /// No larger segment id was ever used.
+    /// The largest segment id that was ever used.
     pub highest_segment: SegmentId,
-    /// The slots of the files that are there.
+    /// The slots of the files that exist.
     pub slots: Vec<u64>,
-    /// The end of what was recovered, all of it durable or replayed again at the next recovery.
+    /// The end of the recovered log. Everything before it is durable, or the next recovery replays
+    /// it again.
     pub end: LogPosition,
 }
 
@@ -83,12 +82,12 @@ pub struct LogStart {
 ///
 /// # Thread safety
 /// Everything may be called from any thread. `files_io` is held while files are opened and removed;
-/// `ready` and `groups` never during IO. They are taken in the order `files_io`, `ready`, `groups`.
+/// `ready` and `groups` never during IO. Lock order: `files_io`, `ready`, `groups`.
 ///
 /// # Invariants
 /// 1. A file's name is durable before `synced` reaches into a segment in it.
 /// 2. `synced` only grows; everything before it is durable.
-/// 3. One thread at most syncs at a time (`running`).
+/// 3. At most one thread syncs at a time (`running`).
 #[derive(Debug)]
 pub struct Wal {
     directory: Arc<dyn Fs>,
@@ -98,17 +97,17 @@ pub struct Wal {
     ready: Mutex<Vec<Ready>>,
     groups: Mutex<Groups>,
     synced_changed: Condvar,
-    /// The manifest knows of a sync in this segment, and of none in a later one.
+    /// The last segment of which the manifest notes a sync.
     noted_segment: AtomicU64,
     pins: Arc<Pins>,
 }
 
 #[derive(Debug)]
 struct Files {
-    /// Slots that were there before: whoever looks for a new one passes over them. A stray file may
-    /// have the largest number there is, so new ones are counted from 1 and not from the last.
+    /// Slots of files that existed at open; new files take others. A stray file may have the
+    /// largest number there is, so new slots count from 1, not from the last.
     found: Vec<u64>,
-    /// No slot from here on was taken by this process.
+    /// This process took no slot from here on.
     next_slot: u64,
     idle: Vec<u64>,
 }
@@ -130,12 +129,12 @@ struct Groups {
     requested: LogPosition,
     running: bool,
     syncs: u64,
-    /// There are segments in files whose names the next sync has to make durable.
+    /// A segment in `unsynced` is in a file whose name the next sync has to make durable.
     has_unsynced_name: bool,
 }
 
 impl Wal {
-    /// A log of segments of `capacity` bytes in `directory` that goes on where `start` says.
+    /// A log of segments of `capacity` bytes in `directory` that continues at `start`.
     #[must_use]
     pub fn new(
         directory: Arc<dyn Fs>,
@@ -170,32 +169,33 @@ impl Wal {
         }
     }
 
-    /// The same log, whose retired files stay as `pins` say.
+    /// The same log with `pins` to decide which retired files stay.
     #[must_use]
     pub fn with_pins(self, pins: Pins) -> Self {
         Self { pins: Arc::new(pins), ..self }
     }
 
-    /// What keeps retired files.
+    /// The pins and the retention of retired files.
     #[must_use]
     pub fn pins(&self) -> &Arc<Pins> {
         &self.pins
     }
 
-    /// Notes a segment that was taken, before anything in it is published.
+    /// Notes a segment that was taken. To be called before anything in it is published.
     pub fn begin(&self, segment: KnownSegment) {
         self.pins.begin(segment);
     }
 
-    /// No segment so far has a larger id.
+    /// The largest segment id so far.
     #[must_use]
     pub fn highest_segment(&self) -> SegmentId {
         lock(&self.groups).highest_segment
     }
 
-    /// Makes a file ready to become the next segment, its first `needed` bytes prepared, unless one
-    /// is. It has the usual size, or `needed` if that is more. To be called ahead of need, as it
-    /// syncs the directory, so that no sync of the log has to.
+    /// Makes a file ready to become the next segment, with `needed` bytes prepared, unless one is
+    /// ready. The file has the usual size, or `needed` bytes if that is more.
+    ///
+    /// To be called ahead of need: it syncs the directory, so that no sync of the log has to.
     ///
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
@@ -203,8 +203,8 @@ impl Wal {
         self.make(needed, Name::Durable)
     }
 
-    /// As [`Wal::make_ready`], for a commit that waits for it: the first sync of the log that
-    /// reaches into the segment syncs the directory, too.
+    /// As [`Wal::make_ready`], for a commit that waits for the file. The first sync of the log that
+    /// reaches into the segment also syncs the directory.
     ///
     /// # Errors
     /// `NoSpace` and the system's; nothing is lost.
@@ -217,14 +217,14 @@ impl Wal {
             return Ok(());
         }
         let mut files = lock(&self.files_io);
-        // Whoever held the lock may have made just that.
+        // The previous holder of the lock may have made such a file.
         if self.is_ready(needed) {
             return Ok(());
         }
         let usual = needed <= self.capacity;
         let recycled = if usual { files.idle.pop() } else { None };
         let slot = recycled.unwrap_or_else(|| files.unused_slot());
-        // The name of a file that is used again was seen to when it was new.
+        // The name of a recycled file was made durable when the file was new.
         let name = if recycled.is_some() { Name::Durable } else { name };
         let made = self.open(slot, needed, name).and_then(|ready| {
             if recycled.is_none() && name == Name::Durable {
@@ -267,7 +267,8 @@ impl Wal {
         Ok(Ready { slot, file, prepared, name })
     }
 
-    /// The next segment, if a file with `needed` prepared bytes is ready, and how many are.
+    /// The next segment and the size of its prepared space, if a file with `needed` prepared bytes
+    /// is ready.
     ///
     /// # Errors
     /// Corruption, if segment ids are used up; the file stays ready.
@@ -287,14 +288,13 @@ impl Wal {
         Ok(Some((segment, prepared)))
     }
 
-    /// Everything before this is durable.
+    /// The end of the durable part of the log.
     #[must_use]
     pub fn synced(&self) -> LogPosition {
         lock(&self.groups).synced
     }
 
-    /// The same, with the slot of the file that has its segment, or 0 if it is none of this
-    /// process.
+    /// The same, with the slot of the segment's file; 0 if the segment is not one of this process.
     #[must_use]
     pub fn synced_in(&self) -> (LogPosition, u64) {
         let groups = lock(&self.groups);
@@ -303,30 +303,31 @@ impl Wal {
         (synced, segment.map_or(0, |segment| segment.slot))
     }
 
-    /// Whether the manifest knows that the segment of `position` was synced.
+    /// Whether the manifest notes that the segment of `position` was synced.
     #[must_use]
     pub fn is_noted(&self, position: LogPosition) -> bool {
         // Acquire pairs with the release in `noted`: the edit is durable.
         position.segment.0 <= self.noted_segment.load(Ordering::Acquire)
     }
 
-    /// The manifest says durably that everything before `position` is synced.
+    /// Notes that the manifest says durably that everything before `position` is synced.
     pub fn noted(&self, position: LogPosition) {
         // Release: as in `is_noted`.
         self.noted_segment.fetch_max(position.segment.0, Ordering::Release);
     }
 
-    /// Syncs that were made.
+    /// The number of syncs so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         lock(&self.groups).syncs
     }
 
-    /// Returns once everything before `target` is durable, and how far that reaches now; all of it
-    /// must be published, that is, contiguously filled. Many callers share one sync (group commit).
+    /// Returns once everything before `target` is durable, with the end of the durable part.
+    /// Everything before `target` must be published, that is, contiguously filled. Many callers
+    /// share one sync (group commit).
     ///
     /// # Errors
-    /// `Poisoned`, if the sync fails or failed: a sync is never tried again.
+    /// `Poisoned`, if this sync or an earlier one fails. No sync is tried again.
     pub fn sync_to(&self, target: LogPosition, health: &Health) -> Result<LogPosition> {
         let mut groups = lock(&self.groups);
         groups.requested = groups.requested.max(target);
@@ -363,20 +364,19 @@ impl Wal {
         }
     }
 
-    /// Keeps the files of the segments from `segment` on, which must not be retired yet, as they
-    /// are. Those that are retired meanwhile are given back by the next [`Wal::retire`] after the
-    /// pin was dropped.
+    /// Pins the files of the segments from `segment` on, none of which may be retired yet. Files
+    /// that are retired meanwhile are released by the first [`Wal::retire`] after the pin is
+    /// dropped.
     #[must_use]
     pub fn pin(&self, segment: SegmentId) -> Pin {
         self.pins.pin(segment)
     }
 
-    /// Gives back the files of segments that a durable edit has retired: the next segments use
-    /// them, unless they are larger than those need, or pinned. Returns what is still open of the
-    /// segments.
+    /// Takes the files of segments that a durable edit has retired. The next segments reuse them,
+    /// unless they are pinned or larger than usual. Returns the segments that are still open.
     ///
     /// # Errors
-    /// The system's, from removing a file; it stays retired, and the next open removes it.
+    /// The system's, from removing a file. The file stays retired, and the next open removes it.
     pub fn retire(&self, segments: &[SegmentSlot]) -> Result<Vec<Arc<Segment>>> {
         let is_retired = |id| segments.iter().any(|segment| segment.id == id);
         let retired = {
@@ -403,9 +403,10 @@ impl Wal {
         Ok(retired)
     }
 
-    /// Gives back the space of the files that no segment uses. Nothing may be written any more.
+    /// Removes the files that no segment uses, to free their space. Nothing may be written after
+    /// this.
     ///
-    /// What cannot be removed now is when the database is opened.
+    /// If a file cannot be removed now, the next open removes it.
     pub fn give_back_unused(&self) {
         let mut files = lock(&self.files_io);
         let ready = std::mem::take(&mut *lock(&self.ready));
@@ -417,23 +418,23 @@ impl Wal {
     }
 }
 
-/// The name of the file of a slot.
+/// The name of the file in a slot.
 fn file_name(slot: u64) -> PathBuf {
     FileName::Segment(slot).to_path()
 }
 
-/// The turn of the one thread that syncs, given back however that ends.
+/// The turn of the one thread that syncs. Dropping it ends the turn, after a panic too.
 struct Turn<'a> {
     wal: &'a Wal,
     health: &'a Health,
-    /// The sync has returned; it did not panic.
+    /// The sync has returned and did not panic.
     is_done: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            // What it has synced is not known, so nobody may try again.
+            // It is unknown what the sync made durable, so no thread may try again.
             let _ = self.health.poison(Error::new(ErrorKind::Poisoned, "a sync panicked"));
         }
         lock(&self.wal.groups).running = false;
@@ -449,8 +450,9 @@ fn sync_segments(segments: &[Arc<Segment>], upto: LogPosition) -> Result<()> {
     segments.iter().try_for_each(|segment| {
         let is_last = segment.id == upto.segment;
         let end = if is_last { upto.offset } else { segment.file.capacity() };
-        // Nobody fills these bytes again. Pages that are mapped nowhere are written back without
-        // taking each from the page tables, which would interrupt the other processors every time.
+        // These bytes are never filled again. Pages mapped nowhere are written back without
+        // removing each from the page tables. That removal would interrupt the other processors
+        // each time.
         segment.file.release(end);
         segment.file.sync(end)
     })

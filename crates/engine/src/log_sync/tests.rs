@@ -1,4 +1,4 @@
-//! A log that is missing is missed, and what that costs in syncs.
+//! A missing log is noticed, and what that costs in syncs.
 
 use crate::{
     check::check_closed,
@@ -38,7 +38,7 @@ fn after_300() -> MemFs {
     killed(&fs)
 }
 
-/// Has an opening of what `damage` leaves fail, naming a log file, and so does a check.
+/// Checks that an opening of what `damage` leaves fails, naming a log file, and so does a check.
 fn is_missed(damage: impl Fn(&MemFs, &Path)) {
     let whole = after_300();
     let logs = files(&whole, ".log");
@@ -53,7 +53,7 @@ fn is_missed(damage: impl Fn(&MemFs, &Path)) {
     let engine = Engine::open(Path::new(DIR), lenient).unwrap();
     assert!(contents(&engine, "default", None).len() < 300);
     engine.close().unwrap();
-    // What was accepted once is no damage any more.
+    // A damage that was accepted once is none any more.
     open(&whole).close().unwrap();
 }
 
@@ -115,7 +115,7 @@ fn opening_putting_and_closing_takes_few_syncs() {
         let syncs = syncs.load(Ordering::Relaxed);
         assert!((1..=4).contains(&syncs), "{syncs} syncs at opening {number}");
     }
-    // Of commits that wait for no sync, the close makes the one edit.
+    // For commits that wait for no sync, the close makes the one edit.
     for number in 21..=30 {
         let syncs = counted(&fs);
         let engine = open(&fs);
@@ -124,7 +124,7 @@ fn opening_putting_and_closing_takes_few_syncs() {
         let syncs = syncs.load(Ordering::Relaxed);
         assert!((1..=3).contains(&syncs), "{syncs} syncs at opening {number}");
     }
-    // A reader costs none.
+    // A reader makes no sync.
     let syncs = counted(&fs);
     let engine = open(&fs);
     assert_eq!(contents(&engine, "default", None).len(), 31);
@@ -154,6 +154,6 @@ fn the_manifest_stays_short_over_many_openings() {
         assert_eq!(manifests.len(), 1);
         longest = longest.max(fs.read_all(&manifests[0]).unwrap().len());
     }
-    // It is also appended to, or each opening would write a snapshot.
+    // The manifest is also appended to; otherwise each opening would write a snapshot.
     assert!((16 << 10..36 << 10).contains(&longest), "{longest} bytes");
 }

@@ -1,4 +1,4 @@
-//! The end of the log of a database that is being closed.
+//! Ends the log of a database that is closing.
 
 use crate::{database::Database, install::install, log_sync::sync_for_close};
 use siltdb_base::{
@@ -10,15 +10,15 @@ use siltdb_disk::log::{
     record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
 };
 
-/// Ends the log of a database that is being closed: everything is published and synced, then
-/// marked, and the manifest is told where it ends, if there is space for that, so that a log that
-/// is missing or cut short is noticed at the next open. What the log does not need is given back.
+/// Ends the log of a database that is closing: all commits are published and synced, then the end
+/// is marked. The manifest records the end, if there is space for that. So the next open notices a
+/// log file that is missing or cut short. Space that the log does not need is freed.
 ///
 /// # Errors
 /// `Poisoned`, if a sync fails; as [`install`].
 pub fn close_log(database: &Database) -> Result<()> {
     sync_for_close(database)?;
-    // Before the end is marked, which needs space.
+    // This comes first, because the mark needs space.
     database.log.wal.give_back_unused();
     let active = lock(&database.log.sequencer).active();
     let end = mark_end(database)?;
@@ -28,24 +28,25 @@ pub fn close_log(database: &Database) -> Result<()> {
         note_end(database)?;
     }
     if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
-        // Everything is durable, and the space comes back with the next use of the file.
+        // Everything is durable; if this fails, the next use of the file frees the space.
         let _ = segment.file.shorten(end.offset);
     }
     lock(&database.catalog.manifest_io).give_back_unused();
     Ok(())
 }
 
-/// Tells the manifest where the log ends, and the time, if there is space for that.
+/// Records the end of the log and the time in the manifest, if there is space for that.
 fn note_end(database: &Database) -> Result<()> {
     match install(database, Vec::new(), None) {
-        // Everything is durable; a log that is cut short will be taken for one of a kill.
+        // Everything is durable. If the log is cut short later, the next open takes that for a
+        // kill.
         Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
         result => result,
     }
 }
 
-/// Says at the end of the log that it was closed, if it has a segment with room for that. Returns
-/// where it ends. The mark tells nothing that the manifest does not, and is not synced.
+/// Writes an end record, if the log has a segment with room for it. Returns the end of the log. The
+/// record says nothing that the manifest does not, and is not synced.
 fn mark_end(database: &Database) -> Result<LogPosition> {
     let (last, end) = lock(&database.log.sequencer).last();
     let mark = end.offset + record_bytes(RecordKind::End, 0, 0);

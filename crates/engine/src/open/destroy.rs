@@ -1,7 +1,7 @@
-//! Removing a database: its files, and the directory if nothing else lies in it.
+//! Removes a database: its files, and the directory if nothing else lies in it.
 //!
-//! It follows no links and enters no directories. `CURRENT` goes last, so that a database of which
-//! a crash left a part is still one, and can be removed again.
+//! It follows no links and enters no directories. `CURRENT` is removed last, so that a database
+//! partly removed by a crash is still one and can be removed again.
 
 use crate::{
     catalog::manifest::read_current,
@@ -15,12 +15,13 @@ use siltdb_base::{
 use siltdb_disk::file_name::FileName;
 use std::path::Path;
 
-/// Removes the database in `dir`: the files that bear names of ours, then the directory, unless
-/// something else lies there. Durable on return.
+/// Removes the database in `dir`: the files with names of ours, then the directory, unless it holds
+/// other entries. Durable on return.
 ///
 /// # Errors
-/// `NotFound`, if there is none; `Locked`, if it is open; `Corruption`, if its `CURRENT` is not
-/// ours; the system's: a part of it may be gone then, and the rest can be removed again.
+/// `NotFound` without a database; `Locked`, if it is open; `Corruption`, if its `CURRENT` is not
+/// ours; the system's. After an error of the system a part may be gone; the rest can be removed
+/// again.
 pub fn destroy(dir: &Path, options: &EngineOptions) -> Result<()> {
     let fs = &*options.fs;
     match fs.metadata(dir)? {
@@ -33,10 +34,10 @@ pub fn destroy(dir: &Path, options: &EngineOptions) -> Result<()> {
         }
     }
     let directory = fs.open_dir(dir)?;
-    // Before the lock, which would leave a file in the directory of another program.
+    // Checked before the lock, which would leave a file in the directory of another program.
     check_is_ours(&*directory, dir)?;
     let lock = lock_directory(&*directory, options, LockKind::Exclusive)?;
-    // Another process may have removed it between the look and the lock.
+    // Another process may have removed it between the check and the lock.
     if let Err(error) = check_is_ours(&*directory, dir) {
         let _ = directory.remove(&FileName::Lock.to_path());
         return Err(error);
@@ -71,8 +72,8 @@ pub fn remove_locked(
     let is_empty = directory.list(Path::new(""))?.is_empty();
     drop(lock);
     if is_empty {
-        // The name may be a link, and another process may have put something there meanwhile:
-        // the database is gone all the same.
+        // This may fail: the name may be a link, or another process may have added an entry. The
+        // database is removed in any case.
         let _ = fs.remove_dir(dir);
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! The directory of a database: whether there is one, may be one, and its lock.
+//! The directory of a database: whether it holds one or may get one, and its lock.
 //!
-//! It looks at names only; what the files hold is recovery's to read.
+//! This module reads names only. Recovery reads the files.
 
 use crate::{
     catalog::manifest::RECOVER_HINT,
@@ -13,35 +13,35 @@ use siltdb_base::{
 use siltdb_disk::file_name::FileName;
 use std::{path::Path, sync::Arc, time::Duration};
 
-/// How long an opener waits before it tries again to take a lock.
+/// The pause between two attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The directory that a new file system of Linux has at its root.
+/// The directory that a new Linux file system has at its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Whether a directory had a lock file before it was locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockFile {
-    /// It had.
+    /// The lock file was there.
     Found,
-    /// Locking it creates one.
+    /// Locking creates it.
     Missing,
 }
 
 /// Removes the lock file that a failed open has created, if the directory holds nothing else.
 ///
-/// The lock must be held: an opener that has the same file open finds it replaced once it has
-/// locked it, and locks the new one.
+/// The lock must be held. Another opener with the same file open finds the file replaced once it
+/// has the lock, and locks the new file.
 pub fn remove_lone_lock(directory: &dyn Fs) {
     let lock = FileName::Lock.to_string();
     let is_alone = |entries: &[DirEntry]| matches!(entries, [entry] if entry.name == lock);
     if directory.list(Path::new("")).is_ok_and(|entries| is_alone(&entries)) {
-        // The error of the open is what the caller is told.
+        // If this fails, the caller still gets the error of the open.
         let _ = directory.remove(Path::new(&lock));
     }
 }
 
-/// Takes the lock of a directory, waiting for it as the options say.
+/// Takes the lock of a directory. Waits for it as long as the options say.
 ///
 /// # Errors
 /// `Locked`; the system's.
@@ -64,13 +64,13 @@ pub fn lock_directory(
     }
 }
 
-/// What is said of a directory without a database.
+/// The error for a directory without a database.
 pub fn no_database(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "no database in the directory").with_file(dir)
 }
 
-/// Opens the directory that holds a database, or may get one; from here on it is that directory,
-/// whatever becomes of its name.
+/// Opens the directory that holds a database or may get one. The result stays the same directory,
+/// even if it is renamed.
 ///
 /// # Errors
 /// `NotFound`, `InvalidArgument`; as [`check_contents`]; the system's.
@@ -93,34 +93,34 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
     let directory = fs.open_dir(dir)?;
     let found = check_contents(&*directory, options)?;
     if found.contents == DirectoryContents::Nothing {
-        // The process that made the directory may have been killed before its entry was synced.
+        // The process that created the directory may have been killed before it synced the entry.
         sync_ancestors(fs, dir)?;
     }
     Ok((directory, found))
 }
 
-/// What lies in a directory that may be opened.
+/// The contents of a directory that may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundFiles {
-    /// Whether there is a database.
+    /// Whether it holds a database.
     pub contents: DirectoryContents,
-    /// Whether there is a lock file.
+    /// Whether it holds a lock file.
     pub lock_file: LockFile,
 }
 
-/// Whether there is a database already.
+/// Whether a directory holds a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryContents {
-    /// There is.
+    /// It holds a database.
     Database,
-    /// There is not, and nothing else either.
+    /// It holds neither a database nor other files.
     Nothing,
 }
 
-/// Looks whether a directory holds a database, or may get one.
+/// Checks that a directory holds a database or may get one.
 ///
 /// # Errors
-/// `NotFound`, `AlreadyExists`, as the options say; `InvalidArgument`, if it holds other files;
+/// `NotFound` and `AlreadyExists`, as the options say; `InvalidArgument`, if it holds other files;
 /// `Corruption`, if `CURRENT` is missing.
 pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<FoundFiles> {
     let dir = &directory.full_path(Path::new(""));
@@ -133,7 +133,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     if names.contains(&Some(FileName::Current)) {
         return match options.create {
             Create::New => {
-                Err(Error::new(ErrorKind::AlreadyExists, "there is a database already")
+                Err(Error::new(ErrorKind::AlreadyExists, "the directory has a database already")
                     .with_file(dir))
             }
             _ => Ok(FoundFiles { contents: DirectoryContents::Database, lock_file }),
@@ -142,7 +142,7 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     if let Some(index) = names.iter().position(|name| {
         matches!(name, Some(FileName::Table(_) | FileName::Segment(_) | FileName::Blob(_)))
     }) {
-        return Err(Error::corruption("CURRENT is missing, but files of a database are there")
+        return Err(Error::corruption("CURRENT is missing beside other files of a database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint(RECOVER_HINT));
     }
@@ -154,11 +154,12 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
         None => Ok(FoundFiles { contents: DirectoryContents::Nothing, lock_file }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
-            .with_hint("give a directory of its own to a new database")),
+            .with_hint("give the new database a directory of its own")),
     }
 }
 
-/// What a file of ours is called; `None` for other files, and for what has a number but is no file.
+/// The parsed name of a file of ours; `None` for other files, and for an entry with such a name
+/// that is not a file.
 #[must_use]
 pub fn own_file(entry: &DirEntry) -> Option<FileName> {
     let is_file = matches!(entry.metadata, Metadata::File { .. });
@@ -166,20 +167,20 @@ pub fn own_file(entry: &DirEntry) -> Option<FileName> {
     FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
 }
 
-/// Whether the file system itself made the entry, as `mkfs` does at the root of a new one.
+/// Whether the file system made the entry, as `mkfs` does at the root of a new one.
 fn is_of_file_system(entry: &DirEntry) -> bool {
     entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
 }
 
-/// Makes the directory's own entry durable, and those of the directories above it: without them the
-/// database would be lost as a whole.
+/// Makes the directory entries of `dir` and of all directories above it durable. Without them a
+/// power failure would lose the whole database.
 ///
 /// # Errors
 /// The system's.
 pub fn sync_ancestors(fs: &dyn Fs, dir: &Path) -> Result<()> {
     for ancestor in dir.ancestors().skip(1) {
         match fs.sync_dir(ancestor) {
-            // Not ours to look into, so we have not made anything there either.
+            // This process cannot have created anything in a directory that it may not read.
             Err(error) if error.kind() == ErrorKind::ReadOnly => {}
             result => result?,
         }

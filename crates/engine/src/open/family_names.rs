@@ -1,6 +1,6 @@
 //! The names of the families of a database, without opening it.
 //!
-//! It reads the manifest and nothing else.
+//! It reads `CURRENT` and the manifest, and no other file.
 
 use crate::{
     catalog::manifest::{open_manifest, read_current, read_edits},
@@ -14,14 +14,13 @@ use siltdb_base::{
 use siltdb_disk::edit::Change;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-/// Attempts to read a manifest that another process appends to, or replaces, meanwhile.
+/// Attempts to read a manifest while another process appends to it or replaces it.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The names of all families of the database in `dir`, sorted. Takes no lock.
+/// The names of all families of the database in `dir`, sorted. It takes no lock and writes nothing.
 ///
 /// # Errors
-/// `NotFound`, if there is no database; `Corruption` with file and offset; `Unsupported`; the
-/// system's.
+/// `NotFound` without a database; `Corruption` with file and offset; `Unsupported`; the system's.
 pub fn family_names(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
     if !matches!(fs.metadata(dir)?, Some(Metadata::Directory)) {
         return Err(no_database(dir).with_hint("check the path"));
@@ -33,7 +32,7 @@ pub fn family_names(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
         match read_names(&*directory, number) {
             Ok(names) => return Ok(names),
             Err(error) if error.kind() == ErrorKind::Corruption => {
-                // What a process was writing when it was read looks like damage, once.
+                // An edit that another process is writing looks like damage, but only once.
                 let is_lasting = failed.replace(error.duplicate()).is_some_and(|before| {
                     (before.file(), before.offset()) == (error.file(), error.offset())
                 });
@@ -47,7 +46,7 @@ pub fn family_names(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
     Err(failed.expect("each attempt but a successful one leaves its error"))
 }
 
-/// The names that the manifest `number` comes to, sorted.
+/// The family names in the manifest `number`, sorted.
 fn read_names(directory: &dyn Fs, number: FileNumber) -> Result<Vec<String>> {
     let mut names: BTreeMap<FamilyId, String> = BTreeMap::new();
     let (path, file) = open_manifest(directory, number)?;
@@ -71,8 +70,8 @@ fn read_names(directory: &dyn Fs, number: FileNumber) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The bytes of a file as they were at one moment, or nearly: one that grows and is read piece by
-/// piece has a beginning that is older than its end, which hardly ever comes to fit together.
+/// A copy of a file as it was at nearly one moment. If a growing file were read piece by piece, its
+/// beginning would be older than its end. The two would hardly ever fit together.
 #[derive(Debug)]
 struct Copied(Vec<u8>);
 

@@ -1,9 +1,8 @@
-//! Whether a manifest has lost edits: one that is cut at the end of an edit is whole by itself, but
-//! log segments and tables that are there were written when it said more.
+//! Detects a manifest that has lost edits. A manifest cut at the end of an edit is sound by itself,
+//! but existing log segments and tables may be from a later state.
 //!
-//! It reads headers and properties only, and judges; finding the files is for callers. What was
-//! lost behind the last of these witnesses cannot be told from an edit that a crash kept from being
-//! made durable.
+//! This module reads headers and properties only; its callers find the files. An edit lost after
+//! the last such file cannot be told from one that a crash kept from becoming durable.
 
 use crate::catalog::manifest::{LogState, RECOVER_HINT};
 use siltdb_base::{
@@ -16,15 +15,15 @@ use siltdb_disk::{
 };
 use std::path::Path;
 
-/// Checks that the log, which begins with the segment `header` at `path`, goes on where the tables
-/// of the manifest end: an edit that retires a segment also says up to which sequence number its
-/// tables reach.
+/// Checks that the log, which begins with the segment `header` at `path`, continues where the
+/// tables of the manifest end. This holds because an edit that retires a segment also records the
+/// last sequence number of its tables.
 ///
 /// # Errors
 /// Corruption, if there is a gap between them.
 pub fn check_log_begin(header: &SegmentHeader, path: &Path, state: &LogState) -> Result<()> {
     let previous = header.previous;
-    // Behind a segment that is needed and not there, the log has a gap of its own.
+    // If an earlier segment is needed and missing, the log has a gap of its own.
     let is_begin = previous == LogPosition::ZERO || previous.segment < state.first;
     let next = state.last_sequence.next();
     if !is_begin || header.first_sequence <= next {
@@ -37,11 +36,11 @@ pub fn check_log_begin(header: &SegmentHeader, path: &Path, state: &LogState) ->
         .with_hint(RECOVER_HINT))
 }
 
-/// Checks that a table file at `path` of `fs`, of which the manifest does not tell, was written
-/// under no later state: it says with which segment the log began then.
+/// Checks that a table file at `path` of `fs`, which the manifest does not name, was not written
+/// under a later state. A table records with which segment the log began when it was written.
 ///
 /// # Errors
-/// Corruption, if the manifest said more. A file that is not whole says nothing.
+/// Corruption, if a later manifest existed. An incomplete file proves nothing and is accepted.
 pub fn check_unnamed_table(fs: &dyn Fs, path: &Path, state: &LogState) -> Result<()> {
     let Ok(file) = fs.open(path) else { return Ok(()) };
     let shown = fs.full_path(path);

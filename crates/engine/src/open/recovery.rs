@@ -1,16 +1,16 @@
-//! Opening: from whatever lies in the directory to a database that holds everything promised.
+//! Opening: from the files in the directory to a database that holds everything promised.
 //!
-//! It removes nothing that it has not replaced durably, so it may be killed at any point and begun
-//! again.
+//! Recovery removes nothing before its replacement is durable, so it may be killed at any point and
+//! started again.
 //!
-//! 1. The directory is looked at and locked. Without `CURRENT` there is no database: it is created,
-//!    if the options allow and nothing of anybody else's lies there.
+//! 1. The directory is checked and locked. Without `CURRENT` there is no database. A new one is
+//!    created, if the options allow it and no files of other programs lie there.
 //! 2. The manifest's edits are applied through the function that applies new ones.
 //! 3. The log is replayed into memtables, which are frozen generations again.
-//! 4. What was replayed is synced, and a cut is recorded, as are families that commits have
-//!    created and dropped: what this recovery shows, the next one shows too.
-//! 5. A default family without a merge operator gets the one that is given now.
-//! 6. Files that nothing refers to are removed.
+//! 4. What was replayed is synced. A cut is recorded, as are families that commits have created and
+//!    dropped. So the next recovery shows the same state as this one.
+//! 5. A default family without a merge operator gets the one given at open.
+//! 6. Files without references are removed.
 
 use crate::{
     catalog::Catalog,
@@ -61,10 +61,11 @@ use siltdb_tree::{
 };
 use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc};
 
-/// Bytes written again at once.
+/// The size of one rewrite, in bytes.
 const REWRITE_BYTES: usize = 1 << 20;
 
-/// Room in a segment beyond the memtables written under it, for headers of records.
+/// The length of a segment, as a multiple of the memtables written under it. The rest is room for
+/// record headers.
 const SEGMENT_SLACK: u64 = 2;
 
 /// Opens the database in `dir`.
@@ -101,7 +102,7 @@ fn open_locked(
     options: EngineOptions,
     waiting: Waiting,
 ) -> Result<Database> {
-    // Another process may have created a database between the look and the lock.
+    // Another process may have created a database between the check and the lock.
     check_contents(&**directory, &options)?;
     let database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
@@ -111,8 +112,8 @@ fn open_locked(
     Ok(database.database)
 }
 
-/// Loads the database in `dir`, which must exist, to read it: no byte is written and no file
-/// created. Families whose merge operator was not given can be read but for what was merged.
+/// Loads the database in `dir` for reading; it must exist. No byte is written and no file created.
+/// A family whose merge operator is not given can be read, except for merged keys.
 ///
 /// # Errors
 /// As [`open`].
@@ -128,7 +129,7 @@ pub fn inspect(
     Ok((database.database, directory_lock))
 }
 
-/// Checks that the merge operators are given that the families name.
+/// Checks that all merge operators that the families name are given.
 fn check_operators(database: &Database) -> Result<()> {
     let given = &database.catalog.operators;
     for family in database.catalog.families.load().iter() {
@@ -140,19 +141,19 @@ fn check_operators(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// A database that was read, and what is left to do about it.
+/// A database that was read, and what must still be made durable.
 struct LoadedDatabase {
     database: Database,
-    /// The log's files that were found.
+    /// The slots of the log files that were found.
     slots: Vec<u64>,
     recovered: Recovered,
-    /// The end of the manifest; `None`: there is none.
+    /// The end of the manifest; `None` without a manifest.
     manifest_end: Option<ManifestEnd>,
     is_new: bool,
 }
 
-/// Reads the database in `dir`. Something stands for merge operators that are not given: a family
-/// that needed one may have been dropped since.
+/// Reads the database in `dir`. A substitute stands for each merge operator that is not given,
+/// because the family that needs it may have been dropped later.
 fn load(
     dir: &Path,
     directory: Arc<dyn Fs>,
@@ -224,7 +225,7 @@ fn load(
     Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })
 }
 
-/// Makes the changes that the manifest `number` says; returns as [`read_manifest`].
+/// Notes all edits of the manifest `number` in `replay`. Returns as [`read_manifest`].
 fn replay_manifest(
     directory: &dyn Fs,
     number: FileNumber,
@@ -240,7 +241,7 @@ fn replay_manifest(
     Ok(tail)
 }
 
-/// What the manifest and the directory tell besides families and tables.
+/// What the manifest and the directory say beyond families and tables.
 #[derive(Default)]
 struct Known {
     next_file: FileNumber,
@@ -260,11 +261,11 @@ impl Known {
         }
     }
 
-    /// Passes over the numbers of files that are there, whether the manifest knows of them or not.
-    /// A file whose number is so far ahead that no process can have got there is a stray one, and
-    /// must not take the numbers up to its own.
+    /// Passes over the numbers of existing files, whether the manifest names them or not. A file
+    /// with a number that no process can have reached is a stray one. It must not use up the
+    /// numbers below its own.
     ///
-    /// What has the name of a file but is none is left alone, and so is its number.
+    /// An entry with the name of a file that is not a file is left alone, and so is its number.
     fn note_files(&mut self, directory: &dyn Fs) -> Result<Slots> {
         let mut slots = Slots::default();
         let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
@@ -278,7 +279,7 @@ impl Known {
             let is_file = matches!(entry.metadata, Metadata::File { .. });
             if name.is_some() && !is_file {
                 let path = directory.full_path(Path::new(&entry.name));
-                log::warn!("{} is no file; it is left alone", path.display());
+                log::warn!("{} is not a file and is left alone", path.display());
             }
             match name {
                 Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
@@ -301,19 +302,19 @@ impl Known {
     }
 }
 
-/// The names of files of the log, and of tables, that are there.
+/// The existing files of the log and of tables.
 #[derive(Debug, Default)]
 struct Slots {
-    /// The log's files.
+    /// The slots of the log files.
     files: Vec<u64>,
-    /// Slots whose names something else has.
+    /// Slots whose names are taken by entries that are not files.
     taken: Vec<u64>,
-    /// The files of tables, named by the manifest or not.
+    /// The numbers of the table files, named by the manifest or not.
     tables: Vec<FileNumber>,
 }
 
 impl Slots {
-    /// Checks that no table tells of an edit that the manifest lacks.
+    /// Checks that no table is from a later state than the manifest.
     fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
         let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
         unnamed.try_for_each(|table| {
@@ -349,15 +350,15 @@ fn recover_log(
     Ok(recovered)
 }
 
-/// Where the log goes on.
+/// Where the log continues.
 fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
-    // Nothing was replayed: the next segment follows nothing, and what was found is retired.
+    // Nothing was replayed: the next segment has no predecessor, and all log files are retired.
     let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
     let slots = [&slots.files[..], &slots.taken[..]].concat();
     LogStart { highest_segment: recovered.highest_segment, slots, end }
 }
 
-/// Sees to it that the next recovery shows what this one does.
+/// Makes durable what this recovery shows, so that the next one shows the same.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
     let directory = &**database.catalog.files.directory();
@@ -384,8 +385,8 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         parts.push((FileName::Segment(slots[segment.file_index]), start..segment.end));
     }
     parts.retain(|(_, part)| !part.is_empty());
-    // The names of a manifest were made durable before a second edit was appended to it; so were
-    // those of log files before a sync reached into them.
+    // The names of a manifest were made durable before its second edit. Those of log files were
+    // made durable before a sync reached into them.
     let is_named = parts.is_empty() && manifest_end.as_ref().is_some_and(|end| end.edits > 1);
     for (name, part) in parts {
         write_again(directory, name, part)?;
@@ -394,7 +395,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         directory.sync_dir(Path::new(""))?;
     }
     let next = segments_end(recovered.highest_segment);
-    // Only now: what the log has of them is durable.
+    // Only now is the log of the owed changes durable.
     let owes = !lock(&database.catalog.manifest_io).owed.changes.is_empty();
     match recovered.cut {
         None if owes => install::install(database, Vec::new(), None),
@@ -412,8 +413,8 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
 
 /// Makes durable what an earlier process wrote to a part of a file and may not have synced.
 ///
-/// A sync alone does not: if that process synced and failed, the system may hold the pages for
-/// clean although they never reached the medium. Only bytes that are written again do.
+/// A sync alone is not enough. If a sync of that process failed, the system may mark the pages
+/// clean although they never reached the medium. Only bytes that are written again are safe.
 fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<()> {
     let file = directory.open(&name.to_path())?;
     let options = LogFileOptions { capacity: part.end, io: LogIo::Write };
@@ -429,8 +430,7 @@ fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<(
     log_file.sync(part.end)
 }
 
-/// Removes files that nothing refers to: of jobs and creations that did not finish, and retired
-/// ones.
+/// Removes files without references: those of unfinished jobs and creations, and retired ones.
 fn remove_orphans(database: &Database) -> Result<()> {
     let manifest = lock(&database.catalog.manifest_io).number();
     let live: Vec<SegmentSlot> = {
@@ -456,8 +456,8 @@ fn remove_orphans(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Where transactions get the memory of what they wrote and read again: small pages, as most need
-/// little, and none of it is to be flushed.
+/// The arenas for the writes of transactions. Small pages, because most transactions need little,
+/// and none of this memory is flushed.
 fn transaction_arenas(budget: &Arc<Budget>) -> Arc<ArenaPool> {
     let mut options = ArenaOptions::default();
     options.pages = Pages::Small;

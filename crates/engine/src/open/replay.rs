@@ -1,6 +1,6 @@
-//! Puts the records of the log back into memtables.
+//! Replays the records of the log into memtables.
 //!
-//! It trusts no byte of them, and knows nothing of files.
+//! Replay trusts no byte of the records, and knows nothing of files.
 
 use crate::{
     family_commit::replay_changes,
@@ -28,20 +28,20 @@ use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use siltdb_tree::memory::Generation;
 use std::{collections::HashMap, sync::Arc};
 
-/// Entries handed to a memtable at once.
+/// The number of entries handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// A replay that is under way.
+/// A replay in progress.
 pub struct Replay<'a> {
     target: Target<'a>,
     arenas: &'a Arc<ArenaPool>,
     next_family: FamilyId,
-    /// The manifest has the changes of families of records before this position.
+    /// The manifest has the changes of families of all records before this position.
     families_said: LogPosition,
-    /// Changes of families that it does not have.
+    /// Changes of families that are not in the manifest.
     owed: Vec<Change>,
     memtable_bytes: u64,
-    /// The memtables of the current generation, by family; `None` for a dropped one.
+    /// The memtables of the current generation by family; `None` for a dropped family.
     memtables: HashMap<FamilyId, Option<Arc<Memtable>>>,
     generations: Vec<ReplayedGeneration>,
     last: SequenceNumber,
@@ -49,30 +49,30 @@ pub struct Replay<'a> {
 }
 
 struct ReplayedGeneration {
-    /// The first segment names it.
+    /// The segments; the first gives the generation its number.
     segments: Vec<SegmentId>,
     bytes: u64,
     last: SequenceNumber,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 pub struct Replayed {
     /// The generations, oldest first.
     pub frozen: Vec<Frozen>,
     /// The last sequence number replayed.
     pub last: SequenceNumber,
-    /// How many records were replayed.
+    /// The number of replayed records.
     pub records: u64,
-    /// Changes of families that are in force and that the manifest does not have.
+    /// Changes of families that are in force and not in the manifest.
     pub owed: Vec<Change>,
-    /// No family has had this id or a greater one.
+    /// The next family id: neither it nor a greater one was used.
     pub next_family: FamilyId,
 }
 
 impl<'a> Replay<'a> {
-    /// A replay into the trees of a target, of whose families the manifest says that ids end before
-    /// `next_family`, and that changes are known up to a position; a new generation begins with the
-    /// segment after one in which it has reached `memtable_bytes`.
+    /// A replay into the trees of `target`. The manifest says that family ids end before
+    /// `next_family`, and that it has the changes of families up to a position. A new generation
+    /// begins with the first segment after the generation has reached `memtable_bytes`.
     #[must_use]
     pub fn new(
         target: Target<'a>,
@@ -97,7 +97,7 @@ impl<'a> Replay<'a> {
     /// Replays one record.
     ///
     /// # Errors
-    /// `Corruption`, if its payload is no batch or names a family that never existed.
+    /// `Corruption`, if the payload is no batch or names a family that never existed.
     pub fn record(&mut self, record: &Record<'_>) -> Result<()> {
         let header = &record.header;
         let generation = self.enter(record.at.segment);
@@ -111,13 +111,14 @@ impl<'a> Replay<'a> {
             RecordKind::FamilyBatch => {
                 let (edit, operations) = family_batch::split(record.payload)?;
                 let count = header.count.checked_sub(1);
-                let count = count.ok_or_else(|| Error::corruption("a commit takes no place"))?;
+                let count =
+                    count.ok_or_else(|| Error::corruption("a commit has no sequence numbers"))?;
                 self.change_families(record.at, edit)?;
                 counts.range_deletes = self.batch(generation, first.next(), count, operations)?;
             }
             RecordKind::Skip | RecordKind::Void => {}
             RecordKind::Edit | RecordKind::End => {
-                return Err(Error::corruption("the log has a record that belongs into a manifest"));
+                return Err(Error::corruption("the log has a record of a manifest"));
             }
         }
         self.records += 1;
@@ -128,7 +129,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Makes the changes of families that the record at `at` brings, if the manifest lacks them.
+    /// Applies the changes of families in the record at `at`, if the manifest lacks them.
     fn change_families(&mut self, at: LogPosition, edit: Edit) -> Result<()> {
         if at < self.families_said {
             return Ok(());
@@ -138,12 +139,12 @@ impl<'a> Replay<'a> {
                 self.next_family = self.next_family.max(FamilyId(id.0.saturating_add(1)));
             }
         }
-        // What was found, or not found, of a family may not hold any more.
+        // The cached lookups of families may have changed.
         self.memtables.clear();
         replay_changes(&self.target, edit, (at, &mut self.owed))
     }
 
-    /// The generation that records of `segment` belong to.
+    /// The generation of the records of `segment`.
     fn enter(&mut self, segment: SegmentId) -> Generation {
         let limit = self.memtable_bytes;
         match self.generations.last_mut() {
@@ -160,7 +161,7 @@ impl<'a> Replay<'a> {
         Generation(current.segments[0].0)
     }
 
-    /// Says how many of the operations delete a range.
+    /// Inserts the operations of a batch. Returns how many of them delete a range.
     fn batch(
         &mut self,
         generation: Generation,
@@ -210,14 +211,14 @@ impl<'a> Replay<'a> {
     fn find(&self, generation: Generation, family: FamilyId) -> Result<Option<Arc<Memtable>>> {
         match self.target.families.get(family) {
             Some(found) => Ok(Some(found.tree.memtable(generation, self.arenas))),
-            // Dropped since: nobody asks for its entries any more.
+            // The family was dropped later, so its entries are not needed.
             None if family < self.next_family => Ok(None),
             None => Err(Error::corruption("the log names a family that never existed")
                 .with_mismatch(format_args!("below {}", self.next_family), family)),
         }
     }
 
-    /// The generations that were replayed. Segments without records go with the last one.
+    /// Returns the replayed generations. Segments without records belong to the last one.
     #[must_use]
     pub fn finish(self, recovered: &Recovered, slots: &[u64]) -> Replayed {
         let slot_of = |id: SegmentId| {

@@ -1,8 +1,8 @@
-//! Which log files an opening keeps although recovery does not need them: those that the options
+//! Log files that an opening keeps although recovery does not need them: those that the options
 //! retain for feeds.
 //!
-//! It changes no file. A retired segment counts only if the segment behind it follows it, as far as
-//! that one says so: what an earlier recovery cut off is no part of the log.
+//! It changes no file. A retired segment counts only if the next segment names it as its
+//! predecessor. What an earlier recovery cut off is not part of the log.
 
 use crate::{
     log::{
@@ -22,7 +22,7 @@ use siltdb_disk::{
 };
 use std::sync::Arc;
 
-/// What the options retain of the log.
+/// The retention that the options ask for.
 pub(super) fn retention(options: &EngineOptions) -> Retention {
     let time = options.retain_log_for;
     Retention {
@@ -32,11 +32,11 @@ pub(super) fn retention(options: &EngineOptions) -> Retention {
     }
 }
 
-/// Tells the log of the segments that were replayed, and of the retired ones before them that are
-/// kept. `last` is the last sequence number that was given.
+/// Notes in `wal` the segments that were replayed, and the retained ones before them. `last` is the
+/// last sequence number that was given.
 ///
 /// # Errors
-/// What opening and reading files fails with.
+/// Failures of opening and reading files.
 pub(super) fn note_segments(
     wal: &Wal,
     (directory, options): (&dyn Fs, &EngineOptions),
@@ -57,7 +57,7 @@ pub(super) fn note_segments(
         let name = FileName::Segment(slot).to_path();
         let file = directory.open(&name)?;
         let header = match SegmentHeader::read(&*file, &directory.full_path(&name)) {
-            // A file that was being taken into use when the process ended.
+            // The file was being recycled when the process ended.
             Err(error) if error.kind() == ErrorKind::Corruption => None,
             header => header?,
         };
@@ -81,7 +81,7 @@ fn known(header: &SegmentHeader, slot: u64, origin: Origin) -> KnownSegment {
     }
 }
 
-/// Those of the segments `older` that come right before `next`, if there is one, oldest first.
+/// Those of `older` that directly precede `next`, without gaps, oldest first.
 fn chain(next: Option<&KnownSegment>, mut older: Vec<KnownSegment>) -> Vec<KnownSegment> {
     older.sort_by_key(|segment| segment.slot.id);
     let mut chain: Vec<KnownSegment> = Vec::new();
@@ -93,7 +93,7 @@ fn chain(next: Option<&KnownSegment>, mut older: Vec<KnownSegment>) -> Vec<Known
         };
         match chain.last().or(next) {
             Some(next) if !follows(next) => {
-                // A segment that recovery did not need lies before those that it did.
+                // Retained segments precede those that recovery needs; any other is skipped.
                 if segment.slot.id < next.slot.id {
                     break;
                 }

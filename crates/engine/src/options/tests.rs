@@ -1,4 +1,4 @@
-//! Options at their bounds and far beyond; what memory is given to whom.
+//! Options at their bounds and far beyond, and the division of memory.
 
 use super::*;
 use siltdb_base::error::ErrorKind;

@@ -1,4 +1,4 @@
-//! What readers leave behind for others.
+//! What readers remember for later readers.
 
 use crate::{
     commit::Payload,

@@ -1,6 +1,7 @@
-//! Finds what there is to save: by the manifest, or without it by what lies in the directory.
+//! Finds the families and tables to save: from the manifest, or without it from the files in the
+//! directory.
 //!
-//! It reads no entries.
+//! This module reads no entries.
 
 use super::report::ManifestState;
 use crate::{
@@ -35,32 +36,32 @@ use std::{
     sync::Arc,
 };
 
-/// A table that belongs to a family.
+/// A table of a family.
 #[derive(Clone, Debug)]
 pub struct FoundTable {
     /// The file.
     pub path: PathBuf,
-    /// Where in it the table lies, and what is seen of it.
+    /// The table's place in the file, and what is visible of it.
     pub reference: TableReference,
-    /// Keys of which others hold what the table held.
+    /// Key ranges in which other tables hold the entries of this one.
     pub hidden: Vec<KeySpan>,
 }
 
-/// A family that there is, or was.
+/// A family that exists or existed.
 #[derive(Clone, Debug)]
 pub struct FoundFamily {
-    /// What it is to be called.
+    /// Its name in the new database.
     pub name: String,
     /// Its options.
     pub options: TreeOptions,
-    /// Whether name and options are its own.
+    /// Whether name and options are the original ones.
     pub is_known: bool,
     /// Its tables.
     pub tables: Vec<FoundTable>,
 }
 
 impl FoundFamily {
-    /// A family with the options that these bytes give, and without tables.
+    /// A family without tables, with the encoded `options`.
     fn decoded(
         name: &str,
         options: &[u8],
@@ -73,23 +74,23 @@ impl FoundFamily {
     }
 }
 
-/// What there is to save.
+/// Everything that can be saved.
 #[derive(Debug, Default)]
 pub struct Salvageable {
     /// The families.
     pub families: BTreeMap<FamilyId, FoundFamily>,
-    /// Families that were dropped.
+    /// Families that are known to be dropped.
     pub dropped: BTreeSet<FamilyId>,
-    /// Where the log begins, and what of it is cut off.
+    /// Where the log begins, and what was cut off.
     pub log: LogState,
-    /// Whether the manifest says so.
+    /// Whether this comes from a whole manifest.
     pub manifest: ManifestState,
-    /// The operators that families may name.
+    /// The merge operators that families may name.
     operators: Vec<Arc<dyn MergeOperator>>,
 }
 
 impl Salvageable {
-    /// Makes up a family of which nothing but its number is known.
+    /// Adds a family of which only the id is known, with a made-up name.
     pub fn add_unknown(&mut self, id: FamilyId) {
         let family = FoundFamily {
             name: made_up_name(id),
@@ -100,8 +101,7 @@ impl Salvageable {
         self.families.entry(id).or_insert(family);
     }
 
-    /// Makes the changes of families that the record at `at` of the log brings, if the manifest
-    /// lacks them.
+    /// Applies the changes of families in the log record at `at`, if the manifest lacks them.
     pub fn change_families(&mut self, at: LogPosition, edit: &Edit) {
         if at < self.log.families {
             return;
@@ -122,7 +122,7 @@ impl Salvageable {
         }
     }
 
-    /// Gives each family a name that it can have in the new database.
+    /// Gives each family a name that is valid in the new database.
     pub fn name_families(&mut self) {
         let mut taken = BTreeSet::from([DEFAULT_FAMILY.to_owned()]);
         for (id, family) in &mut self.families {
@@ -138,17 +138,17 @@ impl Salvageable {
     }
 }
 
-/// The family `default` has the first number.
+/// The id of the family `default`: the first one.
 pub const DEFAULT_ID: FamilyId = FamilyId(0);
 
 fn made_up_name(id: FamilyId) -> String {
     if id == DEFAULT_ID { DEFAULT_FAMILY.to_owned() } else { format!("family-{id}") }
 }
 
-/// Finds what there is to save of the database in `dir`.
+/// Finds everything that can be saved of the database in `dir`.
 ///
 /// # Errors
-/// `NotFound`, if there is nothing; what listing the directory fails with.
+/// `NotFound`, if there are no files of a database; failures of listing the directory.
 pub fn find(
     fs: &Arc<dyn Fs>,
     dir: &Path,
@@ -171,7 +171,7 @@ pub fn find(
         for number in manifests(&names) {
             picture.read_what_verifies(&**fs, &manifest_path(dir, number));
         }
-        // What it says of tables and the log is not all, and so nothing.
+        // Incomplete facts on tables and the log would mislead, so they are dropped.
         (picture.tables, picture.log) = (BTreeMap::new(), LogState::default());
     }
     for (&id, (name, options)) in &picture.families {
@@ -194,7 +194,7 @@ pub fn find(
     Ok(found)
 }
 
-/// The operator called `name`, or what stands for it: nothing is folded then.
+/// The operator called `name`, or a substitute, with which no operand is folded.
 fn operator_named(
     operators: &[Arc<dyn MergeOperator>],
     name: &str,
@@ -225,10 +225,11 @@ fn manifest_path(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(FileName::Manifest(number).to_string())
 }
 
-/// Reads the manifest that `CURRENT` names or, where that cannot be told, the newest whole one.
+/// Reads the manifest that `CURRENT` names. Without a readable `CURRENT`, reads the newest whole
+/// manifest.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no whole manifest.
 fn read_whole_manifest(
     fs: &dyn Fs,
     dir: &Path,
@@ -245,7 +246,7 @@ fn read_whole_manifest(
     };
     match read_current(&*directory) {
         Ok(Some(number)) => read(number).map(drop),
-        // A manifest that is not in force yet is the one that was to be.
+        // A newer manifest that is not in force yet was about to be.
         unknown => {
             let missing = Error::corruption("there is no manifest").with_file(dir);
             let mut why = unknown.err().unwrap_or(missing);
@@ -260,10 +261,10 @@ fn read_whole_manifest(
     }
 }
 
-/// Checks that log and tables know of no edit that a whole manifest lacks.
+/// Checks that neither log nor tables are from a later state than the manifest.
 ///
 /// # Errors
-/// Which file does.
+/// An error that names the later file.
 fn check_complete(fs: &dyn Fs, dir: &Path, names: &[FileName], picture: &Picture) -> Result<()> {
     let log = &picture.log;
     let named: BTreeSet<_> = picture.tables.keys().map(|(_, file, _)| *file).collect();
@@ -275,7 +276,7 @@ fn check_complete(fs: &dyn Fs, dir: &Path, names: &[FileName], picture: &Picture
                 check_unnamed_table(fs, &path, log)?;
             }
             FileName::Segment(_) => {
-                // What cannot be read is found again, and told, when the log is read.
+                // A file that cannot be read is met again, and reported, when the log is read.
                 let header = fs.open(&path).and_then(|file| SegmentHeader::read(&*file, &path));
                 let Ok(Some(header)) = header else { continue };
                 let is_first = begin.as_ref().is_none_or(|(first, _)| header.id < first.id);
@@ -289,7 +290,7 @@ fn check_complete(fs: &dyn Fs, dir: &Path, names: &[FileName], picture: &Picture
     begin.map_or(Ok(()), |(header, path)| check_log_begin(&header, &path, log))
 }
 
-/// What a manifest says, as far as it was read.
+/// The content of a manifest, as far as it was read.
 #[derive(Default)]
 struct Picture {
     families: BTreeMap<FamilyId, (String, Vec<u8>)>,
@@ -330,8 +331,8 @@ impl Picture {
         }
     }
 
-    /// Reads every edit of the manifest at `path` that verifies: names and options are worth having
-    /// even if some edits are lost.
+    /// Reads every edit of the manifest at `path` that verifies. Names and options are useful even
+    /// if some edits are lost.
     fn read_what_verifies(&mut self, fs: &dyn Fs, path: &Path) {
         let Ok(file) = fs.open(path) else { return };
         let Ok(Some(header)) = SegmentHeader::read(&*file, path) else { return };
@@ -365,7 +366,7 @@ fn find_by_files(
     lost: &mut Vec<Lost>,
 ) {
     let mut replaced = Replaced::default();
-    // Newest first: they have the newest names.
+    // Newest first, because these have the newest names.
     for &name in names.iter().rev() {
         let FileName::Table(number) = name else { continue };
         let path = dir.join(name.to_string());
@@ -377,7 +378,7 @@ fn find_by_files(
             }
         };
         for place in find_tables(&*file) {
-            // What is damaged in it is found again, and told, when it is read.
+            // Damage in the table is met again, and reported, when it is read.
             let list = LostList::default();
             let table = TableSalvage::open(Arc::clone(&file), &path, place, None, &list);
             match table {
@@ -394,17 +395,16 @@ fn find_by_files(
     }
 }
 
-/// Which of the tables that are there have been replaced, as others say.
+/// Which of the tables found have been replaced, as other tables say.
 ///
-/// A table hides its inputs only where it has keys itself: the compaction may not have been
-/// finished, and then its other outputs are missing. But what was an input of an input was replaced
-/// for good.
+/// A table hides its inputs only within its own key range. The compaction may not have finished,
+/// and then its other outputs are missing. An input of an input was certainly replaced.
 #[derive(Default)]
 struct Replaced {
     /// For each input, the ranges of the tables that were merged from it.
     inputs: BTreeMap<TableUid, Vec<KeySpan>>,
     for_good: BTreeSet<TableUid>,
-    /// The inputs of each table that is there.
+    /// The inputs of each table found.
     inputs_of: BTreeMap<TableUid, Vec<TableUid>>,
 }
 
@@ -418,7 +418,7 @@ impl Replaced {
         self.inputs_of.insert(meta.uid, inputs);
     }
 
-    /// Takes out the tables that were replaced for good, and notes what is hidden of the others.
+    /// Removes the tables that were certainly replaced, and notes what is hidden of the others.
     fn leave_out(&self, tables: &mut Vec<FoundTable>) {
         let counted = |uid: &TableUid| self.inputs.contains_key(uid) || self.for_good.contains(uid);
         let merged = self.inputs_of.iter().filter(|(uid, _)| counted(uid));
@@ -447,7 +447,7 @@ impl Salvageable {
             properties.origin.as_ref().map(|origin| (origin, &properties.meta))
         });
         let Some((origin, meta)) = named else {
-            let error = Error::corruption("a table that does not say of which family it is");
+            let error = Error::corruption("a table does not name its family");
             lost.push(Lost::anything(error.with_file(path).with_offset(place.offset)));
             return;
         };
@@ -469,7 +469,7 @@ impl Salvageable {
     }
 }
 
-/// Whether records of `segment` count.
+/// Whether records of `segment` count, that is, are neither retired nor cut off.
 #[must_use]
 pub fn is_live(log: &LogState, segment: SegmentId) -> bool {
     segment >= log.first && !log.cuts.iter().any(|cut| cut.cuts_off(segment))

@@ -1,7 +1,7 @@
-//! Reads what verifies of the log, segment by segment, also behind damage.
+//! Reads the log records that verify, segment by segment, also behind damage.
 //!
-//! It does not judge what was durable: an operation that is whole is saved. What the log itself or
-//! the manifest says was there, and is not, is lost.
+//! It does not judge what was durable: each whole operation is saved. An operation that the log or
+//! the manifest says existed, and that is missing, is lost.
 
 use super::{
     find::{Salvageable, is_live, own_files},
@@ -30,13 +30,13 @@ use std::{
     sync::Arc,
 };
 
-/// Bits of a segment id below its count.
+/// The count in a segment id stands above this many bits.
 const COUNT_SHIFT: u32 = 32;
 
-/// How far the sequence numbers of a segment without a header may lie from what is guessed.
+/// How far the sequence numbers of a segment without a header may be from the guess.
 const SEQUENCES_APART: u64 = 1 << 23;
 
-/// A file that holds a segment of the log that counts.
+/// A log file that holds a live segment.
 struct Segment {
     id: SegmentId,
     path: PathBuf,
@@ -44,32 +44,33 @@ struct Segment {
     header: Option<SegmentHeader>,
 }
 
-/// The log that is being read.
+/// The log while it is being read.
 pub struct LogSalvage<'a> {
     found: &'a mut Salvageable,
     scratch: &'a mut ScratchTables,
     lost: &'a mut Vec<Lost>,
     records: u64,
-    /// The highest position that is said to have been synced, and how far was read.
+    /// The highest synced position that a record or header names, and the end of the last segment
+    /// read.
     synced: LogPosition,
     end: LogPosition,
-    /// The sequence number that comes next, if that is known.
+    /// The next expected sequence number, if known.
     expected: Option<SequenceNumber>,
 }
 
 impl<'a> LogSalvage<'a> {
-    /// The log of what was `found`; its operations go to `scratch`.
+    /// The log of the database that was `found`. Its operations go to `scratch`.
     pub fn new(
         found: &'a mut Salvageable,
         scratch: &'a mut ScratchTables,
         lost: &'a mut Vec<Lost>,
     ) -> Self {
-        // What lies before the first segment is retired, and need not be there.
+        // Segments before the first one are retired, and may be missing.
         let (synced, end) = (found.log.synced, LogPosition { segment: found.log.first, offset: 0 });
         Self { found, scratch, lost, records: 0, synced, end, expected: None }
     }
 
-    /// Records that were read.
+    /// The number of records that were read.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -77,7 +78,7 @@ impl<'a> LogSalvage<'a> {
     /// Reads the log in `dir`.
     ///
     /// # Errors
-    /// What listing the directory, or writing the operations, fails with.
+    /// Failures of listing the directory, or of writing the operations.
     pub fn read(&mut self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         let segments = self.find_segments(fs, dir)?;
         let ids: Vec<_> = segments.iter().map(|segment| segment.id).collect();
@@ -91,14 +92,14 @@ impl<'a> LogSalvage<'a> {
             self.read_segment(segment, end, next, &ids)?;
         }
         if self.synced > self.end {
-            let error = Error::corruption("the log is not as long as it is said to have been");
+            let error = Error::corruption("the log ends before its synced position");
             let error = error.with_file(dir).with_mismatch(self.synced, self.end);
             self.lost.push(Lost::anything(error));
         }
         self.scratch.write_out()
     }
 
-    /// The segments that count, in order.
+    /// The live segments, in order.
     fn find_segments(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<Segment>> {
         let (mut segments, mut unknown) = (Vec::new(), Vec::new());
         let mut highest = self.found.log.first.max(self.found.log.synced.segment);
@@ -120,8 +121,7 @@ impl<'a> LogSalvage<'a> {
                 Err(error) => self.lost.push(Lost::anything(error.or_file(&path))),
             }
         }
-        // A segment whose first bytes are lost is one of those that are known not to be there, or
-        // follows them.
+        // A segment without its first bytes has one of the missing ids, or a later one.
         let count_max = (highest.0 >> COUNT_SHIFT) + unknown.len() as u64;
         for (file, path) in unknown {
             let known: Vec<_> = segments.iter().map(|segment: &Segment| segment.id).collect();
@@ -139,7 +139,7 @@ impl<'a> LogSalvage<'a> {
         Ok(segments)
     }
 
-    /// Notes what is missing in front of a segment.
+    /// Notes what is missing before a segment.
     fn check_predecessor(&mut self, segment: &Segment, ids: &[SegmentId]) {
         let Some(header) = segment.header else { return };
         self.synced = self.synced.max(header.synced);
@@ -199,8 +199,8 @@ impl<'a> LogSalvage<'a> {
                 }
             }
             match salvage.resume() {
-                // Without a header the first record is found as if behind a damage; how many were
-                // before it is not known.
+                // Without a header the first record is found as after damage. The number of records
+                // before it is unknown.
                 Ok(Some(gap)) if is_first && self.expected.is_none() => {
                     if salvage.position().offset > gap.offset {
                         let error = Error::corruption("damaged records of the log");
@@ -222,7 +222,7 @@ impl<'a> LogSalvage<'a> {
         Ok(())
     }
 
-    /// A number in front of those of a segment whose header is lost.
+    /// A sequence number at or before the first one of a segment without a header.
     fn guess_sequence(&self, next: Option<SegmentHeader>) -> SequenceNumber {
         let near = |sequence: SequenceNumber| {
             SequenceNumber(sequence.0.saturating_sub(SEQUENCES_APART).max(1))
@@ -268,7 +268,7 @@ impl<'a> LogSalvage<'a> {
             {
                 self.found.add_unknown(family);
             }
-            // Those of a dropped family are passed over.
+            // Operations of a dropped family are skipped.
             if self.found.families.contains_key(&family) {
                 self.scratch.add(family, operation.entry(sequence))?;
             }

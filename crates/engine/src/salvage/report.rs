@@ -1,57 +1,57 @@
-//! What a salvage tells: how much was saved, and whether anything may be lost.
+//! The report of a salvage: how much was saved, and whether anything may be lost.
 
 use crate::lost::Lost;
 
-/// How far a salvage has come.
+/// The progress of a salvage.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SalvageProgress {
-    /// Bytes of keys and values written to the new database.
+    /// The size of keys and values written to the new database, in bytes.
     pub bytes_done: u64,
 }
 
-/// What was known of the old database besides its tables and its log.
+/// What was known of the old database beyond its tables and log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManifestState {
-    /// The manifest is whole: the newest value of each key is the one that counts.
+    /// The manifest is whole: the newest value of each key counts.
     #[default]
     Whole,
-    /// It is missing or damaged: not all tables and log segments that it had retired can be told
-    /// from those that count. Deleted keys and older values may be among what was saved, and a
-    /// retired deletion may hide a later value.
+    /// The manifest is missing or damaged. Some retired tables and log segments cannot be told from
+    /// live ones. Deleted keys and older values may be among the saved ones, and a retired deletion
+    /// may hide a later value.
     Lost,
 }
 
-/// What was saved of a family.
+/// The result for one family.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvagedFamily {
-    /// What it is called in the new database.
+    /// Its name in the new database.
     pub name: String,
-    /// Keys that have a value there.
+    /// The number of keys with a value.
     pub entries: u64,
-    /// Whether its name and options are those that it had; else they are made up.
+    /// Whether name and options are the original ones; otherwise they are made up.
     pub is_known: bool,
 }
 
-/// What a salvage came to.
+/// The result of a salvage.
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct SalvageReport {
-    /// The families of the new database, in the order of their numbers in the old one.
+    /// The families of the new database, in the order of their ids in the old one.
     pub families: Vec<SalvagedFamily>,
-    /// Keys of all families that have a value there.
+    /// The number of keys with a value in all families.
     pub entries: u64,
-    /// Records of the log that were read.
+    /// The number of log records that were read.
     pub log_records: u64,
-    /// Whether there was a manifest to go by.
+    /// Whether a whole manifest was found.
     pub manifest: ManifestState,
-    /// What may be lost; empty if nothing is.
+    /// Everything that may be lost; empty if nothing is.
     pub lost: Vec<Lost>,
 }
 
 impl SalvageReport {
-    /// Whether nothing is known to be lost.
+    /// Whether no loss is known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lost.is_empty()

@@ -1,4 +1,4 @@
-//! One sorted run of tables that may be damaged, walked from front to back.
+//! One sorted run of tables that may be damaged, read from front to back.
 //!
 //! At most one of its tables is open at a time.
 
@@ -20,8 +20,8 @@ use siltdb_disk::{
 };
 use std::{sync::Arc, vec};
 
-/// The entries of tables that do not overlap, as far as they verify and are seen through their
-/// references. What cannot be read is added to a list.
+/// The entries of tables that do not overlap, as far as they verify and are visible through their
+/// references. Unreadable parts are added to a list.
 #[derive(Debug)]
 pub struct SalvageRun {
     fs: Arc<dyn Fs>,
@@ -29,11 +29,11 @@ pub struct SalvageRun {
     rest: vec::IntoIter<FoundTable>,
     open: Option<(SalvageCursor, FoundTable)>,
     lost: LostList,
-    /// Where the run stood before: no entry is shown that does not follow.
+    /// The last position: only later entries are returned.
     before: Option<(Vec<u8>, SequenceNumber)>,
 }
 
-/// Sorts tables into as few runs as their ranges allow, up to a greedy choice.
+/// Sorts tables into few runs by their key ranges, with a greedy choice.
 #[must_use]
 pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> Vec<SalvageRun> {
     let mut tables = tables.to_vec();
@@ -54,10 +54,10 @@ pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> 
     runs.into_iter().map(run).collect()
 }
 
-/// Opens what is left of a table.
+/// Opens the readable part of a table.
 ///
 /// # Errors
-/// What is lost, if that is all of it.
+/// The loss, if nothing of the table can be read.
 pub fn open_table(
     fs: &Arc<dyn Fs>,
     table: &FoundTable,
@@ -76,7 +76,8 @@ pub fn open_table(
     })
 }
 
-/// The range tombstones of a table that are seen through its reference, where it is not hidden.
+/// The range tombstones of a table that are visible through its reference, outside its hidden
+/// ranges.
 #[must_use]
 pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTombstone> {
     let FoundTable { reference, hidden, .. } = found;
@@ -102,7 +103,7 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
     seen
 }
 
-/// The first key behind a range.
+/// The first key after a range.
 fn end_of(range: &KeySpan) -> Slice {
     match range.end {
         RangeEnd::Exclusive => range.last.clone(),
@@ -110,7 +111,7 @@ fn end_of(range: &KeySpan) -> Slice {
     }
 }
 
-/// What is left of the keys from `start` up to `end` without those of `range`.
+/// The parts of `start..end` outside `range`.
 fn without((start, end): (Slice, Slice), range: &KeySpan) -> Vec<(Slice, Slice)> {
     let before = (start.clone(), end.clone().min(range.first.clone()));
     let behind = (start.max(end_of(range)), end);
@@ -123,7 +124,7 @@ impl SalvageRun {
         Self { fs, tables, rest, open: None, lost, before: None }
     }
 
-    /// Opens the next table that has an entry, unless one is open.
+    /// Opens the next table that has an entry, unless a table with an entry is open.
     fn enter(&mut self) {
         while self.open.as_ref().is_none_or(|(cursor, _)| cursor.entry().is_none()) {
             self.open = None;
@@ -140,7 +141,7 @@ impl SalvageRun {
         }
     }
 
-    /// Goes on to an entry that is seen and follows the one before.
+    /// Moves to the next entry that is visible and follows the one before.
     fn settle(&mut self) {
         loop {
             self.enter();
@@ -165,7 +166,7 @@ fn is_seen(entry: &Entry<'_>, FoundTable { reference, hidden, .. }: &FoundTable)
 
 #[cold]
 fn only_forward<T>() -> Result<T> {
-    Err(Error::invalid("damaged tables are walked from front to back"))
+    Err(Error::invalid("damaged tables can only be read forward"))
 }
 
 impl EntryCursor for SalvageRun {

@@ -1,7 +1,7 @@
-//! Sorts the operations of a log in bounded memory: into tables beside the new database.
+//! Sorts the operations of a log in bounded memory, into tables beside the new database.
 //!
-//! They are unfinished files of that database: what a crash leaves of them, its next opening
-//! removes.
+//! These are temporary files of that database. If a crash leaves some, its next opening removes
+//! them.
 
 use super::find::FoundTable;
 use siltdb_base::{
@@ -23,20 +23,20 @@ use std::{
     sync::Arc,
 };
 
-/// Operations in memory before they are written out, in bytes.
+/// The size of operations in memory at which they are written out, in bytes.
 const BUFFER_BYTES_MAX: usize = if cfg!(test) { 16 << 10 } else { 64 << 20 };
 
-/// What an operation takes in memory besides its key and value, in bytes.
+/// The memory of an operation beyond its key and value, in bytes.
 const OPERATION_BYTES: usize = 128;
 
-/// Operations of one family, in the order of entries.
+/// The operations of one family, in the order of entries.
 #[derive(Debug, Default)]
 struct Buffer {
     entries: BTreeMap<(Slice, Reverse<SequenceNumber>), (EntryKind, Vec<u8>)>,
     tombstones: Vec<RangeTombstone>,
 }
 
-/// Operations on their way into tables, and these tables.
+/// Operations that wait to be written to tables, and the tables written so far.
 #[derive(Debug)]
 pub struct ScratchTables {
     fs: Arc<dyn Fs>,
@@ -48,7 +48,7 @@ pub struct ScratchTables {
 }
 
 impl ScratchTables {
-    /// Tables in the directory of the new database.
+    /// Scratch tables in the directory of the new database.
     #[must_use]
     pub fn new(fs: Arc<dyn Fs>, dir: &Path) -> Self {
         Self {
@@ -61,10 +61,10 @@ impl ScratchTables {
         }
     }
 
-    /// Adds an operation; of two at one place the later one counts.
+    /// Adds an operation. If two have the same key and sequence number, the later one counts.
     ///
     /// # Errors
-    /// What writing a table fails with.
+    /// Failures of writing a table.
     pub fn add(&mut self, family: FamilyId, entry: Entry<'_>) -> Result<()> {
         let buffer = self.buffers.entry(family).or_default();
         self.bytes += entry.key.len() + entry.value.len() + OPERATION_BYTES;
@@ -79,10 +79,10 @@ impl ScratchTables {
         if self.bytes > BUFFER_BYTES_MAX { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes out what is in memory.
+    /// Writes the operations in memory to tables.
     ///
     /// # Errors
-    /// What writing a table fails with.
+    /// Failures of writing a table.
     pub fn write_out(&mut self) -> Result<()> {
         self.bytes = 0;
         for (family, buffer) in std::mem::take(&mut self.buffers) {
@@ -97,7 +97,7 @@ impl ScratchTables {
         if buffer.entries.is_empty() && tombstones.peek().is_none() {
             return Ok(());
         }
-        // From the last number down: the new database gives out none of these.
+        // Numbers descend from the largest: the new database hands out none of these.
         let number = FileNumber(FILE_NUMBER_MAX - self.files.len() as u64);
         let path = self.dir.join(FileName::Temporary(number).to_string());
         let mut file = self.fs.create(&path)?;
@@ -130,10 +130,10 @@ impl ScratchTables {
         self.tables.get(&family).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes all files.
+    /// Removes all scratch files.
     pub fn remove(&mut self) {
         for path in self.files.drain(..) {
-            // The next opening removes what is left.
+            // The next opening removes the remaining ones.
             let _ = self.fs.remove(&path);
         }
     }

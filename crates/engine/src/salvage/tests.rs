@@ -1,4 +1,4 @@
-//! What is saved of databases that are whole, damaged, or without their manifest.
+//! Salvage of databases that are whole, damaged, or without their manifest.
 
 use super::*;
 use crate::{
@@ -81,7 +81,7 @@ fn filled(fs: &MemFs) -> Engine {
     engine
 }
 
-/// Compares the new database with what was read of the old one.
+/// Compares the new database with what can be read of the old one.
 fn assert_same(fs: &MemFs, expected: &[(&str, crate::fixture::Pairs)]) {
     let engine = open_new(fs);
     let names: Vec<_> = expected.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -123,7 +123,7 @@ fn all_of_a_whole_database_is_saved_and_nothing_of_it_is_touched() {
     }
 }
 
-/// What the manifest says of a log that is retired is no loss.
+/// What the manifest says of a retired log is no loss.
 #[test]
 fn a_database_whose_log_is_retired_is_whole() {
     let fs = MemFs::new();
@@ -167,7 +167,7 @@ fn without_a_manifest_tables_and_log_tell_of_their_families() {
     assert!(report.lost[0].to_string().contains("manifest"), "{report:?}");
     assert!(report.families.iter().all(|family| family.is_known));
     let engine = open_new(&fs);
-    // No table was stale, and so is nothing of what was found.
+    // No table was stale, so nothing that was found is stale either.
     for (name, pairs) in expected {
         let found = contents(&engine, name, None);
         for pair in &pairs {
@@ -334,7 +334,7 @@ fn a_segment_without_its_header_is_read() {
     let whole = killed(&fs);
     let report = saved(&whole).unwrap();
     assert_eq!((report.entries, report.lost.len()), (100, 0), "{report:?}");
-    // Of records in front of the first that is left nothing tells but that they were there.
+    // Of records before the first remaining one, only their existence is known.
     fs.bytes_flip(&path, 70, 1).unwrap();
     let report = saved(&fs).unwrap();
     assert_eq!((report.entries, report.lost.len()), (99, 1), "{report:?}");
@@ -388,7 +388,7 @@ fn a_salvage_that_is_killed_leaves_nothing_that_stays() {
             let left = fs.list(Path::new(NEW)).unwrap().into_iter();
             assert!(left.into_iter().all(|entry| !entry.name.ends_with(".tmp")));
         }
-        // The old one is as before.
+        // The old database is unchanged.
         drop(open_old(&fs));
     }
 }
@@ -399,8 +399,8 @@ fn open_old(fs: &MemFs) -> Engine {
     Engine::open(Path::new(DIR), options).unwrap()
 }
 
-/// Tables of small memtables lie in one file, which stays while any of them counts; and values at
-/// the bottom have sequence numbers less than those that they were written with.
+/// Tables of small memtables share one file, which stays while any of them counts. Values in the
+/// last level have smaller sequence numbers than those with which they were written.
 #[test]
 fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
     let fs = MemFs::new();
@@ -412,7 +412,7 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
         apply(&engine, &default, EntryKind::Delete, b"a00007", b"");
         apply(&engine, &default, EntryKind::RangeDelete, b"a00010", b"a00020");
         put_range(&engine, "a", 10..15, &[round; 20]);
-        // It keeps the file of this flush in use.
+        // This keeps the file of the flush in use.
         apply(&engine, &other, EntryKind::Put, &[round], b"value");
         engine.flush().unwrap();
         engine.compact(&default).unwrap();

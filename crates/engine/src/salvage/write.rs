@@ -35,10 +35,10 @@ use siltdb_tree::{
 };
 use std::{path::Path, sync::Arc};
 
-/// Bytes of operations that are committed together.
+/// The size of operations that are committed together, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The database that is written.
+/// The new database.
 pub struct NewDatabase {
     engine: Engine,
 }
@@ -56,7 +56,7 @@ impl NewDatabase {
         Ok(Self { engine: Engine::open(dir, options)? })
     }
 
-    /// Creates the families that were `found`: each with its tables, and what it becomes.
+    /// Creates the families that were `found`. Returns each with its tables and the new family.
     ///
     /// # Errors
     /// As [`Engine::create_family`].
@@ -73,7 +73,7 @@ impl NewDatabase {
         Ok(families)
     }
 
-    /// Writes all to tables and closes it.
+    /// Flushes all memtables and closes the database.
     ///
     /// # Errors
     /// As [`Engine::flush`] and [`Engine::close`].
@@ -83,16 +83,16 @@ impl NewDatabase {
     }
 }
 
-/// A family that is being saved.
+/// A family to save.
 pub struct Salvaged {
     id: FamilyId,
     family: FoundFamily,
 }
 
-/// Commits what there is of a family to `target`.
+/// Commits the visible entries of a family to `target`.
 ///
 /// # Errors
-/// What committing fails with. What cannot be read is added to `lost`.
+/// Failures of committing. Unreadable parts are added to `lost`.
 pub fn write_family(
     database: &NewDatabase,
     salvaged: Salvaged,
@@ -103,7 +103,8 @@ pub fn write_family(
 ) -> Result<SalvagedFamily> {
     let Salvaged { id, family } = salvaged;
     let list = LostList::default();
-    // Of two entries at one place that of a table counts: it may be what later operands made of it.
+    // Of two entries with one key and sequence number, that of a table counts: it may include later
+    // operands.
     let mut tables = family.tables;
     tables.extend_from_slice(scratch.tables(id));
     let tombstones = read_tombstones(scratch, &tables, &list);
@@ -114,7 +115,7 @@ pub fn write_family(
     let rules = Rules {
         stripes: Stripes::new(&[], SequenceNumber::MAX),
         tombstones: Arc::new(Fragments::new(&tombstones)),
-        // Nothing has expired: whose clock is right is for the readers of the new one to say.
+        // At time 0 nothing has expired: readers of the new database compare with their own clock.
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
     };
@@ -131,7 +132,7 @@ pub fn write_family(
     Ok(SalvagedFamily { name, entries, is_known: family.is_known })
 }
 
-/// The range tombstones of all tables that may have any.
+/// The range tombstones of all tables that may have some.
 fn read_tombstones(
     scratch: &ScratchTables,
     tables: &[FoundTable],
@@ -147,7 +148,7 @@ fn read_tombstones(
     tombstones
 }
 
-/// Passes over entries that are there twice: in a table and in the log, or in two copies.
+/// Skips entries that exist twice: in a table and in the log, or in two copies of a table.
 struct DistinctCursor {
     merge: Merge<SalvageRun>,
     key: Vec<u8>,
@@ -202,7 +203,7 @@ impl EntryCursor for DistinctCursor {
     }
 }
 
-/// Commits entries in order; those of a key from the oldest to the newest.
+/// Commits entries in order; those of one key from the oldest to the newest.
 struct FamilyWriter<'a> {
     engine: &'a Engine,
     target: &'a Arc<FamilyData>,
@@ -211,9 +212,9 @@ struct FamilyWriter<'a> {
     batch: BatchBytes,
     batch_bytes: usize,
     key: Vec<u8>,
-    /// What is kept of `key`, newest first.
+    /// The retained versions of `key`, newest first.
     versions: Vec<(EntryKind, Vec<u8>)>,
-    /// Keys that have a value.
+    /// The number of keys with a value.
     entries: u64,
 }
 
@@ -269,7 +270,7 @@ impl<'a> FamilyWriter<'a> {
         Ok(())
     }
 
-    /// Why an entry of this kind cannot be written.
+    /// The reason why an entry of this kind cannot be written; `None` if it can.
     fn cannot_hold(&self, kind: EntryKind) -> Option<Error> {
         match kind {
             EntryKind::Merge => {

@@ -1,4 +1,4 @@
-//! No event is lost, and nobody waits for longer than asked.
+//! No event is lost, and no wait exceeds its timeout.
 
 use super::*;
 use std::{sync::Arc, thread};

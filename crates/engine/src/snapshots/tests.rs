@@ -1,4 +1,4 @@
-//! What is retained, as the registry says it and as a flush carries it out (law V4).
+//! The retained sequence numbers, in the registry and in a flush (law V4).
 
 use super::*;
 use crate::fixture::{contents, get, held_up, killed, on_segments, open, put, stop_call};
@@ -78,8 +78,8 @@ fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_
     assert_eq!(get(&engine, "default", b"key"), Some(vec![5]));
 }
 
-/// A commit has its place in the generation but is not published: its sequence number must not be
-/// missing from what the flush captures, nor its entry from what it writes.
+/// A commit has its place in the generation but is not published. The flush must not miss its
+/// sequence number in what it captures, nor its entry in what it writes.
 #[test]
 fn a_flush_waits_until_its_inputs_are_wholly_published() {
     let fs = MemFs::new();

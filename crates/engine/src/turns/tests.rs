@@ -1,4 +1,4 @@
-//! The turn has one holder, and waiting for it has an end.
+//! The turn has one holder, and waiting for it is bounded.
 
 use super::Turns;
 use std::time::Duration;

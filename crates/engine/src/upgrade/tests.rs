@@ -1,4 +1,4 @@
-//! The format of a database that is there, open, and absent.
+//! The format of a database that is closed, open, or absent.
 
 use super::*;
 use crate::fixture::{DIR, files, open, put};

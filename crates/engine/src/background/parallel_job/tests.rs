@@ -1,4 +1,4 @@
-//! Parts of a job on several threads: all of them, in order, or a failure.
+//! Parts of a job on several threads: all outputs in order, or a failure.
 
 use super::*;
 use crate::{
@@ -58,7 +58,7 @@ impl Work {
         Self { fs, engine, shared, numbers: AtomicU64::new(1000) }
     }
 
-    /// What a helper does.
+    /// What a helping thread does.
     fn run_parts(&self) {
         let next = || self.numbers.fetch_add(1, Ordering::Relaxed);
         let family = self.engine.catalog.families.named("default").unwrap();
@@ -76,7 +76,7 @@ impl Work {
         });
     }
 
-    /// Lets three threads run the parts; returns how many of them panicked.
+    /// Lets three threads run the parts. Returns how many of them panicked.
     fn run_on_threads(&self) -> usize {
         thread::scope(|scope| {
             let helpers: Vec<_> = (0..3).map(|_| scope.spawn(|| self.run_parts())).collect();
@@ -171,7 +171,7 @@ fn large_memtables_are_written_out_in_parts_beside_writers() {
         for writer in 0..2 {
             let engine = &engine;
             scope.spawn(move || {
-                // Twice, so that versions of a key lie in several memtables.
+                // Twice, so that versions of a key are in several memtables.
                 for number in (0..2_000).chain(0..2_000) {
                     put(engine, "default", &key(writer, number), &value(writer, number));
                 }

@@ -1,4 +1,4 @@
-//! The worst share, as families come, pay and go.
+//! The largest share, while families come, reduce their debt and go.
 
 use super::*;
 

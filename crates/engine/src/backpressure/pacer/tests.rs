@@ -1,4 +1,4 @@
-//! Who waits how long.
+//! Which writer waits how long.
 
 use super::*;
 use std::{iter, sync::mpsc, thread};
@@ -12,8 +12,8 @@ fn pace() -> Pacer {
     Pacer::new(OpenId::next())
 }
 
-/// How long the thread sleeps for `bytes`, if nothing changes meanwhile, to a hundredth of a
-/// millisecond: what is left to pay for is counted in whole bytes.
+/// How long the thread sleeps for `bytes`, if nothing changes meanwhile. It is exact to a hundredth
+/// of a millisecond, because the rest is counted in whole bytes.
 fn sleep(pace: &Pacer, bytes: u64) -> Option<Duration> {
     let delays = iter::successors(pace.advance(bytes), |delay| pace.go_on(delay));
     let delays = delays.inspect(|delay| assert!(delay.time.as_nanos() <= u128::from(DELAY_NS_MAX)));
@@ -21,7 +21,7 @@ fn sleep(pace: &Pacer, bytes: u64) -> Option<Duration> {
     Some(Duration::from_micros((time.as_nanos() as u64).div_ceil(10_000) * 10))
 }
 
-/// Runs steps on two threads in turn: each returns what the first has to say, then the second.
+/// Runs steps on two threads in turn. Each returns what the first thread reports, then the second.
 fn in_turn<T: Send>(
     first: impl Fn(usize) -> T + Sync + Send,
     second: impl Fn(usize) -> T + Sync + Send,
@@ -75,7 +75,7 @@ fn who_works_in_the_background_gives_way_while_writers_wait_a_little() {
 fn a_small_price_for_one_write_is_slept_for_at_once() {
     let pace = pace();
     pace.set_pressure(PRESSURE);
-    // In front, a byte costs 150 ns.
+    // For the leader, a byte costs 150 ns.
     assert_eq!(sleep(&pace, 400), Some(Duration::from_micros(60)));
     assert_eq!(sleep(&pace, 399), None);
 }
@@ -126,7 +126,7 @@ fn who_sleeps_in_front_pays_less_for_the_rest_once_others_have_passed_by() {
     );
     let second = pace.go_on(&delays[0].0.unwrap()).unwrap();
     let third = pace.go_on(&second).unwrap();
-    // 2 ms pay for 13,333 bytes in front, for 40,000 far behind.
+    // 2 ms pay for 13,333 bytes of the leader, and for 40,000 of a writer far behind.
     assert_eq!(second.rest.bytes, third.rest.bytes + 40_000);
     assert_eq!(delays[0].0.unwrap().rest.bytes, MIB - 13_334);
 }
@@ -144,7 +144,7 @@ fn small_prices_add_up() {
 fn who_is_behind_pays_less_until_it_has_caught_up() {
     let pace = pace();
     let sleeps = in_turn(
-        // Both begin together; then the first writes 2 MiB before anybody waits, and no more.
+        // Both begin together. Then the first writes 2 MiB before any writer waits, and no more.
         |turn| sleep(&pace, [1000, 2 * MIB].get(turn).copied().unwrap_or(0)),
         |turn| {
             if turn > 0 {
@@ -166,7 +166,7 @@ fn who_is_behind_pays_less_until_it_has_caught_up() {
 fn those_who_begin_together_count_from_the_same_place() {
     let pace = pace();
     let sleeps = in_turn(
-        // The first is there earlier, by 2 MiB, and then waits for the second.
+        // The first arrives earlier, by 2 MiB, and then waits for the second.
         |turn| sleep(&pace, [2 * MIB, 0, 0][turn]),
         |_| {
             pace.set_pressure(Pressure::Delay(10.0));
@@ -178,7 +178,7 @@ fn those_who_begin_together_count_from_the_same_place() {
     assert_eq!(sleeps, [5, 15, 15]);
 }
 
-/// How long a writer sleeps for each of ten MiB that it writes where another has written 1 GiB.
+/// How long a writer sleeps for each of ten MiB that it writes after another has written 1 GiB.
 fn sleeps_of_newcomer(pace: &Pacer) -> Vec<u128> {
     assert_eq!(thread::scope(|scope| scope.spawn(|| sleep(pace, 1 << 30)).join().unwrap()), None);
     pace.set_pressure(Pressure::Delay(10.0));

@@ -1,4 +1,4 @@
-//! How lines look.
+//! The text form of lines.
 
 use super::{Detail, Line, quoted};
 use std::path::Path;

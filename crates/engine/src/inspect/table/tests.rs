@@ -180,7 +180,7 @@ fn a_file_that_ends_early_is_no_table() {
     }
 }
 
-/// Checksum and magic are right: whoever makes such a file wants to see it read.
+/// Checksum and magic are right: such a file was made to be read.
 #[test]
 fn a_footer_whose_lengths_cannot_be_is_an_error() {
     let fs = MemFs::new();

@@ -228,7 +228,7 @@ fn damage_stops_a_segment_at_the_record_it_hit() {
     assert_eq!(stop.field("reason"), Some("a record with a bad checksum"));
     assert_eq!(stop.field("offset"), Some(hit.offset.to_string().as_str()));
     assert_eq!(stop.field("records"), Some("1"));
-    // One file alone: nothing is said of a manifest.
+    // One file alone: the report says nothing of a manifest.
     assert!(of_item(&lines, "log").is_empty());
 }
 
@@ -273,7 +273,7 @@ fn what_the_manifest_says_of_the_log_comes_first() {
         format!("item=log  manifest=000004.manifest  first_needed={FIRST}  last_sequence=12")
     );
     assert_eq!(lines[1].to_string(), format!("item=cut  at={FIRST}:64  next_segment={SECOND}"));
-    // A damaged manifest is said to be, and the log is shown all the same.
+    // A damaged manifest is reported, and the log is shown all the same.
     fs.bytes_flip(Path::new("db/CURRENT"), 3, 1).unwrap();
     let lines = report(&fs, DIR, Detail::Summary).unwrap();
     assert!(lines[0].field("manifest_error").unwrap().contains("CURRENT"), "{}", lines[0]);

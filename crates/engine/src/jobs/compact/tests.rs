@@ -1,4 +1,4 @@
-//! Files go when nothing refers to them, and not before (laws C6 and F7); and jobs yield.
+//! Files are removed when no version refers to them, and not before (laws C6 and F7); jobs yield.
 
 use super::*;
 use crate::{
@@ -67,7 +67,7 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
     let old = tables(&fs);
     let expected = contents(&engine, "default", None);
     let family = engine.catalog.families.named("default").unwrap();
-    // The cursor alone keeps them.
+    // Only the cursor keeps them.
     let mut cursor =
         PinnedReader::new(&engine, &family, None).unwrap().cursor(ReadRange::default()).unwrap();
     cursor.seek_to_first().unwrap();
@@ -101,7 +101,7 @@ fn files_of_a_dropped_family_go_with_its_last_reader() {
 #[test]
 fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
     let fs = MemFs::new();
-    // Without a cache, which would keep what was written.
+    // Without a cache, which would keep the blocks that were written.
     let uncached = EngineOptions { cache_bytes: Some(0), ..options(&fs) };
     let engine = Engine::open(Path::new(DIR), uncached).unwrap();
     for family in ["a", "z"] {
@@ -132,7 +132,7 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
     assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::Corruption);
     engine.drop_family("a").unwrap();
     assert!(engine.background_error().is_none());
-    // Whatever is left to do for the other one succeeds.
+    // All remaining work of the other one succeeds.
     engine.settle().unwrap();
     assert!(!engine.run_job().unwrap());
 }
@@ -149,7 +149,7 @@ fn a_file_that_could_not_be_removed_is_removed_later() {
     assert_eq!(tables(&fs), used(&engine));
 }
 
-/// The job has looked which snapshots there are, and writes files with newer numbers.
+/// The job has read the live snapshots, and writes files with newer numbers.
 #[test]
 fn compacting_forgets_what_a_job_that_ran_already_keeps() {
     let fs = MemFs::new();
@@ -178,7 +178,7 @@ fn compacting_forgets_what_a_job_that_ran_already_keeps() {
     assert_eq!(engine.stats().table_entries, 600);
 }
 
-/// What it has merged would be merged again with what was written since.
+/// A manual compaction would merge the output again, together with newer tables.
 #[test]
 fn compacting_gives_up_a_job_that_it_outdoes() {
     let fs = MemFs::new();
@@ -259,7 +259,7 @@ fn run(engine: &Engine) -> ErrorKind {
     engine.run_job().unwrap_err().kind()
 }
 
-/// Each try would leave its tables behind: on a full disk the database would fill it further.
+/// Each attempt would leave its tables behind: a full disk would become fuller.
 #[test]
 fn the_new_files_of_a_job_whose_edit_failed_are_removed() {
     for job in [Job::Flush, Job::Merge] {
@@ -274,12 +274,12 @@ fn the_new_files_of_a_job_whose_edit_failed_are_removed() {
     }
 }
 
-/// Until the next open nobody knows whether the edit counts: if it does, it refers to them.
+/// Until the next open it is unknown whether the edit counts. If it does, it refers to the tables.
 #[test]
 fn the_new_files_of_a_job_whose_edit_may_be_durable_stay() {
     for job in [Job::Flush, Job::Merge] {
         let (fs, engine) = before_a_job(job);
-        // The name of the table, those of manifest and CURRENT, and CURRENT in its place.
+        // The name of the table, those of manifest and CURRENT, and the renaming of CURRENT.
         fs.set_fault(fault(Some(CallKind::SyncDir), 3, FaultError::Io));
         assert_eq!(run(&engine), ErrorKind::Poisoned);
         let reopened = open(&killed(&fs));
@@ -289,7 +289,7 @@ fn the_new_files_of_a_job_whose_edit_may_be_durable_stay() {
     }
 }
 
-/// Picks the sync of the directory by which a job makes the names of its new files durable.
+/// Selects the sync of the directory by which a job makes the names of its new files durable.
 fn on_new_names(call: &Call<'_>) -> bool {
     call.kind == CallKind::SyncDir
 }
@@ -411,7 +411,7 @@ fn a_log_that_has_no_room_for_the_mark_of_a_close_is_closed_all_the_same() {
         put(&engine, "default", b"key", &value);
         fs.set_fault(fault(Some(CallKind::Prepare), 1, FaultError::NoSpace));
         match engine.close() {
-            // It was the mark that there was no room for.
+            // The mark was what there was no room for.
             Ok(()) => unmarked += 1,
             Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{bytes}"),
         }
@@ -494,7 +494,7 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     fill(memtable / 2 - 1_000);
     assert_eq!(now(), WriteLoad::Light);
     freeze();
-    assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so nobody rests");
+    assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so writers are not idle");
     fill(2_000);
     assert_eq!(now(), WriteLoad::Heavy, "half a memtable in two");
     assert_eq!(writers(&database, &[JobOf::Memory]), WriteLoad::Light);
@@ -503,7 +503,7 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     freeze();
     assert!(flush_next(&database).unwrap() && flush_next(&database).unwrap());
     assert_eq!(now(), WriteLoad::Idle);
-    // Of what is not flushed, only time can tell.
+    // Unflushed data becomes due by time alone.
     fill(memtable / 2);
     for expected in [WriteLoad::Heavy, WriteLoad::Idle] {
         assert_eq!(now(), expected);
@@ -548,7 +548,7 @@ fn jobs_give_way_while_writers_wait_a_little() {
     assert_eq!(ways, [false, true, false]);
 }
 
-/// A settled database of `count` families more than the default one, each with a table.
+/// A settled database of `count` families besides the default one, each with a table.
 fn with_families(fs: &MemFs, count: usize) -> Engine {
     // So large that a small table is not worth its syncs.
     let tree = TreeOptions { base_level_bytes: 1 << 20, ..tree_options() };
@@ -627,7 +627,7 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     let generations = || engine.stats().frozen_generations as usize;
     assert_eq!(generations(), 1, "each call tries the one that failed");
     assert!(files(&fs, ".log").len() <= 3, "{:?}", files(&fs, ".log"));
-    // A writer goes on until memory is full, and is told then.
+    // A writer continues until memory is full, and gets the error then.
     let refused = loop {
         let key = acknowledged.to_be_bytes();
         let put = try_put(&engine, "default", (&key, &[7; 1000]), Durability::Buffered);
@@ -647,7 +647,7 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);
 }
 
-/// Who has no manifest any more learns from its tables what the families are.
+/// A database without its manifest learns from its tables which families there are.
 #[test]
 fn tables_say_which_family_they_are_of() {
     let fs = MemFs::new();

@@ -1,4 +1,4 @@
-//! A panic in a worker poisons the database and holds nobody up (law H7).
+//! A panic in a worker poisons the database, and no caller waits for ever (law H7).
 
 use crate::{
     engine::Engine,
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The log is synced at each turn.
+/// The log is synced in each turn.
 const SYNCED_SOON: Durability = Durability::Interval(Duration::ZERO);
 
 fn open_with_workers(fs: &MemFs) -> Engine {
@@ -32,7 +32,8 @@ fn open_with_workers(fs: &MemFs) -> Engine {
     Engine::open(Path::new(DIR), options).unwrap()
 }
 
-/// Has threads whose names begin with `worker` panic before calls of `kind`; counts them.
+/// Makes threads whose names begin with `worker` panic before calls of `kind`, and counts the
+/// panics.
 fn panic_in(fs: &MemFs, worker: &'static str, kind: CallKind) -> Arc<AtomicU64> {
     let panics = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&panics);
@@ -76,18 +77,18 @@ fn a_panic_in_any_worker_poisons_the_database_and_close_returns() {
         let closed = not_stuck(move || engine.close());
         assert_eq!(closed.unwrap_err().kind(), ErrorKind::Poisoned, "{worker}");
         fs.on_call(None);
-        // The write that failed may have been in the log already.
+        // The record of the failed write may be in the log already.
         let found = contents(&open(&killed(&fs)), "default", None).len();
         assert!((acknowledged..=acknowledged + 1).contains(&found), "{worker}");
     }
 }
 
-/// Keys that leap to and fro, so that tables overlap and must be merged.
+/// Keys in no order, so that tables overlap and must be merged.
 fn key(number: usize) -> String {
     format!("{:06}", number * 7919 % 1_000_000)
 }
 
-/// Puts until that fails, and keeps every worker busy; returns how many were acknowledged.
+/// Puts until one fails, and keeps every worker busy. Returns the number of acknowledged puts.
 fn write_until_poisoned(engine: &Engine) -> usize {
     for number in 0.. {
         let key = key(number);
@@ -100,8 +101,8 @@ fn write_until_poisoned(engine: &Engine) -> usize {
     unreachable!("writes were accepted for ever")
 }
 
-/// The interval counts from one sync to the next: a look that comes too early does not put the sync
-/// off by half an interval.
+/// The interval counts from one sync to the next: a check that comes too early does not delay the
+/// sync by half an interval.
 #[test]
 fn commits_are_synced_when_their_interval_is_over() {
     const INTERVAL: Duration = Duration::from_millis(200);
@@ -125,11 +126,11 @@ fn commits_are_synced_when_their_interval_is_over() {
         thread::sleep(Duration::from_millis(1));
         gaps().len() == 5
     });
-    // The shortest: on a busy machine others may be longer.
+    // The shortest interval: on a busy machine others may be longer.
     assert!(gaps().into_iter().min().unwrap() < INTERVAL * 5 / 4, "{:?}", gaps());
 }
 
-/// Compactors look for work at the moment at which a flush ends, which is when users settle.
+/// Compaction threads look for work when a flush ends, which is when users call settle.
 #[test]
 fn settling_leaves_nothing_to_do_whoever_looked_first() {
     let fs = MemFs::new();

@@ -80,7 +80,7 @@ fn loom_who_waits_for_a_ticket_draws_it_when_the_last_before_it_is_published() {
                 thread::spawn(move || publisher.complete(ticket, SequenceNumber(ticket + 1)))
             })
             .collect();
-        // The ring is full. Nobody comes after these two to wake it.
+        // The ring is full. No later commit wakes it.
         publisher.wait_for_ticket(IN_FLIGHT_MAX + 1);
         assert_eq!(publisher.published(), SequenceNumber(IN_FLIGHT_MAX));
         for thread in threads {

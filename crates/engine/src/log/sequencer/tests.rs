@@ -1,5 +1,5 @@
-//! Places in the order and in the log: handed out together, without gaps, and none to a commit
-//! that has to wait (laws O1 and O2).
+//! Places in the order and in the log: handed out together, without gaps. A commit that has to wait
+//! gets none (laws O1 and O2).
 
 use super::*;
 use crate::{log::publish::IN_FLIGHT_MAX, log::wal::LogStart, random::Random};
@@ -37,7 +37,7 @@ fn log(capacity: u64) -> Log {
     }
 }
 
-/// What a commit of `count` operations in so many bytes needs.
+/// The size of a commit of `count` operations in this many bytes.
 fn size(payload_bytes: u64, count: u32) -> CommitSize {
     let counts = Counts { all: count, range_deletes: 0 };
     let record_bytes = record_bytes(RecordKind::Batch, count, payload_bytes as usize);
@@ -45,7 +45,7 @@ fn size(payload_bytes: u64, count: u32) -> CommitSize {
 }
 
 impl Log {
-    /// Asks once; what is refused must leave no trace.
+    /// Asks once; a refused commit must leave no trace.
     fn ask(
         &mut self,
         size: &CommitSize,
@@ -62,7 +62,7 @@ impl Log {
         answer
     }
 
-    /// Asks until there is a place, and makes ready what a file or a window takes.
+    /// Asks until there is a place, and does what the sequencer asks for: a file or a window.
     fn reserve(&mut self, size: CommitSize) -> Reservation {
         for _ in 0..3 {
             match self.ask(&size, &FREE) {
@@ -84,7 +84,7 @@ impl Log {
     }
 }
 
-/// That `next` begins a generation behind the one of `last`, whose record ends at `end`.
+/// Checks that `next` begins a generation after the one of `last`, whose record ends at `end`.
 fn assert_rotated(next: &Reservation, last: &Reservation, end: u64, bytes: u64) {
     let rotation = next.rotation.as_ref().expect("a rotation");
     let previous = LogPosition { offset: end, ..last.at() };
@@ -382,7 +382,7 @@ fn places_carry_the_newest_synced_position() {
     log.sequencer.synced(OLD_END);
     let next = log.reserve(size(10, 1));
     assert_eq!(next.synced, said(end, &next));
-    // A record speaks of so many segments back, the header of one of any.
+    // A record can refer to a limited number of segments back, a segment header to any.
     for back in 1..20 {
         let huge = log.reserve(size(MEMTABLE_BYTES, 1));
         assert_eq!(huge.synced, said(end, &huge));
@@ -440,7 +440,7 @@ fn what_lies_behind_all_writers_is_passed_once_and_not_before_all_of_it_is_publi
     let first = log.reserve(size(100, 1));
     assert!(log.sequencer.filled_up_to(OLD_LAST).is_none(), "nothing was marked before");
     let second = log.reserve(size(100, 2));
-    // The mark lies between the two: that the second is not published does not matter.
+    // The mark lies between the two, so it does not matter that the second is not published.
     assert!(log.sequencer.filled_up_to(OLD_LAST).is_none());
     let (segment, end) = log.sequencer.filled_up_to(first.first).unwrap();
     assert_eq!((segment.id, end), (first.segment.id, second.offset));

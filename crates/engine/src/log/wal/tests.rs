@@ -1,5 +1,5 @@
-//! Files, segments and syncs of the log: what is durable when, and what happens once and never
-//! again (laws A6, L3 and L7).
+//! Files, segments and syncs of the log: what is durable when, and what happens only once (laws A6,
+//! L3 and L7).
 
 use super::*;
 use crate::fixture::{DIR, Stopped, fault, files, on_segments, stop_call, until};
@@ -13,7 +13,7 @@ use std::{
 
 const CAPACITY: u64 = 64 << 10;
 
-/// Chances that a loss of power is given.
+/// Seeds of a power failure to try.
 const SEEDS: u64 = 8;
 
 /// The end of a log that an earlier process wrote.
@@ -154,7 +154,7 @@ fn only_retired_files_are_used_again_and_under_new_ids() {
     assert!(slots(&again).is_disjoint(&used));
 }
 
-/// Which segments are synced from now on.
+/// The segments that are synced from now on.
 fn watch_syncs(fs: &MemFs) -> Arc<Mutex<Vec<PathBuf>>> {
     let synced = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&synced);
@@ -197,8 +197,8 @@ fn a_sync_covers_all_segments_before_its_target_and_reports_no_more() {
     assert_eq!((wal.syncs(), taken().len()), (2, 0));
 }
 
-/// Has one thread sync and many wait for it, lets `end` end that sync, and returns what the first
-/// and the others were told.
+/// Has one thread sync while many wait for it, and lets `end` end that sync. Returns the result of
+/// the first and of the others.
 fn sync_together(
     fs: &MemFs,
     wal: &Arc<Wal>,
@@ -218,7 +218,7 @@ fn sync_together(
     for nth in 1..8 {
         let target = fill(&segment, nth);
         waiting.push(sync_to(target));
-        // Who has asked holds the lock until it waits.
+        // A thread that has asked holds the lock until it waits.
         until(|| lock(&wal.groups).requested == target);
     }
     assert_eq!(wal.synced(), before, "acknowledged before it is durable");
@@ -242,7 +242,7 @@ fn all_who_wait_share_one_sync() {
     }
 }
 
-/// Nobody may sync again: that would succeed, although pages were dropped.
+/// No thread may sync again: that would succeed, although pages were dropped.
 fn assert_nobody_syncs(fs: &MemFs, wal: &Wal, health: &Health, others: Vec<Result<LogPosition>>) {
     assert_eq!(others.len(), 7);
     for other in others {
@@ -254,7 +254,7 @@ fn assert_nobody_syncs(fs: &MemFs, wal: &Wal, health: &Health, others: Vec<Resul
     for target in [LogPosition { segment: OLD_END.segment, offset: 136 }, end] {
         assert_eq!(wal.sync_to(target, health).unwrap_err().kind(), ErrorKind::Poisoned);
     }
-    assert_eq!(fs.calls(), calls, "somebody synced again");
+    assert_eq!(fs.calls(), calls, "a thread synced again");
     assert_eq!((wal.synced(), wal.syncs()), (OLD_END, 0));
     assert_eq!(wal.sync_to(OLD_END, health).unwrap(), OLD_END, "that much is durable");
     assert_eq!(health.failure().unwrap().kind(), ErrorKind::Poisoned);

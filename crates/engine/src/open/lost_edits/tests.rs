@@ -1,4 +1,4 @@
-//! A manifest that lost its last edits is refused, and no file goes because of it.
+//! A manifest that lost its last edits is refused, and no file is removed because of it.
 
 use crate::{
     check::check_closed,
@@ -47,8 +47,8 @@ fn manifest_of(fs: &MemFs) -> (PathBuf, u64) {
     (path, len)
 }
 
-/// Cuts the manifest to every length; the database is then whole, or refused and left as it is.
-/// At most the entries of the last table may be missing otherwise. Says how often it was refused.
+/// Cuts the manifest to every length. The database is then whole, or refused and left unchanged, or
+/// lacks at most the entries of the last table. Returns how often it was refused.
 fn refused(whole: &MemFs, least: usize) -> usize {
     let all = contents(&open(&killed(whole)), "default", None);
     let (path, len) = manifest_of(whole);
@@ -89,13 +89,12 @@ fn a_manifest_that_ends_before_the_log_begins_is_refused() {
 #[test]
 fn a_manifest_that_ends_before_a_table_was_written_is_refused() {
     let whole = without_log();
-    // That the last table was installed only the last edit tells.
+    // Only the last edit says that the last table was installed.
     let refused = refused(&whole, 200);
     assert!(refused > 100, "{refused}");
 }
 
-/// A job that was killed leaves tables of which no edit tells: they are removed, and nothing is
-/// said.
+/// A killed job leaves tables that no edit names: they are removed without a message.
 #[test]
 fn a_table_of_a_killed_job_is_no_witness() {
     let fs = without_log();

@@ -1,4 +1,4 @@
-//! What recovery shows it shows for good, wherever it is interrupted (laws A5, L5 and F8).
+//! What recovery shows stays, wherever recovery is interrupted (laws A5, L5 and F8).
 
 use super::*;
 use crate::{
@@ -20,7 +20,7 @@ use siltdb_base::{
 use siltdb_disk::{batch::BatchBytes, edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
 use std::sync::Mutex;
 
-/// Chances that a loss of power is given.
+/// Seeds of a power failure to try.
 const SEEDS: u64 = 8;
 
 fn power_lost(fs: &MemFs, seed: u64) -> MemFs {
@@ -39,7 +39,7 @@ fn put_keys(engine: &Engine, keys: &[&str]) {
     keys.iter().for_each(|key| put(engine, "default", key.as_bytes(), b"value"));
 }
 
-/// Flips a byte of the record that holds `key`, and returns where.
+/// Flips a byte of the record that holds `key`, and returns its place.
 fn damage(fs: &MemFs, key: &str) -> std::path::PathBuf {
     for path in files(fs, ".log") {
         let bytes = fs.read_all(&path).unwrap();
@@ -89,7 +89,7 @@ fn a_log_that_is_wholly_retired_goes_on_behind_where_it_ended() {
         assert_eq!(shown(&killed(&fs)).len(), 2 * process as usize);
         let engine = open(&fs);
         engine.flush().unwrap();
-        // What is retired is removed by the next process, which finds no segment then.
+        // The next process removes retired segments, and then finds none.
         fs = killed(&fs);
         drop(open(&fs));
         assert_eq!(files(&fs, ".log"), [] as [std::path::PathBuf; 0]);
@@ -109,7 +109,7 @@ fn what_was_never_synced_but_shown_survives_a_loss_of_power() {
     }
 }
 
-/// The system may hold the pages of a failed sync for clean: a second sync would not save them.
+/// The system may mark the pages of a failed sync clean: a second sync would not save them.
 #[test]
 fn what_was_shown_after_a_failed_sync_survives_a_loss_of_power() {
     for seed in 0..SEEDS {
@@ -142,7 +142,7 @@ fn what_was_cut_never_comes_back_and_what_came_after_the_cut_stays() {
         let fs = killed(&fs);
         let expected = with_keys(&[&["early"], later].concat());
         assert_eq!(shown(&killed(&fs)), expected);
-        // The torn record is whole again: an unsynced page may reach the disk after all.
+        // The torn record is whole again: an unsynced page may reach the disk later.
         let bytes = fs.read_all(&path).unwrap();
         let at = bytes.windows(4).position(|bytes| bytes == b"uorn").unwrap();
         fs.bytes_flip(&path, at as u64, 1).unwrap();
@@ -152,8 +152,8 @@ fn what_was_cut_never_comes_back_and_what_came_after_the_cut_stays() {
     }
 }
 
-/// What an interrupted process may leave: tables, a manifest, segments of two processes, a lost
-/// tail if `tail` says so, and files of jobs that did not end.
+/// What an interrupted process may leave: tables, a manifest, segments of two processes, files of
+/// unfinished jobs, and a lost tail if `tail` says so.
 fn left_behind(tail: Tail) -> (MemFs, usize) {
     let fs = MemFs::new();
     let engine = open(&fs);
@@ -183,8 +183,8 @@ enum Tail {
     Torn,
 }
 
-/// The states in which crashes before each call of opening leave the disk: a kill and a loss of
-/// power each.
+/// The states of the disk after crashes before each call of opening, by a kill and by a power
+/// failure.
 fn crashes_of_opening(fs: &MemFs) -> Vec<(Crash, MemFs)> {
     let crashes = Arc::new(Mutex::new(Vec::new()));
     let (disk, seen) = (fs.clone(), Arc::clone(&crashes));
@@ -272,7 +272,7 @@ fn only_files_with_our_names_are_removed_at_open() {
     assert_eq!(left, expected);
 }
 
-/// Whoever put it there, a file that nobody refers to takes nothing from a good database.
+/// A stray file of any origin takes nothing from a good database.
 #[test]
 fn a_stray_file_with_the_largest_number_does_no_harm() {
     for kind in ["tmp", "table", "manifest", "blob", "log"] {
@@ -312,7 +312,7 @@ fn a_file_that_a_process_may_have_left_keeps_its_number() {
     assert!(tables.contains(&Path::new(DIR).join(format!("{:06}.table", left + 1))), "{tables:?}");
 }
 
-/// A manifest that claims numbers which nobody reaches can be read, and is not made worse.
+/// A manifest with numbers that no process reaches can be read, and is not made worse.
 #[test]
 fn numbers_that_are_used_up_are_errors() {
     let segments_end = SegmentId(SEGMENT_ID_MAX.0 + 1);
@@ -363,7 +363,7 @@ fn what_has_the_name_of_a_file_but_is_none_is_left_alone() {
     for process in 1..6 {
         let engine = open(&fs);
         assert_eq!(contents(&engine, "default", None).len(), 100 * (process + 1));
-        // Enough to need the numbers and slots that the odd ones stand for.
+        // Enough to need the numbers and slots of the stray files.
         put_range(&engine, &format!("c{process}"), 0..100, &[7; 1000]);
         engine.flush().unwrap();
         fs = killed(&fs);
@@ -392,7 +392,7 @@ fn a_new_mount_point_is_fit_for_a_new_database() {
 #[test]
 fn a_failed_open_leaves_no_lock_file_of_its_own() {
     let lock = Path::new(DIR).join("LOCK");
-    // Nothing can be created, so that nothing but the lock file is.
+    // Nothing can be created but the lock file.
     let full = |fs: &MemFs| {
         fs.set_fault(fault(Some(CallKind::OpenLog), 1, FaultError::NoSpace));
         assert_eq!(
@@ -404,7 +404,7 @@ fn a_failed_open_leaves_no_lock_file_of_its_own() {
     let fs = MemFs::new();
     full(&fs);
     assert_eq!(fs.list(Path::new(DIR)).unwrap(), []);
-    // That of another stays, and so does that of a database.
+    // The lock file of another program stays, and so does that of a database.
     fs.write_all(&lock, b"").unwrap();
     full(&fs);
     assert!(fs.metadata(&lock).unwrap().is_some());
@@ -495,7 +495,7 @@ fn a_void_record_takes_its_numbers_and_shows_nothing() {
     let fs = killed(&fs);
     reform_record(&fs, b"alone", void);
     reform_record(&fs, b"two", void);
-    // As often as it is recovered, and from tables in the end.
+    // However often it is recovered, and in the end from tables.
     for _ in 0..2 {
         let fs = killed(&fs);
         assert_eq!(newest(&open(&fs)), last);
