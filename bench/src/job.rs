@@ -227,7 +227,7 @@ pub struct Seed {
     /// The order of keys.
     #[serde(default)]
     pub order: Order,
-    /// Number of writes in percent of the keys; more than 100 overwrites.
+    /// Number of operations in percent of the keys; more than 100 repeats keys.
     #[serde(default = "all_percent")]
     pub percent: u32,
     /// Operations of a commit.

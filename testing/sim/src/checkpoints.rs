@@ -228,7 +228,7 @@ impl Run {
         if is_there(fs)? {
             return Err(Violation::new("a checkpoint that was removed is there"));
         }
-        // Open checks that the directory is that of a database before it locks it.
+        // `destroy` checks that the directory is that of a database before it locks it.
         let strays = fs.strays();
         let is_known = |path: &PathBuf| path == Path::new("CURRENT");
         if before.is_empty() && strays.iter().all(is_known) && strays.len() <= 1 {

@@ -24,8 +24,7 @@ use siltdb_base::{
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc};
 
-/// Depth of nested crashes: a recovery crashes inside the recovery of another crash, up to this
-/// often.
+/// Largest depth of crashes inside recoveries from crashes.
 const DEPTH_MAX: u32 = 3;
 
 /// One kill in this many is also salvaged.
