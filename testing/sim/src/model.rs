@@ -1,6 +1,6 @@
 //! The reference state of the database: every version of every key, by commit.
 //!
-//! It keeps every version and searches linearly, so that it is simple enough to be trusted.
+//! It keeps every version and uses the simplest lookups, so that it can be trusted.
 //!
 //! # Invariants
 //! 1. Commits are numbered from 1, without gaps. Only the last one may be in doubt (`in_doubt`).
